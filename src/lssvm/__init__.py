@@ -1,0 +1,27 @@
+"""lssvm: least-squares support vector machines, exact, robust, sparse, tuned by leave-one-out."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import datasets, kernels, robust, sparsify, tune
+    from .estimators import LSSVC, LSSVR
+
+__version__ = "0.1.0"
+
+__all__ = ["LSSVC", "LSSVR", "__version__", "datasets", "kernels", "robust", "sparsify", "tune"]
+
+_CLASSES = {"LSSVC": ".estimators", "LSSVR": ".estimators"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: `lssvm --help` needs neither NumPy nor scikit-learn."""
+    if name in _CLASSES:
+        return getattr(import_module(_CLASSES[name], __name__), name)
+    if name in __all__:
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

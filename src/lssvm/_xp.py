@@ -1,0 +1,230 @@
+"""Array namespaces, the few linear-algebra routines they lack, and row blocks.
+
+Everything above this module is written once for NumPy, torch and CuPy. NumPy keeps its BLAS/LAPACK routes (in place,
+SYRK, TRSM, POTRF); other namespaces use their own operators. All matrices are row-major; a lower factor L is stored as
+such, so that ``L.T`` is what Fortran sees, without a copy.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg import blas, lapack
+from sklearn import get_config
+from sklearn.externals import array_api_compat
+
+Array = Any
+EPS = float(np.finfo(np.float64).eps)
+
+
+def namespace(*arrays: Array) -> Any:
+    """The array namespace of the arguments; plain NumPy for NumPy arrays."""
+    if all(isinstance(a, np.ndarray) for a in arrays):
+        return np
+    return array_api_compat.array_namespace(*arrays)
+
+
+def is_numpy(*arrays: Array) -> bool:
+    """True when every argument is a NumPy array, so that BLAS and LAPACK apply."""
+    return all(isinstance(a, np.ndarray) for a in arrays)
+
+
+def to_numpy(array: Array) -> np.ndarray:
+    """A NumPy array with the same values, wherever the array lives."""
+    if isinstance(array, np.ndarray):
+        return array
+    if hasattr(array, "get") and not hasattr(array, "detach"):  # CuPy
+        return np.asarray(array.get())
+    if hasattr(array, "detach"):  # torch
+        return np.asarray(array.detach().cpu())
+    return np.asarray(array)
+
+
+def like(values: Array, reference: Array) -> Array:
+    """Return `values` (NumPy) as a float64 array of the kind and on the device of `reference`."""
+    if isinstance(reference, np.ndarray):
+        return np.asarray(values, dtype=np.float64)
+    xp = namespace(reference)
+    return xp.asarray(values, dtype=xp.float64, device=array_api_compat.device(reference))
+
+
+def zeros(shape: tuple[int, ...], reference: Array) -> Array:
+    """Zeros in float64 of the kind and on the device of `reference`."""
+    xp = namespace(reference)
+    if xp is np:
+        return np.zeros(shape)
+    return xp.zeros(shape, dtype=xp.float64, device=array_api_compat.device(reference))
+
+
+def empty(shape: tuple[int, ...], reference: Array) -> Array:
+    """Uninitialised float64 memory of the kind and on the device of `reference`."""
+    xp = namespace(reference)
+    if xp is np:
+        return np.empty(shape)
+    return xp.empty(shape, dtype=xp.float64, device=array_api_compat.device(reference))
+
+
+def identity(n: int, reference: Array) -> Array:
+    """The n x n identity in float64, of the kind and on the device of `reference`."""
+    xp = namespace(reference)
+    if xp is np:
+        return np.eye(n)
+    return xp.eye(n, dtype=xp.float64, device=array_api_compat.device(reference))
+
+
+def add_diagonal(A: Array, value: float) -> Array:
+    """Add `value` to the diagonal of A, in place where the namespace allows it."""
+    if is_numpy(A):
+        A.flat[:: A.shape[0] + 1] += value
+        return A
+    return A + value * identity(A.shape[0], A)
+
+
+def take(A: Array, rows: Array) -> Array:
+    """Rows of A by number."""
+    if is_numpy(A):
+        return A[rows]
+    xp = namespace(A)
+    return xp.take(A, xp.asarray(rows, device=array_api_compat.device(A)), axis=0)
+
+
+def put(A: Array, index: Any, values: Array) -> Array:
+    """A with ``A[index] = values``; the array API standard has no assignment by row numbers."""
+    if is_numpy(A) or hasattr(A, "detach") or hasattr(A, "get"):
+        A[index] = values
+        return A
+    changed = to_numpy(A).copy()
+    changed[tuple(map(to_numpy, index)) if isinstance(index, tuple) else index] = to_numpy(values)
+    return like(changed, A)
+
+
+def row_blocks(n_rows: int, bytes_per_row: int) -> Iterator[slice]:
+    """Slices of rows, each within scikit-learn's ``working_memory`` (and within 64 MiB, which stays near the cache)."""
+    budget = min(get_config()["working_memory"], 64) * 2**20
+    step = max(1, int(budget // max(bytes_per_row, 1)))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def in_threads(function: Callable[[Array], object], array: Array) -> None:
+    """Apply an in-place elementwise `function` to row parts of `array`, one thread a core (NumPy's ufuncs use one)."""
+    threads = min(_cores(), array.size // 100_000) if is_numpy(array) else 1
+    if threads < 2:
+        function(array)
+        return
+    edges = np.linspace(0, array.shape[0], threads + 1).astype(int)
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(function, (array[i:j] for i, j in itertools.pairwise(edges))))
+
+
+def _cores() -> int:
+    limit = os.environ.get("OMP_NUM_THREADS") or os.environ.get("OPENBLAS_NUM_THREADS")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, int(limit)) if limit and limit.isdigit() and int(limit) > 0 else cores
+
+
+def gram(A: Array) -> Array:
+    """A'A, symmetric to the last bit."""
+    if not is_numpy(A):
+        return A.T @ A
+    if A.size == 0:
+        return np.zeros((A.shape[1], A.shape[1]))
+    G = blas.dsyrk(1.0, A.T, lower=0).T  # row-major: the lower triangle, zeros above it
+    diagonal = G.diagonal().copy()
+    G = G + G.T
+    np.fill_diagonal(G, diagonal)
+    return G
+
+
+def cholesky(A: Array) -> Array | None:
+    """Lower factor of A (overwritten), or None when A is not positive definite to working precision."""
+    if is_numpy(A):
+        if A.shape[0] == 0:
+            return A
+        upper, info = lapack.dpotrf(A.T, lower=0, clean=1, overwrite_a=1)
+        return upper.T if info == 0 and np.isfinite(upper[-1, -1]) else None
+    xp = namespace(A)
+    try:
+        L = xp.linalg.cholesky(A)
+    except Exception as error:  # each namespace has its own class of LinAlgError
+        if type(error).__name__ not in {"LinAlgError", "_LinAlgError"}:
+            raise
+        return None
+    return L if bool(xp.all(xp.isfinite(xp.linalg.diagonal(L)))) else None
+
+
+def pivoted_cholesky(A: Array, tolerance: float) -> tuple[Array, np.ndarray]:
+    """Factor (n x rank) and pivots of a semi-definite A, with A = F F'; stops at pivots <= tolerance."""
+    n = A.shape[0]
+    upper, pivots, rank, _ = lapack.dpstrf(to_numpy(A), lower=0, tol=tolerance)
+    pivots = np.asarray(pivots, dtype=np.intp) - 1
+    factor = np.zeros((n, rank))
+    factor[pivots] = np.triu(upper)[:rank].T
+    return like(factor, A), pivots[:rank]
+
+
+def solve_lower(L: Array, B: Array, *, transpose: bool = False) -> Array:
+    """Solve L X = B (or L'X = B)."""
+    if is_numpy(L, B):
+        return blas.dtrsm(1.0, L.T, B, lower=0, trans_a=0 if transpose else 1) if B.size else B
+    if hasattr(L, "detach"):
+        torch = namespace(L)
+        return torch.linalg.solve_triangular(L.T if transpose else L, B, upper=transpose)
+    if hasattr(L, "get"):
+        import cupyx.scipy.linalg
+
+        return cupyx.scipy.linalg.solve_triangular(L, B, trans=1 if transpose else 0, lower=True)
+    return like(solve_lower(to_numpy(L), to_numpy(B), transpose=transpose), L)
+
+
+def whiten_rows(Z: Array, L: Array) -> Array:
+    """Z L^-T, overwriting Z where the namespace allows it: every row z becomes L^-1 z."""
+    if is_numpy(Z, L):
+        if Z.size and Z.flags.c_contiguous:
+            return blas.dtrsm(1.0, L.T, Z.T, lower=0, trans_a=1, overwrite_b=1).T
+        return solve_lower(L, Z.T).T
+    return solve_lower(L, Z.T).T
+
+
+def invert_lower(L: Array) -> Array:
+    """Inverse of a lower triangular matrix (overwritten)."""
+    if is_numpy(L):
+        if L.shape[0] == 0:
+            return L
+        inverse, _ = lapack.dtrtri(L.T, lower=0, overwrite_c=1)
+        return inverse.T
+    return solve_lower(L, identity(L.shape[0], L))
+
+
+def condition(L: Array, norm: float) -> float:
+    """Estimate of the 1-norm condition of L L', whose 1-norm is `norm`."""
+    if is_numpy(L):
+        if L.shape[0] == 0:
+            return 1.0
+        reciprocal, _ = lapack.dpocon(L.T, norm, uplo="U")
+        return float(1.0 / reciprocal) if reciprocal > 0 else float("inf")
+    xp = namespace(L)
+    inverse = invert_lower(L)
+    return norm * float(xp.max(xp.sum(xp.abs(inverse.T @ inverse), axis=0)))
+
+
+def eigh(A: Array) -> tuple[Array, Array]:
+    """Eigenvalues (ascending) and eigenvectors of a symmetric A (overwritten)."""
+    if is_numpy(A):
+        values, vectors = scipy.linalg.eigh(A.T, lower=False, driver="evr", overwrite_a=True, check_finite=False)
+        return values, vectors
+    values, vectors = namespace(A).linalg.eigh(A)
+    return values, vectors
+
+
+def svd(A: Array) -> tuple[Array, Array, Array]:
+    """Thin singular value decomposition."""
+    if is_numpy(A):
+        return scipy.linalg.svd(A, full_matrices=False, check_finite=False)
+    return namespace(A).linalg.svd(A, full_matrices=False)

@@ -1,0 +1,305 @@
+"""Small data sets and generators of the LS-SVM literature."""
+
+from importlib.resources import files
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import Bunch, check_random_state
+
+__all__ = ["load_motorcycle", "load_ripley", "load_tictactoe", "make_additive", "make_sinc"]
+
+XY = tuple[NDArray[Any], NDArray[Any]]
+
+_MASS = """
+Taken from the R package MASS 7.3-58.2, whose licence note says of its data: "Our understanding is
+that the dataset files MASS/data/*.rda are not copyright."
+"""
+
+_MOTORCYCLE = f"""\
+Motorcycle: head acceleration in simulated motorcycle crashes.
+
+133 rows; input `times` in milliseconds after impact, target `accel` in g. Only 94 times are
+distinct, and the noise depends strongly on the time.
+
+Source: B. W. Silverman (1985), Some aspects of the spline smoothing approach to non-parametric
+regression curve fitting, Journal of the Royal Statistical Society B 47(1), 1-52.
+{_MASS}"""
+
+_RIPLEY = f"""\
+Ripley: two classes in the plane, each a mixture of two normal distributions.
+
+250 rows for training and 1000 for testing; inputs `xs` and `ys`, target `yc` -1 or +1, in equal
+shares (coded 0 and 1 in the source). The rows are sorted by class. The best possible error is
+about 8 %.
+
+Source: B. D. Ripley (1994), Neural networks and related methods for classification, Journal of the
+Royal Statistical Society B 56, 409-456.
+{_MASS}"""
+
+_TICTACTOE = """\
+Tic-tac-toe: every final board of a game in which x moves first.
+
+958 rows; nine cells, row by row, with x = +1, o = -1, blank = 0; target `x_wins`: +1 where x has
+won (626 boards), otherwise -1 (332: o has won 316, 16 are drawn). The boards x has won come first.
+
+The set is that of D. W. Aha (1991), Tic-Tac-Toe Endgame, UCI repository. It is generated here from
+the rules, not copied, so no licence applies to it.
+"""
+
+_LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
+
+
+def load_motorcycle(*, return_X_y: bool = False) -> Bunch | XY:
+    """Head acceleration (g) against time (ms) in simulated motorcycle crashes.
+
+    Parameters
+    ----------
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+
+    Returns
+    -------
+    Bunch or tuple of (X, y)
+        The Bunch has `data` (133, 1), `target` (133,), `feature_names`, `target_names` (the name of
+        the target column) and `DESCR` (description, source and licence).
+
+    Examples
+    --------
+    >>> from lssvm.datasets import load_motorcycle
+    >>> X, y = load_motorcycle(return_X_y=True)
+    >>> X.shape, float(y.min()), float(y.max())
+    ((133, 1), -134.0, 75.0)
+    """
+    X, y = _read("motorcycle.csv")
+    return _pack(X, y, ["times"], "accel", _MOTORCYCLE, return_X_y)
+
+
+def load_ripley(*, subset: str = "train", return_X_y: bool = False) -> Bunch | XY:
+    """Ripley's two classes in the plane, labelled -1 and +1.
+
+    Parameters
+    ----------
+    subset : {"train", "test"}, default="train"
+        The 250 rows for training or the 1000 rows for testing.
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+
+    Returns
+    -------
+    Bunch or tuple of (X, y)
+        The Bunch has `data` (rows, 2), `target` (rows,), `feature_names`, `target_names` (the name
+        of the target column) and `DESCR` (description, source and licence).
+
+    Examples
+    --------
+    >>> from lssvm.datasets import load_ripley
+    >>> X, y = load_ripley(return_X_y=True)
+    >>> X_test, y_test = load_ripley(subset="test", return_X_y=True)
+    >>> X.shape, X_test.shape
+    ((250, 2), (1000, 2))
+    """
+    if subset not in ("train", "test"):
+        raise ValueError(f"subset={subset!r} is unknown; use subset='train' or subset='test'.")
+    X, y = _read(f"ripley_{subset}.csv")
+    return _pack(X, y.astype(np.int64), ["xs", "ys"], "yc", _RIPLEY, return_X_y)
+
+
+def load_tictactoe(*, return_X_y: bool = False) -> Bunch | XY:
+    """All 958 final boards of tic-tac-toe, x moving first; the target is whether x has won.
+
+    Parameters
+    ----------
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+
+    Returns
+    -------
+    Bunch or tuple of (X, y)
+        The Bunch has `data` (958, 9) of +1 (x), -1 (o) and 0 (blank), `target` (958,) of -1 and +1,
+        `feature_names`, `target_names` (the name of the target column) and `DESCR`.
+
+    Examples
+    --------
+    >>> from lssvm.datasets import load_tictactoe
+    >>> X, y = load_tictactoe(return_X_y=True)
+    >>> X.shape, int((y == 1).sum())
+    ((958, 9), 626)
+    """
+    boards = _final_boards()
+    rank = {1: 0, -1: 1, 0: 2}
+    order = sorted(boards, key=lambda board: (-boards[board], [rank[cell] for cell in board]))
+    X = np.array(order, dtype=np.float64)
+    y = np.array([boards[board] for board in order], dtype=np.int64)
+    rows, columns = ("top", "middle", "bottom"), ("left", "middle", "right")
+    names = [f"{row}_{column}" for row in rows for column in columns]
+    return _pack(X, y, names, "x_wins", _TICTACTOE, return_X_y)
+
+
+def make_sinc(
+    n_samples: int = 300,
+    *,
+    noise: float = 0.1,
+    distribution: str = "gaussian",
+    outliers: int = 0,
+    outlier_size: float = 2.0,
+    random_state: int | np.random.RandomState | None = None,
+) -> XY:
+    """Noisy samples of sinc(x) = sin(pi x) / (pi x), x uniform on [-5, 5].
+
+    The robust regression problem of Suykens et al. (2002), section 5: either Gaussian noise with a
+    few strong outliers (``outliers=3``) or heavy-tailed noise (``distribution="t4"``). The paper
+    gives neither the range of x nor the size of noise and outliers; these are our choice.
+
+    Parameters
+    ----------
+    n_samples : int, default=300
+        Number of rows.
+    noise : float, default=0.1
+        Factor on the standard noise; for Gaussian noise its standard deviation.
+    distribution : {"gaussian", "t4"}, default="gaussian"
+        The noise: normal, or Student's t with 4 degrees of freedom.
+    outliers : int, default=0
+        Number of rows, drawn at random, that are shifted by plus or minus `outlier_size`.
+    outlier_size : float, default=2.0
+        How far outliers are shifted.
+    random_state : int, RandomState or None, default=None
+        Seed of the draw.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, 1)
+    y : ndarray of shape (n_samples,)
+
+    References
+    ----------
+    J. A. K. Suykens, J. De Brabanter, L. Lukas and J. Vandewalle (2002), Weighted least squares
+    support vector machines: robustness and sparse approximation, Neurocomputing 48, 85-105.
+
+    Examples
+    --------
+    >>> from lssvm.datasets import make_sinc
+    >>> X, y = make_sinc(300, outliers=3, random_state=0)
+    >>> X.shape, y.shape
+    ((300, 1), (300,))
+    """
+    _check_int("n_samples", n_samples, least=1, example=300)
+    _check_scale("noise", noise)
+    _check_scale("outlier_size", outlier_size)
+    _check_int("outliers", outliers, least=0, example=3)
+    if outliers > n_samples:
+        raise ValueError(f"outliers={outliers} is more than n_samples={n_samples}; ask for fewer.")
+    if distribution not in ("gaussian", "t4"):
+        raise ValueError(f"distribution={distribution!r} is unknown; use distribution='gaussian' or distribution='t4'.")
+    rng = check_random_state(random_state)
+    x = rng.uniform(-5.0, 5.0, n_samples)
+    if distribution == "gaussian":
+        error = rng.standard_normal(n_samples)
+    else:
+        error = rng.standard_t(4, n_samples)
+    y = np.sinc(x) + noise * error
+    rows = rng.choice(n_samples, outliers, replace=False)
+    y[rows] += outlier_size * rng.choice([-1.0, 1.0], outliers)
+    return x[:, np.newaxis], y
+
+
+def make_additive(
+    n_samples: int = 100,
+    n_features: int = 25,
+    *,
+    noise: float = 1.0,
+    random_state: int | np.random.RandomState | None = None,
+) -> XY:
+    """Vapnik's additive function of four inputs among many.
+
+    Pelckmans et al. (2005), eq. (31), with inputs uniform on [0, 1]::
+
+        y = 10 sin(x1) + 20 (x2 - 0.5)^2 + 10 x3 + 5 x4 + noise * N(0, 1)
+
+    Parameters
+    ----------
+    n_samples : int, default=100
+        Number of rows.
+    n_features : int, default=25
+        Number of inputs, at least 4; all beyond the fourth are irrelevant.
+    noise : float, default=1.0
+        Standard deviation of the Gaussian noise.
+    random_state : int, RandomState or None, default=None
+        Seed of the draw.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+    y : ndarray of shape (n_samples,)
+
+    References
+    ----------
+    K. Pelckmans, J. A. K. Suykens and B. De Moor (2005), Building sparse representations and
+    structure determination on LS-SVM substrates, Neurocomputing 64, 137-159.
+
+    Examples
+    --------
+    >>> from lssvm.datasets import make_additive
+    >>> X, y = make_additive(random_state=0)
+    >>> X.shape, y.shape
+    ((100, 25), (100,))
+    """
+    _check_int("n_samples", n_samples, least=1, example=100)
+    _check_int("n_features", n_features, least=4, example=25)
+    _check_scale("noise", noise)
+    rng = check_random_state(random_state)
+    X = rng.uniform(size=(n_samples, n_features))
+    f = 10 * np.sin(X[:, 0]) + 20 * (X[:, 1] - 0.5) ** 2 + 10 * X[:, 2] + 5 * X[:, 3]
+    return X, f + noise * rng.standard_normal(n_samples)
+
+
+def _read(file: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    with (files("lssvm") / "data" / file).open(encoding="utf-8") as lines:
+        table = np.loadtxt(lines, delimiter=",", skiprows=1)
+    return table[:, :-1].copy(), table[:, -1].copy()
+
+
+def _pack(
+    X: NDArray[Any],
+    y: NDArray[Any],
+    feature_names: list[str],
+    target_name: str,
+    descr: str,
+    return_X_y: bool,
+) -> Bunch | XY:
+    if return_X_y:
+        return X, y
+    return Bunch(data=X, target=y, feature_names=feature_names, target_names=[target_name], DESCR=descr)
+
+
+def _final_boards() -> dict[tuple[int, ...], int]:
+    """Every final board of a legal game, with +1 where x has won and -1 elsewhere."""
+    final: dict[tuple[int, ...], int] = {}
+    boards: set[tuple[int, ...]] = {(0,) * 9}
+    for player in (1, -1, 1, -1, 1, -1, 1, -1, 1):  # all boards after each move, x first
+        moved = {
+            (*board[:cell], player, *board[cell + 1 :]) for board in boards for cell in range(9) if board[cell] == 0
+        }
+        boards = set()
+        for board in moved:
+            won = any(board[i] == board[j] == board[k] == player for i, j, k in _LINES)
+            if won or 0 not in board:
+                final[board] = 1 if won and player == 1 else -1
+            else:
+                boards.add(board)
+    return final
+
+
+def _check_int(name: str, value: int, *, least: int, example: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name}={value!r} is not an integer; try {name}={example}.")
+    if value < least:
+        raise ValueError(f"{name}={value} is too small; use {name}>={least}, such as {example}.")
+
+
+def _check_scale(name: str, value: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name}={value!r} is not a number; try {name}=0.1.")
+    if not 0 <= value < np.inf:
+        raise ValueError(f"{name}={value} must be finite and not negative; try {name}=0.1.")

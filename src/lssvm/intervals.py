@@ -1,0 +1,88 @@
+"""Prediction intervals and probabilities from the leave-one-out quantities, without a refit."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import softmax
+
+from . import _xp
+from ._xp import Array
+from .problem import Fit, Problem
+
+
+def jackknife_plus(problem: Problem, fit: Fit, X: Array, coverage: float) -> np.ndarray:
+    """Jackknife+ intervals (Barber et al. 2021) for new rows: (rows, 2, outputs); ends may be infinite.
+
+    With R_i the absolute left-out residuals and a = 1 - coverage: the floor(a(l+1))-th smallest of f_(i)(x) - R_i and
+    the ceil((1-a)(l+1))-th smallest of f_(i)(x) + R_i. Weights, C, kernel and basis are held fixed.
+    """
+    factor = problem.replace(weights=fit.weights, C=fit.C, robust=None).factorise()
+    size = np.abs(_xp.to_numpy(fit.loo_residuals)[factor.rows])[None, :, :]
+    n, outputs = size.shape[1:]
+    lower_rank = math.floor(round((1 - coverage) * (n + 1), 9))
+    upper_rank = math.ceil(round(coverage * (n + 1), 9))
+    out = np.empty((X.shape[0], 2, outputs))
+    for rows in _xp.row_blocks(X.shape[0], 32 * n * outputs):
+        left_out = _xp.to_numpy(factor.left_out_predictions(X[rows, :], fit))
+        out[rows, 0] = _order_statistic(left_out - size, lower_rank)
+        out[rows, 1] = _order_statistic(left_out + size, upper_rank)
+    return out
+
+
+def _order_statistic(values: np.ndarray, rank: int) -> np.ndarray:
+    """The rank-th smallest along axis 1; ranks outside 1..n are infinite ends."""
+    n = values.shape[1]
+    if rank < 1:
+        return np.full(values[:, 0].shape, -np.inf)
+    if rank > n:
+        return np.full(values[:, 0].shape, np.inf)
+    return np.partition(values, rank - 1, axis=1)[:, rank - 1]
+
+
+def calibrate(decision: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Slopes that turn (left-out) decision values into probabilities, by weighted maximum likelihood.
+
+    Two classes (one column): P = 1/(1 + exp(-slope * f)), one slope for f < 0 and one for f > 0. More: softmax of
+    slope * f. Both are monotone and keep the class with the largest decision value the most probable, because a
+    least-squares machine on targets -1 and +1 already puts P = 1/2 at f = 0. Targets are smoothed as in Platt (1999):
+    (n_k + 1)/(n_k + 2) for a class of n_k rows, so that separable classes keep finite slopes.
+    """
+    n_classes = max(2, decision.shape[1])
+    counts = np.bincount(codes, weights=weights, minlength=n_classes)
+    sure = ((counts + 1) / (counts + 2))[codes]
+    target = np.repeat(((1 - sure) / (n_classes - 1))[:, None], n_classes, axis=1)
+    target[np.arange(len(codes)), codes] = sure
+    if decision.shape[1] > 1:
+        return np.array([_slope(decision, target, weights)])
+    logits = np.column_stack([np.zeros(len(codes)), decision[:, 0]])
+    sides = [logits[:, 1] < 0, logits[:, 1] > 0]
+    return np.array([_slope(logits[side], target[side], weights[side]) for side in sides])
+
+
+def _slope(logits: np.ndarray, target: np.ndarray, weights: np.ndarray) -> float:
+    """The slope s >= 0 of softmax(s * logits) with the largest likelihood: the root of a rising derivative."""
+
+    def derivative(slope: float) -> float:
+        return float(weights @ np.sum((softmax(slope * logits, axis=1) - target) * logits, axis=1))
+
+    high = 1.0
+    if not np.any(logits * weights[:, None]) or derivative(0.0) >= 0.0:
+        return 0.0
+    while derivative(high) < 0.0:
+        high *= 2.0
+    return float(brentq(derivative, 0.0, high, xtol=1e-14 * high, rtol=1e-14))
+
+
+def probabilities(decision: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+    """Class probabilities (rows, classes) from decision values (rows, columns); rows sum to 1."""
+    return softmax(_logits(decision, slopes), axis=1)
+
+
+def _logits(decision: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+    if decision.shape[1] > 1:
+        return slopes[0] * decision
+    f = decision[:, 0]
+    return np.column_stack([np.zeros_like(f), np.where(f > 0, slopes[1], slopes[0]) * f])

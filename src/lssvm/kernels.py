@@ -1,0 +1,486 @@
+"""Kernels: what the user writes, `kernel(X, Z)`, and the derivatives that tuning needs.
+
+A kernel is a scikit-learn estimator with a plain constructor, so `clone`, `repr` and `kernel__sigma` in a grid search
+work. ``sigma=None`` means "chosen for you": `Kernel.with_width` fills it in, in units of each column's spread.
+
+A new kernel is one class with `evaluate` and `diagonal`; one with a width adds `gradient`.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+
+from . import _xp
+from ._xp import Array
+
+__all__ = [
+    "RBF",
+    "Additive",
+    "Function",
+    "Kernel",
+    "Linear",
+    "Matern",
+    "Polynomial",
+    "Precomputed",
+    "Product",
+    "Sum",
+    "as_kernel",
+]
+
+
+class Kernel(BaseEstimator):
+    """Base class of all kernels.
+
+    Subclasses define ``evaluate(X, Z)`` (rows of X times rows of Z, a new float64 matrix) and ``diagonal(X)``.
+    """
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        """The kernel matrix, rows of X against rows of Z (of X when Z is None)."""
+        return self.evaluate(X, X if Z is None else Z)
+
+    def evaluate(self, X: Array, Z: Array) -> Array:
+        """The kernel matrix in one piece."""
+        raise TypeError(f"{type(self).__name__} does not define evaluate(X, Z).")
+
+    def diagonal(self, X: Array) -> Array:
+        """k(x, x) for every row."""
+        raise TypeError(f"{type(self).__name__} does not define diagonal(X).")
+
+    def fill(self, out: Array, X: Array, Z: Array) -> Array:
+        """Write the kernel matrix into `out`, in blocks of rows that stay within the working memory."""
+        for rows in _xp.row_blocks(X.shape[0], 8 * Z.shape[0]):
+            out[rows, :] = self.evaluate(X[rows, :], Z)
+        return out
+
+    def dot(self, X: Array, Z: Array, coef: Array) -> Array:
+        """k(X, Z) @ coef, in blocks of rows: the matrix itself is never held."""
+        out = _xp.empty((X.shape[0], coef.shape[1]), coef)
+        for rows in _xp.row_blocks(X.shape[0], 8 * Z.shape[0]):
+            out[rows, :] = self.evaluate(X[rows, :], Z) @ coef
+        return out
+
+    def basis_points(self, X: Array, support: np.ndarray) -> Array:
+        """The points behind the basis rows `support` of the training inputs X."""
+        return _xp.take(X, support)
+
+    # Hyper-parameters ------------------------------------------------------------------------------------------------
+    @property
+    def parts(self) -> tuple[Kernel, ...]:
+        """The kernels inside this one."""
+        return ()
+
+    @property
+    def is_free(self) -> bool:
+        """True when a width was left at None, to be chosen."""
+        own = "sigma" in self._get_param_names() and self.sigma is None
+        return own or any(part.is_free for part in self.parts)
+
+    def with_width(self, width: float, spread: Array) -> Kernel:
+        """A copy in which every sigma left at None is ``width * spread`` (one value a column)."""
+        kernel = copy.copy(self)
+        if "sigma" in self._get_param_names() and self.sigma is None:
+            kernel.sigma = width * spread
+        for name, value in self.get_params(deep=False).items():
+            if isinstance(value, Kernel):
+                setattr(kernel, name, value.with_width(width, spread))
+        return kernel
+
+    def check(self, n_features: int) -> None:
+        """Raise ValueError when a parameter does not fit data of that many columns."""
+        for part in self.parts:
+            part.check(n_features)
+
+    def gradient(self, X: Array, Z: Array, G: Array) -> Array:
+        """sum_ij G_ij dk(x_i, z_j)/dlog(sigma_c), one value for each column c.
+
+        The whole rows x basis x columns tensor of derivatives is never formed: contracted with the matrix G that the
+        chain rule supplies (theory: Zbar and Rbar), it costs one matrix product.
+        """
+        return _xp.zeros((X.shape[1],), X)
+
+    # Algebra ---------------------------------------------------------------------------------------------------------
+    def __add__(self, other: Kernel) -> Sum:
+        return Sum(self, as_kernel(other))
+
+    def __radd__(self, other: Kernel) -> Sum:
+        return Sum(as_kernel(other), self)
+
+    def __mul__(self, other: Kernel) -> Product:
+        return Product(self, as_kernel(other))
+
+    def __rmul__(self, other: Kernel) -> Product:
+        return Product(as_kernel(other), self)
+
+
+# Stationary kernels -------------------------------------------------------------------------------------------------
+class _Stationary(Kernel):
+    """A kernel of the scaled distance r = |(x - z)/sigma|, sigma a scalar or one value a column."""
+
+    sigma: Any
+
+    def _widths(self, n_features: int) -> np.ndarray:
+        self.check(n_features)
+        return np.broadcast_to(_xp.to_numpy(self.sigma).astype(float), (n_features,))
+
+    def check(self, n_features: int) -> None:
+        name = type(self).__name__
+        if self.sigma is None:
+            raise ValueError(f"{name}(sigma=None) has no width yet: give sigma, or fit a model, which chooses it.")
+        try:
+            widths = np.asarray(_xp.to_numpy(self.sigma), dtype=float)
+        except (TypeError, ValueError):
+            raise ValueError(f"{name}: sigma must be a number or one number a column, got {self.sigma!r}.") from None
+        if widths.ndim > 1 or (widths.ndim == 1 and widths.shape[0] not in (1, n_features)):
+            raise ValueError(
+                f"{name}: sigma has shape {widths.shape}, but X has {n_features} columns: give a scalar or "
+                f"{n_features} values."
+            )
+        if not (np.all(np.isfinite(widths)) and np.all(widths > 0)):
+            raise ValueError(f"{name}: sigma must be positive and finite, got {self.sigma!r}.")
+
+    def evaluate(self, X: Array, Z: Array) -> Array:
+        same = X is Z
+        X, Z = self._scale(X, Z)
+        K = squared_distances(X, X if same else Z, exact_small=self._needs_exact_small)
+        _xp.in_threads(self._from_squared_distance, K)
+        return K
+
+    def diagonal(self, X: Array) -> Array:
+        return _xp.zeros((X.shape[0],), X) + 1.0
+
+    def _scale(self, X: Array, Z: Array) -> tuple[Array, Array]:
+        """Centre and divide by sigma: a large common offset then costs no digits in |x|^2 + |z|^2 - 2xz."""
+        xp = _xp.namespace(X, Z)
+        widths = self._widths(X.shape[1])
+        sigma = _xp.like(widths, X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            centre = xp.mean(Z, axis=0) if Z.shape[0] else 0.0
+            scaled = (X - centre) / sigma, (Z - centre) / sigma
+            sizes = xp.sum(scaled[0] * scaled[0]) + xp.sum(scaled[1] * scaled[1])
+        if not math.isfinite(float(sizes)):
+            largest = np.max(np.abs(_xp.to_numpy(X)) / widths, axis=0)
+            raise ValueError(
+                f"{type(self).__name__}: distances overflow (largest |x|/sigma {largest.max():.3g} in column "
+                f"{int(largest.argmax())}): scale your features or enlarge sigma."
+            )
+        return scaled
+
+    def gradient(self, X: Array, Z: Array, G: Array) -> Array:
+        X, Z = self._scale(X, Z)
+        D = squared_distances(X, Z, exact_small=self._needs_exact_small)
+        W = G * self._slope(D)
+        xp = _xp.namespace(X)
+        # sum_ij W_ij (x_ic - z_jc)^2, column by column, from row sums, column sums and one product
+        return 2.0 * (xp.sum(W, axis=1) @ (X * X) + xp.sum(W, axis=0) @ (Z * Z) - 2.0 * xp.sum(X * (W @ Z), axis=0))
+
+    _needs_exact_small = False
+
+    def _from_squared_distance(self, D: Array) -> None:
+        """Overwrite squared scaled distances with kernel values."""
+        raise TypeError(f"{type(self).__name__} does not define the kernel of a distance.")
+
+    def _slope(self, D: Array) -> Array:
+        """-dk/d(r^2): the derivative in log sigma_c is then 2 * slope * (x_c - z_c)^2/sigma_c^2."""
+        raise TypeError(f"{type(self).__name__} does not define the derivative.")
+
+
+class RBF(_Stationary):
+    """Gaussian kernel exp(-|x - z|^2 / sigma^2), as in all five papers.
+
+    Parameters
+    ----------
+    sigma : float, array of shape (n_features,) or None
+        Width in the units of the columns. None: chosen by leave-one-out, in units of each column's spread.
+    ard : bool
+        Whether a width left at None may differ from column to column (automatic relevance determination).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lssvm.kernels import RBF
+    >>> RBF(sigma=2.0)(np.array([[0.0]]), np.array([[0.0], [2.0]])).round(4)
+    array([[1.    , 0.3679]])
+    """
+
+    def __init__(self, sigma: Any = None, ard: bool = False) -> None:
+        self.sigma = sigma
+        self.ard = ard
+
+    def _from_squared_distance(self, D: Array) -> None:
+        if _xp.is_numpy(D):
+            np.negative(D, out=D)
+            np.exp(D, out=D)
+        else:
+            D[...] = _xp.namespace(D).exp(-D)
+
+    def _slope(self, D: Array) -> Array:
+        return _xp.namespace(D).exp(-D)
+
+
+class Matern(_Stationary):
+    """Matern kernel of smoothness nu (0.5, 1.5 or 2.5) in the scaled distance r = |(x - z)/sigma|.
+
+    exp(-r); (1 + sqrt(3) r) exp(-sqrt(3) r); (1 + sqrt(5) r + 5 r^2/3) exp(-sqrt(5) r).
+
+    Parameters
+    ----------
+    sigma : float, array of shape (n_features,) or None
+        Width in the units of the columns. None: chosen by leave-one-out, in units of each column's spread.
+    nu : {0.5, 1.5, 2.5}
+        Smoothness.
+    ard : bool
+        Whether a width left at None may differ from column to column.
+    """
+
+    _needs_exact_small = True  # the square root turns an error of 1e-16 in r^2 into one of 1e-8
+
+    def __init__(self, sigma: Any = None, nu: float = 1.5, ard: bool = False) -> None:
+        self.sigma = sigma
+        self.nu = nu
+        self.ard = ard
+
+    def check(self, n_features: int) -> None:
+        if self.nu not in (0.5, 1.5, 2.5):
+            raise ValueError(f"Matern: nu must be 0.5, 1.5 or 2.5, got {self.nu!r}.")
+        super().check(n_features)
+
+    def _from_squared_distance(self, D: Array) -> None:
+        xp = _xp.namespace(D)
+        r = math.sqrt(2 * self.nu) * xp.sqrt(D)
+        D[...] = xp.exp(-r)
+        if self.nu == 1.5:
+            D *= 1 + r
+        elif self.nu == 2.5:
+            D *= 1 + r + r * r / 3
+
+    def _slope(self, D: Array) -> Array:
+        xp = _xp.namespace(D)
+        r = math.sqrt(2 * self.nu) * xp.sqrt(D)
+        if self.nu == 0.5:  # -dk/d(r^2) = exp(-r)/(2r); it multiplies (x_c - z_c)^2, so the value at r = 0 is free
+            return xp.exp(-r) / (2 * xp.where(r > 0, r, r + 1))
+        if self.nu == 1.5:
+            return 1.5 * xp.exp(-r)
+        return 5 / 6 * (1 + r) * xp.exp(-r)
+
+
+def squared_distances(X: Array, Z: Array, *, exact_small: bool = True) -> Array:
+    """|x_i - z_j|^2 for centred, scaled inputs, never negative, zero for identical rows.
+
+    Up to four columns differences are squared and summed. Beyond that |x|^2 + |z|^2 - 2xz is one matrix product; with
+    `exact_small`, or where that form would cost more than about 1e-14, the entries in which it cancels are done again
+    from the differences.
+    """
+    xp = _xp.namespace(X, Z)
+    if X.shape[1] <= 4:
+        D = _xp.zeros((X.shape[0], Z.shape[0]), X)
+        for c in range(X.shape[1]):
+            difference = X[:, c][:, None] - Z[:, c][None, :]
+            difference *= difference
+            D += difference
+        return D
+    x2, z2 = xp.sum(X * X, axis=1), xp.sum(Z * Z, axis=1)
+    D = X @ (-2.0 * Z.T)
+    D += x2[:, None]
+    D += z2[None, :]
+    largest = float(xp.max(x2)) + float(xp.max(z2)) if D.shape[0] and D.shape[1] else 0.0
+    if exact_small or largest > 64.0:
+        i, j = xp.nonzero(1e-3 * (x2[:, None] + z2[None, :]) > D)
+        for part in _xp.row_blocks(i.shape[0], 16 * X.shape[1]):
+            a, b = i[part], j[part]
+            difference = xp.take(X, a, axis=0) - xp.take(Z, b, axis=0)
+            D = _xp.put(D, (a, b), xp.sum(difference * difference, axis=1))
+    if _xp.is_numpy(D):
+        np.maximum(D, 0.0, out=D)
+        if X is Z:
+            np.fill_diagonal(D, 0.0)
+        return D
+    return xp.clip(D, 0.0, None)
+
+
+# Inner products -----------------------------------------------------------------------------------------------------
+class Linear(Kernel):
+    """Inner product x'z. With the unpenalised bias this is ridge regression."""
+
+    def evaluate(self, X: Array, Z: Array) -> Array:
+        return X @ Z.T
+
+    def diagonal(self, X: Array) -> Array:
+        return _xp.namespace(X).sum(X * X, axis=1)
+
+
+class Polynomial(Kernel):
+    """Polynomial kernel (x'z + coef0)^degree.
+
+    Parameters
+    ----------
+    degree : int
+        Degree, at least 1.
+    coef0 : float
+        Constant, not negative: 0 gives the homogeneous kernel.
+    """
+
+    def __init__(self, degree: int = 3, coef0: float = 1.0) -> None:
+        self.degree = degree
+        self.coef0 = coef0
+
+    def check(self, n_features: int) -> None:
+        if not (isinstance(self.degree, (int, np.integer)) and self.degree >= 1):
+            raise ValueError(f"Polynomial: degree must be an integer of at least 1, got {self.degree!r}.")
+        if not (math.isfinite(self.coef0) and self.coef0 >= 0):
+            raise ValueError(f"Polynomial: coef0 must be finite and not negative, got {self.coef0!r}.")
+
+    def evaluate(self, X: Array, Z: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return (X @ Z.T + self.coef0) ** self.degree
+
+    def diagonal(self, X: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return (_xp.namespace(X).sum(X * X, axis=1) + self.coef0) ** self.degree
+
+
+# Kernels of kernels -------------------------------------------------------------------------------------------------
+class Additive(Kernel):
+    """A sum over the inputs of a kernel of one input each: sum_c k(x_c, z_c) (componentwise LS-SVM).
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel of each component; one with a `sigma` may hold one width a column.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    @property
+    def parts(self) -> tuple[Kernel, ...]:
+        return (self.kernel,)
+
+    def component(self, c: int) -> Kernel:
+        """The kernel of column c alone."""
+        kernel = clone(self.kernel)
+        if "sigma" in kernel._get_param_names() and np.ndim(kernel.sigma) == 1:
+            kernel.sigma = kernel.sigma[c if len(kernel.sigma) > 1 else 0]
+        return kernel
+
+    def evaluate(self, X: Array, Z: Array) -> Array:
+        K = _xp.zeros((X.shape[0], Z.shape[0]), X)
+        for c in range(X.shape[1]):
+            K += self.component(c).evaluate(X[:, c : c + 1], Z[:, c : c + 1])
+        return K
+
+    def diagonal(self, X: Array) -> Array:
+        total = _xp.zeros((X.shape[0],), X)
+        for c in range(X.shape[1]):
+            total += self.component(c).diagonal(X[:, c : c + 1])
+        return total
+
+    def gradient(self, X: Array, Z: Array, G: Array) -> Array:
+        columns = [slice(c, c + 1) for c in range(X.shape[1])]
+        terms = [self.component(c.start).gradient(X[:, c], Z[:, c], G) for c in columns]
+        return _xp.namespace(X).concat(terms)
+
+
+class _Pair(Kernel):
+    """Two kernels and what combines them."""
+
+    def __init__(self, k1: Kernel, k2: Kernel) -> None:
+        self.k1 = k1
+        self.k2 = k2
+
+    @property
+    def parts(self) -> tuple[Kernel, ...]:
+        return (self.k1, self.k2)
+
+    def check(self, n_features: int) -> None:
+        if any(isinstance(part, Precomputed) for part in self.parts):
+            raise ValueError(
+                "Precomputed cannot be combined with another kernel: add or multiply the matrices instead."
+            )
+        super().check(n_features)
+
+
+class Sum(_Pair):
+    """k1 + k2."""
+
+    def evaluate(self, X: Array, Z: Array) -> Array:
+        K = self.k1.evaluate(X, Z)
+        K += self.k2.evaluate(X, Z)
+        return K
+
+    def diagonal(self, X: Array) -> Array:
+        return self.k1.diagonal(X) + self.k2.diagonal(X)
+
+    def gradient(self, X: Array, Z: Array, G: Array) -> Array:
+        return self.k1.gradient(X, Z, G) + self.k2.gradient(X, Z, G)
+
+
+class Product(_Pair):
+    """k1 * k2."""
+
+    def evaluate(self, X: Array, Z: Array) -> Array:
+        K = self.k1.evaluate(X, Z)
+        K *= self.k2.evaluate(X, Z)
+        return K
+
+    def diagonal(self, X: Array) -> Array:
+        return self.k1.diagonal(X) * self.k2.diagonal(X)
+
+    def gradient(self, X: Array, Z: Array, G: Array) -> Array:
+        return self.k1.gradient(X, Z, G * self.k2.evaluate(X, Z)) + self.k2.gradient(X, Z, G * self.k1.evaluate(X, Z))
+
+
+# Kernels from outside -----------------------------------------------------------------------------------------------
+class Precomputed(Kernel):
+    """The user's own kernel matrix: square at `fit`, rows x training rows (or rows x basis) at `predict`."""
+
+    def evaluate(self, X: Array, Z: Array) -> Array:
+        """Columns of the matrix X; Z holds their numbers, as `basis_points` made them."""
+        if _xp.is_numpy(X):
+            return X[:, Z[:, 0].astype(np.intp)]
+        xp = _xp.namespace(X)
+        return xp.take(X, xp.astype(Z[:, 0], xp.int64), axis=1)
+
+    def diagonal(self, X: Array) -> Array:
+        return _xp.namespace(X).linalg.diagonal(X) + 0.0
+
+    def basis_points(self, X: Array, support: np.ndarray) -> Array:
+        return _xp.like(np.asarray(support, dtype=float)[:, None], X)
+
+
+class Function(Kernel):
+    """Any callable k(X, Z) that returns the matrix of kernel values."""
+
+    def __init__(self, function: Callable[[Array, Array], Array]) -> None:
+        self.function = function
+
+    def evaluate(self, X: Array, Z: Array) -> Array:
+        K = _xp.namespace(X).asarray(self.function(X, Z))
+        if K.shape != (X.shape[0], Z.shape[0]):
+            raise ValueError(
+                f"The kernel function returned shape {K.shape} for {X.shape[0]} and {Z.shape[0]} rows: it must return "
+                f"({X.shape[0]}, {Z.shape[0]})."
+            )
+        return K + 0.0
+
+    def diagonal(self, X: Array) -> Array:
+        xp = _xp.namespace(X)
+        return xp.concat([xp.reshape(self.evaluate(X[i : i + 1], X[i : i + 1]), (1,)) for i in range(X.shape[0])])
+
+
+def as_kernel(kernel: Any) -> Kernel:
+    """A Kernel from a Kernel or a callable; None gives `RBF()`."""
+    if kernel is None:
+        return RBF()
+    if isinstance(kernel, Kernel):
+        return kernel
+    if isinstance(kernel, type) and issubclass(kernel, Kernel):
+        raise TypeError(f"kernel={kernel.__name__} is a class: write {kernel.__name__}().")
+    if callable(kernel):
+        return Function(kernel)
+    raise TypeError(f"kernel={kernel!r} is not a kernel: give one of lssvm.kernels, e.g. RBF(), or a callable k(X, Z).")

@@ -1,0 +1,375 @@
+"""Problem: kernel, rows, targets, C, weights and basis in one frozen record; `solve` gives a Fit.
+
+    min over beta, b:   1/2 beta' K_mm beta  +  C/2 * sum over rows i of v_i (y_i - k_i' beta - b)^2
+
+Every method chooses the basis, the weights, C or the kernel, and hands on a Problem (`replace`). A weight of 0 takes a
+row out of the machine; its residual is then that of a new point.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import Bunch
+
+from . import _xp, system
+from ._xp import EPS, Array
+from .kernels import Function, Kernel
+from .robust import WeightFunction
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A weighted, regularised least-squares problem over a kernel expansion.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array (l, d)
+        Inputs; the kernel matrix itself for `kernels.Precomputed`.
+    y : array (l, k)
+        Targets, one column an output; -1 and +1 for classes.
+    weights : array (l,)
+        Not negative; 0 takes the row out.
+    C : float or None
+        None: still to be chosen.
+    support : integer array or None
+        Rows of the basis; None means every row with a positive weight, unless `points` are given.
+    points : array (n, d) or None
+        Basis points that are not rows.
+    robust : WeightFunction or None
+        Weights from residuals, which `solve` multiplies into `weights`.
+    classification : bool
+        Whether the targets are coded classes.
+    paths : dict
+        What the steps so far recorded, by the name of the step.
+    """
+
+    kernel: Kernel
+    X: Array
+    y: Array
+    weights: Array
+    C: float | None = None
+    support: np.ndarray | None = None
+    points: Array | None = None
+    robust: WeightFunction | None = None
+    classification: bool = False
+    paths: dict[str, Bunch] = field(default_factory=dict)
+
+    def replace(self, **changes: Any) -> Problem:
+        """A copy with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Numbers of the rows that count."""
+        return np.flatnonzero(_xp.to_numpy(self.weights) > 0)
+
+    @property
+    def is_dual(self) -> bool:
+        """True when the basis is the rows, so that the dual system is the right one."""
+        return self.points is None and (
+            self.support is None or np.array_equal(np.sort(np.asarray(self.support)), self.rows)
+        )
+
+    @property
+    def basis_size(self) -> int:
+        """Number of basis points."""
+        if self.points is not None:
+            return int(self.points.shape[0])
+        return len(self.rows) if self.support is None else len(self.support)
+
+    def subset(self, rows: np.ndarray) -> Problem:
+        """The same machine on fewer rows; a basis smaller than the rows stays as it is."""
+        X, y, weights = (_xp.take(a, rows) for a in (self.X, self.y, self.weights))
+        points = self.points
+        if points is None and not self.is_dual:
+            points = self.kernel.basis_points(self.X, np.asarray(self.support))
+        return self.replace(X=X, y=y, weights=weights, support=None, points=points)
+
+    def factorise(self, C: float | None = None, *, every: bool = False) -> Factor:
+        """Factorise for one C (the problem's own by default), or with `every` for all C up to that one."""
+        C = self.C if C is None else C
+        if C is None:
+            raise ValueError("C is None: give C, or let lssvm.tune.LeaveOneOut choose it.")
+        if self.kernel.is_free:
+            raise ValueError(f"{self.kernel!r} has a sigma of None: give it, or let lssvm.tune.LeaveOneOut choose it.")
+        rows = self.rows
+        whole = len(rows) == self.X.shape[0]
+        X, y, weights = (a if whole else _xp.take(a, rows) for a in (self.X, self.y, self.weights))
+        if self.is_dual:
+            support = rows
+            points = self.kernel.basis_points(self.X, rows)
+            _check_memory(len(rows), 2 if every else 1)
+            dual = None if every else system.dual(self._gram(X, points), y, weights, 1.0 / C)
+            if dual is None:
+                dual = system.dual(self._gram(X, points), y, weights)
+            assert dual is not None
+            return Factor(self, C, rows, support, points, None, dual)
+        points = self.points
+        if points is None:
+            points = self.kernel.basis_points(self.X, np.asarray(self.support))
+        whitening = whiten(self.kernel, points)
+        phi = _xp.empty((X.shape[0], whitening.rank), X)
+        for block in _xp.row_blocks(X.shape[0], 8 * points.shape[0]):
+            phi[block, :] = whitening(X[block, :])
+        _check_finite(phi, self.kernel)
+        primal = system.primal(phi, y, weights, 1.0 / C, every_ridge=every)
+        return Factor(self, C, rows, self.support, points, whitening, primal)
+
+    def _gram(self, X: Array, points: Array) -> Array:
+        K = self.kernel.fill(_xp.empty((X.shape[0], X.shape[0]), X), X, points)
+        if _xp.is_numpy(K) and not isinstance(self.kernel, Function):
+            np.fill_diagonal(K, self.kernel.diagonal(K if points.shape[1] != X.shape[1] else X))
+        _check_finite(K, self.kernel)
+        return K
+
+    def solve(self) -> Fit:
+        """The machine, its residuals, leverages and exact left-out residuals; robust weights included."""
+        factor = self.factorise()
+        fit = factor.fit(factor.C)
+        if self.robust is not None:
+            sample_weight = _xp.to_numpy(self.weights)
+            for _ in range(self.robust.iterations):
+                robust = self.robust(_xp.to_numpy(fit.residuals), sample_weight)
+                weighted = self.replace(weights=self.weights * _xp.like(robust, self.weights))
+                fit = weighted.factorise().fit(factor.C)
+        return fit
+
+    def path(self, C: Sequence[float]) -> Path:
+        """Fits for every value of C from one factorisation, with the weights as they are."""
+        values = np.sort(np.asarray(C, dtype=float))
+        factor = self.factorise(float(values[-1]), every=True)
+        fits = [factor.fit(float(value)) for value in values]
+        xp = _xp.namespace(self.X)
+        stack = lambda name: xp.stack([getattr(fit, name) for fit in fits])  # noqa: E731
+        return Path(
+            values, stack("coef"), stack("intercept"), stack("residuals"), stack("leverage"), stack("loo_residuals")
+        )
+
+
+class Step(BaseEstimator):
+    """What `steps` holds: a sparsifier or a tuner, a Problem in and a Problem out."""
+
+    def __call__(self, problem: Problem) -> Problem:
+        """The problem with a smaller basis, or with hyper-parameters chosen."""
+        raise TypeError(f"{type(self).__name__} does not define __call__(problem).")
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A factorised problem: fits for the C it serves, left-out predictions, block residuals."""
+
+    problem: Problem
+    C: float  # the one it serves, or the largest of those that it serves
+    rows: np.ndarray
+    support: np.ndarray | None
+    points: Array
+    whitening: Whitening | None
+    system: system.Dual | system.Primal
+
+    def fit(self, C: float) -> Fit:
+        """The machine for one C."""
+        problem = self.problem
+        solution = self.system.solution(1.0 / C)
+        coef = solution.coef if self.whitening is None else self.whitening.expand(solution.coef)
+        _check_solution(coef, solution.intercept)
+        residuals, leverage, loo = solution.residuals, solution.leverage, solution.loo_residuals
+        if len(self.rows) < problem.X.shape[0]:
+            predict = problem.kernel.dot(problem.X, self.points, coef) + solution.intercept[None, :]
+            full = problem.y - predict
+            residuals, loo = _xp.put(full + 0.0, self.rows, residuals), _xp.put(full, self.rows, loo)
+            leverage = _xp.put(_xp.zeros((problem.X.shape[0],), leverage), self.rows, leverage)
+        return Fit(
+            kernel=problem.kernel,
+            C=C,
+            weights=problem.weights,
+            support=self.support,
+            points=self.points,
+            coef=coef,
+            intercept=solution.intercept,
+            residuals=residuals,
+            leverage=leverage,
+            loo_residuals=loo,
+        )
+
+    def block_residuals(self, folds: Sequence[np.ndarray], C: float) -> Array:
+        """y_B - f_(B)(x_B) for every fold B of row numbers, each left out as a whole, without a refit."""
+        position = np.full(self.problem.X.shape[0], -1)
+        position[self.rows] = np.arange(len(self.rows))
+        inside = [position[np.asarray(fold)] for fold in folds]
+        blocks = self.system.block_residuals([rows[rows >= 0] for rows in inside], 1.0 / C)
+        if len(self.rows) == self.problem.X.shape[0]:
+            return blocks
+        out = self.fit(C).residuals  # rows of weight 0 in a fold: predict them without the fold's other rows
+        out = _xp.put(out, self.rows, blocks)
+        for fold, local in zip(folds, inside, strict=True):
+            absent = np.asarray(fold)[local < 0]
+            if absent.size:
+                smoother = self.smoother(_xp.take(self.problem.X, absent), C)
+                own = local[local >= 0]
+                change = _xp.take(smoother.T, own).T @ _xp.take(blocks, own)
+                out = _xp.put(out, absent, _xp.take(out, absent) + change)
+        return out
+
+    def smoother(self, X: Array, C: float) -> Array:
+        """df(x)/dy_i for new points (rows) and the rows that count (columns)."""
+        if self.whitening is None:
+            K = self.problem.kernel.evaluate(X, self.points)
+            assert isinstance(self.system, system.Dual)
+            return self.system.smoother(K, 1.0 / C)
+        return self.system.smoother(self.whitening(X), 1.0 / C)
+
+    def left_out_predictions(self, X: Array, fit: Fit) -> Array:
+        """f_(i)(x) for new points x (rows), every row i that counts (columns) and every output: (m, l, k).
+
+        Leaving row i out is moving its target onto f_(i)(x_i), so f_(i)(x) = f(x) - df(x)/dy_i * left-out residual_i.
+        """
+        loo = _xp.take(fit.loo_residuals, self.rows)
+        return fit.predict(X)[:, None, :] - self.smoother(X, fit.C)[:, :, None] * loo[None, :, :]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A solved problem. Residuals, leverages and left-out residuals cover all rows of the problem."""
+
+    kernel: Kernel
+    C: float
+    weights: Array
+    support: np.ndarray | None
+    points: Array
+    coef: Array
+    intercept: Array
+    residuals: Array
+    leverage: Array
+    loo_residuals: Array
+
+    def predict(self, X: Array) -> Array:
+        """f(x) for every row and output."""
+        return self.kernel.dot(X, self.points, self.coef) + self.intercept[None, :]
+
+    def check(self, problem: Problem) -> float:
+        """Relative residual of the optimality (KKT) conditions: max |A x - b| / (|A| |x| + |b|), in the maximum norm.
+
+        For the basis of all rows, the system (K + V^-1/C) alpha + 1 b = y, 1'alpha = 0, row i scaled by sqrt(v_i) on
+        both sides; otherwise the normal equations (K_SS/C + K_SX V K_XS) beta + K_SX V 1 b = K_SX V y with their last
+        row. About machine precision for a sound fit, whatever the condition of the system.
+        """
+        xp = _xp.namespace(problem.X)
+        rows = problem.replace(weights=self.weights).rows
+        X, y, v = (_xp.take(a, rows) for a in (problem.X, problem.y, self.weights))
+        n = self.points.shape[0]
+        beta, b = self.coef, self.intercept
+        if self.support is not None and np.array_equal(np.sort(self.support), rows):
+            w = xp.sqrt(v)
+            worst, norm = _xp.zeros((n, beta.shape[1]), beta), 0.0
+            for block in _xp.row_blocks(n, 8 * n):
+                K = self.kernel.evaluate(X[block, :], self.points) * w[block, None] * w[None, :]
+                norm = max(norm, float(xp.max(xp.sum(xp.abs(K), axis=1) + w[block])) + 1.0 / self.C)
+                a = beta / w[:, None]
+                worst[block, :] = K @ a + a[block, :] / self.C + w[block, None] * (b[None, :] - y[block, :])
+            total = xp.concat([worst, xp.sum(beta, axis=0)[None, :]])
+            unknown = xp.concat([beta / w[:, None], b[None, :]])
+            right = w[:, None] * y
+        else:
+            G = _xp.zeros((n + 1, n + 1), beta)
+            right = _xp.zeros((n + 1, beta.shape[1]), beta)
+            for block in _xp.row_blocks(X.shape[0], 8 * n):
+                K = self.kernel.evaluate(X[block, :], self.points)
+                Z = xp.concat([K, _xp.zeros((K.shape[0], 1), K) + 1.0], axis=1)
+                G += Z.T @ (v[block, None] * Z)
+                right += Z.T @ (v[block, None] * y[block, :])
+            G[:n, :n] += self.kernel.evaluate(self.points, self.points) / self.C
+            unknown = xp.concat([beta, b[None, :]])
+            total, norm = G @ unknown - right, float(xp.max(xp.sum(xp.abs(G), axis=1)))
+        size = norm * float(xp.max(xp.abs(unknown))) + float(xp.max(xp.abs(right)))
+        return float(xp.max(xp.abs(total))) / size if size > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Path:
+    """Fits along C, stacked: C (c,), coef (c, n, k), intercept (c, k), residuals (c, l, k), leverage (c, l), ..."""
+
+    C: np.ndarray
+    coef: Array
+    intercept: Array
+    residuals: Array
+    leverage: Array
+    loo_residuals: Array
+
+
+# Whitening a basis ----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Whitening:
+    """K_SS = F F' for a basis: phi(x) = F_1^-1 k_1(x) on the independent points, coefficients by the smallest norm."""
+
+    kernel: Kernel
+    points: Array  # the independent basis points, in the order of the factor
+    lower: Array  # (r, r)
+    factor: Array | None  # (n, r), when points were dropped
+
+    @property
+    def rank(self) -> int:
+        return int(self.lower.shape[0])
+
+    def __call__(self, X: Array) -> Array:
+        """Whitened columns phi(X), rows x rank."""
+        return _xp.whiten_rows(self.kernel.evaluate(X, self.points), self.lower)
+
+    def expand(self, theta: Array) -> Array:
+        """Coefficients of all basis points: beta with F'beta = theta, the one of least norm (copies share equally)."""
+        if self.factor is None:
+            return _xp.solve_lower(self.lower, theta, transpose=True)
+        Q, R = _xp.namespace(theta).linalg.qr(self.factor)
+        return Q @ _xp.solve_lower(R.T, theta)
+
+
+def whiten(kernel: Kernel, points: Array) -> Whitening:
+    """Factor the kernel matrix of the basis; points that depend on others to working precision carry no column."""
+    K = kernel.evaluate(points, points)
+    _check_finite(K, kernel)
+    xp = _xp.namespace(K)
+    K = 0.5 * (K + K.T)
+    n = K.shape[0]
+    tolerance = n * EPS * max(float(xp.max(xp.linalg.diagonal(K))), 0.0)
+    L = _xp.cholesky(K + 0.0)
+    if L is not None and float(xp.min(xp.linalg.diagonal(L))) ** 2 > tolerance:
+        return Whitening(kernel, points, L, None)
+    factor, pivots = _xp.pivoted_cholesky(K, tolerance)
+    kept = _xp.take(points, pivots)
+    return Whitening(kernel, kept, _xp.take(factor, pivots), factor)
+
+
+# Checks ---------------------------------------------------------------------------------------------------------------
+def _check_finite(K: Array, kernel: Kernel) -> None:
+    xp = _xp.namespace(K)
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = bool(xp.isfinite(xp.sum(K)))
+    if not finite:
+        raise ValueError(f"The kernel matrix of {kernel!r} is not finite: scale your features, or check the kernel.")
+
+
+def _check_solution(coef: Array, intercept: Array) -> None:
+    xp = _xp.namespace(coef)
+    if not (bool(xp.all(xp.isfinite(coef))) and bool(xp.all(xp.isfinite(intercept)))):
+        raise ValueError("The solution is not finite: scale your features and targets, or lower C.")
+
+
+def _check_memory(n_rows: int, matrices: int) -> None:
+    """Raise MemoryError before the work when n x n matrices cannot fit in this machine."""
+    needed = 8 * n_rows**2 * matrices
+    try:
+        available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return
+    if needed > available:
+        raise MemoryError(
+            f"A dense machine of {n_rows} rows needs {needed / 2**30:.1f} GiB for its kernel matrix, this machine has "
+            f"{available / 2**30:.1f} GiB: use a basis, e.g. steps=[lssvm.sparsify.Random(1000)], or chunks."
+        )

@@ -1,0 +1,370 @@
+"""The only module that factorises. It knows rows, weights, targets and ridges, and no kernel.
+
+Both machines minimise  lam |g|^2 + sum_i v_i (t_i - f_i - b)^2  with b free, lam = 1/C; w = sqrt(v), S = diag(w).
+
+`dual`    the basis is the rows:  (S K S + lam I) a + w b = S t,  w'a = 0,  coefficients S a. One Householder reflection
+          H with H w = -|w| e1 removes the bias, so that a = P S t, P = N (N'(SKS + lam I)N)^-1 N', N = H[:, 1:].
+          P = M diag(g) M': M = N L^-T, g = 1 from a Cholesky factor (one ridge), or the eigenvectors M = U and
+          g = 1/(d + lam) (every ridge). The left-out residual is a_i/(w_i P_ii), the leverage 1 - lam P_ii.
+`primal`  a smaller basis, whitened columns Phi (Phi Phi' = K_XS K_SS^-1 K_SX), centred and scaled by w: A. The stacked
+          matrix [A; sqrt(lam) I] = [Q; B] R is orthogonalised: the fit is Q Q' t, the leverage |q_i|^2 + v_i/sum v.
+          With the singular values of R the same Q serves every larger ridge.
+
+Left-out residuals are t_i - f_(i)(x_i) in the units of the targets: no square root of a weight is left in them. Ridge,
+weights and basis are held fixed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import _xp
+from ._xp import EPS, Array
+
+ORTHOGONAL = 1e-10  # loss of orthogonality, times the amplification of leave-one-out, that asks for another pass
+CAREFUL = 1e-4  # 1 - h below which e/(1 - h) has lost too many digits
+
+
+@dataclass(frozen=True)
+class Solution:
+    """One machine for one ridge; k targets side by side."""
+
+    coef: Array  # (m, k): dual coefficients, or the weights of the whitened columns
+    intercept: Array  # (k,)
+    residuals: Array  # (l, k)
+    leverage: Array  # (l,)
+    loo_residuals: Array  # (l, k)
+
+
+# The dual machine -----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Dual:
+    """A factorised dual system, for one ridge (`ridge`) or for every ridge (`eigenvalues`)."""
+
+    root: Array  # (l, r)  M or U
+    eigenvalues: Array  # or None
+    ridge: float | None
+    scaled: Array  # (l, k)  a, when the ridge is fixed, or None
+    targets: Array  # (l, k)  S (t - mean)
+    mean: Array  # (k,)
+    sqrt_weights: Array  # (l,)
+    bias_row: Array  # (l,)  the bias is bias_row'(S t) - bias_change'a
+    bias_change: Array  # (l,)
+
+    def _spectrum(self, lam: float) -> Array:
+        if self.eigenvalues is None:
+            if lam != self.ridge:
+                raise ValueError(f"This factor serves the ridge {self.ridge!r}, not {lam!r}.")
+            return _xp.zeros((self.root.shape[1],), self.root) + 1.0
+        return 1.0 / (self.eigenvalues + lam)
+
+    def solution(self, lam: float) -> Solution:
+        """Coefficients, bias, residuals, leverages and left-out residuals for one ridge."""
+        spectrum, w = self._spectrum(lam), self.sqrt_weights[:, None]
+        a = self.scaled
+        if a is None:
+            a = self.root @ (spectrum[:, None] * (self.root.T @ self.targets))
+        q = _row_squares(self.root, spectrum)
+        intercept = self.mean + self.bias_row @ self.targets - self.bias_change @ a
+        return Solution(w * a, intercept, lam * a / w, 1.0 - lam * q, a / (w * q[:, None]))
+
+    def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
+        """t_B - f_(B)(x_B) for every fold B, each left out as a whole: P_BB^-1 a_B."""
+        spectrum, w = self._spectrum(lam), self.sqrt_weights[:, None]
+        a = self.solution(lam).coef / w
+        out = a + 0.0
+        for fold in folds:
+            rows = _xp.take(self.root, fold)
+            block = (rows * spectrum[None, :]) @ rows.T
+            out = _xp.put(out, fold, _solve_symmetric(block, _xp.take(a, fold)) / _xp.take(w, fold))
+        return out
+
+    def smoother(self, K_new: Array, lam: float) -> Array:
+        """df(x)/dt_i for new points (rows) and training rows (columns); K_new holds k(x, x_i)."""
+        w = self.sqrt_weights
+        P = lambda B: ((B @ self.root) * self._spectrum(lam)[None, :]) @ self.root.T  # noqa: E731
+        return w[None, :] * (P(K_new * w[None, :] - self.bias_change[None, :]) + self.bias_row[None, :])
+
+
+def dual(K: Array, targets: Array, weights: Array, ridge: float | None = None) -> Dual | None:
+    """Factorise the dual system; K (l x l) is overwritten. Without a ridge, for every ridge.
+
+    None when K with the ridge is not positive definite to working precision; without a ridge any symmetric K has
+    a factor, and an indefinite one (the user's own matrix) the stationary point of its KKT system.
+    """
+    xp = _xp.namespace(K)
+    n = K.shape[0]
+    w = xp.sqrt(weights)
+    mean = (weights @ targets) / xp.sum(weights)
+    scaled_targets = w[:, None] * (targets - mean[None, :])
+    for rows in _xp.row_blocks(n, 8 * n):
+        K[rows, :] *= w[rows, None] * w[None, :]
+    norm = math.sqrt(float(w @ w))
+    v = w + 0.0
+    v[0] += norm  # w is positive: no cancellation; H w = -norm e1
+    c = 2.0 / float(v @ v)
+    border = _reflect_symmetric(K, v, c)
+    e1 = _xp.zeros((n,), K)
+    e1[0] = 1.0
+    bias_row = (e1 - c * v[0] * v) / -norm
+    bias_change = (border - c * float(v @ border) * v) / -norm
+    fields = {
+        "targets": scaled_targets,
+        "mean": mean,
+        "sqrt_weights": w,
+        "bias_row": bias_row,
+        "bias_change": bias_change,
+    }
+    if ridge is not None:
+        K = _xp.add_diagonal(K, ridge)
+        K[0, 0] = 1.0
+        L = _xp.cholesky(K)
+        if L is None:
+            return None
+        reflected = _reflect(scaled_targets + 0.0, v, c)
+        reflected[0, :] = 0.0
+        inner = _xp.solve_lower(L, _xp.solve_lower(L, reflected), transpose=True)
+        inverse = _xp.invert_lower(L)
+        inverse[0, 0] = 0.0
+        root = _rank_one(inverse, -c * (inverse @ v), v).T
+        return Dual(root=root, eigenvalues=None, ridge=ridge, scaled=_reflect(inner, v, c), **fields)
+    K[0, 0] = -1.0 - 2.0 * float(xp.max(xp.abs(K)))  # e1 stays apart from the null space: its eigenvalue is the first
+    values, vectors = _xp.eigh(K)
+    values, vectors = values[1:], vectors[:, 1:]
+    largest = float(xp.max(xp.abs(values))) if n > 1 else 0.0
+    values = xp.where(xp.abs(values) < n * EPS * largest, 0.0 * values, values)
+    return Dual(root=_reflect(vectors, v, c), eigenvalues=values, ridge=None, scaled=None, **fields)
+
+
+def _reflect(B: Array, v: Array, c: float) -> Array:
+    """H B for the reflection H = I - c v v'."""
+    return _rank_one(B, -c * v, v @ B)
+
+
+def _rank_one(B: Array, u: Array, v: Array) -> Array:
+    """B + u v', in place."""
+    for rows in _xp.row_blocks(B.shape[0], 8 * B.shape[1]):
+        B[rows, :] += u[rows, None] * v[None, :]
+    return B
+
+
+def _reflect_symmetric(K: Array, v: Array, c: float) -> Array:
+    """Overwrite K with H K H, its first row and column cleared; return that first row (its own entry 0)."""
+    p = c * (K @ v)
+    p = p - (0.5 * c * float(v @ p)) * v
+    for rows in _xp.row_blocks(K.shape[0], 16 * K.shape[0]):
+        K[rows, :] -= v[rows, None] * p[None, :] + p[rows, None] * v[None, :]
+    border = K[0, :] + 0.0
+    border[0] = 0.0
+    K[0, :] = 0.0
+    K[:, 0] = 0.0
+    return border
+
+
+# The primal machine ---------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Primal:
+    """An orthogonalised primal system, for one ridge or for every ridge not below it (`eigenvalues`)."""
+
+    Q: Array  # (l, r)
+    R: Array  # (r, r)  upper triangular, or diag(sqrt(eigenvalues + ridge)) V'
+    bottom: Array  # (r, r)  B, with Q'Q + B'B = I
+    eigenvalues: Array  # (r,)  of A'A, or None
+    ridge: float
+    targets: Array  # (l, k)  plain, less their mean
+    mean: Array  # (k,)
+    centre: Array  # (r,)  weighted mean of the whitened columns
+    sqrt_weights: Array  # (l,)
+
+    def _spectrum(self, lam: float) -> Array | None:
+        if self.eigenvalues is None:
+            if lam != self.ridge:
+                raise ValueError(f"This factor serves the ridge {self.ridge!r}, not {lam!r}.")
+            return None
+        return (self.eigenvalues + self.ridge) / (self.eigenvalues + lam)
+
+    def _at(self, lam: float) -> tuple[Array, Array]:
+        """Q and B'B of one ridge."""
+        spectrum = self._spectrum(lam)
+        if spectrum is None:
+            return self.Q, self.bottom.T @ self.bottom
+        xp = _xp.namespace(self.Q)
+        rest = _xp.identity(self.Q.shape[1], self.Q) * (lam / (self.eigenvalues + lam))[None, :]
+        return self.Q * xp.sqrt(spectrum)[None, :], rest
+
+    def solution(self, lam: float) -> Solution:
+        """Weights of the whitened columns, bias, residuals, leverages and left-out residuals for one ridge."""
+        xp = _xp.namespace(self.Q)
+        spectrum, w = self._spectrum(lam), self.sqrt_weights[:, None]
+        projected = self.Q.T @ (w * self.targets)
+        if spectrum is None:
+            for _ in range(2):  # refine: removes what Q lacks in orthogonality
+                rest = w * self.targets - self.Q @ projected
+                projected = projected + self.Q.T @ rest - self.bottom.T @ (self.bottom @ projected)
+            fitted = self.Q @ projected
+            coef = _xp.solve_lower(self.R.T, projected, transpose=True)
+            squares = _row_squares(self.Q, None)
+        else:
+            fitted = self.Q @ (spectrum[:, None] * projected)
+            coef = self.R.T @ (projected / (self.eigenvalues + lam)[:, None])
+            squares = _row_squares(self.Q, spectrum)
+        residuals = self.targets - fitted / w
+        total = float(xp.sum(w * w))
+        leverage = squares + w[:, 0] ** 2 / total
+        loo = residuals / (1.0 - leverage)[:, None]
+        near = np.flatnonzero(_xp.to_numpy(1.0 - leverage) < CAREFUL)
+        if near.size:
+            residuals, leverage, loo = self._careful(near, lam, residuals, leverage, loo)
+        return Solution(coef, self.mean - self.centre @ coef, residuals, leverage, loo)
+
+    def _careful(self, near: Array, lam: float, residuals: Array, leverage: Array, loo: Array) -> tuple[Array, ...]:
+        """Replace what 1 - h -> 0 spoils in the rows `near`.
+
+        With the other rows' machine factorised first, the rows `near` have (I - H)_BB = (I + T T')^-1 =: P, a sum of
+        positive terms, e = P e_(B) and left-out residual (P e_(B))_i / P_ii, as in the dual machine.
+        """
+        xp = _xp.namespace(self.Q)
+        if near.size == self.Q.shape[0]:  # one row must stay to fix the bias
+            near = np.delete(near, int(np.argmin(_xp.to_numpy(leverage)[near])))
+        without, T = self._without(near, lam)
+        w = _xp.take(self.sqrt_weights, near)[:, None]
+        L = _xp.cholesky(_xp.add_diagonal(T @ T.T, 1.0))
+        e = _xp.solve_lower(L, _xp.solve_lower(L, w * without), transpose=True)
+        inverse = _xp.invert_lower(L + 0.0)
+        p = xp.sum(inverse * inverse, axis=0)
+        residuals = _xp.put(residuals, near, e / w)
+        leverage = _xp.put(leverage, near, 1.0 - p)
+        return residuals, leverage, _xp.put(loo, near, e / (w * p[:, None]))
+
+    def _without(self, block: Array, lam: float) -> tuple[Array, Array]:
+        """Residuals of the rows `block` under the machine of the other rows, and T with (I - H)_BB = (I + T T')^-1."""
+        xp = _xp.namespace(self.Q)
+        Q, penalty = self._at(lam)
+        others = np.setdiff1d(np.arange(Q.shape[0]), _xp.to_numpy(block))
+        w, w_block = _xp.take(self.sqrt_weights, others), _xp.take(self.sqrt_weights, block)
+        total = float(w @ w)
+        rows, targets = _xp.take(Q, others), _xp.take(self.targets, others)
+        centre = (w @ rows) / total
+        mean = (w * w) @ targets / total
+        rows = _rank_one(rows, -w, centre)
+        block_rows = _xp.take(Q, block) - w_block[:, None] * centre[None, :]
+        root = _xp.svd(penalty)  # symmetric: its square root stacks under the rows
+        bottom = xp.sqrt(root[1])[:, None] * root[2]
+        rows, bottom, R = orthogonalise(rows, bottom)
+        T = _xp.whiten_rows(block_rows + 0.0, R.T)
+        coef = rows.T @ (w[:, None] * (targets - mean[None, :]))
+        residuals = _xp.take(self.targets, block) - mean[None, :] - (T @ coef) / w_block[:, None]
+        return residuals, xp.concat([T, w_block[:, None] / math.sqrt(total)], axis=1)
+
+    def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
+        """t_B - f_(B)(x_B) for every fold B, each left out as a whole: S_B^-1 (I - H_BB)^-1 S_B e_B."""
+        xp = _xp.namespace(self.Q)
+        Q, _ = self._at(lam)
+        residuals, w = self.solution(lam).residuals, self.sqrt_weights
+        total = float(w @ w)
+        out = residuals + 0.0
+        for fold in folds:
+            rows, w_fold = _xp.take(Q, fold), _xp.take(w, fold)
+            block = -(rows @ rows.T) - w_fold[:, None] * w_fold[None, :] / total
+            L = _xp.cholesky(_xp.add_diagonal(block, 1.0))
+            if L is None or float(xp.min(xp.linalg.diagonal(L))) ** 2 < CAREFUL:
+                out = _xp.put(out, fold, self._without(fold, lam)[0])
+                continue
+            e = w_fold[:, None] * _xp.take(residuals, fold)
+            e = _xp.solve_lower(L, _xp.solve_lower(L, e), transpose=True)
+            out = _xp.put(out, fold, e / w_fold[:, None])
+        return out
+
+    def smoother(self, phi_new: Array, lam: float) -> Array:
+        """df(x)/dt_i for new points (rows, whitened columns phi_new) and training rows (columns)."""
+        w = self.sqrt_weights
+        spectrum = self._spectrum(lam)
+        total = float(w @ w)
+        centred = phi_new - self.centre[None, :]
+        if spectrum is None:
+            q = _xp.whiten_rows(centred, self.R.T)
+        else:
+            q = (centred @ self.R.T) / (self.eigenvalues + lam)[None, :]
+        return w[None, :] * (q @ self.Q.T) + (w * w)[None, :] / total
+
+
+def primal(phi: Array, targets: Array, weights: Array, ridge: float, *, every_ridge: bool = False) -> Primal:
+    """Orthogonalise the primal system; the whitened columns phi (l x r) are overwritten.
+
+    With `every_ridge` the result serves all ridges from `ridge` upwards.
+    """
+    xp = _xp.namespace(phi)
+    w = xp.sqrt(weights)
+    total = float(xp.sum(weights))
+    centre, mean = (weights @ phi) / total, (weights @ targets) / total
+    for rows in _xp.row_blocks(phi.shape[0], 8 * phi.shape[1]):
+        phi[rows, :] -= centre[None, :]
+        phi[rows, :] *= w[rows, None]
+    bottom = math.sqrt(ridge) * _xp.identity(phi.shape[1], phi)
+    Q, bottom, R = orthogonalise(phi, bottom)
+    eigenvalues = None
+    if every_ridge:
+        U, singular, Vt = _xp.svd(R)
+        for rows in _xp.row_blocks(Q.shape[0], 8 * Q.shape[1]):
+            Q[rows, :] = Q[rows, :] @ U
+        bottom, R = bottom @ U, singular[:, None] * Vt
+        eigenvalues = xp.clip(singular * singular - ridge, 0.0, None)
+    return Primal(Q, R, bottom, eigenvalues, ridge, targets - mean[None, :], mean, centre, w)
+
+
+def orthogonalise(A: Array, bottom: Array) -> tuple[Array, Array, Array]:
+    """[A; bottom] = [Q; B] R with orthonormal columns, A overwritten: Cholesky QR, repeated while the condition asks.
+
+    One pass costs a Gram matrix and a triangular solve, which the leverages need anyhow, and leaves Q'Q + B'B = I to
+    about eps * cond([A; bottom])^2. Where that is not enough for leave-one-out the pass is repeated on its own result;
+    a matrix too ill-conditioned for a Cholesky factor gets a small shift first (shifted Cholesky QR), which costs
+    a pass and no accuracy.
+    """
+    xp = _xp.namespace(A)
+    n = A.shape[1]
+    R = _xp.identity(n, A)
+    for _ in range(6):
+        G = _xp.gram(A) + _xp.gram(bottom)
+        scale = xp.sqrt(xp.linalg.diagonal(G))
+        scale = xp.where(scale > 0, scale, scale + 1.0)
+        G /= scale[:, None] * scale[None, :]
+        norm = float(xp.max(xp.sum(xp.abs(G), axis=0))) if n else 1.0
+        L = _xp.cholesky(G + 0.0)
+        shifted = L is None
+        shift = 10.0 * n * EPS
+        while L is None:
+            L = _xp.cholesky(_xp.add_diagonal(G + 0.0, shift))
+            shift *= 10.0
+        lower = scale[:, None] * L
+        A, bottom, R = _xp.whiten_rows(A, lower), _xp.whiten_rows(bottom, lower), lower.T @ R
+        if shifted:
+            continue
+        h = min(float(xp.max(_row_squares(A, None))) if A.shape[0] else 0.0, 1.0 - CAREFUL)
+        if EPS * _xp.condition(L, norm) * h / (1.0 - h) <= ORTHOGONAL:
+            break
+    return A, bottom, R
+
+
+# Small helpers -------------------------------------------------------------------------------------------------------
+def _row_squares(A: Array, spectrum: Array | None) -> Array:
+    """sum_k A_ik^2 spectrum_k, in blocks of rows."""
+    xp = _xp.namespace(A)
+    if _xp.is_numpy(A) and spectrum is None:
+        return np.einsum("ij,ij->i", A, A)
+    out = _xp.empty((A.shape[0],), A)
+    for rows in _xp.row_blocks(A.shape[0], 8 * A.shape[1]):
+        squares = A[rows, :] * A[rows, :]
+        out[rows] = xp.sum(squares, axis=1) if spectrum is None else squares @ spectrum
+    return out
+
+
+def _solve_symmetric(A: Array, B: Array) -> Array:
+    """A^-1 B for a symmetric A, by Cholesky where A is positive definite."""
+    L = _xp.cholesky(A + 0.0)
+    if L is None:
+        return _xp.namespace(A).linalg.solve(A, B)
+    return _xp.solve_lower(L, _xp.solve_lower(L, B), transpose=True)
