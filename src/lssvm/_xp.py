@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 from scipy.linalg import blas, lapack
-from sklearn import get_config
+from sklearn import get_config  # type: ignore[attr-defined]
 from sklearn.externals import array_api_compat
 
 Array = Any
@@ -105,8 +105,8 @@ def put(A: Array, index: Any, values: Array) -> Array:
 
 
 def row_blocks(n_rows: int, bytes_per_row: int) -> Iterator[slice]:
-    """Slices of rows, each within scikit-learn's ``working_memory`` (and within 64 MiB, which stays near the cache)."""
-    budget = min(get_config()["working_memory"], 64) * 2**20
+    """Slices of rows, each within scikit-learn's ``working_memory`` (and within 16 MiB, which the allocator reuses)."""
+    budget = min(get_config()["working_memory"], 16) * 2**20
     step = max(1, int(budget // max(bytes_per_row, 1)))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))

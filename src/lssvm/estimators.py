@@ -40,7 +40,7 @@ class _LSSVM(BaseEstimator):
     def _problem(self, X: np.ndarray, targets: np.ndarray, weights: np.ndarray, **fields: Any) -> Problem:
         """The problem before its steps, constructor arguments checked."""
         C = self.C
-        if C is not None and not (isinstance(C, Real) and 0 < C < np.inf):
+        if C is not None and not (isinstance(C, Real) and 0 < float(C) < np.inf):
             raise ValueError(f"C must be a positive, finite number or None (chosen by leave-one-out), got {C!r}.")
         kernel = as_kernel(self.kernel)
         robust = as_weight_function(self.robust)
@@ -220,7 +220,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
             Lower and upper ends.
         """
         X = self._checked(X)
-        if not (isinstance(coverage, Real) and 0 < coverage < 1):
+        if not (isinstance(coverage, Real) and 0 < float(coverage) < 1):
             raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}: 0.9 gives 90 % intervals.")
         intervals = jackknife_plus(self._problem_, self._fit_, X, float(coverage))
         return intervals[:, :, 0] if self.dual_coef_.ndim == 1 else intervals

@@ -116,10 +116,9 @@ class Problem:
         if points is None:
             points = self.kernel.basis_points(self.X, np.asarray(self.support))
         whitening = whiten(self.kernel, points)
-        phi = _xp.empty((X.shape[0], whitening.rank), X)
-        for block in _xp.row_blocks(X.shape[0], 8 * points.shape[0]):
-            phi[block, :] = whitening(X[block, :])
+        phi = self.kernel.fill(_xp.empty((X.shape[0], whitening.rank), X), X, whitening.points)
         _check_finite(phi, self.kernel)
+        phi = _xp.whiten_rows(phi, whitening.lower)
         primal = system.primal(phi, y, weights, 1.0 / C, every_ridge=every)
         return Factor(self, C, rows, self.support, points, whitening, primal)
 

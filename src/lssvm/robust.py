@@ -53,7 +53,7 @@ class WeightFunction(BaseEstimator):
             raise ValueError(f"{name}: iterations must be an integer of at least 1, got {self.iterations!r}.")
         for parameter in ("c", "c1", "c2", "delta"):
             value = getattr(self, parameter, 1.0)
-            if not (np.isscalar(value) and np.isfinite(value) and value > 0):
+            if not (isinstance(value, (int, float, np.number)) and np.isfinite(value) and value > 0):
                 raise ValueError(f"{name}: {parameter} must be positive and finite, got {value!r}.")
 
 

@@ -233,6 +233,8 @@ class Primal:
         without, T = self._without(near, lam)
         w = _xp.take(self.sqrt_weights, near)[:, None]
         L = _xp.cholesky(_xp.add_diagonal(T @ T.T, 1.0))
+        if L is None:
+            return residuals, leverage, loo
         e = _xp.solve_lower(L, _xp.solve_lower(L, w * without), transpose=True)
         inverse = _xp.invert_lower(L + 0.0)
         p = xp.sum(inverse * inverse, axis=0)
@@ -354,7 +356,7 @@ def _row_squares(A: Array, spectrum: Array | None) -> Array:
     """sum_k A_ik^2 spectrum_k, in blocks of rows."""
     xp = _xp.namespace(A)
     if _xp.is_numpy(A) and spectrum is None:
-        return np.einsum("ij,ij->i", A, A)
+        return np.einsum("ij,ij->i", A, A) if A.flags.c_contiguous else np.einsum("ji,ji->i", A.T, A.T)
     out = _xp.empty((A.shape[0],), A)
     for rows in _xp.row_blocks(A.shape[0], 8 * A.shape[1]):
         squares = A[rows, :] * A[rows, :]
