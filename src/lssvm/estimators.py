@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_array, compute_class_weight
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .intervals import calibrate, jackknife_plus, probabilities
-from .kernels import Precomputed, as_kernel
-from .problem import Fit, Problem, Step
+from .kernels import Kernel, as_kernel
+from .problem import Problem, Step
 from .robust import as_weight_function
 from .sparsify import Random
+from .stream import Reservoir, Stream, fit_stream, normalise, reread, start_stream
 from .tune import LeaveOneOut
 
 DENSE_ROWS = 2000  # steps=None: the basis is all rows up to here,
 BASIS_SIZE = 500  # and this many rows beyond
+SAMPLE_ROWS = 5000  # fit_chunks: kernel, C and basis are planned on a sample of this many rows
+_SEEN = ("n_features_in_", "feature_names_in_", "classes_", "_single_output_")
+
+
+def _adds_chunks(model: _LSSVM) -> bool:
+    """Chunks add up without robust weights, which need the residuals of all rows, and for kernels of the columns."""
+    if model.robust is not None:
+        raise AttributeError(
+            f"partial_fit with robust={model.robust!r}: use fit or fit_chunks, which see all residuals."
+        )
+    if getattr(model.kernel, "is_precomputed", False):
+        raise AttributeError("partial_fit with kernels.Precomputed: give a kernel of the columns, or use fit.")
+    return True
 
 
 class _LSSVM(BaseEstimator):
-    """What both estimators share."""
+    """What both estimators share: a subclass codes its targets (`_check_rows`) and adds to `_left_out`."""
 
     kernel: Any
     C: Any
@@ -34,10 +50,132 @@ class _LSSVM(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = isinstance(self.kernel, Precomputed)
+        tags.input_tags.pairwise = getattr(self.kernel, "is_precomputed", False)
         return tags
 
-    def _problem(self, X: np.ndarray, targets: np.ndarray, weights: np.ndarray, **fields: Any) -> Problem:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the machine.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features)
+            The square kernel matrix for `kernels.Precomputed`.
+        y : array (n_samples,), or (n_samples, n_outputs) for regression
+            Numbers for `LSSVR`, labels of any type for `LSSVC`.
+        sample_weight : array (n_samples,) or None
+            Not negative. A weight of 0 removes the row; integer weights equal copies of rows for the fit.
+
+        Returns
+        -------
+        self
+        """
+        checked = copy.copy(self)
+        X, y, weights = checked._check_rows(X, y, sample_weight, reset=True)
+        problem = checked._problem(X, y, weights)
+        steps = default_steps(problem) if self.steps is None else self.steps
+        problem = run_steps(problem, steps)
+        fit = problem.solve()
+        attributes = {
+            **checked._machine(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
+            **checked._left_out(problem.y, problem.weights, fit.weights, fit),
+            "support_": fit.support,
+            "path_": _main_path(problem),
+            "_problem_": problem,
+            "_fit_": fit,
+        }
+        self._store(checked, attributes)
+        return self
+
+    @available_if(_adds_chunks)
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Add a chunk of rows to the machine, exactly: the result equals `fit` on all rows so far with this basis.
+
+        The first call plans kernel, C and basis on its rows (500 of them for ``steps=None``); later calls keep them.
+        Rows are not stored, so that leave-one-out quantities are not known.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+
+        Returns
+        -------
+        self
+        """
+        return self._add_chunk(X, y, sample_weight)
+
+    def _add_chunk(self, X: Any, y: Any, sample_weight: Any, **known: Any) -> Self:
+        checked = copy.copy(self)
+        stream: Stream | None = getattr(self, "_stream_", None)
+        fitted: Problem | None = getattr(self, "_problem_", None)
+        first = stream is None and fitted is None
+        X, y, weights = checked._check_rows(X, y, sample_weight, reset=first, **(known if first else {}))
+        calibration = {"_slopes_": self._slopes_} if hasattr(self, "_slopes_") else {}
+        if stream is None and fitted is not None:
+            stream = start_stream(fitted).add(fitted.X, fitted.y, fitted.weights)
+        elif stream is None:
+            problem = run_steps(checked._problem(X, y, weights), self._chunk_steps())
+            stream = start_stream(problem)
+            left_out = checked._left_out(y, weights, weights, problem.solve())
+            calibration = {name: value for name, value in left_out.items() if name == "_slopes_"}
+        stream = stream.add(X, y, weights)
+        machine = checked._machine(stream.whitening.kernel, stream.C, stream.points, *stream.solve())
+        self._store(checked, {**machine, **calibration, "support_": None, "path_": None, "_stream_": stream})
+        return self
+
+    def fit_chunks(self, chunks: Any) -> Self:
+        """Fit the machine on rows that come in chunks and can be read again, with exact leave-one-out.
+
+        Kernel, C and basis are planned on a sample of at most 5000 rows (500 of them are the basis for
+        ``steps=None``); sums over all chunks then give the machine, and one more pass its leave-one-out residuals.
+
+        Parameters
+        ----------
+        chunks : iterable of (X, y) or (X, y, sample_weight), or a function that returns a new iterator of them
+            Read several times.
+
+        Returns
+        -------
+        self
+        """
+        checked = copy.copy(self)
+        start_again = reread(chunks)
+        checked._prepare_chunks(start_again)
+
+        def read(weights: np.ndarray | None = None) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+            row = 0
+            for chunk in start_again():
+                X, y, own = checked._check_rows(*normalise(chunk), reset=False)
+                row += len(y)
+                yield X, y, own if weights is None else weights[row - len(y) : row]
+
+        sample, row_weights, targets = Reservoir(SAMPLE_ROWS), [], []
+        for X, y, own in read():
+            sample.add(X, y, own)
+            row_weights.append(own)
+            targets.append(y)
+        stream = start_stream(run_steps(checked._problem(*sample.rows()), self._chunk_steps()))
+        sample_weight, y = np.concatenate(row_weights), np.concatenate(targets)
+        weights = sample_weight
+        fit = fit_stream(read, stream.whitening, 1.0 / stream.C)
+        robust = as_weight_function(self.robust)
+        if robust is not None:
+            for _ in range(robust.iterations):
+                weights = sample_weight * robust(fit.residuals, sample_weight)
+                fit = fit_stream(partial(read, weights), stream.whitening, 1.0 / stream.C)
+        attributes = {
+            **checked._machine(stream.whitening.kernel, stream.C, stream.points, fit.coef, fit.intercept),
+            **checked._left_out(y, sample_weight, weights, fit),
+            "support_": None,
+            "path_": None,
+        }
+        self._store(checked, attributes)
+        return self
+
+    def _chunk_steps(self) -> Any:
+        return (Random(BASIS_SIZE, random_state=0),) if self.steps is None else self.steps
+
+    def _problem(self, X: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> Problem:
         """The problem before its steps, constructor arguments checked."""
         C = self.C
         if C is not None and not (isinstance(C, Real) and 0 < float(C) < np.inf):
@@ -48,56 +186,61 @@ class _LSSVM(BaseEstimator):
             robust.check()
         if not kernel.is_free:
             kernel.check(X.shape[1])
-        if isinstance(kernel, Precomputed) and X.shape[0] != X.shape[1]:
+        if kernel.is_precomputed and X.shape[0] != X.shape[1]:
             raise ValueError(
                 f"X has shape {X.shape}: with kernels.Precomputed, fit takes the square matrix of the training rows."
             )
-        return Problem(kernel, X, targets, weights, C=None if C is None else float(C), robust=robust, **fields)
+        return Problem(
+            kernel,
+            X,
+            targets,
+            weights,
+            C=None if C is None else float(C),
+            robust=robust,
+            classification=isinstance(self, ClassifierMixin),
+        )
 
-    def _solve(self, problem: Problem) -> tuple[Problem, Fit]:
-        """Run the steps, choose what is still None, solve."""
-        steps = default_steps(problem) if self.steps is None else self.steps
-        if isinstance(steps, Step) or not isinstance(steps, Sequence):
-            raise TypeError(f"steps must be a list of steps or None, got {steps!r}: write steps=[{steps!r}].")
-        for step in (*steps, LeaveOneOut()):
-            if isinstance(step, type) or not callable(step):
-                raise TypeError(f"steps holds {step!r}, which is not a step: see lssvm.sparsify and lssvm.tune.")
-            problem = step(problem)
-        return problem, problem.solve()
-
-    def _attributes(self, problem: Problem, fit: Fit, outputs: slice | int) -> dict[str, Any]:
-        """Fitted attributes of the contract; `outputs` is 0 for a single output, kept one-dimensional."""
-        intercept = fit.intercept[outputs]
+    def _machine(
+        self, kernel: Kernel, C: float, points: Any, coef: np.ndarray, intercept: np.ndarray
+    ) -> dict[str, Any]:
+        """The attributes that predict."""
+        single = self._single_output_
         return {
-            "support_": fit.support,
-            "support_vectors_": fit.points,
-            "dual_coef_": fit.coef[:, outputs],
-            "intercept_": float(intercept) if np.ndim(intercept) == 0 else intercept,
-            "C_": fit.C,
-            "kernel_": fit.kernel,
-            "weights_": fit.weights,
+            "support_vectors_": points,
+            "dual_coef_": coef[:, 0] if single else coef,
+            "intercept_": float(intercept[0]) if single else intercept,
+            "C_": C,
+            "kernel_": kernel,
+        }
+
+    def _left_out(
+        self, targets: np.ndarray, sample_weight: np.ndarray, weights: np.ndarray, fit: Any
+    ) -> dict[str, Any]:
+        """The attributes of leave-one-out."""
+        loo = fit.loo_residuals
+        return {
+            "weights_": weights,
             "leverage_": fit.leverage,
-            "loo_residuals_": fit.loo_residuals[:, outputs],
-            "press_": float(fit.weights @ np.sum(fit.loo_residuals**2, axis=1)),
-            "path_": _main_path(problem),
-            "_problem_": problem,
-            "_fit_": fit,
+            "loo_residuals_": loo[:, 0] if self._single_output_ else loo,
+            "press_": float(weights @ np.sum(loo**2, axis=1)),
         }
 
     def _store(self, checked: _LSSVM, attributes: dict[str, Any]) -> None:
         """Replace all fitted attributes at once: an interrupted fit leaves the previous model, or none."""
         kept = {name: value for name, value in vars(self).items() if not name.endswith("_")}
-        seen = {name: value for name, value in vars(checked).items() if name in ("n_features_in_", "feature_names_in_")}
+        seen = {name: value for name, value in vars(checked).items() if name in _SEEN}
         self.__dict__ = {**kept, **seen, **attributes}
 
     def _raw_predict(self, X: Any) -> np.ndarray:
+        """f(x), rows x outputs."""
         X = self._checked(X)
-        return self._fit_.predict(X)
+        coef = self.dual_coef_[:, None] if self.dual_coef_.ndim == 1 else self.dual_coef_
+        return self.kernel_.dot(X, self.support_vectors_, coef) + self.intercept_
 
     def _checked(self, X: Any) -> np.ndarray:
         """New rows, validated; the columns of a precomputed kernel may be the training rows or only the basis."""
         check_is_fitted(self)
-        if not isinstance(self.kernel_, Precomputed):
+        if not self.kernel_.is_precomputed:
             return validate_data(self, X, dtype=np.float64, reset=False)
         columns = getattr(X, "shape", (0, 0))[-1]
         if columns == len(self.support_) != self.n_features_in_:
@@ -165,31 +308,36 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         self.steps = steps
         self.robust = robust
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LSSVR:
-        """Fit the machine.
-
-        Parameters
-        ----------
-        X : array (n_samples, n_features)
-            The square kernel matrix for `kernels.Precomputed`.
-        y : array (n_samples,) or (n_samples, n_outputs)
-        sample_weight : array (n_samples,) or None
-            Not negative. A weight of 0 removes the row; integer weights equal copies of rows for the fit.
-
-        Returns
-        -------
-        self
-        """
-        checked = copy.copy(self)
-        X, y = validate_data(checked, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2)
+    def _check_rows(
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Validated rows, targets (rows x outputs) and weights."""
+        smallest = 2 if reset else 1
+        X, y = validate_data(
+            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=smallest, reset=reset
+        )
         y = y.astype(np.float64)
+        if reset:
+            self._single_output_ = y.ndim == 1
         targets = y[:, None] if y.ndim == 1 else y
-        weights = _check_weights(sample_weight, len(y))
-        problem, fit = self._solve(self._problem(X, targets, weights))
-        attributes = self._attributes(problem, fit, 0 if y.ndim == 1 else slice(None))
-        attributes["loo_predictions_"] = y - attributes["loo_residuals_"]
-        self._store(checked, attributes)
-        return self
+        if not reset and hasattr(self, "dual_coef_") and targets.shape[1] != np.atleast_1d(self.intercept_).shape[0]:
+            raise ValueError(f"y has {targets.shape[1]} outputs, the machine has {np.size(self.intercept_)}.")
+        return X, targets, _check_weights(sample_weight, len(y), smallest)
+
+    def _prepare_chunks(self, read: Callable[[], Iterator[Any]]) -> None:
+        """Learn columns and outputs from the first chunk."""
+        for chunk in read():
+            X, y, weight = normalise(chunk)
+            self._check_rows(X, y, weight, reset=True)
+            return
+        raise ValueError("chunks is empty: give at least one (X, y).")
+
+    def _left_out(
+        self, targets: np.ndarray, sample_weight: np.ndarray, weights: np.ndarray, fit: Any
+    ) -> dict[str, Any]:
+        attributes = super()._left_out(targets, sample_weight, weights, fit)
+        f = targets - fit.loo_residuals
+        return {**attributes, "loo_predictions_": f[:, 0] if self._single_output_ else f}
 
     def predict(self, X: Any) -> np.ndarray:
         """f(x) for every row.
@@ -222,6 +370,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         X = self._checked(X)
         if not (isinstance(coverage, Real) and 0 < float(coverage) < 1):
             raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}: 0.9 gives 90 % intervals.")
+        if not hasattr(self, "_problem_"):
+            raise ValueError("predict_interval needs the training rows: a model of partial_fit or fit_chunks has none.")
         intervals = jackknife_plus(self._problem_, self._fit_, X, float(coverage))
         return intervals[:, :, 0] if self.dual_coef_.ndim == 1 else intervals
 
@@ -268,49 +418,82 @@ class LSSVC(ClassifierMixin, _LSSVM):
         self.robust = robust
         self.class_weight = class_weight
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LSSVC:
-        """Fit the machine.
+    @available_if(_adds_chunks)
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, classes: Any = None) -> Self:
+        """Add a chunk of rows to the machine, exactly: the result equals `fit` on all rows so far with this basis.
+
+        The first call plans kernel, C, basis and the calibration of `predict_proba` on its rows; later calls keep
+        them. Rows are not stored, so that leave-one-out quantities are not known.
 
         Parameters
         ----------
-        X : array (n_samples, n_features)
-            The square kernel matrix for `kernels.Precomputed`.
-        y : array (n_samples,)
-            Labels of any type.
-        sample_weight : array (n_samples,) or None
-            Not negative. A weight of 0 removes the row.
+        X, y, sample_weight
+            As in `fit`.
+        classes : array or None
+            All classes, for a first call whose rows do not hold each of them.
 
         Returns
         -------
         self
         """
-        checked = copy.copy(self)
-        X, y = validate_data(checked, X, y, dtype=np.float64, ensure_min_samples=2)
+        return self._add_chunk(X, y, sample_weight, classes=classes)
+
+    def _check_rows(
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool, classes: Any = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Validated rows, coded targets (rows x columns) and weights times class weights."""
+        smallest = 2 if reset else 1
+        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=smallest, reset=reset)
         check_classification_targets(y)
-        classes, codes = np.unique(y, return_inverse=True)
-        if len(classes) < 2:
-            raise ValueError(f"y holds only one class, {classes[0]!r}: a classifier needs at least 2 classes.")
-        weights = _check_weights(sample_weight, len(y))
-        present = np.unique(codes[weights > 0])
-        if len(present) < 2:
-            raise ValueError("sample_weight leaves fewer than 2 classes with a positive weight.")
+        weights = _check_weights(sample_weight, len(y), smallest)
+        if reset:
+            self.classes_ = np.unique(y if classes is None else np.asarray(classes))
+            self._single_output_ = len(self.classes_) == 2
+        if len(self.classes_) < 2:
+            raise ValueError(f"y holds only one class, {self.classes_[0]!r}: a classifier needs at least 2 classes.")
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise ValueError(f"y holds the class {unknown[0]!r}, which is not among the classes {self.classes_!r}.")
+        codes = np.searchsorted(self.classes_, y)
+        if reset and len(np.unique(codes[weights > 0])) < 2 and classes is None:
+            raise ValueError("sample_weight is zero for all classes but one: at least 2 classes need positive weights.")
+        self._class_factors = np.ones(len(self.classes_))
         if self.class_weight is not None:
-            of_class = compute_class_weight(self.class_weight, classes=classes, y=y, sample_weight=weights)
-            weights = weights * _check_weights(of_class[codes], len(y), "class_weight")
-        labels = np.arange(len(classes)) if len(classes) > 2 else np.array([1])
-        targets = np.where(codes[:, None] == labels[None, :], 1.0, -1.0)
-        problem, fit = self._solve(self._problem(X, targets, weights, classification=True))
-        # Calibrate on one unit of weight left out, so that an integer weight is as good as copies of the row.
-        copies = np.maximum(_check_weights(sample_weight, len(y)), 1.0)
+            by_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=weights)
+            weights = weights * _check_weights(by_class[codes], len(y), smallest, "class_weight")
+            self._class_factors = by_class
+        labels = np.array([1]) if self._single_output_ else np.arange(len(self.classes_))
+        return X, np.where(codes[:, None] == labels[None, :], 1.0, -1.0), weights
+
+    def _prepare_chunks(self, read: Callable[[], Iterator[Any]]) -> None:
+        """Learn columns from the first chunk and classes from all."""
+        if isinstance(self.class_weight, str):
+            raise ValueError(f"class_weight={self.class_weight!r} needs all rows at once: give a dict, or use fit.")
+        found: list[np.ndarray] = []
+        first: Any = None
+        for chunk in read():
+            X, y, weight = normalise(chunk)
+            first = (X, y, weight) if first is None else first
+            found.append(np.unique(np.asarray(y)))
+        if first is None:
+            raise ValueError("chunks is empty: give at least one (X, y).")
+        self._check_rows(*first, reset=True, classes=np.concatenate(found))
+
+    def _left_out(
+        self, targets: np.ndarray, sample_weight: np.ndarray, weights: np.ndarray, fit: Any
+    ) -> dict[str, Any]:
+        attributes = super()._left_out(targets, sample_weight, weights, fit)
+        codes = (targets[:, 0] > 0).astype(int) if self._single_output_ else np.argmax(targets, axis=1)
+        # Calibrate with one unit of weight left out, so that an integer weight is as good as copies of the row.
+        factors = self._class_factors[codes]
+        copies = np.maximum(sample_weight / np.where(factors > 0, factors, 1.0), 1.0)
         one_copy = fit.residuals / (1.0 - fit.leverage / copies)[:, None]
         unit = np.where(copies[:, None] > 1.0, one_copy, fit.loo_residuals)
-        slopes = calibrate(targets - unit, codes, fit.weights)
-        attributes = self._attributes(problem, fit, 0 if len(labels) == 1 else slice(None))
-        attributes["classes_"] = classes
-        attributes["loo_predictions_"] = _winner(targets - fit.loo_residuals, classes)
-        attributes["_slopes_"] = slopes
-        self._store(checked, attributes)
-        return self
+        return {
+            **attributes,
+            "loo_predictions_": _winner(targets - fit.loo_residuals, self.classes_),
+            "_slopes_": calibrate(targets - unit, codes, weights),
+        }
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Decision values: (n_samples,) for two classes, positive for ``classes_[1]``; else (n_samples, n_classes)."""
@@ -338,11 +521,23 @@ class LSSVC(ClassifierMixin, _LSSVM):
         return probabilities(self._raw_predict(X), self._slopes_)
 
 
+# Plans and checks -----------------------------------------------------------------------------------------------------
 def default_steps(problem: Problem) -> Sequence[Step]:
     """The plan for ``steps=None``."""
-    if len(problem.rows) <= DENSE_ROWS or isinstance(problem.kernel, Precomputed):
+    if len(problem.rows) <= DENSE_ROWS or problem.kernel.is_precomputed:
         return ()
     return (Random(BASIS_SIZE, random_state=0),)
+
+
+def run_steps(problem: Problem, steps: Any) -> Problem:
+    """Run the steps, then choose what is still None."""
+    if isinstance(steps, Step) or not isinstance(steps, Sequence):
+        raise TypeError(f"steps must be a list of steps or None, got {steps!r}: write steps=[{steps!r}].")
+    for step in (*steps, LeaveOneOut()):
+        if isinstance(step, type) or not callable(step):
+            raise TypeError(f"steps holds {step!r}, which is not a step: see lssvm.sparsify and lssvm.tune.")
+        problem = step(problem)
+    return problem
 
 
 def _main_path(problem: Problem) -> Any:
@@ -358,7 +553,7 @@ def _winner(decision: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return classes[np.argmax(decision, axis=1)]
 
 
-def _check_weights(weights: Any, n_rows: int, name: str = "sample_weight") -> np.ndarray:
+def _check_weights(weights: Any, n_rows: int, smallest: int, name: str = "sample_weight") -> np.ndarray:
     if weights is None:
         return np.ones(n_rows)
     try:
@@ -374,8 +569,6 @@ def _check_weights(weights: Any, n_rows: int, name: str = "sample_weight") -> np
     if (values < 0).any():
         row = int(np.argmin(values))
         raise ValueError(f"Negative values in {name}: {values[row]!r} in row {row}. Weights are zero or positive.")
-    if np.count_nonzero(values) < 2:
-        raise ValueError(
-            f"{name} is zero in all rows but {np.count_nonzero(values)}: at least 2 rows need a positive weight."
-        )
+    if np.count_nonzero(values) < smallest:
+        raise ValueError(f"{name} is zero in all rows but {np.count_nonzero(values)}: at least {smallest} must count.")
     return values

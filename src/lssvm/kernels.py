@@ -76,6 +76,11 @@ class Kernel(BaseEstimator):
         return ()
 
     @property
+    def is_precomputed(self) -> bool:
+        """True when the inputs are the kernel matrix itself."""
+        return False
+
+    @property
     def is_free(self) -> bool:
         """True when a width was left at None, to be chosen."""
         own = "sigma" in self._get_param_names() and self.sigma is None
@@ -398,7 +403,7 @@ class _Pair(Kernel):
         return (self.k1, self.k2)
 
     def check(self, n_features: int) -> None:
-        if any(isinstance(part, Precomputed) for part in self.parts):
+        if any(part.is_precomputed for part in self.parts):
             raise ValueError(
                 "Precomputed cannot be combined with another kernel: add or multiply the matrices instead."
             )
@@ -438,6 +443,10 @@ class Product(_Pair):
 # Kernels from outside -----------------------------------------------------------------------------------------------
 class Precomputed(Kernel):
     """The user's own kernel matrix: square at `fit`, rows x training rows (or rows x basis) at `predict`."""
+
+    @property
+    def is_precomputed(self) -> bool:
+        return True
 
     def evaluate(self, X: Array, Z: Array) -> Array:
         """Columns of the matrix X; Z holds their numbers, as `basis_points` made them."""

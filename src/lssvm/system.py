@@ -327,28 +327,82 @@ def orthogonalise(A: Array, bottom: Array) -> tuple[Array, Array, Array]:
     a pass and no accuracy.
     """
     xp = _xp.namespace(A)
-    n = A.shape[1]
-    R = _xp.identity(n, A)
+    R = _xp.identity(A.shape[1], A)
     for _ in range(6):
-        G = _xp.gram(A) + _xp.gram(bottom)
-        scale = xp.sqrt(xp.linalg.diagonal(G))
-        scale = xp.where(scale > 0, scale, scale + 1.0)
-        G /= scale[:, None] * scale[None, :]
-        norm = float(xp.max(xp.sum(xp.abs(G), axis=0))) if n else 1.0
-        L = _xp.cholesky(G + 0.0)
-        shifted = L is None
-        shift = 10.0 * n * EPS
-        while L is None:
-            L = _xp.cholesky(_xp.add_diagonal(G + 0.0, shift))
-            shift *= 10.0
-        lower = scale[:, None] * L
+        lower, condition = cholesky_pass(_xp.gram(A) + _xp.gram(bottom))
         A, bottom, R = _xp.whiten_rows(A, lower), _xp.whiten_rows(bottom, lower), lower.T @ R
-        if shifted:
-            continue
         h = min(float(xp.max(_row_squares(A, None))) if A.shape[0] else 0.0, 1.0 - CAREFUL)
-        if EPS * _xp.condition(L, norm) * h / (1.0 - h) <= ORTHOGONAL:
+        if EPS * condition * h / (1.0 - h) <= ORTHOGONAL:
             break
     return A, bottom, R
+
+
+def cholesky_pass(G: Array) -> tuple[Array, float]:
+    """Lower factor of a Gram matrix and the condition of G with unit diagonal; infinite when a shift was needed."""
+    xp = _xp.namespace(G)
+    n = G.shape[0]
+    scale = xp.sqrt(xp.linalg.diagonal(G))
+    scale = xp.where(scale > 0, scale, scale + 1.0)
+    G = G / (scale[:, None] * scale[None, :])
+    norm = float(xp.max(xp.sum(xp.abs(G), axis=0))) if n else 1.0
+    L = _xp.cholesky(G + 0.0)
+    if L is not None:
+        return scale[:, None] * L, _xp.condition(L, norm)
+    shift = 10.0 * n * EPS
+    while L is None and math.isfinite(shift):
+        L = _xp.cholesky(_xp.add_diagonal(G + 0.0, shift))
+        shift *= 10.0
+    if L is None:
+        raise ValueError("The kernel columns are not finite: scale your features.")
+    return scale[:, None] * L, math.inf
+
+
+# Sums that add --------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Moments:
+    """Weighted, centred sums over rows of whitened columns phi and targets t; those of two sets of rows add."""
+
+    weight: float  # sum v
+    phi: Array  # (r,)  weighted mean
+    targets: Array  # (k,)  weighted mean
+    scatter: Array  # (r, r)  sum v (phi - mean)(phi - mean)'
+    cross: Array  # (r, k)  sum v (phi - mean)(t - mean)'
+
+    def __add__(self, other: Moments) -> Moments:
+        weight = self.weight + other.weight
+        if weight == 0.0:
+            return self
+        share = other.weight / weight
+        step, rise = other.phi - self.phi, other.targets - self.targets
+        between = self.weight * share
+        return Moments(
+            weight,
+            self.phi + share * step,
+            self.targets + share * rise,
+            self.scatter + other.scatter + between * step[:, None] * step[None, :],
+            self.cross + other.cross + between * step[:, None] * rise[None, :],
+        )
+
+    def solve(self, ridge: float) -> tuple[Array, Array, float]:
+        """Weights of the whitened columns, bias, and the condition of the system that gave them."""
+        L, condition = cholesky_pass(_xp.add_diagonal(self.scatter + 0.0, ridge))
+        coef = _xp.solve_lower(L, _xp.solve_lower(L, self.cross), transpose=True)
+        return coef, self.targets - self.phi @ coef, condition
+
+
+def moments(phi: Array, targets: Array, weights: Array) -> Moments:
+    """The sums of one chunk; phi is overwritten."""
+    xp = _xp.namespace(phi)
+    total = float(xp.sum(weights))
+    if total == 0.0:
+        r, k = phi.shape[1], targets.shape[1]
+        return Moments(0.0, *(_xp.zeros(shape, phi) for shape in ((r,), (k,), (r, r), (r, k))))
+    mean_phi, mean_targets = (weights @ phi) / total, (weights @ targets) / total
+    w = xp.sqrt(weights)[:, None]
+    phi = _rank_one(phi, 0.0 * w[:, 0] - 1.0, mean_phi)
+    phi *= w
+    cross = phi.T @ (w * (targets - mean_targets[None, :]))
+    return Moments(total, mean_phi, mean_targets, _xp.gram(phi), cross)
 
 
 # Small helpers -------------------------------------------------------------------------------------------------------

@@ -1,0 +1,417 @@
+"""What cannot work is refused by name, and nothing else than ValueError or TypeError ever comes out."""
+
+import os
+import re
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from lssvm import LSSVC, LSSVR, kernels, robust, sparsify, tune
+
+N = 12
+rng = np.random.default_rng(0)
+X = rng.standard_normal((N, 2))
+Y = X[:, 0] + 0.1 * rng.standard_normal(N)
+LABELS = np.where(np.arange(N) % 2, "yes", "no")
+GIVEN = {"kernel": kernels.RBF(sigma=1.0), "C": 1.0}
+
+
+def spoilt(array, value, place):
+    """A copy with one value changed."""
+    array = np.array(array, dtype=np.result_type(array, type(value)) if not isinstance(value, str) else object)
+    array[place] = value
+    return array
+
+
+def refuse(model, arguments, error, pattern):
+    """fit raises, says what the pattern asks for, and the estimator stays unfitted."""
+    model = clone(model)
+    with pytest.raises(error) as caught:
+        model.fit(*arguments)
+    assert re.search(pattern, str(caught.value), re.DOTALL), str(caught.value)
+    assert vars(model).keys() == model.get_params(deep=False).keys()
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+# Data -----------------------------------------------------------------------------------------------------------------
+ONES = np.ones(N)
+DATA = {  # X, sample_weight, error, pattern
+    "NaN in X": (spoilt(X, np.nan, (3, 1)), None, ValueError, r"X contains NaN"),
+    "infinity in X": (spoilt(X, -np.inf, (3, 1)), None, ValueError, r"X contains infinity"),
+    "one column as a vector": (X[:, 0], None, ValueError, r"Expected 2D array.*reshape\(-1, 1\)"),
+    "three dimensions": (X[:, :, None], None, ValueError, r"dim 3"),
+    "no column": (X[:, :0], None, ValueError, r"0 feature\(s\).*minimum of 1"),
+    "complex X": (X * 1j, None, ValueError, r"Complex data not supported"),
+    "sparse X": (scipy.sparse.csr_array(X), None, TypeError, r"Sparse data.*X.*toarray"),
+    "text in X": (spoilt(X, "red", (3, 1)), None, ValueError, r"\bX\b.*red"),
+    "X of text": (np.full((N, 2), "red"), None, ValueError, r"\bX\b.*red"),
+    "integers beyond float in X": (np.full((N, 2), 10**400, dtype=object), None, None, r"\bX\b"),
+    "fewer rows than targets": (X[:5], None, ValueError, r"inconsistent numbers of samples.*5.*12"),
+    "NaN in weights": (X, spoilt(ONES, np.nan, 3), ValueError, r"sample_weight.*NaN"),
+    "infinity in weights": (X, spoilt(ONES, np.inf, 3), ValueError, r"sample_weight.*infinite"),
+    "negative weight": (X, spoilt(ONES, -1.5, 3), ValueError, r"[Nn]egative.*sample_weight.*-1\.5.*row 3"),
+    "all weights zero": (X, 0 * ONES, ValueError, r"sample_weight.*zero.*at least 2"),
+    "one positive weight": (X, np.eye(N)[0], ValueError, r"sample_weight.*zero.*at least 2"),
+    "too few weights": (X, ONES[:5], ValueError, r"sample_weight.*\(5,\).*\(12,\)"),
+    "weights as a column": (X, ONES[:, None], ValueError, r"sample_weight.*\(12, 1\).*\(12,\)"),
+    "text for weights": (X, "balanced", ValueError, r"sample_weight.*'balanced'"),
+    "complex weights": (X, ONES * 1j, ValueError, r"sample_weight.*complex"),
+}
+
+
+@pytest.mark.parametrize("name", DATA)
+@pytest.mark.parametrize(("model", "y"), [(LSSVR(), Y), (LSSVC(), LABELS)], ids=["LSSVR", "LSSVC"])
+def test_bad_data(model, y, name):
+    bad_X, weights, error, pattern = DATA[name]
+    refuse(model, (bad_X, y, weights), error or (ValueError, TypeError), pattern)
+
+
+@pytest.mark.parametrize(("model", "y"), [(LSSVR(), Y), (LSSVC(), LABELS)], ids=["LSSVR", "LSSVC"])
+@pytest.mark.parametrize("rows", [0, 1])
+def test_too_few_rows(model, y, rows):
+    refuse(model, (X[:rows], y[:rows]), ValueError, rf"{rows} sample\(s\).*minimum of 2")
+
+
+@pytest.mark.parametrize(
+    ("y", "error", "pattern"),
+    [
+        (spoilt(Y, np.nan, 3), ValueError, r"y contains NaN"),
+        (spoilt(Y, np.inf, 3), ValueError, r"y contains infinity"),
+        (None, ValueError, r"requires y"),
+        (LABELS, ValueError, r"\by\b.*(LSSVC|numbers|numeric)"),
+        (LABELS.astype(object), ValueError, r"\by\b.*(LSSVC|numbers|numeric)"),
+        (Y * 1j, ValueError, r"Complex data not supported"),
+        (Y[:, None, None], ValueError, r"dim 3"),
+        (np.empty((N, 0)), ValueError, r"minimum of 1"),
+        (scipy.sparse.csr_array(Y[:, None]), (ValueError, TypeError), r"[Ss]parse"),
+        (Y[:-1], ValueError, r"inconsistent numbers of samples"),
+    ],
+    ids=["NaN", "inf", "None", "text", "object", "complex", "3d", "no output", "sparse", "short"],
+)
+def test_bad_targets(y, error, pattern):
+    refuse(LSSVR(), (X, y), error, pattern)
+
+
+@pytest.mark.parametrize(
+    ("y", "error", "pattern"),
+    [
+        (np.full(N, "yes"), ValueError, r"one class.*'yes'.*at least 2"),
+        (Y, ValueError, r"[Uu]nknown label type: continuous.*regression"),
+        (np.column_stack([LABELS, LABELS]), ValueError, r"y should be a 1d array.*\(12, 2\)"),
+        (np.eye(N, 3, dtype=int), ValueError, r"y should be a 1d array.*\(12, 3\)"),
+        (spoilt(np.arange(N) % 2, np.nan, 3), ValueError, r"y contains NaN"),
+        (np.array(["yes", 1] * (N // 2), dtype=object), (ValueError, TypeError), r"\by\b|label"),
+        (np.array(["yes", None] * (N // 2), dtype=object), (ValueError, TypeError), r"\by\b|label"),
+        (None, ValueError, r"requires y"),
+    ],
+    ids=["one class", "continuous", "two columns", "indicator", "NaN", "mixed", "None label", "None"],
+)
+def test_bad_labels(y, error, pattern):
+    refuse(LSSVC(), (X, y), error, pattern)
+
+
+def test_weights_that_leave_one_class():
+    refuse(LSSVC(), (X, LABELS, (LABELS == "yes").astype(float)), ValueError, r"sample_weight.*2 classes")
+    refuse(LSSVC(class_weight={"no": 0, "yes": 1}), (X, LABELS), ValueError, r"class_weight.*2 classes")
+
+
+# Arguments of the constructors ----------------------------------------------------------------------------------------
+def wrong_shape(A, B):
+    return np.ones((2, 2))
+
+
+def not_finite(A, B):
+    return np.full((len(A), len(B)), np.nan)
+
+
+def complex_valued(A, B):
+    return A @ B.T * 1j
+
+
+ARGUMENTS = [
+    *(({"C": C}, ValueError, rf"\bC must be .*got {re.escape(repr(C))}") for C in (0, -1, np.nan, np.inf, "a", [1.0])),
+    ({"C": 1e-320}, ValueError, r"\bC\b.*1e-320"),
+    ({"kernel": "rbf"}, TypeError, r"kernel='rbf'.*RBF\(\)"),
+    ({"kernel": kernels.RBF}, TypeError, r"kernel=RBF is a class.*RBF\(\)"),
+    ({"kernel": 3}, TypeError, r"kernel=3"),
+    ({"kernel": kernels.RBF(sigma=-1)}, ValueError, r"RBF: sigma.*-1"),
+    ({"kernel": kernels.RBF(sigma=0)}, ValueError, r"RBF: sigma.*0"),
+    ({"kernel": kernels.RBF(sigma="wide")}, ValueError, r"RBF: sigma.*'wide'"),
+    ({"kernel": kernels.RBF(sigma=np.nan)}, ValueError, r"RBF: sigma.*nan"),
+    ({"kernel": kernels.RBF(sigma=[1.0, 2.0, 3.0])}, ValueError, r"RBF: sigma.*\(3,\).*2 (columns|values)"),
+    ({"kernel": kernels.Matern(sigma=1.0, nu=2)}, ValueError, r"Matern: nu.*got 2"),
+    ({"kernel": kernels.Matern(nu=2)}, ValueError, r"Matern: nu.*got 2"),
+    ({"kernel": kernels.Polynomial(0)}, ValueError, r"Polynomial: degree.*got 0"),
+    ({"kernel": kernels.Polynomial(2.5)}, ValueError, r"Polynomial: degree.*got 2\.5"),
+    ({"kernel": kernels.Polynomial(2, coef0=-1)}, ValueError, r"Polynomial: coef0.*got -1"),
+    ({"kernel": kernels.Polynomial(2, coef0="a")}, (ValueError, TypeError), r"Polynomial: coef0.*got 'a'"),
+    ({"kernel": kernels.Additive("rbf")}, (ValueError, TypeError), r"Additive|kernel='rbf'"),
+    ({"kernel": kernels.Additive(kernels.RBF)}, (ValueError, TypeError), r"Additive|kernel=RBF"),
+    ({"kernel": kernels.Additive(kernels.Precomputed())}, ValueError, r"Precomputed"),
+    ({"kernel": kernels.Precomputed()}, ValueError, r"\(12, 2\).*Precomputed.*square"),
+    ({"kernel": kernels.Precomputed() + kernels.Linear()}, ValueError, r"Precomputed cannot be combined"),
+    ({"kernel": kernels.RBF() + kernels.Precomputed()}, ValueError, r"Precomputed cannot be combined"),
+    ({"kernel": kernels.RBF() * kernels.Matern(sigma=-1)}, ValueError, r"Matern: sigma.*-1"),
+    ({"kernel": wrong_shape}, ValueError, r"kernel function.*\(2, 2\).*\(12, 12\)"),
+    ({"kernel": not_finite}, ValueError, r"kernel matrix.*not finite"),
+    ({"kernel": complex_valued}, (ValueError, TypeError), r"kernel.*complex"),
+    ({"robust": "foo"}, ValueError, r"robust='foo'.*'hampel'"),
+    ({"robust": robust.Hampel}, (ValueError, TypeError), r"robust=.*Hampel"),
+    ({"robust": 3}, (ValueError, TypeError), r"robust=3.*'hampel'"),
+    ({"robust": robust.Hampel(c1=3, c2=2)}, ValueError, r"Hampel: c1.*below c2.*3.*2"),
+    ({"robust": robust.Hampel(c1=np.nan)}, ValueError, r"Hampel: c1.*nan"),
+    ({"robust": robust.Hampel(scale="std")}, ValueError, r"Hampel: scale.*'iqr'.*'std'"),
+    ({"robust": robust.Hampel(iterations=0)}, ValueError, r"Hampel: iterations.*got 0"),
+    ({"robust": robust.Huber(c=-1)}, ValueError, r"Huber: c .*got -1"),
+    ({"robust": robust.Myriad(delta=0)}, ValueError, r"Myriad: delta.*got 0"),
+    ({"steps": sparsify.Random(5)}, TypeError, r"steps.*list.*steps=\[Random\(n=5\)\]"),
+    ({"steps": [sparsify.Random]}, TypeError, r"steps holds.*Random"),
+    ({"steps": [3]}, TypeError, r"steps holds 3"),
+    ({"steps": [None]}, TypeError, r"steps holds None"),
+    ({"steps": "random"}, TypeError, r"steps.*'random'"),
+    ({"steps": [tune.LeaveOneOut]}, TypeError, r"steps holds.*LeaveOneOut"),
+    ({"steps": [sparsify.Random(0)]}, ValueError, r"Random: n .*got 0"),
+    ({"steps": [sparsify.Random(2.5)]}, ValueError, r"Random: n .*got 2\.5"),
+    ({"steps": [sparsify.Random("ten")]}, ValueError, r"Random: n .*got 'ten'"),
+    ({"steps": [sparsify.Random(5, random_state="a")]}, ValueError, r"'a'.*seed|random_state"),
+    ({"steps": [sparsify.Given(np.ones((3, 5)))]}, ValueError, r"Given: points.*\(3, 5\).*2 columns"),
+    ({"steps": [sparsify.Given(np.ones((3, 2, 2)))]}, ValueError, r"Given: points.*\(3, 2, 2\)"),
+    ({"steps": [sparsify.Given([0, -1])]}, ValueError, r"Given: points.*-1.*rows 0 to 11"),
+    ({"steps": [sparsify.Given([0, 12])]}, ValueError, r"Given: points.*12.*rows 0 to 11"),
+    ({"steps": [sparsify.Given([])]}, ValueError, r"Given: points is empty"),
+    ({"steps": [sparsify.Given([0.5, 1.0])]}, ValueError, r"Given: .*points.*float64.*integers"),
+    ({"steps": [sparsify.Given([[np.nan, 1.0]])]}, ValueError, r"Given: points.*NaN"),
+    ({"steps": [sparsify.Given([["a", "b"]])]}, (ValueError, TypeError), r"Given: points"),
+    ({"steps": [sparsify.Given([[1.0, 2.0], [3.0]])]}, (ValueError, TypeError), r"Given: points"),
+    ({"steps": [sparsify.Given([[1j, 2.0]])]}, (ValueError, TypeError), r"Given: points"),
+    *(({"steps": [sparsify.Given(value)]}, (ValueError, TypeError), r"Given: points") for value in (None, 3, "abc")),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "pattern"), ARGUMENTS, ids=[re.sub(r" at 0x\w+|\s+", " ", str(row[0])) for row in ARGUMENTS]
+)
+def test_bad_arguments(arguments, error, pattern):
+    for estimator, y in ((LSSVR, Y), (LSSVC, LABELS)):
+        refuse(estimator(**({} if arguments.keys() & {"C", "kernel"} else GIVEN) | arguments), (X, y), error, pattern)
+
+
+@pytest.mark.parametrize(
+    ("class_weight", "pattern"),
+    [
+        ("heavy", r"class_weight.*'heavy'"),
+        (3, r"class_weight.*3"),
+        ({"no": -1.0, "yes": 1.0}, r"class_weight.*-1"),
+        ({"no": np.nan, "yes": 1.0}, r"class_weight.*NaN"),
+        ({"nein": 1.0}, r"no.*class_weight"),
+        ({"no": "x", "yes": 1.0}, r"class_weight.*'x'"),
+    ],
+)
+def test_bad_class_weight(class_weight, pattern):
+    refuse(LSSVC(**GIVEN, class_weight=class_weight), (X, LABELS), (ValueError, TypeError), pattern)
+
+
+def test_precomputed_kernels_are_checked():
+    square = X @ X.T
+    machine = LSSVR(kernels.Precomputed(), C=1.0)
+    refuse(machine, (rng.standard_normal((N, N)), Y), ValueError, r"symmetric")
+    with_points = clone(machine).set_params(steps=[sparsify.Given(square[:3])])
+    refuse(with_points, (square, Y), ValueError, r"Given.*(row numbers|Precomputed)")
+    with pytest.raises(ValueError, match=r"X has 2 features.*12"):
+        machine.fit(square, Y).predict(X)
+
+
+# After the fit --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("coverage", [0, 1, 90, -0.5, np.nan, "0.9", None, [0.9]])
+def test_bad_coverage(coverage):
+    with pytest.raises((ValueError, TypeError), match=rf"coverage.*got {re.escape(repr(coverage))}.*0\.9"):
+        LSSVR(**GIVEN).fit(X, Y).predict_interval(X, coverage=coverage)
+
+
+METHODS = [(LSSVR, "predict"), (LSSVR, "predict_interval")] + [
+    (LSSVC, name) for name in ("predict", "decision_function", "predict_proba")
+]
+
+
+@pytest.mark.parametrize(("estimator", "method"), METHODS, ids=lambda value: getattr(value, "__name__", value))
+def test_bad_rows_to_predict(estimator, method):
+    with pytest.raises(NotFittedError, match=f"{estimator.__name__}.*not fitted"):
+        getattr(estimator(**GIVEN), method)(X)
+    predict = getattr(estimator(**GIVEN).fit(X, LABELS if estimator is LSSVC else Y), method)
+    for bad, pattern in (
+        (X[:, :1], r"X has 1 features.*expecting 2"),
+        (np.column_stack([X, X]), r"X has 4 features.*expecting 2"),
+        (X[0], r"Expected 2D array.*reshape"),
+        (X[:0], r"0 sample"),
+        (spoilt(X, np.nan, (0, 0)), r"X contains NaN"),
+        (np.full((1, 2), 1e200), r"overflow.*column 0.*scale"),
+    ):
+        with pytest.raises(ValueError, match=f"(?s){pattern}"):
+            predict(bad)
+
+
+# Memory ---------------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def little_memory(monkeypatch):
+    monkeypatch.setattr(os, "sysconf", lambda name: {"SC_PHYS_PAGES": 4096, "SC_PAGE_SIZE": 4096}[name])  # 16 MiB
+
+
+@pytest.mark.parametrize("arguments", [GIVEN, {"kernel": GIVEN["kernel"]}, {}, {**GIVEN, "robust": "hampel"}])
+def test_a_dense_machine_too_large_is_refused_before_any_work(arguments, little_memory, monkeypatch):
+    def worked(kernel, A, B):
+        assert len(A) * len(B) < 300**2, "work was done before the refusal"
+        return evaluate(kernel, A, B)
+
+    evaluate = kernels.RBF.evaluate
+
+    monkeypatch.setattr(kernels.RBF, "evaluate", worked)
+    many = np.linspace(0, 1, 1800)[:, None]  # 24.7 MiB a matrix
+    model = LSSVR(**arguments)
+    with pytest.raises(MemoryError, match=r"1800 rows.*GiB.*basis.*chunks"):
+        model.fit(many, many[:, 0])
+    assert not hasattr(model, "dual_coef_")
+
+
+def test_a_basis_fits_where_the_dense_machine_does_not(little_memory):
+    many = np.linspace(0, 1, 1800)[:, None]
+    LSSVR(**GIVEN, steps=[sparsify.Random(20, random_state=0)]).fit(many, many[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "matrices"), [(GIVEN, 1), ({**GIVEN, "robust": "hampel"}, 1), ({"kernel": GIVEN["kernel"]}, 2)]
+)
+def test_the_memory_estimate_covers_the_peak(arguments, matrices):
+    """The refusal counts one matrix for a given C and two for the whole path: the fit must not need more."""
+    many = np.random.default_rng(0).standard_normal((900, 3))
+    with config_context(working_memory=0.2):
+        tracemalloc.start()
+        try:
+            LSSVR(**arguments).fit(many, many[:, 0])
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert peak < (matrices + 0.3) * 8 * 900**2
+
+
+# Fuzz -----------------------------------------------------------------------------------------------------------------
+SPECIAL = [np.nan, np.inf, -np.inf, 1e308, -1e308, 1e-308, 5e-324, 1e200, 1e-200, 1e16, -0.0]
+NAMES = r"\b(X|y|sample_weight|samples?|features?|kernel|class|classes|RBF|Matern|targets|C)\b"
+
+
+def draw_inputs(rng):
+    """Rows of mixed scales, spoilt in up to two ways."""
+    n, d = int(rng.choice([2, 3, 4, 6, 10, 20])), int(rng.choice([1, 1, 2, 3, 6]))
+    A = rng.standard_normal((n, d)) * 10.0 ** rng.integers(-3, 4, d)
+    ways = ["special", "constant", "column", "rows", "one row", "no column", "large", "small", "offset", "all equal"]
+    for way in rng.choice(ways, rng.integers(0, 3), replace=False):
+        c = rng.integers(max(A.shape[1], 1))
+        if way == "special" and A.size:
+            A[rng.integers(len(A)), c] = rng.choice(SPECIAL)
+        elif way == "constant" and A.size:
+            A[:, c] = rng.choice([0.0, 1.0, 1e300, -7.5])
+        elif way == "column" and A.size:
+            A = np.column_stack([A, A[:, c]])
+        elif way == "rows":
+            A[rng.integers(len(A), size=2)] = A[0]
+        elif way == "one row" and rng.integers(3) == 0:
+            A = A[:1]
+        elif way == "no column" and rng.integers(3) == 0:
+            A = A[:, :0]
+        elif way == "large":
+            A *= 10.0 ** rng.integers(50, 300)
+        elif way == "small":
+            A *= 10.0 ** -rng.integers(50, 320)
+        elif way == "offset":
+            A += 1e12
+        elif way == "all equal":
+            A[:] = A[0]
+    kind = rng.choice(["float"] * 6 + ["float32", "int8", "object", "text", "huge integers"])
+    if kind == "float32":
+        A = np.clip(A, -1e38, 1e38).astype(np.float32)
+    elif kind == "int8":
+        A = np.clip(np.nan_to_num(A), -127, 127).astype(np.int8)
+    elif kind == "object":
+        A = A.astype(object)
+    elif kind == "text" and A.size:
+        A = A.astype(object)
+        A[0, 0] = "text"
+    elif kind == "huge integers":
+        A = rng.integers(1, 9, A.shape).astype(object) * 10 ** int(rng.choice([5, 18, 30, 120, 400]))
+    return A
+
+
+def draw_targets(rng, n, classes):
+    if classes:
+        return rng.integers(0, rng.choice([1, 2, 2, 3, 3]), n)
+    y = rng.standard_normal(n)
+    way = rng.integers(8)
+    if way == 0:
+        y[rng.integers(n)] = rng.choice(SPECIAL)
+    elif way == 1:
+        y[:] = 3.0
+    elif way == 2:
+        y *= 10.0 ** rng.integers(-300, 300)
+    elif way == 3:
+        y += 1e12
+    return y
+
+
+def draw_weights(rng, n):
+    way = rng.integers(8)
+    if way == 0:
+        return rng.random(n)
+    if way == 1:
+        return rng.integers(0, 3, n)
+    if way == 2:
+        return 10.0 ** rng.integers(-300, 300, n)
+    if way == 3:
+        return np.where(np.arange(n) == rng.integers(n), rng.choice(SPECIAL), 1.0)
+    return None
+
+
+def fuzz(seed):
+    """Fit and use one drawn model on one drawn set; every number that comes out is finite (interval ends: not NaN)."""
+    rng = np.random.default_rng(seed)
+    A = draw_inputs(rng)
+    estimator = LSSVC if rng.integers(2) else LSSVR
+    y, weights = draw_targets(rng, len(A), estimator is LSSVC), draw_weights(rng, len(A))
+    choices = [
+        [None, kernels.RBF(sigma=1.0), kernels.Matern(), kernels.Linear(), kernels.Polynomial(3)],
+        [None, None, 1.0, 1e8, 1e-8],
+        [None, None, [sparsify.Random(3, random_state=0)]],
+        [None, None, "hampel"],
+    ]
+    kernel, C, steps, weight_function = (options[rng.integers(len(options))] for options in choices)
+    model = estimator(kernel, C, steps=steps, robust=weight_function).fit(A, y, weights)
+    if estimator is LSSVR:
+        assert not np.isnan(model.predict_interval(A)).any(), "an interval end is NaN"
+    outputs = {
+        "predictions": model.predict(A) if estimator is LSSVR else model.decision_function(A),
+        "probabilities": model.predict_proba(A) if estimator is LSSVC else 0.0,
+        **{name: getattr(model, name) for name in ("dual_coef_", "loo_residuals_", "leverage_", "weights_", "press_")},
+    }
+    for name, values in outputs.items():
+        assert np.isfinite(values).all(), f"{name} not finite"
+
+
+@pytest.mark.parametrize("part", range(20))
+def test_fuzz(part):
+    """400 seeded cases: a finite model, or a ValueError or TypeError that names what is wrong; never a warning."""
+    failures, fitted = [], 0
+    for seed in range(20 * part, 20 * part + 20):
+        try:
+            fuzz(seed)
+            fitted += 1
+        except (ValueError, TypeError) as error:
+            if not re.search(NAMES, str(error)):
+                failures.append((seed, f"unclear message: {error}"))
+        except Exception as error:  # warnings are errors here, so they arrive as RuntimeWarning
+            failures.append((seed, repr(error)))
+    assert not failures, "\n".join(f"seed {seed}: {what}" for seed, what in failures)
+    assert fitted >= 5

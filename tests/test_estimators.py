@@ -1,0 +1,768 @@
+"""LSSVR and LSSVC: the fitted attributes of the contract, real refits, and the habits of scikit-learn."""
+
+import os
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.utils import compute_class_weight
+
+from lssvm import LSSVC, LSSVR, datasets, kernels, robust, sparsify, tune
+from lssvm.problem import Problem
+
+N = 24
+GIVEN = {"kernel": kernels.RBF(sigma=1.3), "C": 5.0}
+LABELS = {
+    "int": np.array([3, 7]),
+    "str": np.array(["no", "yes"]),
+    "object": np.array(["no", "yes"], dtype=object),
+    "bool": np.array([False, True]),
+    "float": np.array([-1.0, 2.0]),
+    "three int": np.array([0, 4, 9]),
+    "three str": np.array(["a", "bb", "ccc"]),
+}
+
+
+def make_regression(n=N, outputs=None, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (n, 2))
+    y = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] + 0.2 * rng.standard_normal(n)
+    return X, y if outputs is None else np.column_stack([y * (j + 1) + X[:, 1] ** j for j in range(outputs)])
+
+
+def make_classes(labels, n=N, seed=1):
+    rng = np.random.default_rng(seed)
+    codes = np.arange(n) % len(labels)
+    centres = np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, 1.5]])[codes]
+    return centres + 0.9 * rng.standard_normal((n, 2)), labels[codes]
+
+
+def weights_of(n=N, seed=2):
+    return np.random.default_rng(seed).uniform(0.2, 3.0, n)
+
+
+def raw(model, X):
+    return model.predict(X) if isinstance(model, LSSVR) else model.decision_function(X)
+
+
+def same(left, right, X):
+    """Both models predict the same bits, intervals or probabilities included."""
+    assert_array_equal(raw(left, X), raw(right, X))
+    method = "predict_interval" if isinstance(left, LSSVR) else "predict_proba"
+    assert_array_equal(getattr(left, method)(X), getattr(right, method)(X))
+
+
+VARIANTS = {
+    "dense": (LSSVR(**GIVEN), make_regression(), None),
+    "dense, C and sigma chosen": (LSSVR(), make_regression(), None),
+    "dense, weighted": (LSSVR(**GIVEN), make_regression(), weights_of()),
+    "robust": (LSSVR(**GIVEN, robust="huber"), make_regression(), weights_of()),
+    "two outputs": (LSSVR(**GIVEN), make_regression(outputs=2), weights_of()),
+    "drawn rows": (LSSVR(**GIVEN, steps=[sparsify.Random(7, random_state=0)]), make_regression(), None),
+    "drawn rows, chosen": (LSSVR(steps=[sparsify.Random(7, random_state=0)]), make_regression(), weights_of()),
+    "given points": (LSSVR(**GIVEN, steps=[sparsify.Given(np.eye(2))]), make_regression(outputs=2), weights_of()),
+    "two classes": (LSSVC(**GIVEN), make_classes(LABELS["str"]), None),
+    "three classes, weighted": (
+        LSSVC(**GIVEN, class_weight="balanced"),
+        make_classes(LABELS["three str"]),
+        weights_of(),
+    ),
+    "three classes, drawn rows": (
+        LSSVC(**GIVEN, steps=[sparsify.Random(7, random_state=0)]),
+        make_classes(LABELS["three int"]),
+        None,
+    ),
+}
+
+
+@pytest.fixture(params=VARIANTS, ids=lambda name: name.replace(", ", "-").replace(" ", "_"))
+def variant(request):
+    model, (X, y), sample_weight = VARIANTS[request.param]
+    return clone(model).fit(X, y, sample_weight), X, y, sample_weight
+
+
+# Fitted attributes ----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("outputs", [None, 1, 2])
+@pytest.mark.parametrize("steps", [(), [sparsify.Random(7, random_state=0)]])
+def test_shapes_of_a_regressor(outputs, steps):
+    X, y = make_regression(outputs=outputs)
+    model = LSSVR(**GIVEN, steps=steps).fit(X, y)
+    n = 7 if steps else N
+    tail = () if outputs is None else (outputs,)
+    assert model.support_.shape == (n,)
+    assert_array_equal(model.support_vectors_, X[model.support_])
+    assert model.dual_coef_.shape == (n, *tail)
+    assert model.loo_residuals_.shape == model.loo_predictions_.shape == y.shape
+    assert model.weights_.shape == model.leverage_.shape == (N,)
+    assert (type(model.intercept_) is float) if outputs is None else (model.intercept_.shape == tail)
+    assert type(model.C_) is float
+    assert type(model.press_) is float
+    assert isinstance(model.kernel_, kernels.RBF)
+    assert model.n_features_in_ == 2
+    assert not hasattr(model, "feature_names_in_")
+    assert not hasattr(model, "classes_")
+    assert model.predict(X[:3]).shape == (3, *tail)
+    assert model.score(X, y) > 0.5
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_shapes_of_a_classifier(name):
+    X, y = make_classes(LABELS[name])
+    model = LSSVC(**GIVEN).fit(X, y)
+    tail = () if len(LABELS[name]) == 2 else (3,)
+    assert_array_equal(model.classes_, LABELS[name])
+    assert model.classes_.dtype == y.dtype
+    assert model.dual_coef_.shape == model.loo_residuals_.shape == (N, *tail)
+    assert (type(model.intercept_) is float) if not tail else (model.intercept_.shape == tail)
+    assert model.decision_function(X).shape == (N, *tail)
+    assert model.predict_proba(X).shape == (N, len(LABELS[name]))
+    for labels in (model.predict(X), model.loo_predictions_):
+        assert labels.shape == (N,)
+        assert labels.dtype == y.dtype
+    assert model.score(X, y) > 0.7
+    assert model.weights_.shape == model.leverage_.shape == (N,)
+
+
+def test_decision_values_and_classes_agree():
+    X, y = make_classes(LABELS["str"])
+    model = LSSVC(**GIVEN).fit(X, y)
+    assert_array_equal(model.predict(X) == "yes", model.decision_function(X) > 0)
+    X, y = make_classes(LABELS["three str"])
+    model = LSSVC(**GIVEN).fit(X, y)
+    assert_array_equal(model.predict(X), model.classes_[model.decision_function(X).argmax(axis=1)])
+
+
+def test_predictions_are_the_kernel_expansion(variant):
+    model, X, _, _ = variant
+    K = model.kernel_(X, model.support_vectors_)
+    assert_allclose(raw(model, X), K @ model.dual_coef_ + model.intercept_, rtol=1e-10, atol=1e-11)
+
+
+def test_optimality_of_the_dense_machine():
+    X, y = make_regression(outputs=2)
+    v = weights_of()
+    model = LSSVR(**GIVEN).fit(X, y, v)
+    assert_allclose(model.dual_coef_.sum(axis=0), 0, atol=1e-11)
+    assert_allclose(model.dual_coef_, model.C_ * v[:, None] * (y - model.predict(X)), rtol=1e-9, atol=1e-11)
+
+
+def test_optimality_of_the_sparse_machine():
+    X, y = make_regression()
+    v = weights_of()
+    model = LSSVR(**GIVEN, steps=[sparsify.Given([0, 5, 9])]).fit(X, y, v)
+    error = v * (y - model.predict(X))
+    penalty = model.kernel_(model.support_vectors_) @ model.dual_coef_
+    assert_allclose(model.C_ * model.kernel_(model.support_vectors_, X) @ error, penalty, rtol=1e-9)
+    assert_allclose(error.sum(), 0, atol=1e-11)
+
+
+def test_leave_one_out_equals_real_refits(variant):
+    """Row i weighs 0; C, the kernel, the other weights and the basis, its own vector included, stay."""
+    model, X, y, _ = variant
+    basis = model.support_vectors_ if model.support_ is None else model.support_
+    machine = type(model)(model.kernel_, C=model.C_, steps=[sparsify.Given(basis)])
+    left_out = []
+    for i in range(N):
+        left_out.append(
+            raw(clone(machine).fit(X, y, np.where(np.arange(N) == i, 0.0, model.weights_)), X[i : i + 1])[0]
+        )
+    left_out = np.array(left_out)
+    if isinstance(model, LSSVR):
+        target = y
+        assert_allclose(model.loo_predictions_, left_out, rtol=1e-7, atol=1e-9)
+    else:
+        columns = model.classes_ if left_out.ndim == 2 else model.classes_[1]
+        target = np.where(y[:, None] == columns, 1.0, -1.0) if left_out.ndim == 2 else np.where(y == columns, 1.0, -1.0)
+        winner = left_out.argmax(axis=1) if left_out.ndim == 2 else (left_out > 0).astype(int)
+        assert_array_equal(model.loo_predictions_, model.classes_[winner])
+    assert_allclose(model.loo_residuals_, target - left_out, rtol=1e-7, atol=1e-9)
+
+
+def test_dense_leave_one_out_equals_removed_rows():
+    X, y = make_regression()
+    model = LSSVR(**GIVEN).fit(X, y)
+    for i in range(N):
+        rest = np.arange(N) != i
+        alone = LSSVR(**GIVEN).fit(X[rest], y[rest]).predict(X[i : i + 1])[0]
+        assert model.loo_predictions_[i] == pytest.approx(alone, rel=1e-8, abs=1e-10)
+
+
+def test_press_is_the_weighted_sum_of_squares(variant):
+    model, _, y, _ = variant
+    squares = (model.loo_residuals_**2).reshape(len(y), -1).sum(axis=1)
+    assert model.press_ == pytest.approx(np.sum(model.weights_ * squares), rel=1e-12)
+
+
+def test_leverage_is_the_derivative_of_the_fitted_value():
+    X, y = make_regression()
+    for steps in ((), [sparsify.Given([0, 5, 9])]):
+        model = LSSVR(**GIVEN, steps=steps).fit(X, y, weights_of())
+        for i in (0, 11):  # a linear smoother: a difference is the derivative
+            moved = clone(model).fit(X, y + (np.arange(N) == i), weights_of())
+            change = moved.predict(X)[i] - model.predict(X)[i]
+            assert model.leverage_[i] == pytest.approx(change, rel=1e-8)
+
+
+def test_weights_are_sample_times_robust_weights():
+    X, y = make_regression()
+    y[3] += 20.0
+    v = weights_of()
+    assert_array_equal(LSSVR(**GIVEN).fit(X, y).weights_, np.ones(N))
+    assert_array_equal(LSSVR(**GIVEN).fit(X, y, v).weights_, v)
+    residuals = y - LSSVR(**GIVEN).fit(X, y, v).predict(X)
+    weighted = LSSVR(**GIVEN, robust="hampel").fit(X, y, v)
+    assert_allclose(weighted.weights_, v * robust.Hampel()(residuals, v), rtol=1e-12)
+    assert weighted.weights_[3] == pytest.approx(1e-4 * v[3])
+
+
+def test_linear_kernel_is_ridge_regression():
+    X, y = make_regression()
+    model, ridge = LSSVR(kernels.Linear(), C=5.0).fit(X, y, weights_of()), Ridge(alpha=1 / 5).fit(X, y, weights_of())
+    assert_allclose(model.predict(X), ridge.predict(X), rtol=1e-8)
+    assert model.intercept_ == pytest.approx(ridge.intercept_, rel=1e-8)
+
+
+def test_classifier_is_the_regressor_on_plus_minus_one():
+    X, y = make_classes(LABELS["str"])
+    classifier = LSSVC(**GIVEN).fit(X, y, weights_of())
+    regressor = LSSVR(**GIVEN).fit(X, np.where(y == "yes", 1.0, -1.0), weights_of())
+    for name in ("dual_coef_", "intercept_", "loo_residuals_", "leverage_", "press_"):
+        assert_array_equal(getattr(classifier, name), getattr(regressor, name))
+    assert_array_equal(classifier.decision_function(X), regressor.predict(X))
+
+
+def test_every_output_is_a_machine_of_its_own():
+    X, y = make_regression(outputs=3)
+    model = LSSVR(**GIVEN).fit(X, y)
+    X_class, labels = make_classes(LABELS["three str"])
+    classifier = LSSVC(**GIVEN).fit(X_class, labels)
+    for j in range(3):
+        alone = LSSVR(**GIVEN).fit(X, y[:, j])
+        assert_allclose(model.predict(X)[:, j], alone.predict(X), rtol=1e-10, atol=1e-11)
+        assert_allclose(model.loo_residuals_[:, j], alone.loo_residuals_, rtol=1e-10, atol=1e-11)
+        against_rest = LSSVC(**GIVEN).fit(X_class, labels == classifier.classes_[j])
+        assert_allclose(
+            classifier.decision_function(X_class)[:, j], against_rest.decision_function(X_class), rtol=1e-10, atol=1e-11
+        )
+
+
+@pytest.mark.parametrize("steps", [(), [sparsify.Random(7, random_state=0)]])
+def test_shift_and_scale_of_y(steps):
+    X, y = make_regression()
+    model, moved = LSSVR(**GIVEN, steps=steps).fit(X, y), LSSVR(**GIVEN, steps=steps).fit(X, 1000 - 7 * y)
+    assert_allclose(moved.predict(X), 1000 - 7 * model.predict(X), rtol=1e-11)
+    assert_allclose(moved.loo_residuals_, -7 * model.loo_residuals_, rtol=1e-9, atol=1e-9)
+    chosen, moved = LSSVR(steps=steps).fit(X, y), LSSVR(steps=steps).fit(X, 1000 - 7 * y)
+    assert_allclose(moved.predict(X), 1000 - 7 * chosen.predict(X), rtol=1e-6)
+
+
+def test_huge_offset_of_y_costs_no_digits():
+    X, y = make_regression()
+    loo = LSSVR(**GIVEN).fit(X, y).loo_residuals_
+    assert_allclose(LSSVR(**GIVEN).fit(X, y + 1e8).loo_residuals_, loo, atol=1e-6)
+
+
+# Weights --------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "model",
+    [
+        LSSVR(**GIVEN),
+        LSSVR(**GIVEN, robust="hampel"),
+        LSSVR(**GIVEN, robust=robust.Huber(scale="mad", iterations=2)),
+        LSSVR(**GIVEN, steps=[sparsify.Given(np.array([[0.0, 0.0], [1.0, 1.0], [-1.0, 0.5]]))]),
+        LSSVC(**GIVEN),
+        LSSVC(**GIVEN, class_weight="balanced"),
+    ],
+)
+def test_integer_weights_equal_copies(model):
+    X, y = make_classes(LABELS["three str"]) if isinstance(model, LSSVC) else make_regression()
+    times = np.random.default_rng(0).integers(0, 4, N)
+    weighted = clone(model).fit(X, y, times)
+    copied = clone(model).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    assert_allclose(raw(weighted, X), raw(copied, X), rtol=1e-9, atol=1e-9)
+    if isinstance(model, LSSVC):
+        assert_allclose(weighted.predict_proba(X), copied.predict_proba(X), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("steps", [(), [sparsify.Random(7, random_state=0)]])
+@pytest.mark.parametrize("chosen", [False, True])
+def test_a_row_of_weight_zero_is_as_good_as_removed(steps, chosen):
+    X, y = make_regression()
+    X[:4] = [[1e3, -5e3], [40.0, 2.0], [0.0, 0.0], [-1.0, 100.0]]
+    y[:4] = [1e6, -1e6, 50, -50]
+    v = np.where(np.arange(N) < 4, 0.0, weights_of())
+    model = LSSVR(**({} if chosen else GIVEN), steps=steps)
+    weighted, removed = clone(model).fit(X, y, v), clone(model).fit(X[4:], y[4:], v[4:])
+    assert_allclose(weighted.predict(X), removed.predict(X), rtol=1e-8, atol=1e-9)
+    assert_allclose(weighted.loo_residuals_[4:], removed.loo_residuals_, rtol=1e-8, atol=1e-9)
+    assert_allclose(weighted.loo_residuals_[:4], y[:4] - removed.predict(X[:4]), rtol=1e-8)
+    assert_array_equal(weighted.leverage_[:4], 0)
+    assert_allclose(weighted.predict_interval(X), removed.predict_interval(X), rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1e-2, 1e2, 1e6])
+def test_the_chosen_machine_does_not_depend_on_the_unit_of_the_weights(factor):
+    X, y = make_regression(40)
+    model, scaled = LSSVR().fit(X, y), LSSVR().fit(X, y, np.full(40, factor))
+    assert scaled.C_ * factor == pytest.approx(model.C_, rel=1e-3)
+    assert_allclose(scaled.predict(X), model.predict(X), atol=1e-4)
+
+
+def test_class_weight_is_a_sample_weight():
+    X, y = make_classes(LABELS["three str"])
+    y[:5] = "a"
+    v = weights_of()
+    by_hand = {"a": 0.5, "bb": 2.0, "ccc": 1.0}
+    balanced = dict(zip(np.unique(y), compute_class_weight("balanced", classes=np.unique(y), y=y), strict=True))
+    for class_weight, factors in ((by_hand, by_hand), ("balanced", balanced)):
+        weighted = LSSVC(**GIVEN, class_weight=class_weight).fit(X, y)
+        same_thing = LSSVC(**GIVEN).fit(X, y, [factors[label] for label in y])
+        assert_allclose(weighted.decision_function(X), same_thing.decision_function(X), rtol=1e-12)
+        assert_allclose(weighted.weights_, same_thing.weights_, rtol=1e-12)
+    weighted = LSSVC(**GIVEN, class_weight=by_hand).fit(X, y, v)
+    assert_allclose(weighted.weights_, v * np.array([by_hand[label] for label in y]), rtol=1e-12)
+    weighted = LSSVC(**GIVEN, class_weight="balanced").fit(X, y, v)
+    assert_allclose([weighted.weights_[y == label].sum() for label in np.unique(y)], v.sum() / 3, rtol=1e-12)
+
+
+# What is left at None -------------------------------------------------------------------------------------------------
+def test_given_hyper_parameters_are_kept_and_arguments_never_written():
+    X, y = make_regression()
+    kernel = kernels.Matern(nu=2.5)
+    model = LSSVR(kernel, robust="hampel").fit(X, y)
+    assert kernel.sigma is None
+    assert model.kernel is kernel
+    assert (model.C, model.steps, model.robust) == (None, None, "hampel")
+    assert model.kernel_.nu == 2.5
+    model = LSSVR(kernels.RBF(sigma=[0.7, 3.0])).fit(X, y)
+    assert_array_equal(model.kernel_.sigma, [0.7, 3.0])
+    assert model.C_ > 0
+    model = LSSVR(C=3.5).fit(X, y)
+    assert model.C_ == 3.5
+    assert model.kernel_.sigma.shape == (2,)
+    part_given = LSSVR(kernels.RBF(sigma=0.5) + kernels.Matern(), C=1.0).fit(X, y)
+    assert part_given.kernel_.k1.sigma == 0.5
+    assert part_given.kernel_.k2.sigma.shape == (2,)
+
+
+@pytest.mark.parametrize("steps", [(), [sparsify.Random(7, random_state=0)]])
+def test_chosen_C_has_the_smallest_press(steps):
+    X, y = make_regression()
+    v = weights_of()
+    kernel = kernels.RBF(sigma=1.3)
+    model = LSSVR(kernel, steps=steps).fit(X, y, v)
+    others = [LSSVR(kernel, C=C, steps=steps).fit(X, y, v).press_ for C in np.geomspace(1e-3, 1e6, 200)]
+    assert model.press_ <= min(others) * (1 + 1e-6)
+
+
+def test_chosen_sigma_has_about_the_smallest_press():
+    X, y = datasets.load_motorcycle(return_X_y=True)
+    model = LSSVR().fit(X, y)
+    others = [LSSVR(kernels.RBF(sigma=sigma)).fit(X, y).press_ for sigma in np.geomspace(2.0, 100.0, 25)]
+    assert model.press_ <= min(others) * 1.002
+
+
+@pytest.mark.parametrize("kernel", [kernels.RBF(), kernels.Matern(), kernels.Additive(kernels.RBF())])
+def test_chosen_sigma_follows_the_units_of_the_columns(kernel):
+    X, y = make_regression()
+    sigma = lambda model: getattr(model.kernel_, "kernel", model.kernel_).sigma  # noqa: E731
+    model = LSSVR(kernel).fit(X, y)
+    moved = LSSVR(kernel).fit(X * [1000.0, 1.0] + [0.0, 77.0], y)
+    assert sigma(model).shape == (2,)
+    assert_allclose(sigma(moved), sigma(model) * [1000.0, 1.0], rtol=1e-6)
+    assert_allclose(moved.predict(X * [1000.0, 1.0] + [0.0, 77.0]), model.predict(X), rtol=1e-6, atol=1e-8)
+
+
+def test_empty_steps_still_choose_what_is_none():
+    X, y = make_regression()
+    for steps in ([], (), [tune.LeaveOneOut()]):
+        same(LSSVR(steps=steps).fit(X, y), LSSVR().fit(X, y), X)
+
+
+def test_chosen_values_given_back_make_the_same_machine(variant):
+    model, X, y, sample_weight = variant
+    again = clone(model).set_params(kernel=model.kernel_, C=model.C_).fit(X, y, sample_weight)
+    assert_allclose(raw(again, X), raw(model, X), rtol=1e-9, atol=1e-10)
+
+
+# Bases ----------------------------------------------------------------------------------------------------------------
+def test_basis_of_rows_or_of_points():
+    X, y = make_regression()
+    drawn = LSSVR(**GIVEN, steps=[sparsify.Random(20, random_state=0)]).fit(X, y)
+    assert len(np.unique(drawn.support_)) == 20
+    rows = LSSVR(**GIVEN, steps=[sparsify.Given(drawn.support_)]).fit(X, y)
+    points = LSSVR(**GIVEN, steps=[sparsify.Given(X[drawn.support_])]).fit(X, y)
+    assert points.support_ is None
+    assert_array_equal(points.support_vectors_, X[drawn.support_])
+    assert_array_equal(rows.support_, drawn.support_)
+    for model in (rows, points):
+        same(model, drawn, X)
+
+
+def test_basis_of_all_rows_is_the_dense_machine():
+    X, y = make_regression()
+    v = weights_of()
+    dense = LSSVR(**GIVEN).fit(X, y, v)
+    for basis in (np.arange(N)[::-1], X):
+        model = LSSVR(**GIVEN, steps=[sparsify.Given(basis)]).fit(X, y, v)
+        assert_allclose(model.predict(X), dense.predict(X), rtol=1e-9)
+        assert_allclose(model.loo_residuals_, dense.loo_residuals_, rtol=1e-7, atol=1e-9)
+    assert_array_equal(LSSVR(**GIVEN, steps=[sparsify.Random(99)]).fit(X, y).support_, np.arange(N))
+
+
+def test_copies_in_the_basis_change_nothing():
+    X, y = make_regression()
+    points = X[[0, 5, 9]]
+    once = LSSVR(**GIVEN, steps=[sparsify.Given(points)]).fit(X, y)
+    twice = LSSVR(**GIVEN, steps=[sparsify.Given(np.vstack([points, points]))]).fit(X, y)
+    assert_allclose(twice.predict(X), once.predict(X), rtol=1e-9)
+    assert_allclose(twice.loo_residuals_, once.loo_residuals_, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("rows", "basis"), [(2000, 2000), (2001, 500)])
+def test_the_plan_by_size(rows, basis):
+    X = np.linspace(-5, 5, rows)[:, None]
+    model = LSSVR(kernels.RBF(sigma=1.0), C=10.0).fit(X, np.sinc(X[:, 0]))
+    assert len(np.unique(model.support_)) == basis
+    assert_array_equal(model.support_vectors_, X[model.support_])
+    assert_allclose(model.predict(X), np.sinc(X[:, 0]), atol=0.01)
+
+
+# Awkward data ---------------------------------------------------------------------------------------------------------
+def test_a_constant_column_changes_nothing():
+    X, y = make_regression()
+    wide = np.column_stack([X, np.full(N, 1e6)])
+    model, widened = LSSVR(**GIVEN).fit(X, y), LSSVR(**GIVEN).fit(wide, y)
+    assert_allclose(widened.predict(wide), model.predict(X), rtol=1e-12)
+    chosen = LSSVR().fit(wide, y)
+    assert_array_equal(np.isfinite(chosen.kernel_.sigma), [True] * 3)
+    assert chosen.press_ == pytest.approx(LSSVR().fit(X, y).press_, rel=0.01)
+
+
+def test_binary_columns_with_many_copies_are_weighted_group_means():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (60, 2))
+    y = X @ [1.0, -2.0] + rng.standard_normal(60)
+    cells, member, counts = np.unique(X, axis=0, return_inverse=True, return_counts=True)
+    means = np.bincount(member, weights=y) / counts
+    copies, grouped = LSSVR(**GIVEN).fit(X, y), LSSVR(**GIVEN).fit(cells, means, counts)
+    assert_allclose(copies.predict(cells), grouped.predict(cells), rtol=1e-10)
+    assert np.isfinite(LSSVR().fit(X, y).predict(X)).all()
+    assert np.isfinite(LSSVC().fit(X, y > 0).predict_proba(X)).all()
+
+
+def test_constant_targets_and_one_distinct_row():
+    X, _ = make_regression()
+    assert_allclose(LSSVR().fit(X, np.full(N, 7.0)).predict(X), 7.0, rtol=1e-12)
+    model = LSSVR().fit(np.ones((4, 2)), [0.0, 1.0, 2.0, 3.0])
+    assert_allclose(model.predict([[1.0, 1.0]]), 1.5)
+    assert_allclose(model.loo_residuals_, 4 / 3 * (np.arange(4) - 1.5))
+
+
+def test_two_rows_leave_each_other_out():
+    for sigma, C in ((0.1, 1e-3), (1.0, 1.0), (10.0, 1e3)):
+        model = LSSVR(kernels.RBF(sigma=sigma), C=C).fit([[0.0], [1.0]], [5.0, 2.0])
+        assert_allclose(model.loo_residuals_, [3.0, -3.0], rtol=1e-8)
+
+
+# scikit-learn ---------------------------------------------------------------------------------------------------------
+def test_clone_and_repr():
+    model = LSSVC(kernels.RBF(sigma=2.0), C=3.0, steps=[sparsify.Random(5)], robust="huber", class_weight="balanced")
+    copy = clone(model.fit(*make_classes(LABELS["str"])))
+    assert repr(copy) == repr(model)
+    assert not hasattr(copy, "dual_coef_")
+    assert copy.kernel is not model.kernel
+    assert repr(LSSVR(kernels.RBF(sigma=2.0))) == "LSSVR(kernel=RBF(sigma=2.0))"
+
+
+def test_pickle_keeps_every_bit(variant):
+    model, X, _, _ = variant
+    same(pickle.loads(pickle.dumps(model)), model, X)
+
+
+@pytest.mark.parametrize("model", [LSSVR(kernels.RBF(sigma=1.0)), LSSVC()])
+def test_html_repr_names_the_class_without_a_link_to_scikit_learn(model):
+    html = model._repr_html_()
+    assert type(model).__name__ in html
+    assert 'href="https://scikit-learn.org' not in html
+
+
+def test_grid_search_over_kernel_parameters():
+    X, y = make_regression(60)
+    grid = {"kernel__sigma": [0.01, 1.0, 100.0], "C": [1e-3, 10.0]}
+    search = GridSearchCV(LSSVR(kernels.RBF()), grid, cv=4).fit(X, y)
+    assert search.best_params_ == {"kernel__sigma": 1.0, "C": 10.0}
+    assert search.best_estimator_.kernel_.sigma == 1.0
+    for parameters, score in zip(search.cv_results_["params"], search.cv_results_["mean_test_score"], strict=True):
+        by_hand = LSSVR(kernels.RBF(sigma=parameters["kernel__sigma"]), C=parameters["C"])
+        assert score == pytest.approx(cross_val_score(by_hand, X, y, cv=4).mean(), rel=1e-12)
+
+
+@pytest.mark.parametrize("C", [2.0, None])
+def test_precomputed_kernel_in_cross_validation(C):
+    X, y = make_regression(40)
+    kernel = kernels.RBF(sigma=1.3)
+    explicit = cross_val_score(LSSVR(kernel, C=C), X, y, cv=4)
+    assert_allclose(cross_val_score(LSSVR(kernels.Precomputed(), C=C), kernel(X), y, cv=4), explicit, rtol=1e-6)
+    X, y = make_classes(LABELS["three str"], 40)
+    explicit = cross_val_score(LSSVC(kernel, C=C), X, y, cv=4)
+    assert_allclose(cross_val_score(LSSVC(kernels.Precomputed(), C=C), kernel(X), y, cv=4), explicit, rtol=1e-6)
+
+
+@pytest.mark.parametrize("C", [2.0, None])
+@pytest.mark.parametrize("sample_weight", [None, weights_of() - weights_of().min()])
+def test_precomputed_kernel_with_a_basis(C, sample_weight):
+    X, y = make_regression()
+    kernel, rows, new = kernels.RBF(sigma=1.3), [2, 3, 11, 20], make_regression(5, seed=9)[0]
+    steps = [sparsify.Given(rows)]
+    explicit = LSSVR(kernel, C=C, steps=steps).fit(X, y, sample_weight)
+    model = LSSVR(kernels.Precomputed(), C=C, steps=steps).fit(kernel(X), y, sample_weight)
+    assert_array_equal(model.support_, rows)
+    assert_allclose(model.loo_residuals_, explicit.loo_residuals_, rtol=1e-6, atol=1e-8)
+    for K in (kernel(new, X), kernel(new, X[rows])):  # rows x training rows, or rows x basis
+        assert_allclose(model.predict(K), explicit.predict(new), rtol=1e-6)
+        assert_allclose(model.predict(K.tolist()), explicit.predict(new), rtol=1e-6)
+        assert_allclose(model.predict_interval(K), explicit.predict_interval(new), rtol=1e-6)
+
+
+def test_precomputed_kernel_without_the_rows_of_weight_zero():
+    X, y = make_regression()
+    v = np.where(np.arange(N) % 3 == 0, 0.0, 1.0)
+    kernel, new = kernels.RBF(sigma=1.3), make_regression(5, seed=9)[0]
+    explicit, model = LSSVR(kernel, C=2.0).fit(X, y, v), LSSVR(kernels.Precomputed(), C=2.0).fit(kernel(X), y, v)
+    for K in (kernel(new, X), kernel(new, X[v > 0])):
+        assert_allclose(model.predict(K), explicit.predict(new), rtol=1e-9)
+    assert_allclose(model.predict_interval(kernel(new, X)), explicit.predict_interval(new), rtol=1e-9)
+
+
+def test_callable_kernel_equals_the_class():
+    X, y = make_regression()
+    by_hand = LSSVR(lambda A, B: np.exp(-((A[:, None, :] - B[None, :, :]) ** 2).sum(axis=2) / 1.3**2), C=5.0).fit(X, y)
+    assert_allclose(by_hand.predict(X), LSSVR(**GIVEN).fit(X, y).predict(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_data_frames(library):
+    frames = pytest.importorskip(library)
+    X, y = make_regression()
+    _, labels = make_classes(LABELS["three str"])
+    frame = frames.DataFrame({"width": X[:, 0], "height": X[:, 1]})
+    model, plain = LSSVR(**GIVEN).fit(frame, frames.Series(y), frames.Series(weights_of())), LSSVR(**GIVEN)
+    plain.fit(X, y, weights_of())
+    assert_array_equal(model.feature_names_in_, ["width", "height"])
+    assert_array_equal(model.predict(frame), plain.predict(X))
+    assert_array_equal(model.predict_interval(frame), plain.predict_interval(X))
+    both = LSSVR(**GIVEN).fit(frame, frames.DataFrame({"a": y, "b": 2 * y}))
+    assert_allclose(both.predict(frame), np.column_stack([plain_y := LSSVR(**GIVEN).fit(X, y).predict(X), 2 * plain_y]))
+    classifier = LSSVC(**GIVEN).fit(frame, frames.Series(labels))
+    assert_array_equal(classifier.predict(frame), LSSVC(**GIVEN).fit(X, labels).predict(X))
+    for method in (model.predict, model.predict_interval, classifier.predict_proba):
+        with pytest.raises(ValueError, match="(?s)same order"):
+            method(frame[["height", "width"]])
+        with pytest.raises(ValueError, match="(?s)depth.*height"):
+            method(frames.DataFrame({"width": X[:, 0], "depth": X[:, 1]}))
+    model.fit(X, y)
+    assert not hasattr(model, "feature_names_in_")
+
+
+def test_refit_replaces_everything():
+    X, y = make_regression(outputs=2)
+    model = LSSVR(**GIVEN, robust="hampel", steps=[sparsify.Given(np.eye(2))]).fit(X, y, weights_of())
+    model.set_params(robust=None, steps=None).fit(X[:9, :1], y[:9, 0])
+    fresh = LSSVR(**GIVEN).fit(X[:9, :1], y[:9, 0])
+    assert vars(model).keys() == vars(fresh).keys()
+    for name in (name for name in vars(fresh) if name.endswith("_") and not name.startswith("_")):
+        assert np.array_equal(getattr(model, name), getattr(fresh, name)) or name == "kernel_", name
+    same(model, fresh, X[:, :1])
+
+
+# The model owns what it needs -----------------------------------------------------------------------------------------
+def test_fit_and_predict_leave_their_arguments_alone(variant):
+    model, X, y, sample_weight = variant
+    arrays = [array for array in (X, y, sample_weight) if array is not None]
+    before = [array.copy() for array in arrays]
+    clone(model).fit(X, y, sample_weight).score(X, y)
+    for array, copy in zip(arrays, before, strict=True):
+        assert_array_equal(array, copy)
+
+
+@pytest.mark.parametrize("steps", [(), [sparsify.Random(7, random_state=0)]])
+def test_later_changes_of_the_data_do_not_reach_the_model(steps):
+    X, y = make_regression()
+    v, new = weights_of(), X.copy()
+    model = LSSVR(**GIVEN, steps=steps).fit(X, y, v)
+    prediction, interval = model.predict(new), model.predict_interval(new)
+    X[:], y[:], v[:] = 0.0, 0.0, 1.0
+    assert_array_equal(model.predict(new), prediction)
+    assert_array_equal(model.predict_interval(new), interval)
+
+
+def test_later_changes_of_given_points_do_not_reach_the_model():
+    X, y = make_regression()
+    points = X[:5].copy()
+    model = LSSVR(**GIVEN, steps=[sparsify.Given(points)]).fit(X, y)
+    prediction = model.predict(X)
+    points[:] = 0.0
+    assert_array_equal(model.predict(X), prediction)
+
+
+def test_later_changes_of_the_kernel_do_not_reach_the_model():
+    X, y = make_regression()
+    model = LSSVR(kernels.RBF(sigma=1.3), C=5.0).fit(X, y)
+    prediction = model.predict(X)
+    model.set_params(kernel__sigma=9.0)
+    assert model.kernel_.sigma == 1.3
+    assert_array_equal(model.predict(X), prediction)
+
+
+# Repeatability --------------------------------------------------------------------------------------------------------
+def test_fits_are_deterministic_to_the_bit(variant):
+    model, X, y, sample_weight = variant
+    again = clone(model).fit(X, y, sample_weight)
+    same(again, model, X)
+    for name in ("dual_coef_", "loo_residuals_", "leverage_", "weights_", "C_", "press_"):
+        assert_array_equal(getattr(again, name), getattr(model, name))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [LSSVR(**GIVEN), LSSVR(**GIVEN, robust="hampel"), LSSVR(**GIVEN, steps=[sparsify.Given(np.eye(2))]), LSSVR()],
+)
+def test_order_of_rows_does_not_matter(model):
+    X, y = make_regression()
+    v, order = weights_of(), np.random.default_rng(5).permutation(N)
+    plain, shuffled = clone(model).fit(X, y, v), clone(model).fit(X[order], y[order], v[order])
+    tolerance = 1e-9 if model.C else 1e-5  # a search for C stops near its minimum, not at it
+    assert_allclose(shuffled.predict(X), plain.predict(X), rtol=tolerance, atol=tolerance)
+    assert_allclose(shuffled.loo_residuals_, plain.loo_residuals_[order], rtol=tolerance, atol=tolerance)
+
+
+def test_small_working_memory_changes_nothing(variant):
+    model, X, y, sample_weight = variant
+    with config_context(working_memory=1e-3):  # blocks of a few rows
+        small = clone(model).fit(X, y, sample_weight)
+        prediction = raw(small, X)
+    assert_allclose(prediction, raw(model, X), rtol=1e-8, atol=1e-9)
+    assert_allclose(small.loo_residuals_, model.loo_residuals_, rtol=1e-7, atol=1e-8)
+
+
+def test_rows_are_predicted_one_by_one_as_together(variant):
+    model, X, _, _ = variant
+    assert_allclose(np.concatenate([raw(model, x[None, :]) for x in X]), raw(model, X), rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8])
+def test_narrow_types_are_computed_in_double_precision(dtype):
+    X, y = make_regression()
+    X = (10 * X).astype(dtype)
+    model = LSSVR(kernels.RBF(sigma=13.0), C=5.0).fit(X, y.astype(np.float32))
+    assert model.predict(X).dtype == np.float64
+    same(model, clone(model).fit(X.astype(float), y.astype(np.float32).astype(float)), X)
+
+
+def test_four_threads_equal_one():
+    """24 fits and 40 predictions in four threads, each the same bits as alone."""
+    new = make_regression(50, seed=99)[0]
+    variants = [VARIANTS[name] for name in ("dense", "robust", "drawn rows", "three classes, weighted")]
+    fit = lambda job: clone(variants[job % 4][0]).fit(*variants[job % 4][1], variants[job % 4][2])  # noqa: E731
+    serial = [fit(job) for job in range(24)]
+    with ThreadPoolExecutor(4) as pool:
+        threaded = list(pool.map(fit, range(24)))
+        predictions = list(pool.map(lambda job: raw(serial[job % 4], new), range(40)))
+    for left, right in zip(threaded, serial, strict=True):
+        same(left, right, new)
+    for job, prediction in enumerate(predictions):
+        assert_array_equal(prediction, raw(serial[job % 4], new))
+
+
+def test_a_forked_child_can_fit():
+    script = """if True:
+        import os, warnings
+        import numpy as np
+        from lssvm import LSSVR, kernels
+        warnings.simplefilter("ignore", DeprecationWarning)  # fork with threads
+        X = np.random.default_rng(0).standard_normal((600, 3))
+        fit = lambda: LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(X, X[:, 0]).predict(X)
+        expected = fit()
+        child = os.fork()
+        if not child:
+            os._exit(0 if np.array_equal(fit(), expected) else 1)
+        raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    if not hasattr(os, "fork"):
+        pytest.skip("no fork on this platform")
+    assert subprocess.run([sys.executable, "-c", script], timeout=60).returncode == 0
+
+
+# An interrupted fit ---------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, ValueError])
+@pytest.mark.parametrize("estimator", [LSSVR, LSSVC])
+def test_an_interrupted_fit_leaves_the_previous_model_or_none(estimator, error, monkeypatch):
+    X, y = make_classes(LABELS["three int"])
+    model, unfitted = estimator(**GIVEN).fit(X, y), estimator(**GIVEN)
+    before, prediction = dict(vars(model)), model.predict(X)
+
+    def interrupted(self):
+        raise error("stop")
+
+    monkeypatch.setattr(Problem, "solve", interrupted)
+    for machine in (model, unfitted):
+        with pytest.raises(error, match="stop"):
+            machine.fit(X[:, :1], y)
+    assert {name: id(value) for name, value in vars(model).items()} == {
+        name: id(value) for name, value in before.items()
+    }
+    assert_array_equal(model.predict(X), prediction)
+    with pytest.raises(NotFittedError):
+        unfitted.predict(X)
+    assert vars(unfitted).keys() == estimator().get_params(deep=False).keys()
+
+
+def test_signals_at_any_time_leave_a_whole_model():
+    """50 interrupts at random times of a fit: the old model or the new one, bit for bit, never a mixture."""
+    script = """if True:
+        import signal, time
+        import numpy as np
+        from lssvm import LSSVR
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((60, 2))
+        data = [(X[:, :1], X[:, 0]), (X, X[:, 1] ** 2)]
+        expected = [LSSVR(C=1.0).fit(*pair).predict(pair[0]) for pair in data]
+        start = time.perf_counter()
+        LSSVR(C=1.0).fit(*data[1])
+        seconds = time.perf_counter() - start
+        armed = []
+        def stop(*_):
+            if armed:
+                raise KeyboardInterrupt
+        signal.signal(signal.SIGALRM, stop)
+        interrupted = 0
+        for _ in range(50):
+            model = LSSVR(C=1.0).fit(*data[0])
+            try:
+                armed.append(1)
+                signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-5, seconds))
+                model.fit(*data[1])
+                armed.clear()
+            except KeyboardInterrupt:
+                interrupted += 1
+            finally:
+                armed.clear()
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            which = model.n_features_in_ - 1
+            assert np.array_equal(model.predict(data[which][0]), expected[which])
+        assert interrupted >= 10, interrupted
+    """
+    if sys.platform == "win32":
+        pytest.skip("no interval timer on this platform")
+    result = subprocess.run([sys.executable, "-c", script], timeout=120, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr

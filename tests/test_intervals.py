@@ -1,0 +1,283 @@
+"""Jackknife+ intervals against real refits; probabilities against what they promise."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize
+from scipy.stats import binom
+from sklearn.base import clone
+from sklearn.metrics import log_loss
+
+from lssvm import LSSVC, LSSVR, datasets, kernels, sparsify
+
+GIVEN = {"kernel": kernels.RBF(sigma=1.3), "C": 5.0}
+NEW = np.random.default_rng(9).uniform(-3, 3, (7, 2))
+
+
+def make_regression(n, outputs=None, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (n, 2))
+    y = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] + 0.3 * rng.standard_normal(n)
+    return X, y if outputs is None else np.column_stack([y, X[:, 1] ** 2 - y])
+
+
+def make_classes(n, classes, spread, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % classes
+    centres = np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, 1.5]])
+    return centres[y] + spread * rng.standard_normal((n, 2)), y
+
+
+def jackknife_plus_by_refits(model, X, y, new, coverage):
+    """The definition of Barber et al. (2021), one refit a row: the others keep weight, C, kernel and basis."""
+    basis = model.support_vectors_ if model.support_ is None else model.support_
+    rows = np.flatnonzero(model.weights_)
+    lower, upper = [], []
+    for i in rows:
+        weights = np.where(np.arange(len(y)) == i, 0.0, model.weights_)
+        left_out = LSSVR(model.kernel_, C=model.C_, steps=[sparsify.Given(basis)]).fit(X, y, weights)
+        size = np.abs(y[i] - left_out.predict(X[i : i + 1])[0])
+        lower.append(left_out.predict(new) - size)
+        upper.append(left_out.predict(new) + size)
+    lower, upper = np.sort(lower, axis=0), np.sort(upper, axis=0)
+    l = len(rows)  # noqa: E741
+    low_rank = math.floor(round((1 - coverage) * (l + 1), 9))
+    high_rank = math.ceil(round(coverage * (l + 1), 9))
+    ends = [lower[low_rank - 1] if low_rank >= 1 else np.full_like(lower[0], -np.inf)]
+    ends.append(upper[high_rank - 1] if high_rank <= l else np.full_like(upper[0], np.inf))
+    return np.stack(ends, axis=1)
+
+
+# Intervals ------------------------------------------------------------------------------------------------------------
+WEIGHTS = np.random.default_rng(2).uniform(0.2, 3.0, 19)
+ZEROS = np.where(np.arange(19) % 5 == 0, 0.0, WEIGHTS)
+
+
+@pytest.mark.parametrize("coverage", [0.5, 0.7, 0.9, 0.949])
+@pytest.mark.parametrize("outputs", [None, 2])
+@pytest.mark.parametrize(
+    ("model", "sample_weight"),
+    [
+        (LSSVR(**GIVEN), None),
+        (LSSVR(**GIVEN), WEIGHTS),
+        (LSSVR(**GIVEN), ZEROS),
+        (LSSVR(**GIVEN, robust="huber"), WEIGHTS),
+        (LSSVR(**GIVEN, steps=[sparsify.Random(6, random_state=0)]), None),
+        (LSSVR(**GIVEN, steps=[sparsify.Random(6, random_state=0)]), ZEROS),
+        (LSSVR(**GIVEN, steps=[sparsify.Given(NEW[:4])]), WEIGHTS),
+        (LSSVR(), None),
+        (LSSVR(kernels.Linear()), WEIGHTS),
+    ],
+    ids=[
+        "dense",
+        "weighted",
+        "zeros",
+        "robust",
+        "basis",
+        "basis-zeros",
+        "points-weighted",
+        "chosen",
+        "linear-weighted",
+    ],
+)
+def test_intervals_equal_real_refits(model, sample_weight, outputs, coverage):
+    X, y = make_regression(19, outputs)
+    model = clone(model).fit(X, y, sample_weight)
+    interval = model.predict_interval(NEW, coverage=coverage)
+    assert interval.shape == (7, 2) if outputs is None else (7, 2, outputs)
+    assert_allclose(interval, jackknife_plus_by_refits(model, X, y, NEW, coverage), rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("rows", "coverage", "finite"),
+    [
+        (9, 0.9, True),  # a(l+1) = 1: the smallest and the largest; 1 - 0.9 is not 0.1 in floating point
+        (8, 0.9, False),
+        (19, 0.95, True),
+        (18, 0.95, False),
+        (99, 0.99, True),
+        (98, 0.99, False),
+        (2, 2 / 3, True),
+        (2, 0.67, False),
+    ],
+)
+def test_ranks_are_exact_where_they_are_whole_numbers(rows, coverage, finite):
+    X, y = make_regression(rows)
+    interval = LSSVR(**GIVEN).fit(X, y).predict_interval(NEW, coverage=coverage)
+    if finite:
+        assert np.isfinite(interval).all()
+        assert (interval[:, 0] < interval[:, 1]).all()
+    else:
+        assert_array_equal(interval, np.broadcast_to([-np.inf, np.inf], (7, 2)))
+
+
+def test_weights_of_zero_do_not_count_as_rows():
+    X, y = make_regression(12)
+    model = LSSVR(**GIVEN)
+    assert np.isfinite(model.fit(X, y, np.arange(12) >= 3).predict_interval(NEW, coverage=0.9)).all()
+    assert np.isinf(model.fit(X, y, np.arange(12) >= 4).predict_interval(NEW, coverage=0.9)).all()
+
+
+@pytest.mark.parametrize("steps", [None, [sparsify.Random(6, random_state=0)]])
+def test_intervals_grow_with_coverage_and_follow_y(steps):
+    X, y = make_regression(60)
+    model = LSSVR(**GIVEN, steps=steps).fit(X, y)
+    narrow, default, wide = (model.predict_interval(NEW, coverage=c) for c in (0.5, 0.9, 0.95))
+    assert (wide[:, 0] <= default[:, 0]).all()
+    assert (default[:, 0] < narrow[:, 0]).all()
+    assert (narrow[:, 1] < default[:, 1]).all()
+    assert (default[:, 1] <= wide[:, 1]).all()
+    assert_array_equal(model.predict_interval(NEW), default)
+    moved = LSSVR(**GIVEN, steps=steps).fit(X, 100 + 3 * y).predict_interval(NEW)
+    assert_allclose(moved, 100 + 3 * default, rtol=1e-10)
+    mirrored = LSSVR(**GIVEN, steps=steps).fit(X, -y).predict_interval(NEW)
+    assert_allclose(mirrored, -default[:, ::-1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("steps", [None, [sparsify.Random(10, random_state=0)]])
+def test_empirical_coverage(steps):
+    """One new row a draw, so that the hits are independent; jackknife+ promises 0.6 here and gives about 0.8."""
+    hits = 0
+    for seed in range(300):
+        X, y = make_regression(41, seed=seed)
+        model = LSSVR(**GIVEN, steps=steps).fit(X[1:], y[1:])
+        low, high = model.predict_interval(X[:1], coverage=0.8)[0]
+        hits += low <= y[0] <= high
+    assert binom.ppf(1e-4, 300, 0.8) <= hits <= binom.ppf(1 - 1e-4, 300, 0.85)
+
+
+# Probabilities --------------------------------------------------------------------------------------------------------
+NOISE = {seed: np.random.default_rng(seed).integers(0, 2, 30) for seed in range(8)}
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("spread", [0.3, 1.0, 3.0])
+def test_probabilities_are_probabilities_of_the_predicted_class(classes, spread):
+    X, y = make_classes(60, classes, spread)
+    model = LSSVC(**GIVEN).fit(X, np.array(["a", "b", "c"])[y])
+    new = np.random.default_rng(1).uniform(-4, 4, (500, 2))
+    P = model.predict_proba(new)
+    assert P.shape == (500, classes)
+    assert_allclose(P.sum(axis=1), 1.0, rtol=1e-12)
+    assert P.min() > 0
+    assert_array_equal(model.classes_[P.argmax(axis=1)], model.predict(new))
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("seed", NOISE)
+def test_the_predicted_class_is_the_most_probable_even_in_pure_noise(classes, seed):
+    rng = np.random.default_rng(seed)
+    X, y = rng.standard_normal((30, 2)), rng.integers(0, classes, 30)
+    model = LSSVC(kernels.RBF(sigma=1.0), C=1.0).fit(X, y)
+    new = rng.standard_normal((100, 2))
+    assert_array_equal(model.classes_[model.predict_proba(new).argmax(axis=1)], model.predict(new))
+
+
+def test_two_classes_rise_with_the_decision_value():
+    X, y = make_classes(80, 2, 1.0)
+    model = LSSVC(**GIVEN).fit(X, y)
+    new = np.random.default_rng(1).uniform(-4, 4, (400, 2))
+    f, P = model.decision_function(new), model.predict_proba(new)[:, 1]
+    order = np.argsort(f)
+    assert (np.diff(P[order]) >= 0).all()
+    assert (np.diff(P[order])[np.diff(f[order]) > 1e-9] > 0).all()
+    assert_array_equal(P > 0.5, f > 0)
+
+
+def test_labels_swapped_swap_the_columns():
+    X, y = make_classes(60, 2, 1.0)
+    P, Q = LSSVC(**GIVEN).fit(X, y).predict_proba(NEW), LSSVC(**GIVEN).fit(X, 1 - y).predict_proba(NEW)
+    assert_allclose(Q, P[:, ::-1], rtol=1e-8)
+    X, y = make_classes(60, 3, 1.0)
+    P, Q = LSSVC(**GIVEN).fit(X, y).predict_proba(NEW), LSSVC(**GIVEN).fit(X, 2 - y).predict_proba(NEW)
+    assert_allclose(Q, P[:, ::-1], rtol=1e-8)
+
+
+def test_calibration_beats_the_raw_decision_values():
+    X, y = datasets.load_ripley(return_X_y=True)
+    X_test, y_test = datasets.load_ripley(subset="test", return_X_y=True)
+    for C in (1.0, 1e4):
+        model = LSSVC(kernels.RBF(sigma=0.4), C=C).fit(X, y)
+        raw = np.clip((model.decision_function(X_test) + 1) / 2, 1e-3, 1 - 1e-3)
+        calibrated = model.predict_proba(X_test)
+        assert log_loss(y_test, calibrated) < log_loss(y_test, raw)
+        for side in (0, 1):  # the mean probability of the rows called so is about their share
+            called = calibrated.argmax(axis=1) == side
+            assert calibrated[called, 1].mean() == pytest.approx((y_test[called] == 1).mean(), abs=0.06)
+
+
+def test_calibration_uses_left_out_decision_values():
+    """An interpolating machine is always right on its own rows; only left-out values show how often it errs."""
+    X, y = make_classes(200, 2, 2.0)
+    model = LSSVC(kernels.RBF(sigma=0.3), C=1e6).fit(X, y)
+    assert (model.predict(X) == y).all()
+    assert model.predict_proba(X).max(axis=1).mean() < 0.85
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_slopes_maximise_the_smoothed_likelihood(classes):
+    """Platt's targets (n_k + 1)/(n_k + 2) on left-out decision values, maximised by a general optimiser."""
+    X, y = make_classes(60, classes, 1.0)
+    model = LSSVC(**GIVEN).fit(X, y)
+    coded = np.where(y[:, None] == (np.arange(3) if classes == 3 else [1]), 1.0, -1.0)
+    f = coded - model.loo_residuals_.reshape(60, -1)
+    sure = (np.bincount(y)[y] + 1) / (np.bincount(y)[y] + 2)
+    target = np.where(y[:, None] == np.arange(classes), sure[:, None], (1 - sure[:, None]) / (classes - 1))
+
+    def probabilities(parameters, values):
+        if classes == 3:
+            logits = parameters[0] * values
+        else:
+            side = np.where(values[:, 0] > 0, parameters[1], parameters[0])
+            logits = np.column_stack([np.zeros(len(values)), side * values[:, 0]])
+        shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return shifted / shifted.sum(axis=1, keepdims=True)
+
+    loss = lambda parameters: -np.sum(target * np.log(probabilities(parameters, f)))  # noqa: E731
+    best = minimize(
+        loss, np.ones(1 if classes == 3 else 2), method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12}
+    )
+    decision = model.decision_function(NEW).reshape(len(NEW), -1)
+    assert_allclose(model.predict_proba(NEW), probabilities(best.x, decision), atol=1e-5)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("steps", [None, [sparsify.Given(NEW)]])
+def test_integer_weights_are_copies_for_probabilities(classes, steps):
+    X, y = make_classes(40, classes, 1.0)
+    times = np.random.default_rng(0).integers(0, 4, 40)
+    model = LSSVC(**GIVEN, steps=steps)
+    weighted = clone(model).fit(X, y, times).predict_proba(NEW)
+    copied = clone(model).fit(np.repeat(X, times, axis=0), np.repeat(y, times)).predict_proba(NEW)
+    assert_allclose(weighted, copied, rtol=1e-7)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_separable_classes_stay_finite_and_unsure_enough(classes):
+    X, y = make_classes(30, classes, 0.01)
+    model = LSSVC(kernels.RBF(sigma=1.0), C=1e8).fit(X, y)
+    P = model.predict_proba(X)
+    assert np.isfinite(P).all()
+    assert_array_equal(P.argmax(axis=1), y)
+    assert 0.8 < P.max() < 1.0
+    far = model.predict_proba(1e3 * NEW)
+    assert np.isfinite(far).all()
+
+
+def test_more_data_makes_a_separable_machine_surer():
+    largest = []
+    for n in (10, 100, 400):
+        X, y = make_classes(n, 2, 0.01)
+        largest.append(LSSVC(kernels.RBF(sigma=1.0), C=10.0).fit(X, y).predict_proba(X).max())
+    assert largest[0] < largest[1] < largest[2] < 1
+
+
+def test_a_class_without_weight_is_never_predicted():
+    X, y = make_classes(60, 3, 1.0)
+    model = LSSVC(**GIVEN).fit(X, y, (y != 1).astype(float))
+    assert_array_equal(model.classes_, [0, 1, 2])
+    new = np.random.default_rng(1).uniform(-4, 4, (200, 2))
+    assert 1 not in model.predict(new)
+    assert model.predict_proba(new)[:, 1].max() < 0.5

@@ -1,0 +1,369 @@
+"""Kernels: every value against a literal double loop, every derivative against differences."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import gamma, kv
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from lssvm import LSSVR, kernels
+from lssvm.kernels import RBF, Additive, Linear, Matern, Polynomial, Precomputed, as_kernel
+
+NAMESPACES = ["torch", "array_api_strict"]
+
+
+def inputs(columns, rows=(9, 7), seed=0):
+    """Two sets of rows, the second with one row of the first among them."""
+    rng = np.random.default_rng(seed)
+    X, Z = rng.standard_normal((rows[0], columns)), rng.standard_normal((rows[1], columns))
+    Z[1] = X[2]
+    return X, Z
+
+
+def double_loop(function, X, Z):
+    return np.array([[function(x, z) for z in Z] for x in X])
+
+
+def gaussian(sigma):
+    return lambda x, z: math.exp(-sum((a - b) ** 2 / s**2 for a, b, s in zip(x, z, sigma, strict=True)))
+
+
+def matern(nu, sigma):
+    """By the Bessel function, for any nu."""
+
+    def function(x, z):
+        u = math.sqrt(2 * nu * sum((a - b) ** 2 / s**2 for a, b, s in zip(x, z, sigma, strict=True)))
+        return 2 ** (1 - nu) / gamma(nu) * u**nu * kv(nu, u) if u > 0 else 1.0
+
+    return function
+
+
+def componentwise(function, sigma):
+    """Sum over columns of a kernel of one column."""
+    return lambda x, z: sum(function([s])([a], [b]) for a, b, s in zip(x, z, sigma, strict=True))
+
+
+def dot(x, z):
+    return sum(a * b for a, b in zip(x, z, strict=True))
+
+
+def cases(sigma):
+    """Name -> (kernel, its value for two rows), with these widths."""
+    half, three_halves = matern(0.5, sigma), matern(1.5, sigma)
+    values = sigma if len(set(sigma)) > 1 else sigma[0]
+    return {
+        "rbf": (RBF(values), gaussian(sigma)),
+        "matern 1/2": (Matern(values, nu=0.5), half),
+        "matern 3/2": (Matern(values, nu=1.5), three_halves),
+        "matern 5/2": (Matern(values, nu=2.5), matern(2.5, sigma)),
+        "linear": (Linear(), dot),
+        "polynomial": (Polynomial(3, coef0=0.5), lambda x, z: (dot(x, z) + 0.5) ** 3),
+        "homogeneous": (Polynomial(2, coef0=0.0), lambda x, z: dot(x, z) ** 2),
+        "additive": (Additive(RBF(values)), componentwise(gaussian, sigma)),
+        "additive matern": (Additive(Matern(values, nu=0.5)), componentwise(lambda s: matern(0.5, s), sigma)),
+        "sum": (RBF(values) + Matern(values, nu=1.5), lambda x, z: gaussian(sigma)(x, z) + three_halves(x, z)),
+        "product": (RBF(values) * Linear(), lambda x, z: gaussian(sigma)(x, z) * dot(x, z)),
+        "nested": (
+            (RBF(values) + Linear()) * Matern(values, nu=0.5),
+            lambda x, z: (gaussian(sigma)(x, z) + dot(x, z)) * half(x, z),
+        ),
+        "callable": (as_kernel(lambda X, Z: (X @ Z.T) ** 2), lambda x, z: dot(x, z) ** 2),
+    }
+
+
+NAMES = list(cases([1.0]))
+WITH_WIDTH = [name for name in NAMES if name not in ("linear", "polynomial", "homogeneous", "callable")]
+SIGMAS = {
+    "scalar": [1.3] * 3,
+    "per column": [0.7, 1.9, 1.1],
+    "scalar, many columns": [2.0] * 7,
+    "per column, many": [0.8, 2.0, 1.5, 3.0, 1.0, 2.5, 1.2],
+}
+
+
+@pytest.mark.parametrize("sigma", SIGMAS.values(), ids=SIGMAS)
+@pytest.mark.parametrize("name", NAMES)
+def test_values_are_those_of_a_double_loop(name, sigma):
+    X, Z = inputs(len(sigma))
+    kernel, function = cases(sigma)[name]
+    expected = double_loop(function, X, Z)
+    assert_allclose(kernel(X, Z), expected, rtol=1e-13, atol=1e-14)
+    assert kernel(X, Z).dtype == np.float64
+    symmetric = kernel(X)
+    assert_allclose(symmetric, double_loop(function, X, X), rtol=1e-13, atol=1e-14)
+    assert_allclose(kernel.diagonal(X), np.diag(symmetric), rtol=1e-13, atol=1e-14)
+
+
+def test_a_sequence_of_one_width_is_a_scalar():
+    X, Z = inputs(3)
+    for kernel in (RBF, Matern):
+        assert_array_equal(kernel([1.3])(X, Z), kernel(1.3)(X, Z))
+    assert_array_equal(Additive(RBF([1.3]))(X, Z), Additive(RBF(1.3))(X, Z))
+
+
+@pytest.mark.parametrize("columns", [1, 4, 5, 12])
+@pytest.mark.parametrize("sigma", [0.05, 2.0, 50.0])
+@pytest.mark.parametrize("kernel", [RBF, lambda s: Matern(s, nu=0.5), lambda s: Matern(s, nu=2.5)], ids=range(3))
+def test_copies_of_a_row_have_kernel_one_exactly(kernel, sigma, columns):
+    X = np.random.default_rng(0).standard_normal((40, columns)) + 3.0
+    X[20:] = X[:20]
+    K, between = kernel(sigma)(X), kernel(sigma)(X, X.copy())
+    for matrix in (K, between):
+        assert_array_equal(np.diag(matrix), 1.0)
+        assert_array_equal(np.diag(matrix, 20), 1.0)
+    assert_array_equal(kernel(sigma).diagonal(X), 1.0)
+
+
+@pytest.mark.parametrize("columns", [2, 7])
+@pytest.mark.parametrize("name", ["rbf", "matern 1/2", "matern 3/2", "matern 5/2", "additive", "sum"])
+def test_an_offset_of_the_inputs_costs_no_digits(name, columns):
+    sigma = [1.5] * columns
+    X, Z = (array + 1e6 for array in inputs(columns))
+    kernel, function = cases(sigma)[name]
+    assert_allclose(kernel(X, Z), double_loop(function, X, Z), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("columns", [2, 7])
+@pytest.mark.parametrize("name", ["rbf", "matern 1/2", "matern 5/2"])
+def test_two_far_clusters_keep_their_inner_distances(name, columns):
+    """No centre suits both: |x|^2 + |z|^2 - 2xz would lose 2 * log10(1e4) digits inside each cluster."""
+    sigma = [0.8] * columns
+    X, Z = inputs(columns)
+    X[::2] += 1e4
+    Z[::2] += 1e4
+    Z[1] = X[2]
+    kernel, function = cases(sigma)[name]
+    assert_allclose(kernel(X, Z), double_loop(function, X, Z), rtol=1e-9, atol=1e-12)
+
+
+# Derivatives ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("sigma", [SIGMAS["per column"], SIGMAS["per column, many"]], ids=["3", "7"])
+@pytest.mark.parametrize("name", WITH_WIDTH)
+def test_gradient_is_the_central_difference_in_each_log_width(name, sigma):
+    X, Z = inputs(len(sigma))
+    G = np.random.default_rng(1).standard_normal((len(X), len(Z)))
+    step = 1e-5
+
+    def value(column, change):
+        widths = list(sigma)
+        widths[column] *= math.exp(change)
+        return np.sum(G * cases(widths)[name][0](X, Z))
+
+    differences = [(value(c, step) - value(c, -step)) / (2 * step) for c in range(len(sigma))]
+    gradient = cases(sigma)[name][0].gradient(X, Z, G)
+    assert_allclose(gradient, differences, rtol=1e-8, atol=1e-8 * np.max(np.abs(differences)))
+
+
+@pytest.mark.parametrize("name", WITH_WIDTH)
+def test_gradient_sums_to_the_derivative_in_a_scalar_width(name):
+    X, Z = inputs(3)
+    G = np.random.default_rng(1).standard_normal((len(X), len(Z)))
+    step = 1e-5
+    up, down = (np.sum(G * cases([1.3 * math.exp(h)] * 3)[name][0](X, Z)) for h in (step, -step))
+    kernel = cases([1.3] * 3)[name][0]
+    assert_allclose(kernel.gradient(X, Z, G).sum(), (up - down) / (2 * step), rtol=1e-7)
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.0), Matern(1.0, nu=0.5), Matern(1.0, nu=1.5), Matern(1.0, nu=2.5)])
+@pytest.mark.parametrize("gap", [0.0, 2.0**-53, 1e-12, 1e-8])
+def test_gradient_of_points_that_are_copies_up_to_rounding(kernel, gap):
+    """-dk/d(r^2) of nu = 1/2 grows like 1/r: the (x - z)^2 beside it must not come from a cancelling sum."""
+    X, Z = np.array([[0.3], [2.0], [5.0]]), np.array([[0.3 + gap], [1.0]])
+    G = np.ones((3, 2))
+    step = 1e-5
+    up, down = (clone(kernel).set_params(sigma=math.exp(h))(X, Z).sum() for h in (step, -step))
+    assert_allclose(kernel.gradient(X, Z, G), [(up - down) / (2 * step)], rtol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", [Linear(), Polynomial(2), as_kernel(lambda X, Z: X @ Z.T)])
+def test_gradient_of_a_kernel_without_width_is_zero(kernel):
+    X, Z = inputs(3)
+    assert_array_equal(kernel.gradient(X, Z, np.ones((len(X), len(Z)))), np.zeros(3))
+
+
+# Blocks ---------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("columns", [3, 7])
+@pytest.mark.parametrize("name", NAMES)
+def test_blocks_of_rows_give_the_whole(name, columns):
+    X, Z = inputs(columns, rows=(101, 11))
+    kernel = cases([1.3] * columns)[name][0]
+    whole, coef = kernel(X, Z), np.random.default_rng(2).standard_normal((11, 2))
+    for working_memory in (1e-6, 1e-3, 1):
+        with config_context(working_memory=working_memory):
+            out = np.full((101, 11), np.nan)
+            assert kernel.fill(out, X, Z) is out
+            assert_allclose(out, whole, rtol=1e-13, atol=1e-14)
+            assert_allclose(kernel.dot(X, Z, coef), whole @ coef, rtol=1e-12, atol=1e-13)
+
+
+def test_blocks_stay_within_the_working_memory():
+    seen = []
+
+    def function(X, Z):
+        seen.append(8 * X.shape[0] * Z.shape[0])
+        return X @ Z.T
+
+    X = np.ones((5000, 2))
+    with config_context(working_memory=1):
+        kernels.Function(function).fill(np.empty((5000, 100)), X, X[:100])
+        kernels.Function(function).dot(X, X[:100], np.ones((100, 1)))
+    assert max(seen) <= 2**20
+    assert sum(seen) == 2 * 8 * 5000 * 100
+
+
+# Errors ---------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (RBF(-1.5), r"RBF: sigma must be positive and finite, got -1\.5"),
+        (RBF(0.0), r"sigma must be positive and finite, got 0\.0"),
+        (RBF(math.nan), "sigma must be positive and finite, got nan"),
+        (Matern([1.0, math.inf, 1.0]), r"Matern: sigma must be positive.*inf"),
+        (RBF([1.0, 2.0]), r"RBF: sigma has shape \(2,\), but X has 3 columns"),
+        (Matern(np.ones((3, 3))), r"Matern: sigma has shape \(3, 3\)"),
+        (RBF("wide"), "RBF: sigma must be a number.*'wide'"),
+        (RBF(None), r"RBF\(sigma=None\)"),
+        (Matern(1.0, nu=2), r"Matern: nu must be 0\.5, 1\.5 or 2\.5, got 2"),
+        (Polynomial(0), "Polynomial: degree must be an integer of at least 1, got 0"),
+        (Polynomial(1.5), r"Polynomial: degree .* got 1\.5"),
+        (Polynomial(2, coef0=-1.0), r"Polynomial: coef0 .* got -1\.0"),
+        (Additive(RBF(-2.0)), r"RBF: sigma .* got -2\.0"),
+        (Linear() + Matern(1.0, nu=3.5), r"Matern: nu .* got 3\.5"),
+        (Linear() * RBF(-3.0), r"RBF: sigma .* got -3\.0"),
+        (Precomputed() + Linear(), "Precomputed cannot be combined"),
+    ],
+)
+def test_a_wrong_parameter_is_named_with_its_value(kernel, message):
+    with pytest.raises(ValueError, match=message):
+        kernel.check(3)
+    X = np.random.default_rng(0).standard_normal((6, 3))
+    if not kernel.is_free:
+        with pytest.raises(ValueError, match=message):
+            LSSVR(kernel, C=1.0).fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [(RBF, r"kernel=RBF is a class: write RBF\(\)"), ("rbf", "kernel='rbf' is not a kernel"), (3, "kernel=3 is not")],
+)
+def test_what_is_no_kernel_is_refused(value, message):
+    with pytest.raises(TypeError, match=message):
+        as_kernel(value)
+
+
+def test_a_callable_that_returns_a_wrong_shape_is_refused():
+    X, Z = inputs(2)
+    with pytest.raises(ValueError, match=r"returned shape \(7, 9\) for 9 and 7 rows: it must return \(9, 7\)"):
+        as_kernel(lambda X, Z: Z @ X.T)(X, Z)
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.0), Matern(1.0), Additive(RBF(1.0))])
+def test_distances_that_overflow_name_the_column_and_the_remedy(kernel):
+    X = np.ones((3, 2))
+    X[:, 1] = [1e200, -1e200, 0.0]
+    with pytest.raises(ValueError, match=r"column [01]\): scale your features"):
+        kernel(X)
+
+
+# Parameters -----------------------------------------------------------------------------------------------------------
+def test_kernels_are_estimators():
+    kernel = (RBF(1.0) + Linear()) * Matern([1.0, 2.0], nu=0.5)
+    assert clone(kernel).get_params()["k1__k1__sigma"] == 1.0
+    assert repr(clone(kernel)) == repr(kernel)
+    assert kernel.set_params(k1__k1__sigma=3.0).k1.k1.sigma == 3.0
+    X, Z = inputs(2)
+    assert_array_equal(clone(kernel)(X, Z), kernel(X, Z))
+    model = LSSVR(RBF(1.0), C=1.0).set_params(kernel__sigma=2.5)
+    assert model.kernel.sigma == 2.5
+
+
+def test_a_grid_search_reaches_the_width():
+    X, _ = inputs(2, rows=(30, 2))
+    search = GridSearchCV(LSSVR(RBF(1.0), C=10.0), {"kernel__sigma": [1e-3, 2.0]}, cv=3).fit(X, X[:, 0])
+    assert search.best_estimator_.kernel_.sigma == 2.0
+
+
+@pytest.mark.parametrize(
+    ("free", "filled"),
+    [
+        (RBF(), RBF([1.0, 2.0, 4.0])),
+        (RBF(3.0), RBF(3.0)),
+        (Additive(RBF()), Additive(RBF([1.0, 2.0, 4.0]))),
+        (RBF() + Matern(5.0), RBF([1.0, 2.0, 4.0]) + Matern(5.0)),
+        (Linear() * (RBF() + Matern()), Linear() * (RBF([1.0, 2.0, 4.0]) + Matern([1.0, 2.0, 4.0]))),
+    ],
+)
+def test_widths_left_free_are_filled_in_units_of_the_spread(free, filled):
+    X, Z = inputs(3)
+    before = repr(free)
+    kernel = free.with_width(2.0, np.array([0.5, 1.0, 2.0]))
+    assert repr(free) == before
+    assert not kernel.is_free
+    assert_allclose(kernel(X, Z), filled(X, Z), rtol=1e-14)
+
+
+def test_additive_of_a_sum_takes_one_width_a_column():
+    X, Z = inputs(3)
+    widths = np.array([1.0, 2.0, 4.0])
+    parts = [RBF(widths[c])(X[:, [c]], Z[:, [c]]) + X[:, [c]] @ Z[:, [c]].T for c in range(3)]
+    assert_allclose(Additive(RBF() + Linear()).with_width(2.0, widths / 2)(X, Z), sum(parts), rtol=1e-14)
+
+
+@pytest.mark.parametrize(("kernel", "free"), [(RBF(), True), (RBF(1.0), False), (Linear() + Matern(), True)])
+def test_free_kernels_are_known(kernel, free):
+    assert kernel.is_free is free
+    assert Additive(kernel).is_free is free
+
+
+def test_algebra_takes_callables_on_both_sides():
+    X, Z = inputs(3)
+    plain = lambda X, Z: X @ Z.T  # noqa: E731
+    for kernel in (RBF(1.0) + plain, plain + RBF(1.0)):
+        assert_allclose(kernel(X, Z), RBF(1.0)(X, Z) + X @ Z.T, rtol=1e-14)
+    for kernel in (RBF(1.0) * plain, plain * RBF(1.0)):
+        assert_allclose(kernel(X, Z), RBF(1.0)(X, Z) * (X @ Z.T), rtol=1e-14)
+
+
+def test_precomputed_takes_columns_by_number():
+    K = np.arange(20.0).reshape(4, 5)
+    kernel = Precomputed()
+    assert_array_equal(kernel(K, kernel.basis_points(K, np.array([3, 0]))), K[:, [3, 0]])
+
+
+# Other arrays ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("sigma", [SIGMAS["per column"], SIGMAS["scalar, many columns"]], ids=["3", "7"])
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("namespace", NAMESPACES)
+def test_other_namespaces_agree_with_numpy(namespace, name, sigma):
+    xp = pytest.importorskip(namespace)
+    X, Z = inputs(len(sigma))
+    kernel = cases(sigma)[name][0]
+    rng = np.random.default_rng(3)
+    G, coef = rng.standard_normal((len(X), len(Z))), rng.standard_normal((len(Z), 2))
+    A, B, H, c = (xp.asarray(array) for array in (X, Z, G, coef))
+    pairs = [
+        (kernel(A, B), kernel(X, Z)),
+        (kernel(A), kernel(X)),
+        (kernel.diagonal(A), kernel.diagonal(X)),
+        (kernel.gradient(A, B, H), kernel.gradient(X, Z, G)),
+        (kernel.dot(A, B, c), kernel.dot(X, Z, coef)),
+        (kernel.fill(xp.zeros((len(X), len(Z)), dtype=xp.float64), A, B), kernel(X, Z)),
+    ]
+    for theirs, ours in pairs:
+        assert type(theirs) is type(A)
+        assert theirs.dtype == xp.float64
+        assert_allclose(np.asarray(theirs), ours, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("namespace", NAMESPACES)
+def test_precomputed_in_other_namespaces(namespace):
+    xp = pytest.importorskip(namespace)
+    K = np.arange(20.0).reshape(4, 5)
+    A = xp.asarray(K)
+    kernel = Precomputed()
+    theirs = kernel(A, kernel.basis_points(A, np.array([3, 0])))
+    assert_array_equal(np.asarray(theirs), K[:, [3, 0]])

@@ -1,0 +1,354 @@
+"""Against 60-digit arithmetic: alpha, bias and leave-one-out where float64 loses digits, and the NIST linear sets.
+
+Errors are relative to the largest entry. No method beats about eps * l * max(k) * C: that is the size of the rounding of
+the kernel matrix against the ridge (`reachable`). Most cases here are far better conditioned than that and must show it.
+"""
+
+import mpmath
+import numpy as np
+import pytest
+
+from lssvm import LSSVR, datasets, kernels, sparsify
+from lssvm.problem import Problem
+
+EPS = np.finfo(float).eps
+exact = np.frompyfunc(mpmath.mpf, 1, 1)
+exponential = np.frompyfunc(mpmath.exp, 1, 1)
+
+
+@pytest.fixture(autouse=True)
+def sixty_digits():
+    with mpmath.workdps(60):
+        yield
+
+
+# The oracle -----------------------------------------------------------------------------------------------------------
+def solve(A, B):
+    """A^-1 B by Gaussian elimination with row pivots, on arrays of mpmath numbers."""
+    A, B = A.copy(), B.copy()
+    for k in range(len(A)):
+        pivot = k + int(np.argmax(np.abs(A[k:, k])))
+        A[[k, pivot]], B[[k, pivot]] = A[[pivot, k]], B[[pivot, k]]
+        factor = (A[k + 1 :, k] / A[k, k])[:, None]
+        A[k + 1 :, k + 1 :] -= factor * A[k, k + 1 :]
+        B[k + 1 :] -= factor * B[k]
+    for k in reversed(range(len(A))):
+        B[k] = (B[k] - A[k, k + 1 :] @ B[k + 1 :]) / A[k, k]
+    return B
+
+
+def rbf(X, Z, sigma):
+    difference = (exact(X)[:, None, :] - exact(Z)[None, :, :]) / exact(sigma)
+    return exponential(-(difference**2).sum(axis=2))
+
+
+def dense(K, y, weights, ridge):
+    """Coefficients, bias and leave-one-out residuals of the KKT system: LOO_i = alpha_i/P_ii."""
+    n = len(K)
+    system = exact(np.ones((n + 1, n + 1)))
+    system[:n, :n] = K + np.diag(exact(ridge) / exact(weights))
+    system[n, n] = exact(0.0)
+    inverse = solve(system, exact(np.eye(n + 1)))
+    solution = inverse[:, :n] @ exact(y)
+    return solution[:n], solution[n], solution[:n] / np.diag(inverse)[:n]
+
+
+def sparse(K_rows, K_basis, y, weights, ridge):
+    """The same three of the normal equations (R + Z'VZ) p = Z'V y: LOO_i = e_i/(1 - h_i)."""
+    n = len(K_basis)
+    Z = np.hstack([K_rows, exact(np.ones((len(y), 1)))])
+    weighted = exact(weights)[:, None] * Z
+    normal = Z.T @ weighted
+    normal[:n, :n] += exact(ridge) * K_basis
+    solution = solve(normal, np.hstack([(weighted.T @ exact(y))[:, None], weighted.T]))
+    leverage = (Z * solution[:, 1:].T).sum(axis=1)
+    return solution[:n, 0], solution[n, 0], (exact(y) - Z @ solution[:, 0]) / (1 - leverage)
+
+
+def error(values, truth):
+    """Largest error relative to the largest entry."""
+    difference = np.abs(exact(np.atleast_1d(values)) - np.atleast_1d(truth))
+    return float(np.max(difference) / np.max(np.abs(truth)))
+
+
+def reachable(l, C, size=1.0):
+    return EPS * l * size * C
+
+
+def waves(rows=20, seed=0):
+    """Points on a line, about evenly spread over 0 .. 10, and a noisy sine."""
+    rng = np.random.default_rng(seed)
+    X = np.sort(np.linspace(0, 10, rows) + 0.05 * rng.standard_normal(rows))[:, None]
+    return X, np.sin(X[:, 0]) + 0.1 * rng.standard_normal(rows)
+
+
+def both(X, y, weights, sigma, C, support=None, distinct=None):
+    """Fits by one ridge and by the path, and the oracle's answer; `distinct` is a basis without copies."""
+    machine = Problem(kernels.RBF(sigma), X, y[:, None], weights, C, support=support)
+    fits = [machine.factorise(C, every=every).fit(C) for every in (False, True)]
+    if support is None:
+        return fits, dense(rbf(X, X, sigma), y, weights, 1.0 / C)
+    basis = X[support if distinct is None else distinct]
+    return fits, sparse(rbf(X, basis, sigma), rbf(basis, basis, sigma), y, weights, 1.0 / C)
+
+
+def assert_leave_one_out(fits, truth, tolerance, path_tolerance=None):
+    for fit, bound in zip(fits, (tolerance, path_tolerance or tolerance), strict=True):
+        assert error(fit.loo_residuals[:, 0], truth[2]) <= bound
+
+
+# Well-posed problems --------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("sigma", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("C", [0.1, 100.0])
+def test_dense_error_is_eps_times_condition(C, sigma, seed):
+    X, y = waves(12, seed)
+    weights = np.random.default_rng(seed).uniform(0.3, 2.0, 12)
+    fits, truth = both(X, y, weights, sigma, C)
+    K = kernels.RBF(sigma)(X) + np.diag(1.0 / (C * weights))
+    bound = 10 * EPS * np.linalg.cond(np.block([[K, np.ones((12, 1))], [np.ones((1, 12)), 0.0]]))
+    for fit in fits:
+        assert error(fit.coef[:, 0], truth[0]) <= bound
+        assert error(fit.intercept, truth[1]) <= bound
+        assert error(fit.loo_residuals[:, 0], truth[2]) <= bound
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("sigma", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("C", [0.1, 100.0])
+def test_sparse_error_is_eps_times_condition(C, sigma, seed):
+    """The condition of the least-squares matrix [Z; sqrt(lam) L'], not of its normal equations, the square."""
+    X, y = waves(12, seed)
+    weights = np.random.default_rng(seed).uniform(0.3, 2.0, 12)
+    support = np.arange(0, 12, 3)
+    fits, truth = both(X, y, weights, sigma, C, support)
+    kernel, basis = kernels.RBF(sigma), X[support]
+    rows = np.sqrt(weights)[:, None] * np.column_stack([kernel(X, basis), np.ones(12)])
+    penalty = np.column_stack([np.linalg.cholesky(kernel(basis)).T / np.sqrt(C), np.zeros(4)])
+    bound = 10 * EPS * np.linalg.cond(np.vstack([rows, penalty]))
+    for fit in fits:
+        assert error(fit.coef[:, 0], truth[0]) <= bound
+        assert error(fit.intercept, truth[1]) <= bound
+        assert error(fit.loo_residuals[:, 0], truth[2]) <= bound
+
+
+# Motorcycle: ill-conditioned bases ------------------------------------------------------------------------------------
+LAM = 1.2055e-3
+WIDTH = 13.1
+
+
+@pytest.fixture(scope="module")
+def greedy_order():
+    """First 22 greedy vectors by deflation, over the distinct times with their counts, in 60 digits."""
+    with mpmath.workdps(60):
+        X, _ = datasets.load_motorcycle(return_X_y=True)
+        times, first, counts = np.unique(X[:, 0], return_index=True, return_counts=True)
+        E = rbf(times[:, None], times[:, None], WIDTH)
+        chosen = []
+        for _ in range(22):
+            gains = exact(counts) @ (E * E)
+            pivots = E.diagonal()
+            candidates = [j for j in range(len(times)) if pivots[j] > 1e-25]
+            best = max(candidates, key=lambda j: gains[j] / pivots[j])
+            chosen.append(first[best])
+            E = E - np.outer(E[best], E[best]) / E[best, best]
+    return np.array(chosen)
+
+
+@pytest.mark.parametrize(
+    ("n", "condition", "tolerance"), [(9, 1e4, 1e-12), (15, 1e8, 1e-11), (22, 1e15, 1e-9)], ids=["9", "15", "22"]
+)
+def test_motorcycle_with_an_ill_conditioned_basis(greedy_order, n, condition, tolerance):
+    """The inverse of the normal equations has errors of 8e-9, 2e-4 and 0.8 here; whitening first and QR keep them."""
+    X, y = datasets.load_motorcycle(return_X_y=True)
+    support = greedy_order[:n]
+    assert np.linalg.cond(kernels.RBF(WIDTH)(X[support])) > condition
+    fits, truth = both(X, y, np.ones(len(y)), WIDTH, 1.0 / LAM, support)
+    assert_leave_one_out(fits, truth, tolerance)
+    for fit in fits:
+        assert error(fit.intercept, truth[1]) <= 10 * tolerance
+
+
+def test_motorcycle_with_copies_in_data_and_basis(greedy_order):
+    X, y = datasets.load_motorcycle(return_X_y=True)
+    distinct = greedy_order[:9]
+    copies = [row for row in range(len(X)) if row not in distinct and X[row, 0] in X[distinct, 0]]
+    assert len(copies) >= 3
+    support = np.concatenate([distinct, copies])
+    fits, truth = both(X, y, np.ones(len(y)), WIDTH, 1.0 / LAM, support, distinct)
+    assert_leave_one_out(fits, truth, 1e-12)
+
+
+# Leverages near 1 -----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("C", [1e6, 1e10, 1e12, 1e13])
+def test_dense_with_leverages_near_one(C):
+    """A narrow kernel (condition 5): e/(1 - h) would keep log10(1/(eps C)) digits, alpha_i/P_ii keeps all."""
+    X, y = waves(20)
+    fits, truth = both(X, y, np.ones(20), 0.4, C)
+    assert 1.0 - fits[0].leverage.max() < 2.0 / C
+    assert_leave_one_out(fits, truth, 1e-13)
+    for fit in fits:
+        assert error(fit.residuals[:, 0], truth[0] / exact(C)) <= 1e-12
+
+
+@pytest.mark.parametrize("C", [1e6, 1e10, 1e12, 1e13])
+def test_sparse_with_some_leverages_near_one(C):
+    """Three rows far from all others, each with a basis vector of its own: 1 - h = 1/C there."""
+    X, y = waves(20)
+    X = np.vstack([X, [[30.0], [40.0], [50.0]]])
+    y = np.append(y, [1.0, -2.0, 0.5])
+    support = np.array([0, 3, 6, 9, 12, 15, 18, 20, 21, 22])
+    fits, truth = both(X, y, np.ones(23), 1.0, C, support)
+    assert_leave_one_out(fits, truth, reachable(23, C))
+
+
+@pytest.mark.parametrize("C", [1e6, 1e10, 1e12, 1e13])
+@pytest.mark.parametrize("missing", [1, 2, 10])
+def test_sparse_with_nearly_all_leverages_near_one(missing, C):
+    """All rows but a few in the basis; with one missing, the bias makes it as many unknowns as rows."""
+    X, y = waves(20)
+    fits, truth = both(X, y, np.ones(20), 0.4, C, np.arange(20 - missing))
+    assert_leave_one_out(fits, truth, reachable(20, C))
+    worst = np.abs((exact(fits[0].loo_residuals[:, 0]) - truth[2]) / truth[2]).astype(float)
+    assert np.sort(worst)[-2] <= 1e-9
+
+
+@pytest.mark.parametrize("C", [1e10, 1e12])
+def test_primal_on_all_points_with_leverages_near_one(C):
+    X, y = waves(20)
+    fits, truth = both(X, y, np.ones(20), 0.4, C)
+    primal = Problem(kernels.RBF(0.4), X, y[:, None], np.ones(20), C, points=X.copy()).solve()
+    assert error(primal.loo_residuals[:, 0], truth[2]) <= 1e-7
+
+
+# Ranges ---------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("C", [1e-12, 1e-6, 1.0, 1e6, 1e12])
+@pytest.mark.parametrize("support", [None, np.arange(0, 20, 3)], ids=["dense", "sparse"])
+@pytest.mark.parametrize("sigma", [0.4, 2.0])
+def test_every_C(sigma, support, C):
+    """Only the dense machine of the wide kernel (condition 1e13) meets the bound that no method beats."""
+    X, y = waves(20)
+    fits, truth = both(X, y, np.ones(20), sigma, C, support)
+    inherent = reachable(20, C) if support is None and sigma == 2.0 else 0.0
+    assert_leave_one_out(fits, truth, max(1e-12, inherent))
+    for fit in fits:
+        assert error(fit.intercept, truth[1]) <= max(1e-12, inherent)
+
+
+@pytest.mark.parametrize("support", [None, np.arange(0, 20, 3)], ids=["dense", "sparse"])
+def test_an_offset_of_the_targets_costs_no_digits(support):
+    """y + 1e8 is rounded once, in the data, which the oracle shares."""
+    X, y = waves(20)
+    fits, truth = both(X, y + 1e8, np.ones(20), 0.7, 100.0, support)
+    assert_leave_one_out(fits, truth, 1e-12)
+    for fit in fits:
+        assert error(fit.coef[:, 0], truth[0]) <= 1e-12
+        assert error(fit.intercept, truth[1]) <= 4 * EPS
+
+
+@pytest.mark.parametrize("support", [None, np.arange(0, 20, 3)], ids=["dense", "sparse"])
+def test_an_offset_of_the_inputs_costs_no_digits(support):
+    X, y = waves(20)
+    fits, truth = both(X + 1e6, y, np.ones(20), 0.7, 100.0, support)
+    assert_leave_one_out(fits, truth, 1e-12)
+
+
+@pytest.mark.parametrize("C", [100.0, 1e10])
+@pytest.mark.parametrize("support", [None, np.arange(0, 20, 3)], ids=["dense", "sparse"])
+def test_weights_of_very_different_size(support, C):
+    """Weights from 1e-8 to 1: the path's eigenvalues are good to eps times the largest, hence its wider bound."""
+    X, y = waves(20)
+    weights = 10.0 ** np.random.default_rng(1).uniform(-8, 0, 20)
+    fits, truth = both(X, y, weights, 0.7, C, support)
+    assert_leave_one_out(fits, truth, 1e-10, 1e-10 if support is not None else max(1e-10, reachable(20, C) / 100))
+
+
+# NIST -----------------------------------------------------------------------------------------------------------------
+# Statistical Reference Datasets, linear least squares (public domain), y first.
+LONGLEY = """
+60323  83.0 234289 2356 1590 107608 1947
+61122  88.5 259426 2325 1456 108632 1948
+60171  88.2 258054 3682 1616 109773 1949
+61187  89.5 284599 3351 1650 110929 1950
+63221  96.2 328975 2099 3099 112075 1951
+63639  98.1 346999 1932 3594 113270 1952
+64989  99.0 365385 1870 3547 115094 1953
+63761 100.0 363112 3578 3350 116219 1954
+66019 101.2 397469 2904 3048 117388 1955
+67857 104.6 419180 2822 2857 118734 1956
+68169 108.4 442769 2936 2798 120445 1957
+66513 110.8 444546 4681 2637 121950 1958
+68655 112.6 482704 3813 2552 123366 1959
+69564 114.2 502601 3931 2514 125368 1960
+69331 115.7 518173 4806 2572 127852 1961
+70551 116.9 554894 4007 2827 130081 1962
+"""
+FILIP = """
+0.8116 -6.860120914 0.9072 -4.324130045 0.9052 -4.358625055 0.9039 -4.358426747 0.8053 -6.955852379
+0.8377 -6.661145254 0.8667 -6.355462942 0.8809 -6.118102026 0.7975 -7.115148017 0.8162 -6.815308569
+0.8515 -6.519993057 0.8766 -6.204119983 0.8885 -5.853871964 0.8859 -6.109523091 0.8959 -5.79832982
+0.8913 -5.482672118 0.8959 -5.171791386 0.8971 -4.851705903 0.9021 -4.517126416 0.9090 -4.143573228
+0.9139 -3.709075441 0.9199 -3.499489089 0.8692 -6.300769497 0.8872 -5.953504836 0.8900 -5.642065153
+0.8910 -5.031376979 0.8977 -4.680685696 0.9035 -4.329846955 0.9078 -3.928486195 0.7675 -8.56735134
+0.7705 -8.363211311 0.7713 -8.107682739 0.7736 -7.823908741 0.7775 -7.522878745 0.7841 -7.218819279
+0.7971 -6.920818754 0.8329 -6.628932138 0.8641 -6.323946875 0.8804 -5.991399828 0.7668 -8.781464495
+0.7633 -8.663140179 0.7678 -8.473531488 0.7697 -8.247337057 0.7700 -7.971428747 0.7749 -7.676129393
+0.7796 -7.352812702 0.7897 -7.072065318 0.8131 -6.774174009 0.8498 -6.478861916 0.8741 -6.159517513
+0.8061 -6.835647144 0.8460 -6.53165267 0.8751 -6.224098421 0.8856 -5.910094889 0.8919 -5.598599459
+0.8934 -5.290645224 0.8940 -4.974284616 0.8957 -4.64454848 0.9047 -4.290560426 0.9129 -3.885055584
+0.9209 -3.408378962 0.9219 -3.13200249 0.7739 -8.726767166 0.7681 -8.66695597 0.7665 -8.511026475
+0.7703 -8.165388579 0.7702 -7.886056648 0.7761 -7.588043762 0.7809 -7.283412422 0.7961 -6.995678626
+0.8253 -6.691862621 0.8602 -6.392544977 0.8809 -6.067374056 0.8301 -6.684029655 0.8664 -6.378719832
+0.8834 -6.065855188 0.8898 -5.752272167 0.8964 -5.132414673 0.8963 -4.811352704 0.9074 -4.098269308
+0.9119 -3.66174277 0.9228 -3.2644011
+"""
+CERTIFIED = {  # intercept first
+    "Longley": """-3482258.63459582 15.0618722713733 -0.358191792925910e-1 -2.02022980381683 -1.03322686717359
+        -0.511041056535807e-1 1829.15146461355""",
+    "Wampler1": "1 1 1 1 1 1",
+    "Wampler2": "1 0.1 0.01 0.001 0.0001 0.00001",
+    "Filip": """-1467.48961422980 -2772.17959193342 -2316.37108160893 -1127.97394098372 -354.478233703349
+        -75.1242017393757 -10.8753180355343 -1.06221498588947 -0.670191154593408e-1 -0.246781078275479e-2
+        -0.402962525080404e-4""",
+}
+
+
+def numbers(text, columns=1):
+    """The decimals themselves, not their float64 neighbours."""
+    return np.array([mpmath.mpf(word) for word in text.split()], dtype=object).reshape(-1, columns)
+
+
+def powers(x, degree):
+    return np.stack([x**power for power in range(1, degree + 1)], axis=1)
+
+
+def nist(name):
+    """Columns and targets, exact."""
+    if name == "Longley":
+        table = numbers(LONGLEY, 7)
+        return table[:, 1:], table[:, 0]
+    if name == "Filip":
+        table = numbers(FILIP, 2)
+        return powers(table[:, 1], 10), table[:, 0]
+    x = exact(np.arange(21.0))
+    base = exact(1.0) if name == "Wampler1" else exact(1.0) / 10
+    return powers(x, 5), sum((base * x) ** power for power in range(6))
+
+
+def digits(values, truth):
+    """Log relative error, NIST's score: correct digits of the worst coefficient."""
+    worst = max(abs((mpmath.mpf(value) - true) / true) for value, true in zip(values, truth, strict=True))
+    return float(-mpmath.log10(worst)) if worst > 0 else np.inf
+
+
+@pytest.mark.parametrize(("name", "score"), [("Longley", 9), ("Wampler1", 9), ("Wampler2", 9), ("Filip", 7)])
+def test_nist_linear_sets(name, score):
+    """C = 1e20 leaves a ridge whose bias is below the 9th digit of Filip and below rounding elsewhere."""
+    with mpmath.workdps(100):
+        columns, y = nist(name)
+        design = np.hstack([exact(np.ones((len(y), 1))), columns])
+        truth = solve(design.T @ design, (design.T @ y)[:, None])[:, 0]
+        assert digits(numbers(CERTIFIED[name])[:, 0], truth) > 14
+        model = LSSVR(kernels.Linear(), C=1e20, steps=[sparsify.Given(np.eye(columns.shape[1]))])
+        model.fit(columns.astype(float), y.astype(float))
+        assert digits([model.intercept_, *model.dual_coef_], truth) >= score

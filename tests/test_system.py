@@ -1,0 +1,187 @@
+"""The two factorised systems against explicit solves of what they stand for."""
+
+import numpy as np
+import pytest
+import reference
+from numpy.testing import assert_allclose
+
+from lssvm import kernels, system
+
+NAMESPACES = ["torch", "array_api_strict"]
+
+
+def data(rows=14, outputs=2, seed=0, basis=5):
+    """Kernel matrices, targets, weights; K_new of three new points."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.standard_normal((rows, 2)), rng.standard_normal((rows, outputs)) + 3.0
+    kernel, new = kernels.RBF(1.5), rng.standard_normal((3, 2))
+    return kernel(X), kernel(new, X), y, rng.uniform(0.2, 3.0, rows), np.sort(rng.permutation(rows)[:basis])
+
+
+def whitened(K, support):
+    """Phi with Phi Phi' = K_XS K_SS^-1 K_SX, and L with coefficients L^-T theta."""
+    L = np.linalg.cholesky(K[np.ix_(support, support)])
+    return np.linalg.solve(L, K[:, support].T).T, L
+
+
+def both_routes(K, y, weights, ridge, support=None):
+    """The factor for one ridge and the one for every ridge, of the dual or of the primal machine."""
+    if support is None:
+        return [system.dual(K.copy(), y, weights, ridge), system.dual(K.copy(), y, weights)]
+    phi = whitened(K, support)[0]
+    return [system.primal(phi.copy(), y, weights, ridge, every_ridge=every) for every in (False, True)]
+
+
+@pytest.mark.parametrize("ridge", [1e-6, 0.1, 1e3])
+def test_dual_is_the_kkt_system(ridge):
+    K, _, y, weights, _ = data()
+    alpha, intercept = reference.kkt(K, y, weights, ridge)
+    expected = reference.left_out(K, K, y, weights, ridge)
+    for factor in both_routes(K, y, weights, ridge):
+        solution = factor.solution(ridge)
+        assert_allclose(solution.coef, alpha, rtol=1e-8, atol=1e-9 * np.abs(alpha).max())
+        assert_allclose(solution.intercept, intercept, rtol=1e-8)
+        assert_allclose(solution.residuals, y - K @ alpha - intercept, rtol=1e-7, atol=1e-9)
+        assert_allclose(solution.loo_residuals, expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("ridge", [1e-6, 0.1, 1e3])
+def test_primal_is_the_least_squares_problem(ridge):
+    K, _, y, weights, support = data()
+    beta, intercept = reference.machine(K[:, support], K[np.ix_(support, support)], y, weights, ridge)
+    expected = reference.left_out(K[:, support], K[np.ix_(support, support)], y, weights, ridge)
+    L = whitened(K, support)[1]
+    for factor in both_routes(K, y, weights, ridge, support):
+        solution = factor.solution(ridge)
+        assert_allclose(np.linalg.solve(L.T, solution.coef), beta, rtol=1e-8)
+        assert_allclose(solution.intercept, intercept, rtol=1e-8)
+        assert_allclose(solution.residuals, y - K[:, support] @ beta - intercept, rtol=1e-8)
+        assert_allclose(solution.loo_residuals, expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_leverage_and_smoother_are_the_linear_map_of_the_targets(sparse):
+    """With unit vectors as targets, column i of the predictions is df(x)/dy_i."""
+    K, K_new, _, weights, support = data()
+    basis = support if sparse else np.arange(len(K))
+    units, ridge = np.eye(len(K)), 0.05
+    beta, intercept = reference.machine(K[:, basis], K[np.ix_(basis, basis)], units, weights, ridge)
+    new = np.linalg.solve(whitened(K, support)[1], K_new[:, support].T).T if sparse else K_new
+    for factor in both_routes(K, units, weights, ridge, support if sparse else None):
+        assert_allclose(factor.smoother(new.copy(), ridge), K_new[:, basis] @ beta + intercept, rtol=1e-8, atol=1e-9)
+        assert_allclose(factor.solution(ridge).leverage, np.diag(K[:, basis] @ beta + intercept), rtol=1e-9)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_blocks_left_out_are_refits_without_them(sparse):
+    K, _, y, weights, support = data()
+    basis = support if sparse else np.arange(len(K))
+    folds = [np.array([0, 5, 11]), np.array([2]), np.array([1, 3, 4, 6, 7, 8, 9]), np.array([13, 10, 12])]
+    for ridge in (1e-4, 0.05, 10.0):
+        expected = reference.left_out(K[:, basis], K[np.ix_(basis, basis)], y, weights, ridge, folds)
+        for factor in both_routes(K, y, weights, ridge, support if sparse else None):
+            assert_allclose(factor.block_residuals(folds, ridge), expected, rtol=1e-7, atol=1e-9)
+
+
+def test_the_factor_for_every_ridge_serves_all_of_them():
+    K, _, y, weights, support = data()
+    for basis in (None, support):
+        every = both_routes(K, y, weights, 1e-8, basis)[1]
+        for ridge in (1e-8, 1e-3, 1.0, 1e6):
+            one, path = both_routes(K, y, weights, ridge, basis)[0].solution(ridge), every.solution(ridge)
+            for name in ("coef", "intercept", "residuals", "leverage", "loo_residuals"):
+                expected = getattr(one, name)
+                size = np.abs(expected).max()
+                assert_allclose(getattr(path, name), expected, rtol=1e-6, atol=1e-7 * size, err_msg=f"{name} {ridge}")
+
+
+def test_a_factor_for_one_ridge_refuses_another():
+    K, _, y, weights, support = data()
+    for basis in (None, support):
+        factor = both_routes(K, y, weights, 0.5, basis)[0]
+        with pytest.raises(ValueError, match=r"serves the ridge 0\.5, not 0\.25"):
+            factor.solution(0.25)
+
+
+# Indefinite matrices --------------------------------------------------------------------------------------------------
+def indefinite(rows):
+    """Symmetric matrices that a small ridge leaves indefinite."""
+    A = np.random.default_rng(0).standard_normal((rows, rows))
+    signs = np.where(np.arange(rows) % 2, -1.0, 1.0)
+    return {"random": A + A.T, "one large negative eigenvalue": -np.outer(signs, signs), "negative": -A @ A.T}
+
+
+@pytest.mark.parametrize("kind", indefinite(2))
+@pytest.mark.parametrize("rows", [2, 3, 20, 101])
+def test_an_indefinite_matrix_gives_the_stationary_point(kind, rows):
+    K = indefinite(rows)[kind]
+    rng = np.random.default_rng(1)
+    y, weights = rng.standard_normal((rows, 2)), rng.uniform(0.5, 2.0, rows)
+    ridge = 0.37
+    if rows >= 20:  # fewer rows may be positive definite across the weights
+        assert system.dual(K.copy(), y, weights, ridge) is None
+    alpha, intercept = reference.kkt(K, y, weights, ridge)
+    inverse = np.linalg.inv(np.block([[K + np.diag(ridge / weights), np.ones((rows, 1))], [np.ones((1, rows)), 0.0]]))
+    solution = system.dual(K.copy(), y, weights).solution(ridge)
+    size = np.abs(alpha).max()
+    assert_allclose(solution.coef, alpha, rtol=1e-7, atol=1e-7 * size)
+    assert_allclose(solution.intercept, intercept, rtol=1e-7, atol=1e-7)
+    assert_allclose(solution.loo_residuals, alpha / np.diag(inverse)[:rows, None], rtol=1e-6, atol=1e-7)
+
+
+# Orthogonalisation ----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("condition", [1.0, 1e4, 1e8, 1e12])
+@pytest.mark.parametrize("ridge", [1e-30, 1e-6, 1.0])
+def test_orthogonalise_is_a_qr_factorisation(condition, ridge):
+    rng = np.random.default_rng(0)
+    U, _ = np.linalg.qr(rng.standard_normal((60, 12)))
+    V, _ = np.linalg.qr(rng.standard_normal((12, 12)))
+    A = U * np.geomspace(1.0, 1.0 / condition, 12) @ V
+    bottom = np.sqrt(ridge) * np.eye(12)
+    Q, B, R = system.orthogonalise(A.copy(), bottom.copy())
+    assert_allclose(np.vstack([Q, B]) @ R, np.vstack([A, bottom]), rtol=0, atol=1e-14)
+    assert_allclose(Q.T @ Q + B.T @ B, np.eye(12), rtol=0, atol=1e-9)
+    assert_allclose(R, np.triu(R), rtol=0, atol=0)
+
+
+# Other arrays ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("every", [False, True])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("ridge", [1e-9, 0.05])
+@pytest.mark.parametrize("namespace", NAMESPACES)
+def test_other_namespaces_agree_with_numpy(namespace, ridge, sparse, every):
+    """A narrow kernel: at the smaller ridge all leverages are near 1 and the careful route runs."""
+    xp = pytest.importorskip(namespace)
+    rng = np.random.default_rng(0)
+    X, new, y = rng.uniform(0, 9, (14, 2)), rng.uniform(0, 9, (3, 2)), rng.standard_normal((14, 2))
+    weights, support = rng.uniform(0.2, 3.0, 14), np.array([0, 3, 4, 9, 12])
+    K, K_new = kernels.RBF(1.5)(X), kernels.RBF(1.5)(new, X)
+    folds = [np.array([0, 5, 11]), np.array([1, 2, 3])]
+    if sparse:
+        phi, L = whitened(K, support)
+        K_new = np.linalg.solve(L, K_new[:, support].T).T
+
+    def answers(asarray):
+        if sparse:
+            factor = system.primal(asarray(phi), asarray(y), asarray(weights), ridge, every_ridge=every)
+        else:
+            factor = system.dual(asarray(K), asarray(y), asarray(weights), None if every else ridge)
+        solution = factor.solution(ridge)
+        names = ("coef", "intercept", "residuals", "leverage", "loo_residuals")
+        yield from ((name, getattr(solution, name)) for name in names)
+        yield "block residuals", factor.block_residuals(folds, ridge)
+        yield "smoother", factor.smoother(asarray(K_new), ridge)
+
+    kind = type(xp.asarray(y))
+    ours, theirs = answers(np.array), answers(lambda a: xp.asarray(a.copy()))
+    for (name, expected), (_, value) in zip(ours, theirs, strict=True):
+        assert type(value) is kind
+        assert_allclose(np.asarray(value), expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max(), err_msg=name)
+
+
+@pytest.mark.parametrize("namespace", NAMESPACES)
+def test_other_namespaces_know_an_indefinite_matrix(namespace):
+    xp = pytest.importorskip(namespace)
+    K = indefinite(6)["random"]
+    ones = np.ones((6, 1))
+    assert system.dual(xp.asarray(K.copy()), xp.asarray(ones), xp.asarray(ones[:, 0]), 1e-3) is None
