@@ -1,7 +1,18 @@
 """Contract of the public API: scikit-learn's common checks, names, layers."""
 
+import ast
+import doctest
+import pkgutil
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import lssvm
 from lssvm import LSSVC, LSSVR, kernels, robust, sparsify
 
 GIVEN = {"kernel": kernels.RBF(sigma=1.0), "C": 1.0}
@@ -46,3 +57,129 @@ def explained(estimator):
 )
 def test_scikit_learn_common_checks(estimator, check):
     check(estimator)
+
+
+# Names, layers, documents ---------------------------------------------------------------------------------------------
+ROOT = Path(lssvm.__file__).parent
+MODULES = ["lssvm", *(module.name for module in pkgutil.walk_packages([str(ROOT)], "lssvm."))]
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+LAYERS = {
+    "_xp": 0,
+    **dict.fromkeys(["kernels", "system", "robust", "datasets"], 1),
+    "problem": 2,
+    **dict.fromkeys(["sparsify", "tune", "stream"], 3),
+    **dict.fromkeys(["estimators", "intervals"], 4),
+    **dict.fromkeys(["persist", "export", "plotting", "report", "cli"], 5),
+}
+SAME_LAYER = {("estimators", "intervals")}
+# Heavy or optional packages: imported inside the functions that need them. click's decorators are the command line.
+OPTIONAL = {"click", "cupy", "cupyx", "dask", "matplotlib", "onnx", "pandas", "polars", "pyarrow", "torch"}
+AT_THE_TOP = {("cli", "click")}
+
+
+def sources():
+    """(module below lssvm, its syntax tree) for every file but the package's own __init__."""
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        if parts != ("__init__",):
+            yield parts, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imported_modules(parts, tree):
+    """First names below lssvm of all that a file imports from lssvm, wherever in the file."""
+    package = ("lssvm", *parts[:-1])
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            targets = [alias.name.split(".") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = list(package[: len(package) - node.level + 1]) if node.level else []
+            base += node.module.split(".") if node.module else []
+            targets = [[*base, alias.name] for alias in node.names]
+        else:
+            continue
+        for target in targets:
+            if target[0] == "lssvm" and len(target) > 1:
+                name = "estimators" if target[1] in ("LSSVR", "LSSVC") else target[1]
+                if not name.startswith("__"):  # __version__
+                    yield name
+
+
+def test_a_module_imports_only_from_lower_layers():
+    seen = set()
+    for parts, tree in sources():
+        module = parts[0]
+        for other in imported_modules(parts, tree):
+            seen.add((module, other))
+            assert other in LAYERS, f"{module} imports {other}, which has no layer"
+            lower = LAYERS[other] < LAYERS[module]
+            assert lower or other == module or (module, other) in SAME_LAYER, f"{module} imports {other}"
+    assert {("estimators", "intervals"), ("sparsify", "problem"), ("kernels", "_xp"), ("cli", "estimators")} <= seen
+
+
+def test_optional_packages_are_imported_inside_functions():
+    for parts, tree in sources():
+        inside = {
+            child
+            for node in ast.walk(tree)
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+            or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+            for child in ast.walk(node)
+        }
+        for node in ast.walk(tree):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
+            for name in {name.split(".")[0] for name in names} & OPTIONAL:
+                assert node in inside or (parts[0], name) in AT_THE_TOP, f"{'.'.join(parts)} imports {name}"
+
+
+@pytest.mark.parametrize("statement", ["import lssvm", "from lssvm import *", "from lssvm import LSSVR; LSSVR()"])
+def test_import_brings_no_optional_package(statement):
+    lazy = OPTIONAL - {"pandas", "polars", "pyarrow"}  # scikit-learn imports these where they are installed
+    script = f"{statement}\nimport sys\nprint(sorted({lazy!r} & sys.modules.keys()))"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_public_names_resolve(name):
+    module = import_module(name)
+    names = getattr(module, "__all__", [])
+    assert len(names) == len(set(names))
+    for public in names:
+        assert getattr(module, public) is not None
+    assert set(names) <= set(dir(module))
+
+
+def test_unknown_names_are_refused():
+    assert not hasattr(lssvm, "nonsense")
+    assert {"LSSVR", "LSSVC", "kernels", "sparsify", "robust", "tune", "datasets"} <= set(lssvm.__all__)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstring_examples(name):
+    assert doctest.testmod(import_module(name)).failed == 0
+
+
+def test_public_estimators_and_kernels_have_examples():
+    finder = doctest.DocTestFinder(recurse=False)
+    for item in (LSSVR, LSSVC, kernels.RBF):
+        assert any(test.examples for test in finder.find(item))
+
+
+def test_readme_examples_run_in_order(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```python[ ]*\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+    assert blocks
+    namespace = {}
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), namespace)
+
+
+def test_readme_starts_with_two_commands_of_one_line():
+    """What .ci/run and a newcomer paste: try it, test it."""
+    try_it, test_it = re.findall(r"^```bash[ ]*\n(.*?)^```", README, re.DOTALL | re.MULTILINE)[:2]
+    for block in (try_it, test_it):
+        assert len(block.splitlines()) == 1
+    assert "lssvm demo" in try_it
+    assert "pytest" in test_it

@@ -86,7 +86,7 @@ def test_intervals_equal_real_refits(model, sample_weight, outputs, coverage):
     X, y = make_regression(19, outputs)
     model = clone(model).fit(X, y, sample_weight)
     interval = model.predict_interval(NEW, coverage=coverage)
-    assert interval.shape == (7, 2) if outputs is None else (7, 2, outputs)
+    assert interval.shape == ((7, 2) if outputs is None else (7, 2, outputs))
     assert_allclose(interval, jackknife_plus_by_refits(model, X, y, NEW, coverage), rtol=1e-7, atol=1e-8)
 
 
@@ -149,9 +149,6 @@ def test_empirical_coverage(steps):
 
 
 # Probabilities --------------------------------------------------------------------------------------------------------
-NOISE = {seed: np.random.default_rng(seed).integers(0, 2, 30) for seed in range(8)}
-
-
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("spread", [0.3, 1.0, 3.0])
 def test_probabilities_are_probabilities_of_the_predicted_class(classes, spread):
@@ -166,7 +163,7 @@ def test_probabilities_are_probabilities_of_the_predicted_class(classes, spread)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("seed", NOISE)
+@pytest.mark.parametrize("seed", range(8))
 def test_the_predicted_class_is_the_most_probable_even_in_pure_noise(classes, seed):
     rng = np.random.default_rng(seed)
     X, y = rng.standard_normal((30, 2)), rng.integers(0, classes, 30)

@@ -145,6 +145,22 @@ def test_only_weight_times_C_matters(basis):
         assert_allclose(getattr(scaled, name), getattr(fit, name), rtol=1e-9, err_msg=name)
 
 
+@pytest.mark.parametrize("every", [False, True])
+@pytest.mark.parametrize("points", [None, X[:5]], ids=["dual", "primal"])
+@pytest.mark.parametrize("unit", [2.0**-60, 2.0**-20, 2.0**20, 2.0**60])
+def test_units_of_the_inputs_and_of_the_weights_do_not_matter(unit, points, every):
+    """Powers of two: the scaled problems are the same to the last bit, but for what the code adds of its own size."""
+    linear = problem(kernel=kernels.Linear(), points=points)
+    expected = linear.factorise(20.0, every=every).fit(20.0)
+    C = 20.0 / unit**2
+    inputs = linear.replace(X=unit * X, points=None if points is None else unit * points)
+    weights = linear.replace(weights=unit**2 * WEIGHTS)
+    for machine in (inputs, weights):
+        fit = machine.factorise(C, every=every).fit(C)
+        for name in ("intercept", "residuals", "leverage", "loo_residuals"):
+            assert_allclose(getattr(fit, name), getattr(expected, name), rtol=1e-9, atol=1e-10, err_msg=name)
+
+
 @pytest.mark.parametrize("iterations", [1, 3])
 @pytest.mark.parametrize("basis", BASES)
 def test_robust_weights_are_solve_weigh_solve(basis, iterations):

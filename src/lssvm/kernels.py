@@ -96,6 +96,16 @@ class Kernel(BaseEstimator):
                 setattr(kernel, name, value.with_width(width, spread))
         return kernel
 
+    def scaled(self, factor: float) -> Kernel:
+        """A copy with every width multiplied by `factor`."""
+        kernel = copy.copy(self)
+        for name, value in self.get_params(deep=False).items():
+            if isinstance(value, Kernel):
+                setattr(kernel, name, value.scaled(factor))
+            elif name == "sigma":
+                kernel.sigma = factor * np.asarray(value)
+        return kernel
+
     def check(self, n_features: int) -> None:
         """Raise ValueError when a parameter does not fit data of that many columns."""
         for part in self.parts:

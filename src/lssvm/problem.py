@@ -45,8 +45,12 @@ class Problem:
         Basis points that are not rows.
     robust : WeightFunction or None
         Weights from residuals, which `solve` multiplies into `weights`.
+    reduced : bool
+        Solve unpenalised least squares on the basis' columns of the KKT system instead of the penalised problem.
     classification : bool
         Whether the targets are coded classes.
+    coefficients : (coef, intercept) or None
+        A machine that is given and not solved for; its leverages and left-out residuals are unknown (NaN).
     paths : dict
         What the steps so far recorded, by the name of the step.
     """
@@ -59,7 +63,9 @@ class Problem:
     support: np.ndarray | None = None
     points: Array | None = None
     robust: WeightFunction | None = None
+    reduced: bool = False
     classification: bool = False
+    coefficients: tuple[Array, Array] | None = None
     paths: dict[str, Bunch] = field(default_factory=dict)
 
     def replace(self, **changes: Any) -> Problem:
@@ -96,13 +102,11 @@ class Problem:
     def factorise(self, C: float | None = None, *, every: bool = False) -> Factor:
         """Factorise for one C (the problem's own by default), or with `every` for all C up to that one."""
         C = self.C if C is None else C
-        if C is None:
-            raise ValueError("C is None: give C, or let lssvm.tune.LeaveOneOut choose it.")
-        if self.kernel.is_free:
-            raise ValueError(f"{self.kernel!r} has a sigma of None: give it, or let lssvm.tune.LeaveOneOut choose it.")
-        rows = self.rows
-        whole = len(rows) == self.X.shape[0]
-        X, y, weights = (a if whole else _xp.take(a, rows) for a in (self.X, self.y, self.weights))
+        if C is None or self.kernel.is_free:
+            raise ValueError(f"C={C!r}, kernel={self.kernel!r}: give what is None, or let tune.LeaveOneOut choose it.")
+        rows, X, y, weights = self._counting()
+        if self.reduced:
+            return self._factorise_reduced(C, rows, X, y, weights)
         if self.is_dual:
             support = rows
             points = self.kernel.basis_points(self.X, rows)
@@ -112,15 +116,43 @@ class Problem:
                 dual = system.dual(self._gram(X, points), y, weights)
             assert dual is not None
             return Factor(self, C, rows, support, points, None, dual)
+        return self.factorise_primal(C, every=every)
+
+    def factorise_primal(self, C: float, *, every: bool = False) -> Factor:
+        """As `factorise`, on the whitened columns even where the basis is the rows."""
+        rows, X, y, weights = self._counting()
+        support = rows if self.support is None and self.points is None else self.support
         points = self.points
         if points is None:
-            points = self.kernel.basis_points(self.X, np.asarray(self.support))
+            points = self.kernel.basis_points(self.X, np.asarray(support))
         whitening = whiten(self.kernel, points)
         phi = self.kernel.fill(_xp.empty((X.shape[0], whitening.rank), X), X, whitening.points)
         _check_finite(phi, self.kernel)
         phi = _xp.whiten_rows(phi, whitening.lower)
         primal = system.primal(phi, y, weights, 1.0 / C, every_ridge=every)
-        return Factor(self, C, rows, self.support, points, whitening, primal)
+        return Factor(self, C, rows, support, points, whitening, primal)
+
+    def _counting(self) -> tuple[np.ndarray, Array, Array, Array]:
+        """Numbers, inputs, targets and weights of the rows that count."""
+        rows = self.rows
+        whole = len(rows) == self.X.shape[0]
+        X, y, weights = (a if whole else _xp.take(a, rows) for a in (self.X, self.y, self.weights))
+        return rows, X, y, weights
+
+    def _factorise_reduced(self, C: float, rows: np.ndarray, X: Array, y: Array, weights: Array) -> Factor:
+        support = rows if self.support is None else np.asarray(self.support)
+        points = self.kernel.basis_points(self.X, support)
+        K = self.kernel.fill(_xp.empty((X.shape[0], len(support)), X), X, points)
+        _check_finite(K, self.kernel)
+        column = np.full(self.X.shape[0], -1)
+        column[support] = np.arange(len(support))
+        return Factor(self, C, rows, support, points, None, system.reduced(K, y, weights, column[rows], 1.0 / C))
+
+    def with_basis(self, support: np.ndarray | None = None, points: Array | None = None, **changes: Any) -> Problem:
+        """The penalised problem on another basis: rows by number (sorted), or points."""
+        rows = None if support is None else np.sort(np.asarray(support))
+        plain = {"support": rows, "points": points, "reduced": False, "coefficients": None}
+        return self.replace(**{**plain, **changes})
 
     def _gram(self, X: Array, points: Array) -> Array:
         K = self.kernel.fill(_xp.empty((X.shape[0], X.shape[0]), X), X, points)
@@ -131,6 +163,8 @@ class Problem:
 
     def solve(self) -> Fit:
         """The machine, its residuals, leverages and exact left-out residuals; robust weights included."""
+        if self.coefficients is not None:
+            return self._given_fit(*self.coefficients)
         factor = self.factorise()
         fit = factor.fit(factor.C)
         if self.robust is not None:
@@ -140,6 +174,15 @@ class Problem:
                 weighted = self.replace(weights=self.weights * _xp.like(robust, self.weights))
                 fit = weighted.factorise().fit(factor.C)
         return fit
+
+    def _given_fit(self, coef: Array, intercept: Array) -> Fit:
+        points = self.kernel.basis_points(self.X, np.asarray(self.support))
+        residuals = self.y - self.kernel.dot(self.X, points, coef) - intercept[None, :]
+        unknown = float("nan") * residuals
+        assert self.C is not None
+        return Fit(
+            self.kernel, self.C, self.weights, self.support, points, coef, intercept, residuals, unknown[:, 0], unknown
+        )
 
     def path(self, C: Sequence[float]) -> Path:
         """Fits for every value of C from one factorisation, with the weights as they are."""
@@ -171,7 +214,7 @@ class Factor:
     support: np.ndarray | None
     points: Array
     whitening: Whitening | None
-    system: system.Dual | system.Primal
+    system: system.Dual | system.Primal | system.Reduced
 
     def fit(self, C: float) -> Fit:
         """The machine for one C."""
@@ -219,19 +262,16 @@ class Factor:
 
     def smoother(self, X: Array, C: float) -> Array:
         """df(x)/dy_i for new points (rows) and the rows that count (columns)."""
-        if self.whitening is None:
-            K = self.problem.kernel.evaluate(X, self.points)
-            assert isinstance(self.system, system.Dual)
-            return self.system.smoother(K, 1.0 / C)
-        return self.system.smoother(self.whitening(X), 1.0 / C)
+        columns = self.problem.kernel.evaluate(X, self.points) if self.whitening is None else self.whitening(X)
+        return self.system.smoother(columns, 1.0 / C)
 
     def left_out_predictions(self, X: Array, fit: Fit) -> Array:
         """f_(i)(x) for new points x (rows), every row i that counts (columns) and every output: (m, l, k).
 
-        Leaving row i out is moving its target onto f_(i)(x_i), so f_(i)(x) = f(x) - df(x)/dy_i * left-out residual_i.
+        Leaving row i out is moving its target by some distance, and f is linear in the targets.
         """
-        loo = _xp.take(fit.loo_residuals, self.rows)
-        return fit.predict(X)[:, None, :] - self.smoother(X, fit.C)[:, :, None] * loo[None, :, :]
+        moves = self.system.moves(1.0 / fit.C)
+        return fit.predict(X)[:, None, :] - self.smoother(X, fit.C)[:, :, None] * moves[None, :, :]
 
 
 @dataclass(frozen=True)
@@ -301,6 +341,15 @@ class Path:
     residuals: Array
     leverage: Array
     loo_residuals: Array
+
+
+def column_spread(X: Array) -> np.ndarray:
+    """Standard deviation of every column; 1 for constant ones."""
+    values = _xp.to_numpy(X)
+    size = np.max(np.abs(values), axis=0, initial=0.0)
+    size = np.where(size > 0, size, 1.0)
+    spread = size * np.std(values / size, axis=0)
+    return np.where(spread > 1e-12 * size, spread, 1.0)
 
 
 # Whitening a basis ----------------------------------------------------------------------------------------------------

@@ -62,8 +62,8 @@ class Dual:
             return _xp.zeros((self.root.shape[1],), self.root) + 1.0
         return 1.0 / (self.eigenvalues + lam)
 
-    def solution(self, lam: float) -> Solution:
-        """Coefficients, bias, residuals, leverages and left-out residuals for one ridge."""
+    def solution(self, lam: float, *, careful: bool = True) -> Solution:
+        """Coefficients, bias, residuals, leverages and left-out residuals for one ridge; always careful."""
         spectrum, w = self._spectrum(lam), self.sqrt_weights[:, None]
         a = self.scaled
         if a is None:
@@ -82,6 +82,10 @@ class Dual:
             block = (rows * spectrum[None, :]) @ rows.T
             out = _xp.put(out, fold, _solve_symmetric(block, _xp.take(a, fold)) / _xp.take(w, fold))
         return out
+
+    def moves(self, lam: float) -> Array:
+        """How far the target of each row moves when the row is left out: onto f_(i)(x_i)."""
+        return self.solution(lam).loo_residuals
 
     def smoother(self, K_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows) and training rows (columns); K_new holds k(x, x_i)."""
@@ -196,15 +200,15 @@ class Primal:
         rest = _xp.identity(self.Q.shape[1], self.Q) * (lam / (self.eigenvalues + lam))[None, :]
         return self.Q * xp.sqrt(spectrum)[None, :], rest
 
-    def solution(self, lam: float) -> Solution:
-        """Weights of the whitened columns, bias, residuals, leverages and left-out residuals for one ridge."""
+    def solution(self, lam: float, *, careful: bool = True) -> Solution:
+        """Weights of the whitened columns, bias, residuals, leverages and left-out residuals for one ridge.
+
+        Without `careful`, rows of leverage near 1 keep the few digits of e/(1 - h): enough to compare ridges.
+        """
         xp = _xp.namespace(self.Q)
         spectrum, w = self._spectrum(lam), self.sqrt_weights[:, None]
-        projected = self.Q.T @ (w * self.targets)
+        projected = self.projected()
         if spectrum is None:
-            for _ in range(2):  # refine: removes what Q lacks in orthogonality
-                rest = w * self.targets - self.Q @ projected
-                projected = projected + self.Q.T @ rest - self.bottom.T @ (self.bottom @ projected)
             fitted = self.Q @ projected
             coef = _xp.solve_lower(self.R.T, projected, transpose=True)
             squares = _row_squares(self.Q, None)
@@ -215,11 +219,21 @@ class Primal:
         residuals = self.targets - fitted / w
         total = float(xp.sum(w * w))
         leverage = squares + w[:, 0] ** 2 / total
-        loo = residuals / (1.0 - leverage)[:, None]
+        loo = residuals / xp.clip(1.0 - leverage, EPS, None)[:, None]
         near = np.flatnonzero(_xp.to_numpy(1.0 - leverage) < CAREFUL)
-        if near.size:
+        if careful and near.size:
             residuals, leverage, loo = self._careful(near, lam, residuals, leverage, loo)
         return Solution(coef, self.mean - self.centre @ coef, residuals, leverage, loo)
+
+    def projected(self) -> Array:
+        """Q't: the fit in the orthonormal columns; for one ridge refined by what Q lacks in orthogonality."""
+        t = self.sqrt_weights[:, None] * self.targets
+        projected = self.Q.T @ t
+        if self.eigenvalues is None:
+            for _ in range(2):
+                rest = t - self.Q @ projected
+                projected = projected + self.Q.T @ rest - self.bottom.T @ (self.bottom @ projected)
+        return projected
 
     def _careful(self, near: Array, lam: float, residuals: Array, leverage: Array, loo: Array) -> tuple[Array, ...]:
         """Replace what 1 - h -> 0 spoils in the rows `near`.
@@ -280,6 +294,10 @@ class Primal:
             e = _xp.solve_lower(L, _xp.solve_lower(L, e), transpose=True)
             out = _xp.put(out, fold, e / w_fold[:, None])
         return out
+
+    def moves(self, lam: float) -> Array:
+        """How far the target of each row moves when the row is left out: onto f_(i)(x_i)."""
+        return self.solution(lam).loo_residuals
 
     def smoother(self, phi_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows, whitened columns phi_new) and training rows (columns)."""
@@ -355,6 +373,100 @@ def cholesky_pass(G: Array) -> tuple[Array, float]:
     if L is None:
         raise ValueError("The kernel columns are not finite: scale your features.")
     return scale[:, None] * L, math.inf
+
+
+# The column-reduced machine -------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Reduced:
+    """Least squares on some columns of the KKT system, all rows kept (Carvalho & Braga; Valyon & Horvath).
+
+    Row i reads sum_j k_ij a_j + b + a_i lam/v_i = t_i, the last term only where row i is in the basis, and counts v_i;
+    one more row, sum_j a_j = 0, counts 1. Nothing is penalised.
+    """
+
+    Q: Array  # (l + 1, n + 1) orthonormal
+    R: Array  # (n + 1, n + 1) upper triangular
+    targets: Array  # (l, k)
+    sqrt_weights: Array  # (l,)
+    position: np.ndarray  # (l,) the column of a row in the basis, or -1
+    ridge: Array  # (l,) lam/v of the rows in the basis, 0 elsewhere
+
+    def solution(self, lam: float, *, careful: bool = True) -> Solution:
+        """Coefficients, bias, residuals t - f, leverages of the rows and exact left-out residuals t - f_(i)."""
+        rows, x, equation = self._solve()
+        leverage = _row_squares(rows + 0.0, None)
+        residuals = self._decision(equation, x)
+        left_out = self._moves(equation, leverage)
+        step = (
+            _xp.solve_lower(self.R.T, rows.T, transpose=True) * self.sqrt_weights[None, :]
+        )  # x_(i) = x - step_i left_out_i
+        inside = np.flatnonzero(self.position >= 0)
+        own = _xp.take(step.T, inside)
+        own = _xp.namespace(own).linalg.diagonal(_xp.take(own.T, self.position[inside]))
+        shrunk = _xp.take(x, self.position[inside]) - own[:, None] * _xp.take(left_out, inside)
+        loo = _xp.put(
+            left_out + 0.0, inside, _xp.take(left_out, inside) + _xp.take(self.ridge, inside)[:, None] * shrunk
+        )
+        return Solution(x[:-1, :], x[-1, :], residuals, leverage, loo)
+
+    def _solve(self) -> tuple[Array, Array, Array]:
+        """Rows of Q, unknowns, residuals of the equations."""
+        rows, w = self.Q[:-1, :], self.sqrt_weights[:, None]
+        projected = rows.T @ (w * self.targets)
+        x = _xp.solve_lower(self.R.T, projected, transpose=True)
+        return rows, x, self.targets - (rows @ projected) / w
+
+    def _decision(self, equation: Array, x: Array) -> Array:
+        """Residuals t - f from those of the equations: the ridge term is no part of f."""
+        inside = np.flatnonzero(self.position >= 0)
+        own = _xp.take(self.ridge, inside)[:, None] * _xp.take(x, self.position[inside])
+        return _xp.put(equation + 0.0, inside, _xp.take(equation, inside) + own)
+
+    @staticmethod
+    def _moves(equation: Array, leverage: Array) -> Array:
+        return equation / _xp.namespace(equation).clip(1.0 - leverage, EPS, None)[:, None]
+
+    def moves(self, lam: float) -> Array:
+        """How far the target of each row moves when the row is left out."""
+        rows, _, equation = self._solve()
+        return self._moves(equation, _row_squares(rows + 0.0, None))
+
+    def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
+        """t_B - f_(B)(x_B) for every fold B, each left out as a whole."""
+        rows, x, equation = self._solve()
+        out = equation + 0.0
+        for fold in folds:
+            Q, w = _xp.take(rows, fold), _xp.take(self.sqrt_weights, fold)[:, None]
+            left_out = _solve_symmetric(_xp.add_diagonal(-(Q @ Q.T), 1.0), w * _xp.take(equation, fold))
+            without = x - _xp.solve_lower(self.R.T, Q.T @ left_out, transpose=True)
+            block = self._decision(_xp.put(equation + 0.0, fold, left_out / w), without)
+            out = _xp.put(out, fold, _xp.take(block, fold))
+        return out
+
+    def smoother(self, K_new: Array, lam: float) -> Array:
+        """df(x)/dt_i for new points (rows) and training rows (columns); K_new holds k(x, basis)."""
+        ones = _xp.zeros((K_new.shape[0], 1), K_new) + 1.0
+        columns = _xp.namespace(K_new).concat([K_new, ones], axis=1)
+        return _xp.whiten_rows(columns, self.R.T) @ (self.Q[:-1, :].T * self.sqrt_weights[None, :])
+
+
+def reduced(K: Array, targets: Array, weights: Array, position: np.ndarray, lam: float) -> Reduced:
+    """Factorise the column-reduced system; K (l x n) holds the kernel columns, position their own rows (or -1)."""
+    xp = _xp.namespace(K)
+    n_rows, n = K.shape
+    w = xp.sqrt(weights)
+    own = _xp.like((position >= 0).astype(float), K) * lam / weights
+    inside = np.flatnonzero(position >= 0)
+    diagonal = np.zeros((n_rows, n))
+    diagonal[inside, position[inside]] = _xp.to_numpy(own)[inside]
+    Z = _xp.zeros((n_rows + 1, n + 1), K)
+    Z[:-1, :-1] = w[:, None] * (K + _xp.like(diagonal, K))
+    Z[:-1, -1] = w
+    Z[-1, :-1] = 1.0
+    Q, R = xp.linalg.qr(Z)
+    if float(xp.min(xp.abs(xp.linalg.diagonal(R)))) <= (n + 1) * EPS * float(xp.max(xp.abs(xp.linalg.diagonal(R)))):
+        raise ValueError("The kept columns of the KKT system depend on each other: lower C or keep fewer of them.")
+    return Reduced(Q, R, targets, w, position, own)
 
 
 # Sums that add --------------------------------------------------------------------------------------------------------

@@ -9,11 +9,10 @@ from scipy.optimize import minimize_scalar
 from sklearn.utils import Bunch
 
 from . import _xp
-from ._xp import Array
 from .kernels import Kernel
-from .problem import Factor, Problem, Step
+from .problem import Factor, Problem, Step, column_spread
 
-__all__ = ["LeaveOneOut", "column_spread"]
+__all__ = ["LeaveOneOut"]
 
 WIDTHS = np.geomspace(0.1, 30.0, 9)  # in units of the columns' spread and of sqrt(number of columns)
 RIDGES = np.geomspace(1e-9, 1e3, 37)  # in units of the kernel's variance over the rows
@@ -83,11 +82,14 @@ def best_C(problem: Problem) -> tuple[float, float]:
 
 
 def loo_error(factor: Factor, C: float) -> float:
-    """Weighted mean of the squared left-out residuals; of the absolute ones where robust weights are asked for."""
-    problem = factor.problem
-    loo = _xp.to_numpy(factor.system.solution(1.0 / C).loo_residuals)
-    weights = _xp.to_numpy(problem.weights)[factor.rows]
-    loss = np.abs(loo) if problem.robust is not None else loo * loo
+    """Mean loss of the left-out residuals of the rows that count."""
+    loo = _xp.to_numpy(factor.system.solution(1.0 / C, careful=False).loo_residuals)
+    return mean_loss(factor.problem, loo, _xp.to_numpy(factor.problem.weights)[factor.rows])
+
+
+def mean_loss(problem: Problem, residuals: np.ndarray, weights: np.ndarray) -> float:
+    """Weighted mean of the squared residuals; of the absolute ones where robust weights are asked for."""
+    loss = np.abs(residuals) if problem.robust is not None else residuals * residuals
     score = float(weights @ loss.sum(axis=1) / weights.sum())
     return score if math.isfinite(score) else math.inf
 
@@ -99,12 +101,3 @@ def kernel_variance(problem: Problem) -> float:
     K = _xp.to_numpy(problem.kernel.evaluate(X, problem.kernel.basis_points(problem.X, rows)))
     variance = float(K.diagonal().mean() - K.mean())
     return variance if math.isfinite(variance) and variance > 0 else 1.0
-
-
-def column_spread(X: Array) -> np.ndarray:
-    """Standard deviation of every column; 1 for constant ones."""
-    values = _xp.to_numpy(X)
-    size = np.max(np.abs(values), axis=0, initial=0.0)
-    size = np.where(size > 0, size, 1.0)
-    spread = size * np.std(values / size, axis=0)
-    return np.where(spread > 1e-12 * size, spread, 1.0)

@@ -1,5 +1,19 @@
 """Steps that choose a smaller basis: a Problem in, a Problem out."""
 
-from .bases import Given, Random
+from .bases import FeatureVectors, Forward, Given, KMeans, Random, RandomlyPivoted
+from .columns import Adaline, AdaPinv, Echelon, InversePrune
+from .pruning import Prune
 
-__all__ = ["Given", "Random"]
+__all__ = [
+    "AdaPinv",
+    "Adaline",
+    "Echelon",
+    "FeatureVectors",
+    "Forward",
+    "Given",
+    "InversePrune",
+    "KMeans",
+    "Prune",
+    "Random",
+    "RandomlyPivoted",
+]

@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
+from scipy.linalg import solve_triangular
+from scipy.linalg.blas import dger
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.utils import Bunch, check_random_state
 
 from .. import _xp
-from ..problem import Problem, Step
+from ..kernels import Kernel
+from ..problem import Problem, Step, column_spread
+from ..tune import LeaveOneOut
 
-__all__ = ["Given", "Random"]
+__all__ = ["FeatureVectors", "Forward", "Given", "KMeans", "Random", "RandomlyPivoted"]
 
 
 class Given(Step):
@@ -41,13 +46,13 @@ class Given(Step):
                 raise ValueError(
                     f"Given: points holds row {rows.min()} to {rows.max()}, but X has rows 0 to {n_rows - 1}."
                 )
-            return problem.replace(support=np.unique(rows), points=None)
+            return problem.with_basis(np.unique(rows))
         points = np.asarray(_xp.to_numpy(values), dtype=float)
         if points.ndim != 2 or points.shape[1] != n_features:
             raise ValueError(f"Given: points has shape {points.shape}, but X has {n_features} columns.")
         if not np.isfinite(points).all():
             raise ValueError("Given: points holds NaN or infinite values: remove or impute them.")
-        return problem.replace(points=_xp.like(points, problem.X), support=None)
+        return problem.with_basis(points=_xp.like(points, problem.X))
 
 
 class Random(Step):
@@ -69,10 +74,346 @@ class Random(Step):
         check_size(self, self.n)
         rows = problem.rows
         drawn = check_random_state(self.random_state).permutation(rows)[: self.n]
-        return problem.replace(support=np.sort(drawn), points=None)
+        return problem.with_basis(drawn)
 
 
-def check_size(step: Step, n: Any) -> None:
+class FeatureVectors(Step):
+    """Feature vector selection (Baudat & Anouar; Cawley & Talbot 2004, section 2.4).
+
+    Greedily takes the row that lowers the mean reconstruction error of all rows in feature space the most,
+    1 - mean_i k_Si' K_SS^-1 k_Si / k_ii. The kernel must be known to measure it: a width left at None is chosen
+    provisionally on a sample of rows, and again by what follows.
+
+    Parameters
+    ----------
+    n : int or None
+        Size at which to stop.
+    tol : float
+        A row whose own error k_jj - k_Sj' K_SS^-1 k_Sj is at most tol * k_jj is not taken: copies never are.
+    candidates : int or None
+        None compares all rows (exact; memory and work grow with the square of their number). A number draws that
+        many candidates at every step, 59 being within the best 5 % with probability 0.95, and measures the error
+        on a sample of at most 2000 rows.
+    error : float or None
+        Mean reconstruction error at which to stop.
+    random_state : int, RandomState or None
+        Seed of the draws.
+
+    Notes
+    -----
+    ``path_`` holds ``sizes``, ``errors`` (the mean reconstruction error at each size), ``support`` in the order of
+    choice, and ``chosen``.
+    """
+
+    def __init__(
+        self,
+        n: int | None = None,
+        tol: float = 1e-6,
+        candidates: int | None = None,
+        error: float | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n = n
+        self.tol = tol
+        self.candidates = candidates
+        self.error = error
+        self.random_state = random_state
+
+    def __call__(self, problem: Problem) -> Problem:
+        if self.n is not None:
+            check_size(self, self.n)
+        if self.candidates is not None:
+            check_size(self, self.candidates, "candidates")
+        check_share(self, self.tol, "tol")
+        if self.error is not None:
+            check_share(self, self.error, "error")
+        kernel = provisional(problem).kernel
+        choose = self._exact if self.candidates is None else self._stochastic
+        support, errors = choose(kernel, problem)
+        path = Bunch(sizes=np.arange(1, len(support) + 1), errors=errors, support=support, chosen=len(support))
+        return problem.with_basis(support, paths={**problem.paths, type(self).__name__: path})
+
+    def _limit(self, n_rows: int) -> int:
+        return n_rows if self.n is None else min(self.n, n_rows)
+
+    def _enough(self, errors: list[float]) -> bool:
+        return self.error is not None and bool(errors) and errors[-1] <= self.error
+
+    def _exact(self, kernel: Kernel, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+        """By deflation: E = K - K_XS K_SS^-1 K_SX, gain_j = sum_i (E_ij^2/k_ii)/E_jj, then E -= E_j E_j'/E_jj."""
+        rows = problem.rows
+        E = kernel_rows(kernel, problem, rows, rows)
+        diagonal = E.diagonal().copy()
+        inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
+        support: list[int] = []
+        errors: list[float] = []
+        while len(support) < self._limit(len(rows)) and not self._enough(errors):
+            pivots = E.diagonal()
+            allowed = pivots > self.tol * diagonal
+            if not allowed.any():
+                break
+            gain = np.einsum("ij,ij,i->j", E, E, inverse)
+            gain = np.divide(gain, pivots, out=np.full_like(gain, -np.inf), where=allowed)
+            best = int(np.argmax(gain))
+            column = E[:, best] / np.sqrt(pivots[best])
+            E -= column[:, None] * column[None, :]
+            support.append(best)
+            errors.append(float(np.mean(np.maximum(E.diagonal(), 0.0) * inverse)))
+        return rows[support], np.array(errors)
+
+    def _stochastic(self, kernel: Kernel, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+        """The same gain for a few drawn candidates, its mean taken over a sample of rows."""
+        draw = check_random_state(self.random_state)
+        rows = problem.rows
+        limit = self._limit(len(rows))
+        size = min(len(rows), max(500, min(2 * limit, 2000)))
+        sample = np.sort(draw.choice(rows, size, replace=False))
+        diagonal = kernel_diagonal(kernel, problem)
+        own = diagonal[sample]
+        inverse = np.divide(1.0, own, out=np.zeros_like(own), where=own > 0)
+        sample_factor, lower = np.empty((size, limit)), np.zeros((limit, limit))
+        left = np.ones(size) * (own > 0)  # share of each sampled row still to be reconstructed
+        support: list[int] = []
+        errors: list[float] = []
+        misses = 0
+        while len(support) < limit and not self._enough(errors) and misses < 20:
+            m = len(support)
+            drawn = rows[np.unique(draw.randint(len(rows), size=self.candidates))]
+            chosen = np.array(support, dtype=np.intp)
+            factor = solve_triangular(lower[:m, :m], kernel_rows(kernel, problem, chosen, drawn), lower=True)
+            pivots = diagonal[drawn] - np.einsum("ij,ij->j", factor, factor)
+            allowed = (pivots > self.tol * diagonal[drawn]) & ~np.isin(drawn, chosen)
+            misses = 0 if allowed.any() else misses + 1
+            if not allowed.any():
+                continue
+            drawn, factor, pivots = drawn[allowed], factor[:, allowed], pivots[allowed]
+            E = kernel_rows(kernel, problem, sample, drawn)
+            E -= sample_factor[:, :m] @ factor
+            best = int(np.argmax(np.einsum("ij,ij,i->j", E, E, inverse) / pivots))
+            lower[m, :m], lower[m, m] = factor[:, best], np.sqrt(pivots[best])
+            sample_factor[:, m] = E[:, best] / lower[m, m]
+            left -= sample_factor[:, m] ** 2 * inverse
+            support.append(int(drawn[best]))
+            errors.append(float(np.mean(np.maximum(left, 0.0))))
+        return np.array(support, dtype=np.intp), np.array(errors)
+
+
+class RandomlyPivoted(Step):
+    """Randomly pivoted Cholesky: rows drawn in proportion to how badly the rows so far reconstruct them.
+
+    The accelerated form (Epperly, Tropp & Webber 2024): blocks of proposals, thinned by rejection, so that the draws
+    have the law of one-at-a-time sampling and the work is matrix products. Close to the best basis of its size for
+    the kernel matrix; the targets are not looked at.
+
+    Parameters
+    ----------
+    n : int
+        Size of the basis; fewer where the rows are reconstructed to working precision before.
+    random_state : int, RandomState or None
+        Seed of the draws.
+    """
+
+    def __init__(self, n: int, random_state: Any = None) -> None:
+        self.n = n
+        self.random_state = random_state
+
+    def __call__(self, problem: Problem) -> Problem:
+        check_size(self, self.n)
+        draw = check_random_state(self.random_state)
+        kernel = provisional(problem).kernel
+        rows = problem.rows
+        limit = min(self.n, len(rows))
+        diagonal = kernel_diagonal(kernel, problem)[rows]
+        left = diagonal.copy()
+        factor = np.empty((limit, len(rows)))  # transposed: new columns are contiguous rows
+        chosen = np.empty(0, dtype=np.intp)
+        floor = len(rows) * _xp.EPS * float(diagonal.sum())
+        while len(chosen) < limit and left.sum() > floor:
+            m = len(chosen)
+            block = min(max(20, limit // 8), limit)
+            proposals = draw.choice(len(rows), block, p=left / left.sum())
+            H = kernel_rows(kernel, problem, rows[proposals], rows[proposals])
+            H -= factor[:m, proposals].T @ factor[:m, proposals]
+            accepted, lower = reject(H, left[proposals], draw, limit - m)
+            if not len(accepted):
+                continue
+            picked = proposals[accepted]
+            new = kernel_rows(kernel, problem, rows[picked], rows)
+            new -= factor[:m, picked].T @ factor[:m]
+            new = solve_triangular(lower, new, lower=True, overwrite_b=True, check_finite=False)
+            factor[m : m + len(picked)] = new
+            left = np.maximum(left - np.einsum("ij,ij->j", new, new), 0.0)
+            chosen = np.concatenate([chosen, picked])
+            left[chosen] = 0.0
+        return problem.with_basis(rows[chosen])
+
+
+def reject(H: np.ndarray, bound: np.ndarray, draw: np.random.RandomState, limit: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cholesky with rejection: proposal i stays with probability (what is left of H_ii)/bound_i, `limit` at most."""
+    accepted: list[int] = []
+    L = np.zeros_like(H)
+    left = H.diagonal().copy()
+    for i, threshold in enumerate(draw.uniform(size=len(H))):
+        if threshold * bound[i] < left[i] and left[i] > 1e-12 * bound[i] and len(accepted) < limit:
+            k = len(accepted)
+            L[:, k] = (H[:, i] - L[:, :k] @ L[i, :k]) / np.sqrt(left[i])
+            left = left - L[:, k] ** 2
+            accepted.append(i)
+    index = np.array(accepted, dtype=np.intp)
+    return index, np.tril(L[index][:, : len(index)])
+
+
+class KMeans(Step):
+    """Centres of (mini-batch) k-means on the columns in units of their spread: basis points that are not rows.
+
+    Parameters
+    ----------
+    n : int
+        Number of centres; the distinct rows themselves where there are no more.
+    random_state : int, RandomState or None
+        Seed of the starts.
+    """
+
+    def __init__(self, n: int, random_state: Any = None) -> None:
+        self.n = n
+        self.random_state = random_state
+
+    def __call__(self, problem: Problem) -> Problem:
+        check_size(self, self.n)
+        if problem.kernel.is_precomputed:
+            raise ValueError("KMeans needs the columns, which kernels.Precomputed does not have: use Random, for one.")
+        rows = problem.rows
+        spread = column_spread(problem.X)
+        X = _xp.to_numpy(_xp.take(problem.X, rows)) / spread
+        distinct = np.unique(X, axis=0)
+        if len(distinct) > self.n:
+            weights = _xp.to_numpy(problem.weights)[rows]
+            means = MiniBatchKMeans(self.n, random_state=self.random_state, n_init=1, batch_size=4096)
+            distinct = np.unique(means.fit(X, sample_weight=weights).cluster_centers_, axis=0)
+        return problem.with_basis(points=_xp.like(distinct * spread, problem.X))
+
+
+class Forward(Step):
+    """Supervised greedy selection: orthogonal least squares on a pool of candidates, leave-one-out as the stop rule.
+
+    At every step the candidate that lowers the penalised training error the most joins the basis. C and a width left
+    at None are chosen provisionally on a sample of rows, and again by what follows.
+
+    Parameters
+    ----------
+    n : int
+        Largest size of the basis. The size with the smallest leave-one-out error is kept.
+    pool : int
+        Number of drawn candidates.
+    random_state : int, RandomState or None
+        Seed of the pool, and of the sample of at most 5 * pool rows on which the candidates are compared.
+
+    Notes
+    -----
+    ``path_`` holds ``sizes``, ``scores`` (mean squared left-out residual), ``support`` in the order of choice, and
+    ``chosen``.
+    """
+
+    def __init__(self, n: int, pool: int = 1000, random_state: Any = None) -> None:
+        self.n = n
+        self.pool = pool
+        self.random_state = random_state
+
+    def __call__(self, problem: Problem) -> Problem:
+        check_size(self, self.n)
+        check_size(self, self.pool, "pool")
+        draw = check_random_state(self.random_state)
+        known = provisional(problem, supervised=True)
+        rows = problem.rows
+        pool = np.sort(draw.choice(rows, min(max(self.pool, self.n), len(rows)), replace=False))
+        sample = np.sort(draw.choice(rows, min(5 * self.pool, len(rows)), replace=False))
+        support, scores = self._select(known, sample, pool)
+        size = int(np.argmin(scores)) + 1
+        path = Bunch(sizes=np.arange(1, len(scores) + 1), scores=scores, support=pool[support], chosen=size)
+        return problem.with_basis(pool[support[:size]], paths={**problem.paths, type(self).__name__: path})
+
+    def _select(self, problem: Problem, sample: np.ndarray, pool: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Places in the pool in the order of choice, and the leave-one-out error after each.
+
+        The columns U of all candidates are kept deflated by the whitened columns chosen so far. With Q the
+        orthonormal columns of [A; sqrt(lam) I], candidate j of scaled column a_j = U_j/sqrt(E_jj) lowers the error by
+        (a_j'r)^2/(|a_j|^2 - |Q'a_j|^2 + lam), r the residuals.
+        """
+        weights = _xp.to_numpy(problem.weights)[sample]
+        y, w, lam = _xp.to_numpy(problem.y)[sample], np.sqrt(weights), 1.0 / float(problem.C or 1.0)
+        centre = w / np.linalg.norm(w)
+        U = kernel_rows(problem.kernel, problem, pool, sample) * w[None, :]  # candidates are rows
+        U -= np.outer(U @ centre, centre)
+        E = kernel_rows(problem.kernel, problem, pool, pool)
+        diagonal = E.diagonal().copy()
+        pivots, norms = diagonal.copy(), np.einsum("ij,ij->i", U, U)
+        t = w[:, None] * (y - weights @ y / weights.sum())
+        r, h = t.copy(), centre**2
+        correlation = U @ r
+        limit = min(self.n, len(pool))
+        Q, projected, G = np.empty((len(sample), limit)), np.empty((limit, len(pool))), np.empty((len(pool), limit))
+        taken: list[int] = []
+        scores: list[float] = []
+        patience = max(10, limit // 5)
+        while len(taken) < limit and len(scores) - int(np.argmin(scores or [0.0])) <= patience:
+            m = len(taken)
+            allowed = pivots > 1e-10 * diagonal
+            allowed[taken] = False
+            if not allowed.any():
+                break
+            rest = np.maximum(norms - np.einsum("ij,ij->j", projected[:m], projected[:m]), 0.0)
+            below = rest + lam * np.where(allowed, pivots, 1.0)
+            best = int(np.argmax(np.where(allowed, np.sum(correlation**2, axis=1) / below, -np.inf)))
+            taken.append(best)
+            root = np.sqrt(pivots[best])
+            G[:, m] = (E[:, best] - G[:, :m] @ G[best, :m]) / root
+            column, share = U[best] / root, projected[:m, best] / root
+            length = np.sqrt(max(column @ column - share @ share, 0.0) + lam)
+            Q[:, m] = q = (column - Q[:, :m] @ share) / length
+            r -= np.outer(q, q @ t)
+            h = h + q * q
+            scores.append(float(np.sum((r / np.maximum(1.0 - h, 1e-12)[:, None]) ** 2) / weights.sum()))
+            # deflate all candidates by the new column; what depends on them follows from one product
+            products = U @ np.column_stack([column, q, r])
+            along, onto_q, g = products[:, 0], products[:, 1], G[:, m]
+            projected[:m] -= np.outer(share, g)
+            projected[m] = onto_q - (q @ column) * g
+            norms = norms - 2.0 * g * along + g**2 * (column @ column)
+            pivots = pivots - g**2
+            correlation = products[:, 2:] - np.outer(g, column @ r)
+            U = dger(-1.0, column, g, a=U.T, overwrite_a=1).T
+        return np.array(taken, dtype=np.intp), np.array(scores)
+
+
+# Shared by selectors --------------------------------------------------------------------------------------------------
+def provisional(problem: Problem, *, supervised: bool = False) -> Problem:
+    """The problem with a kernel (and C, when `supervised`) to select by: what is None is tuned on at most 500 rows."""
+    if not problem.kernel.is_free and (problem.C is not None or not supervised):
+        return problem
+    rows = problem.rows
+    sample = np.random.RandomState(0).permutation(rows)[:500]
+    tuned = LeaveOneOut()(problem.with_basis().subset(np.sort(sample)))
+    return problem.replace(kernel=tuned.kernel, C=tuned.C)
+
+
+def kernel_rows(kernel: Kernel, problem: Problem, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Kernel values between rows of the problem."""
+    points = kernel.basis_points(problem.X, columns)
+    return _xp.to_numpy(kernel.evaluate(_xp.take(problem.X, rows), points))
+
+
+def kernel_diagonal(kernel: Kernel, problem: Problem) -> np.ndarray:
+    """k(x, x) of all rows of the problem."""
+    return _xp.to_numpy(kernel.diagonal(problem.X))
+
+
+def check_size(step: Step, n: Any, name: str = "n") -> None:
     """Raise ValueError unless n is an integer of at least 1."""
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1:
-        raise ValueError(f"{type(step).__name__}: n must be an integer of at least 1, got {n!r}.")
+        raise ValueError(f"{type(step).__name__}: {name} must be an integer of at least 1, got {n!r}.")
+
+
+def check_share(step: Step, value: Any, name: str) -> None:
+    """Raise ValueError unless the value lies in [0, 1)."""
+    if not isinstance(value, (int, float, np.number)) or not 0 <= value < 1:
+        raise ValueError(f"{type(step).__name__}: {name} must be a number from 0 to below 1, got {value!r}.")

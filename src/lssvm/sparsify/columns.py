@@ -1,0 +1,260 @@
+"""Machines on some columns of the KKT system, all rows kept (Carvalho & Braga; Valyon & Horvath).
+
+Each step chooses columns; the machine is then the least-squares solution on them (`Problem.reduced`), with exact
+leave-one-out. What is left at None is chosen first, by leave-one-out on the machine that comes in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from scipy.sparse.linalg import eigsh
+from sklearn.utils import Bunch
+
+from .. import _xp
+from ..problem import Problem, Step
+from ..tune import LeaveOneOut, mean_loss
+from .bases import check_share, check_size, kernel_rows
+
+__all__ = ["AdaPinv", "Adaline", "Echelon", "InversePrune"]
+
+
+class InversePrune(Step):
+    """IP-LSSVM: solve fully, keep the columns with the largest support values, solve on them with all rows.
+
+    For classes the support values alpha_i = a_i y_i count with their sign: the most negative ones, deep inside their
+    own class, go first; with several classes a row counts by its largest. For regression |alpha| counts.
+
+    Parameters
+    ----------
+    fraction : float
+        Share of the columns dropped.
+    """
+
+    def __init__(self, fraction: float = 0.25) -> None:
+        self.fraction = fraction
+
+    def __call__(self, problem: Problem) -> Problem:
+        check_share(self, self.fraction, "fraction")
+        problem = _dense(self, problem)
+        fit = problem.solve()
+        a = _xp.to_numpy(fit.coef)
+        y = _xp.to_numpy(problem.y)[fit.support]
+        value = np.max(a * y, axis=1) if problem.classification else np.linalg.norm(a, axis=1)
+        return _keep(problem, np.asarray(fit.support), value, self.fraction)
+
+
+class AdaPinv(Step):
+    """Ada-Pinv: Adaline's batch steps on the KKT system, keep the largest |alpha|, solve on them with all rows.
+
+    Parameters
+    ----------
+    fraction : float
+        Share of the columns dropped.
+    learning_rate : float or None
+        Step length; None is 1/|A|^2, which never diverges.
+    max_iter : int
+        Number of steps.
+    """
+
+    def __init__(self, fraction: float = 0.25, learning_rate: float | None = None, max_iter: int = 1000) -> None:
+        self.fraction = fraction
+        self.learning_rate = learning_rate
+        self.max_iter = max_iter
+
+    def __call__(self, problem: Problem) -> Problem:
+        check_share(self, self.fraction, "fraction")
+        check_size(self, self.max_iter, "max_iter")
+        problem = _dense(self, problem)
+        A, B = kkt_system(problem)
+        rate = learning_rate(self, A)
+        x = np.zeros_like(B)
+        for _ in range(self.max_iter):
+            x += rate * (A @ (B - A @ x))
+        return _keep(problem, problem.rows, np.linalg.norm(x[1:], axis=1), self.fraction)
+
+
+class Echelon(Step):
+    """LS2-SVM: keep columns that are linearly independent to a tolerance, solve on them with all rows.
+
+    Parameters
+    ----------
+    tol : float or None
+        The paper's form: the row echelon form of the KKT matrix, left to right with partial pivoting; a column whose
+        largest remaining entry is at most tol is dropped. Nothing is dropped below about 1/C, and the result depends
+        on the order of the rows.
+    n : int or None
+        The order-free form: the first n columns of a column-pivoted QR factorisation, the bias projected out.
+        With both at None, n is the smallest size whose leave-one-out error is within 5 % of the best.
+    """
+
+    def __init__(self, tol: float | None = None, n: int | None = None) -> None:
+        self.tol = tol
+        self.n = n
+
+    def __call__(self, problem: Problem) -> Problem:
+        if self.tol is not None and self.n is not None:
+            raise ValueError(f"Echelon: give tol={self.tol!r} or n={self.n!r}, not both.")
+        problem = _dense(self, problem)
+        A, _ = kkt_system(problem)
+        rows = problem.rows
+        if self.tol is not None:
+            if not self.tol >= 0:
+                raise ValueError(f"Echelon: tol must not be negative, got {self.tol!r}.")
+            return _reduced(problem, rows[_echelon_columns(A, self.tol)])
+        columns = A[:, 1:] - A[:, :1] * (A[:, :1].T @ A[:, 1:]) / float(A[:, 0] @ A[:, 0])
+        order = rows[scipy.linalg.qr(columns, mode="r", pivoting=True, check_finite=False)[1]]
+        if self.n is not None:
+            check_size(self, self.n)
+            return _reduced(problem, order[: self.n])
+        sizes = np.unique(np.geomspace(2, len(rows), 20).astype(int))
+        scores = []
+        for size in sizes:
+            fit = _reduced(problem, order[:size]).solve()
+            loo, weights = _xp.to_numpy(fit.loo_residuals)[rows], _xp.to_numpy(problem.weights)[rows]
+            scores.append(mean_loss(problem, loo, weights))
+        chosen = int(sizes[int(np.argmax(np.array(scores) <= 1.05 * min(scores)))])
+        path = Bunch(sizes=sizes, scores=np.array(scores), supports=[order[:size] for size in sizes], chosen=chosen)
+        return _reduced(problem, order[:chosen], paths={**problem.paths, type(self).__name__: path})
+
+
+class Adaline(Step):
+    """A-LSSVM: Adaline's batch steps on the KKT system; rows with small residuals leave while it runs.
+
+    After every step each row whose residual is below `tol` loses its row and its column, all at once; the bias row
+    stays, two rows and every class survive. Every residual tends to 0, so that the result is defined by `tol`,
+    `learning_rate` and `max_iter` together.
+
+    Parameters
+    ----------
+    tol : float
+        Residual below which a row leaves, in the units of the targets (+-1 for classes).
+    learning_rate : float or None
+        Step length; None is 1/|A|^2.
+    max_iter : int
+        Number of steps.
+    signed : bool
+        Classes only: whether y_i r_i, not |r_i|, is compared with `tol`.
+    final_solve : bool
+        Whether the least-squares solution on the kept columns, all rows, takes the place of the last iterate. Without
+        it the machine is the iterate, whose leave-one-out is unknown: those attributes hold NaN.
+    """
+
+    def __init__(
+        self,
+        tol: float = 0.02,
+        learning_rate: float | None = None,
+        max_iter: int = 3000,
+        signed: bool = False,
+        final_solve: bool = True,
+    ) -> None:
+        self.tol = tol
+        self.learning_rate = learning_rate
+        self.max_iter = max_iter
+        self.signed = signed
+        self.final_solve = final_solve
+
+    def __call__(self, problem: Problem) -> Problem:
+        if not self.tol >= 0:
+            raise ValueError(f"Adaline: tol must not be negative, got {self.tol!r}.")
+        check_size(self, self.max_iter, "max_iter")
+        if self.signed and not problem.classification:
+            raise ValueError("Adaline: signed=True compares y_i r_i, which has a meaning for classes only.")
+        problem = _dense(self, problem)
+        A, B = kkt_system(problem)
+        rate = learning_rate(self, A)
+        sign = B[1:] if self.signed else None
+        labels = np.argmax(np.hstack([B[1:], -B[1:].sum(axis=1, keepdims=True)]), axis=1)
+        alive = np.arange(len(A))  # of the equations; 0 is the bias row
+        x = np.zeros_like(B)
+        for _ in range(self.max_iter):
+            x += rate * (A.T @ (B - A @ x))
+            r = (B - A @ x)[1:]
+            small = np.max(np.abs(r) if sign is None else sign[alive[1:] - 1] * r, axis=1) < self.tol
+            kept = _with_survivors(~small, np.max(np.abs(r), axis=1), labels[alive[1:] - 1], problem.classification)
+            if not kept.all():
+                stay = np.concatenate([[True], kept])
+                A, B, x, alive = A[np.ix_(stay, stay)], B[stay], x[stay], alive[stay]
+        support = problem.rows[alive[1:] - 1]
+        if self.final_solve:
+            return _reduced(problem, support)
+        coefficients = _xp.like(x[1:], problem.X), _xp.like(x[0], problem.X)
+        return problem.with_basis(support, coefficients=coefficients)
+
+
+def _with_survivors(kept: np.ndarray, residual: np.ndarray, labels: np.ndarray, classes: bool) -> np.ndarray:
+    """Let the row with the largest residual of every class stay, and two rows in any case."""
+    kept = kept.copy()
+    if classes:
+        for label in np.unique(labels):
+            if not kept[labels == label].any():
+                kept[np.flatnonzero(labels == label)[np.argmax(residual[labels == label])]] = True
+    if kept.sum() < 2:
+        kept[np.argsort(residual)[-2:]] = True
+    return kept
+
+
+def kkt_system(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """[[0, 1'], [1, K + V^-1/C]] and [0; y] of the rows that count."""
+    rows = problem.rows
+    n = len(rows)
+    A = np.ones((n + 1, n + 1))
+    A[0, 0] = 0.0
+    A[1:, 1:] = kernel_rows(problem.kernel, problem, rows, rows)
+    weights, y = _xp.to_numpy(problem.weights)[rows], _xp.to_numpy(problem.y)[rows]
+    A.flat[n + 2 :: n + 2] += 1.0 / (float(problem.C or 1.0) * weights)
+    return A, np.vstack([np.zeros((1, y.shape[1])), y])
+
+
+def learning_rate(step: AdaPinv | Adaline, A: np.ndarray) -> float:
+    """The given rate, or 1/|A|^2."""
+    if step.learning_rate is None:
+        start = np.ones(len(A)) / np.sqrt(len(A))
+        largest = np.abs(eigsh(A, k=1, which="LM", v0=start, return_eigenvectors=False, tol=1e-6))
+        return float(1.0 / largest[0] ** 2)
+    if not 0 < step.learning_rate < np.inf:
+        raise ValueError(f"{type(step).__name__}: learning_rate must be positive, got {step.learning_rate!r}.")
+    return step.learning_rate
+
+
+def _echelon_columns(A: np.ndarray, tol: float) -> np.ndarray:
+    """Columns (without the bias, which is forced in) that get a pivot above tol in Gaussian elimination, in order."""
+    M = A.copy()
+    row, kept = 0, []
+    for column in range(M.shape[1]):
+        pivot = row + int(np.argmax(np.abs(M[row:, column])))
+        if abs(M[pivot, column]) <= tol and column > 0:
+            continue
+        M[[row, pivot]] = M[[pivot, row]]
+        factors = M[row + 1 :, column] / M[row, column]
+        M[row + 1 :, column:] -= factors[:, None] * M[row, column:]
+        row += 1
+        if column > 0:
+            kept.append(column - 1)
+        if row == len(M):
+            break
+    return np.array(kept, dtype=np.intp)
+
+
+def _dense(step: Step, problem: Problem) -> Problem:
+    """The problem with all its hyper-parameters and with the basis of all rows, whose columns the step chooses from."""
+    problem = LeaveOneOut()(problem)
+    if not problem.is_dual or problem.reduced:
+        raise ValueError(
+            f"{type(step).__name__} chooses among the columns of all rows: put it before other sparsifiers, not after."
+        )
+    return problem
+
+
+def _keep(problem: Problem, support: np.ndarray, value: np.ndarray, fraction: float) -> Problem:
+    """The reduced problem on the rows with the largest values."""
+    count = max(2, len(support) - int(fraction * len(support)))
+    return _reduced(problem, support[np.argsort(-value, kind="stable")[:count]])
+
+
+def _reduced(problem: Problem, support: np.ndarray, **changes: Any) -> Problem:
+    if not len(support):
+        raise ValueError("No column is left: lower tol.")
+    return problem.with_basis(support, reduced=True, **changes)

@@ -1,0 +1,279 @@
+"""Pruning: fit, drop the basis vectors with the smallest coefficients, fit again."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from scipy.optimize import minimize
+from sklearn.utils import Bunch, check_random_state
+
+from .. import _xp
+from .._xp import EPS
+from ..problem import Problem, Step
+from ..system import Primal
+from ..tune import LeaveOneOut, mean_loss
+from .bases import check_share, check_size
+
+__all__ = ["Prune"]
+
+
+class Prune(Step):
+    """Drop the basis vectors with the smallest coefficients, a few at a time.
+
+    With ``rows="drop"`` a dropped vector leaves the machine with its row (Suykens et al. 2002, Algorithm 2); with
+    ``rows="keep"`` the residuals of all rows stay in the loss (Cawley & Talbot 2002, the improved sparse machine).
+    What is left at None is chosen by leave-one-out on the machine that comes in, before pruning.
+
+    Parameters
+    ----------
+    n : int or None
+        Size at which to stop. None: the smallest size whose score is within `tolerance` of the best.
+    rows : {"drop", "keep"}
+    fraction : float
+        Share of the basis dropped at every step, at least one vector.
+    retune : bool
+        Whether C and the width are searched again around their values at every step, by the same score.
+    score : {"loo", "validation", "kfold"}
+        What is recorded at every size and decides where n is None: the mean squared left-out residual, with
+        dropped rows counting as new points; that of rows held out from the start; or that of 10 folds over
+        all rows. With robust weights asked for, absolute residuals take the place of squared ones.
+    tolerance : float
+        Relative loss of score that is accepted.
+    mean_risk : bool
+        Whether C is per mean error, as in Cawley & Talbot 2002: with ``rows="drop"``, C then grows as rows leave.
+    validation : float
+        Share of rows held out by ``score="validation"``.
+    random_state : int, RandomState or None
+        Seed of the validation rows and of the folds.
+
+    Notes
+    -----
+    ``path_`` holds ``sizes``, ``scores``, ``supports`` (row numbers at every size) and ``chosen`` (a size). With
+    ``rows="keep"`` robust weights are those of the machine that comes in, all along the path; the pruned machine is
+    then weighted anew. Both classes of a classifier survive.
+    """
+
+    def __init__(
+        self,
+        n: int | None = None,
+        rows: str = "drop",
+        fraction: float = 0.05,
+        retune: bool = False,
+        score: str = "loo",
+        tolerance: float = 0.05,
+        mean_risk: bool = False,
+        validation: float = 0.2,
+        random_state: Any = None,
+    ) -> None:
+        self.n = n
+        self.rows = rows
+        self.fraction = fraction
+        self.retune = retune
+        self.score = score
+        self.tolerance = tolerance
+        self.mean_risk = mean_risk
+        self.validation = validation
+        self.random_state = random_state
+
+    def __call__(self, problem: Problem) -> Problem:
+        self._check(problem)
+        problem = LeaveOneOut()(problem)
+        support = problem.rows if problem.support is None else np.asarray(problem.support)
+        trail = _Trail(self)
+        held_out = np.empty(0, dtype=np.intp)
+        if self.score == "validation":
+            draw = check_random_state(self.random_state)
+            held_out = draw.permutation(problem.rows)[: max(1, int(self.validation * len(problem.rows)))]
+            support = np.setdiff1d(support, held_out)
+        if self.rows == "keep" and self.score == "loo" and not self.retune:
+            self._downdate(problem, support, trail)
+        else:
+            self._refit(problem, support, held_out, trail)
+        chosen = trail.choose()
+        result = trail.problems.get(len(chosen))
+        if result is None:
+            result = problem.with_basis(chosen)
+        elif self.rows == "keep":
+            result = result.replace(weights=problem.weights)
+        path = Bunch(
+            sizes=np.array([len(rows) for rows in trail.supports]),
+            scores=np.array(trail.scores),
+            supports=trail.supports,
+            chosen=len(chosen),
+        )
+        return result.replace(paths={**problem.paths, type(self).__name__: path})
+
+    def _check(self, problem: Problem) -> None:
+        if self.n is not None:
+            check_size(self, self.n)
+        check_share(self, self.fraction, "fraction")
+        check_share(self, self.tolerance, "tolerance")
+        check_share(self, self.validation, "validation")
+        for name, known in (("rows", ("drop", "keep")), ("score", ("loo", "validation", "kfold"))):
+            if getattr(self, name) not in known:
+                raise ValueError(f"Prune: {name} must be one of {known}, got {getattr(self, name)!r}.")
+        if problem.points is not None:
+            raise ValueError("Prune needs a basis of rows; this one holds points that are no rows (Given, KMeans).")
+
+    def _refit(self, problem: Problem, support: np.ndarray, held_out: np.ndarray, trail: _Trail) -> None:
+        """A machine anew at every size."""
+        start, all_rows = problem, problem.rows
+        folds = np.array_split(check_random_state(self.random_state).permutation(all_rows), 10)
+        trained = _xp.to_numpy(problem.weights).copy()
+        trained[held_out] = 0.0
+        while True:
+            weights = trained.copy()
+            if self.rows == "drop":
+                weights[np.setdiff1d(np.arange(len(weights)), support)] = 0.0
+            current = problem.with_basis(support, weights=_xp.like(weights, problem.weights))
+            if self.mean_risk and self.rows == "drop":
+                current = current.replace(C=float(start.C or 1.0) * len(all_rows) / len(support))
+            if self.retune:
+                current = self._tune_again(current, start, folds, held_out)
+                problem = problem.replace(kernel=current.kernel, C=current.C)
+            fit = current.solve()
+            trail.problems[len(support)] = current
+            trail.add(support, self._score(current, start, folds, held_out))
+            if trail.done():
+                return
+            support = trail.drop(support, _xp.to_numpy(fit.coef), start)
+
+    def _score(self, current: Problem, start: Problem, folds: list[np.ndarray], held_out: np.ndarray) -> float:
+        """Mean loss over the rows that came in, weighted as they came in."""
+        weights = _xp.to_numpy(start.weights)
+        fit = current.solve()
+        residuals = fit.loo_residuals
+        rows = held_out if self.score == "validation" else start.rows
+        if self.score == "kfold":
+            factor = current.replace(weights=fit.weights).factorise()
+            residuals = factor.block_residuals(folds, fit.C)
+        return mean_loss(start, _xp.to_numpy(residuals)[rows], weights[rows])
+
+    def _tune_again(self, current: Problem, start: Problem, folds: list[np.ndarray], held_out: np.ndarray) -> Problem:
+        """C and a common factor of the widths around their values, by the simplex method within a factor of 5."""
+
+        def at(logs: np.ndarray) -> Problem:
+            C, factor = np.exp(np.clip(logs, -math.log(5.0), math.log(5.0)))
+            return current.replace(C=float(current.C or 1.0) * float(C), kernel=current.kernel.scaled(float(factor)))
+
+        corners = np.array([[0.0, 0.0], [0.7, 0.0], [0.0, 0.3]])
+        found = minimize(
+            lambda logs: self._score(at(logs), start, folds, held_out),
+            corners[0],
+            method="Nelder-Mead",
+            options={"initial_simplex": corners, "maxfev": 25, "xatol": 0.05},  # type: ignore[call-overload]
+        )
+        return at(found.x)
+
+    def _downdate(self, problem: Problem, support: np.ndarray, trail: _Trail) -> None:
+        """The whole path of ``rows="keep"`` from one factorisation.
+
+        With Q the orthonormal columns of the first machine and theta = F'beta its whitened weights, the columns of
+        the basis are Q T, T = R F'. Fitting some of them is projecting Q't on the span of their columns of T, and the
+        coefficients are W't with W the duals of these columns (W_i'T_j = 1 where i = j, else 0). Dropping a set of
+        vectors takes the span of their duals out of everything: one thin product a step. Where columns depend on
+        each other there are no duals; W is then the transposed pseudo-inverse (coefficients of least norm).
+        """
+        weighted = problem.with_basis(support)
+        if problem.robust is not None:
+            weighted = weighted.replace(weights=problem.solve().weights)
+        factor = weighted.replace(robust=None).factorise_primal(float(problem.C or 1.0))
+        assert isinstance(factor.system, Primal)
+        assert factor.whitening is not None
+        primal, whitening = factor.system, factor.whitening
+        arrays = (primal.Q, primal.R, primal.sqrt_weights, primal.targets, primal.projected())
+        Q, R, w, targets, everything = (_xp.to_numpy(a) for a in arrays)
+        lower = whitening.lower if whitening.factor is None else whitening.factor
+        T = R @ _xp.to_numpy(lower).T
+        total, alive = float(w @ w), np.arange(T.shape[1])
+        bias = w**2 / total
+        loss_weights = _xp.to_numpy(problem.weights)[factor.rows]
+        span: np.ndarray | None
+        W, regular, span = _duals(T, whitening.factor is None)
+        refreshed = len(alive)
+        while True:
+            if span is not None:  # exact values for the span of what is alive
+                inside = Q if span.shape[1] == 0 else Q @ span
+                fitted = everything if span.shape[1] == 0 else span @ (span.T @ everything)
+                h = np.einsum("ij,ij->i", inside, inside) + bias
+                e = targets - (Q @ fitted) / w[:, None]
+                span = None
+            loo = e / np.maximum(1.0 - h, EPS)[:, None]
+            trail.add(support[alive], mean_loss(problem, loo, loss_weights))
+            if trail.done():
+                return
+            kept = trail.drop(support[alive], W.T @ fitted, problem)
+            stay = np.isin(support[alive], kept)
+            if regular:
+                directions, _ = np.linalg.qr(W[:, ~stay])
+                along, part = Q @ directions, directions.T @ fitted
+                h = h - np.einsum("ij,ij->i", along, along)
+                e = e + (along @ part) / w[:, None]
+                fitted = fitted - directions @ part
+                W = W[:, stay] - directions @ (directions.T @ W[:, stay])
+            alive = alive[stay]
+            if not regular or len(alive) < max(refreshed // 2, 100):  # small ones are cheap to do anew
+                W, regular, span = _duals(T[:, alive], False)
+                refreshed = len(alive)
+
+
+def _duals(T: np.ndarray, triangular: bool) -> tuple[np.ndarray, bool, np.ndarray]:
+    """Duals of the columns of T, whether the columns are independent, and an orthonormal basis of their span.
+
+    A basis without columns stands for the whole space (a triangular, square T).
+    """
+    if triangular:
+        return scipy.linalg.solve_triangular(T, np.eye(len(T)), trans="T"), True, np.empty((len(T), 0))
+    rows, columns = T.shape
+    if columns <= rows:
+        orthonormal, upper = np.linalg.qr(T)
+        diagonal = np.abs(upper.diagonal())
+        if diagonal.min() > 1e-8 * diagonal.max():
+            return orthonormal @ scipy.linalg.solve_triangular(upper, np.eye(columns), trans="T"), True, orthonormal
+    U, singular, Vt = scipy.linalg.svd(T, full_matrices=False)
+    rank = int(np.sum(singular > max(T.shape) * EPS * singular[0]))
+    return (U[:, :rank] / singular[:rank]) @ Vt[:rank], False, U[:, :rank]
+
+
+class _Trail:
+    """Sizes, scores and supports so far; when to stop, what to drop and what to choose."""
+
+    def __init__(self, step: Prune) -> None:
+        self.step = step
+        self.scores: list[float] = []
+        self.supports: list[np.ndarray] = []
+        self.problems: dict[int, Problem] = {}
+
+    def add(self, support: np.ndarray, score: float) -> None:
+        self.supports.append(support)
+        self.scores.append(score)
+
+    def done(self) -> bool:
+        size = len(self.supports[-1])
+        if self.step.n is not None:
+            return size <= self.step.n
+        return size <= 2 or self.scores[-1] > (1.0 + 2.0 * self.step.tolerance) * min(self.scores) + EPS
+
+    def drop(self, support: np.ndarray, coef: np.ndarray, problem: Problem) -> np.ndarray:
+        """The support less its smallest coefficients; the largest of every class stays."""
+        size = np.linalg.norm(coef, axis=1)
+        floor = self.step.n if self.step.n is not None else 2
+        count = min(max(1, int(self.step.fraction * len(support))), len(support) - floor)
+        order = np.argsort(size, kind="stable")
+        if problem.classification:
+            y = _xp.to_numpy(problem.y)[support]
+            labels = np.argmax(np.hstack([y, -y.sum(axis=1, keepdims=True)]), axis=1)
+            largest = [order[labels[order] == label][-1] for label in np.unique(labels)]
+            order = order[~np.isin(order, largest)]
+        return np.sort(np.delete(support, order[:count]))
+
+    def choose(self) -> np.ndarray:
+        """The last support when a size was asked for, else the smallest within the tolerance of the best score."""
+        if self.step.n is not None:
+            return self.supports[-1]
+        limit = (1.0 + self.step.tolerance) * min(self.scores) + EPS
+        good = [support for support, score in zip(self.supports, self.scores, strict=True) if score <= limit]
+        return min(good, key=len)
