@@ -289,6 +289,16 @@ def test_for_C_to_infinity_the_primal_machine_is_least_squares(basis):
     assert_allclose(fit.predict(NEW), new @ solution, rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.parametrize("every", [False, True])
+def test_for_C_to_infinity_a_kernel_of_low_rank_is_least_squares(every):
+    """The eigenvalues that are 0 must not be rounding errors, against which 1/C = 1e-18 is small."""
+    fit = problem(kernel=kernels.Linear()).factorise(1e18, every=every).fit(1e18)
+    scale = np.sqrt(WEIGHTS)[:, None]
+    U = np.linalg.qr(scale * np.column_stack([X, np.ones(16)]))[0]
+    left_out = (scale * Y - U @ (U.T @ (scale * Y))) / (1 - np.sum(U * U, axis=1))[:, None] / scale
+    assert_allclose(fit.loo_residuals, left_out, rtol=1e-8)
+
+
 # Deficient bases ------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("C", [0.01, 20.0, 1e8])
 def test_copies_in_the_basis_share_their_coefficient(C):

@@ -12,6 +12,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from .. import _xp
 from .._xp import EPS
+from ..kernels import Kernel
 from ..problem import Problem, Step
 from ..system import Primal
 from ..tune import LeaveOneOut, mean_loss
@@ -91,13 +92,12 @@ class Prune(Step):
         if self.rows == "keep" and self.score == "loo" and not self.retune:
             self._downdate(problem, support, trail)
         else:
-            self._refit(problem, support, held_out, trail)
+            self._refit(problem, support, held_out, trail, problem)
         chosen = trail.choose()
-        result = trail.problems.get(len(chosen))
-        if result is None:
-            result = problem.with_basis(chosen)
-        elif self.rows == "keep":
-            result = result.replace(weights=problem.weights)
+        kernel, C = trail.tuned.get(len(chosen), (problem.kernel, problem.C))
+        result = problem.with_basis(chosen, kernel=kernel, C=C)
+        if self.rows == "drop":
+            result = result.replace(weights=_only(problem, chosen))
         path = Bunch(
             sizes=np.array([len(rows) for rows in trail.supports]),
             scores=np.array(trail.scores),
@@ -118,28 +118,25 @@ class Prune(Step):
         if problem.points is not None:
             raise ValueError("Prune needs a basis of rows; this one holds points that are no rows (Given, KMeans).")
 
-    def _refit(self, problem: Problem, support: np.ndarray, held_out: np.ndarray, trail: _Trail) -> None:
-        """A machine anew at every size."""
-        start, all_rows = problem, problem.rows
-        folds = np.array_split(check_random_state(self.random_state).permutation(all_rows), 10)
-        trained = _xp.to_numpy(problem.weights).copy()
-        trained[held_out] = 0.0
+    def _refit(
+        self, problem: Problem, support: np.ndarray, held_out: np.ndarray, trail: _Trail, start: Problem
+    ) -> None:
+        """A machine anew at every size; `start` is the problem that came in."""
+        folds = np.array_split(check_random_state(self.random_state).permutation(start.rows), 10)
         while True:
-            weights = trained.copy()
-            if self.rows == "drop":
-                weights[np.setdiff1d(np.arange(len(weights)), support)] = 0.0
-            current = problem.with_basis(support, weights=_xp.like(weights, problem.weights))
+            weights = _only(problem, support) if self.rows == "drop" else problem.weights
+            weights = _xp.put(weights + 0.0, held_out, _xp.zeros((len(held_out),), weights))
+            current = problem.with_basis(support, weights=weights)
             if self.mean_risk and self.rows == "drop":
-                current = current.replace(C=float(start.C or 1.0) * len(all_rows) / len(support))
+                current = current.replace(C=float(start.C or 1.0) * len(start.rows) / len(support))
             if self.retune:
                 current = self._tune_again(current, start, folds, held_out)
                 problem = problem.replace(kernel=current.kernel, C=current.C)
-            fit = current.solve()
-            trail.problems[len(support)] = current
+            trail.tuned[len(support)] = current.kernel, current.C
             trail.add(support, self._score(current, start, folds, held_out))
             if trail.done():
                 return
-            support = trail.drop(support, _xp.to_numpy(fit.coef), start)
+            support = trail.drop(support, _xp.to_numpy(current.solve().coef), start)
 
     def _score(self, current: Problem, start: Problem, folds: list[np.ndarray], held_out: np.ndarray) -> float:
         """Mean loss over the rows that came in, weighted as they came in."""
@@ -177,10 +174,9 @@ class Prune(Step):
         vectors takes the span of their duals out of everything: one thin product a step. Where columns depend on
         each other there are no duals; W is then the transposed pseudo-inverse (coefficients of least norm).
         """
-        weighted = problem.with_basis(support)
-        if problem.robust is not None:
-            weighted = weighted.replace(weights=problem.solve().weights)
-        factor = weighted.replace(robust=None).factorise_primal(float(problem.C or 1.0))
+        weights = problem.weights if problem.robust is None else problem.solve().weights
+        weighted = problem.with_basis(support, weights=weights, robust=None)
+        factor = weighted.factorise_primal(float(problem.C or 1.0))
         assert isinstance(factor.system, Primal)
         assert factor.whitening is not None
         primal, whitening = factor.system, factor.whitening
@@ -215,9 +211,18 @@ class Prune(Step):
                 fitted = fitted - directions @ part
                 W = W[:, stay] - directions @ (directions.T @ W[:, stay])
             alive = alive[stay]
+            if len(alive) <= T.shape[0] < T.shape[1]:  # what the whitening cut off now matters
+                self._refit(weighted, support[alive], np.empty(0, dtype=np.intp), trail, problem)
+                return
             if not regular or len(alive) < max(refreshed // 2, 100):  # small ones are cheap to do anew
                 W, regular, span = _duals(T[:, alive], False)
                 refreshed = len(alive)
+
+
+def _only(problem: Problem, rows: np.ndarray) -> Any:
+    """The weights, 0 outside the given rows."""
+    others = np.setdiff1d(np.arange(problem.X.shape[0]), rows)
+    return _xp.put(problem.weights + 0.0, others, _xp.zeros((len(others),), problem.weights))
 
 
 def _duals(T: np.ndarray, triangular: bool) -> tuple[np.ndarray, bool, np.ndarray]:
@@ -245,7 +250,7 @@ class _Trail:
         self.step = step
         self.scores: list[float] = []
         self.supports: list[np.ndarray] = []
-        self.problems: dict[int, Problem] = {}
+        self.tuned: dict[int, tuple[Kernel, float | None]] = {}
 
     def add(self, support: np.ndarray, score: float) -> None:
         self.supports.append(support)
