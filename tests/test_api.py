@@ -72,7 +72,7 @@ LAYERS = {
     **dict.fromkeys(["estimators", "intervals"], 4),
     **dict.fromkeys(["persist", "export", "plotting", "report", "cli"], 5),
 }
-SAME_LAYER = {("estimators", "intervals")}
+SAME_LAYER = {("estimators", "intervals"), ("sparsify", "tune")}
 # Heavy or optional packages: imported inside the functions that need them. click's decorators are the command line.
 OPTIONAL = {"click", "cupy", "cupyx", "dask", "matplotlib", "onnx", "pandas", "polars", "pyarrow", "torch"}
 AT_THE_TOP = {("cli", "click")}

@@ -179,6 +179,16 @@ def test_gradient_of_points_that_are_copies_up_to_rounding(kernel, gap):
     assert_allclose(kernel.gradient(X, Z, G), [(up - down) / (2 * step)], rtol=1e-8)
 
 
+@pytest.mark.parametrize("columns", [2, 7])
+@pytest.mark.parametrize("name", [name for name in WITH_WIDTH if name not in ("product", "nested")])  # linear parts
+def test_gradient_does_not_depend_on_an_offset_of_the_inputs(name, columns):
+    far = [array + 1e6 for array in inputs(columns)]
+    near = [array - 1e6 for array in far]  # exact: the roundings of the offset stay in both
+    G = np.random.default_rng(1).standard_normal((9, 7))
+    kernel = cases([1.5] * columns)[name][0]
+    assert_allclose(kernel.gradient(*far, G), kernel.gradient(*near, G), rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("kernel", [Linear(), Polynomial(2), as_kernel(lambda X, Z: X @ Z.T)])
 def test_gradient_of_a_kernel_without_width_is_zero(kernel):
     X, Z = inputs(3)

@@ -144,15 +144,19 @@ def greedy_order():
     with mpmath.workdps(60):
         X, _ = datasets.load_motorcycle(return_X_y=True)
         times, first, counts = np.unique(X[:, 0], return_index=True, return_counts=True)
-        E = rbf(times[:, None], times[:, None], WIDTH)
-        chosen = []
+        K, counts, chosen = rbf(times[:, None], times[:, None], WIDTH), exact(counts), []
+        # E = K - F F' stays implicit: its diagonal and the sums of its squares change by one column a step
+        F, pivots, gains = K[:, :0], K.diagonal().copy(), counts @ (K * K)
         for _ in range(22):
-            gains = exact(counts) @ (E * E)
-            pivots = E.diagonal()
             candidates = [j for j in range(len(times)) if pivots[j] > 1e-25]
             best = max(candidates, key=lambda j: gains[j] / pivots[j])
             chosen.append(first[best])
-            E = E - np.outer(E[best], E[best]) / E[best, best]
+            column = (K[:, best] - F @ F[best]) / mpmath.sqrt(pivots[best])
+            weighted = counts * column
+            product = K @ weighted - F @ (F.T @ weighted)
+            gains = gains - 2 * column * product + column**2 * (column @ weighted)
+            pivots = pivots - column**2
+            F = np.column_stack([F, column])
     return np.array(chosen)
 
 

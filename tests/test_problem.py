@@ -373,7 +373,11 @@ def test_a_subset_of_the_rows_is_the_machine_without_the_others(basis):
     expected = problem(basis, weights=weights).solve().loo_residuals[rows]
     assert_allclose(problem(basis).subset(rows).solve().loo_residuals, expected, rtol=1e-10)
     given = problem(basis, kernel=kernels.Precomputed(), X=KERNEL(X))
-    assert_allclose(given.subset(rows).solve().loo_residuals, expected, rtol=1e-10)
+    if basis == "dual":
+        assert_allclose(given.subset(rows).solve().loo_residuals, expected, rtol=1e-10)
+    else:
+        with pytest.raises(ValueError, match="basis among the rows"):
+            given.subset(rows)
 
 
 @pytest.mark.parametrize("rows", [16, 100])

@@ -9,7 +9,8 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils import check_array, compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -71,13 +72,14 @@ class _LSSVM(BaseEstimator):
         """
         checked = copy.copy(self)
         X, y, weights = checked._check_rows(X, y, sample_weight, reset=True)
-        problem = checked._problem(X, y, weights)
-        steps = default_steps(problem) if self.steps is None else self.steps
-        problem = run_steps(problem, steps)
-        fit = problem.solve()
+        with np.errstate(all="ignore"):  # what overflows ends in a ValueError that says so
+            problem = checked._problem(X, y, weights)
+            problem = run_steps(problem, default_steps(problem) if self.steps is None else self.steps)
+            fit = problem.solve()
+            left_out = checked._left_out(problem.y, problem.weights, fit.weights, fit)
         attributes = {
             **checked._machine(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
-            **checked._left_out(problem.y, problem.weights, fit.weights, fit),
+            **left_out,
             "support_": fit.support,
             "path_": _main_path(problem),
             "_problem_": problem,
@@ -178,9 +180,11 @@ class _LSSVM(BaseEstimator):
     def _problem(self, X: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> Problem:
         """The problem before its steps, constructor arguments checked."""
         C = self.C
-        if C is not None and not (isinstance(C, Real) and 0 < float(C) < np.inf):
-            raise ValueError(f"C must be a positive, finite number or None (chosen by leave-one-out), got {C!r}.")
-        kernel = as_kernel(self.kernel)
+        if C is not None and (isinstance(C, bool) or not (isinstance(C, Real) and 1e-150 <= float(C) <= 1e150)):
+            raise ValueError(
+                f"C must be a positive, finite number (1e-150 to 1e150) or None (chosen by leave-one-out), got {C!r}."
+            )
+        kernel = clone(as_kernel(self.kernel))  # later changes of the user's object do not reach the model
         robust = as_weight_function(self.robust)
         if robust is not None:
             robust.check()
@@ -189,6 +193,10 @@ class _LSSVM(BaseEstimator):
         if kernel.is_precomputed and X.shape[0] != X.shape[1]:
             raise ValueError(
                 f"X has shape {X.shape}: with kernels.Precomputed, fit takes the square matrix of the training rows."
+            )
+        if kernel.is_precomputed and np.max(np.abs(X - X.T)) > 1e-6 * np.max(np.abs(X)):
+            raise ValueError(
+                "X is not symmetric: with kernels.Precomputed, fit takes k(x_i, x_j) of the training rows."
             )
         return Problem(
             kernel,
@@ -234,6 +242,13 @@ class _LSSVM(BaseEstimator):
     def _raw_predict(self, X: Any) -> np.ndarray:
         """f(x), rows x outputs."""
         X = self._checked(X)
+        with np.errstate(all="ignore"):
+            f = self._evaluate(X)
+        if not np.isfinite(f).all():
+            raise ValueError("Predictions overflow: scale your features, at fit and at predict.")
+        return f
+
+    def _evaluate(self, X: np.ndarray) -> np.ndarray:
         coef = self.dual_coef_[:, None] if self.dual_coef_.ndim == 1 else self.dual_coef_
         return self.kernel_.dot(X, self.support_vectors_, coef) + self.intercept_
 
@@ -241,13 +256,12 @@ class _LSSVM(BaseEstimator):
         """New rows, validated; the columns of a precomputed kernel may be the training rows or only the basis."""
         check_is_fitted(self)
         if not self.kernel_.is_precomputed:
-            return validate_data(self, X, dtype=np.float64, reset=False)
-        columns = getattr(X, "shape", (0, 0))[-1]
-        if columns == len(self.support_) != self.n_features_in_:
-            basis_columns = check_array(X, dtype=np.float64)
-            X = np.zeros((basis_columns.shape[0], self.n_features_in_))
-            X[:, self.support_] = basis_columns
-        return validate_data(self, X, dtype=np.float64, reset=False)
+            return _validate(self, X, reset=False)
+        K = check_array(X, dtype=np.float64)
+        if K.shape[1] == len(self.support_) != self.n_features_in_:
+            X = np.zeros((K.shape[0], self.n_features_in_))
+            X[:, self.support_] = K
+        return _validate(self, X, reset=False)
 
 
 class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
@@ -313,10 +327,17 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Validated rows, targets (rows x outputs) and weights."""
         smallest = 2 if reset else 1
-        X, y = validate_data(
-            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=smallest, reset=reset
-        )
-        y = y.astype(np.float64)
+        X, y = _validate(self, X, y, multi_output=True, y_numeric=True, ensure_min_samples=smallest, reset=reset)
+        if issparse(y):
+            raise TypeError("y is a sparse matrix: give a dense array.")
+        try:
+            y = y.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"y holds values that are no numbers ({error}): LSSVR predicts numbers, LSSVC classes."
+            ) from None
+        if np.max(np.abs(y), initial=0.0) > 1e150:
+            raise ValueError(f"y holds {np.max(np.abs(y)):.3g}, whose square overflows: rescale y.")
         if reset:
             self._single_output_ = y.ndim == 1
         targets = y[:, None] if y.ndim == 1 else y
@@ -372,7 +393,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
             raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}: 0.9 gives 90 % intervals.")
         if not hasattr(self, "_problem_"):
             raise ValueError("predict_interval needs the training rows: a model of partial_fit or fit_chunks has none.")
-        intervals = jackknife_plus(self._problem_, self._fit_, X, float(coverage))
+        with np.errstate(all="ignore"):
+            intervals = jackknife_plus(self._problem_, self._fit_, X, float(coverage))
         return intervals[:, :, 0] if self.dual_coef_.ndim == 1 else intervals
 
 
@@ -443,25 +465,28 @@ class LSSVC(ClassifierMixin, _LSSVM):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Validated rows, coded targets (rows x columns) and weights times class weights."""
         smallest = 2 if reset else 1
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=smallest, reset=reset)
+        X, y = _validate(self, X, y, ensure_min_samples=smallest, reset=reset)
+        found = _sorted_labels(y)
         check_classification_targets(y)
         weights = _check_weights(sample_weight, len(y), smallest)
         if reset:
-            self.classes_ = np.unique(y if classes is None else np.asarray(classes))
+            self.classes_ = found if classes is None else np.unique(np.asarray(classes))
             self._single_output_ = len(self.classes_) == 2
         if len(self.classes_) < 2:
             raise ValueError(f"y holds only one class, {self.classes_[0]!r}: a classifier needs at least 2 classes.")
-        unknown = np.setdiff1d(y, self.classes_)
+        unknown = np.setdiff1d(found, self.classes_)
         if len(unknown):
             raise ValueError(f"y holds the class {unknown[0]!r}, which is not among the classes {self.classes_!r}.")
         codes = np.searchsorted(self.classes_, y)
-        if reset and len(np.unique(codes[weights > 0])) < 2 and classes is None:
-            raise ValueError("sample_weight is zero for all classes but one: at least 2 classes need positive weights.")
         self._class_factors = np.ones(len(self.classes_))
         if self.class_weight is not None:
-            by_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=weights)
-            weights = weights * _check_weights(by_class[codes], len(y), smallest, "class_weight")
+            by_class = _class_weights(self.class_weight, self.classes_, y, weights)
+            weights = weights * by_class[codes]
             self._class_factors = by_class
+        if reset and len(np.unique(codes[weights > 0])) < 2 and classes is None:
+            raise ValueError(
+                "sample_weight and class_weight are zero for all classes but one: 2 classes at least must count."
+            )
         labels = np.array([1]) if self._single_output_ else np.arange(len(self.classes_))
         return X, np.where(codes[:, None] == labels[None, :], 1.0, -1.0), weights
 
@@ -531,13 +556,50 @@ def default_steps(problem: Problem) -> Sequence[Step]:
 
 def run_steps(problem: Problem, steps: Any) -> Problem:
     """Run the steps, then choose what is still None."""
-    if isinstance(steps, Step) or not isinstance(steps, Sequence):
-        raise TypeError(f"steps must be a list of steps or None, got {steps!r}: write steps=[{steps!r}].")
+    if isinstance(steps, (str, Step, type)) or not isinstance(steps, Sequence):
+        raise TypeError(
+            f"steps must be a list of steps or None, got {steps!r}: e.g. steps=[lssvm.sparsify.Random(100)]."
+        )
     for step in (*steps, LeaveOneOut()):
         if isinstance(step, type) or not callable(step):
             raise TypeError(f"steps holds {step!r}, which is not a step: see lssvm.sparsify and lssvm.tune.")
         problem = step(problem)
     return problem
+
+
+def _validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+    """scikit-learn's validation, with a copy of X and with messages that name the argument and the column."""
+    try:
+        with np.errstate(all="ignore"):
+            return validate_data(model, X, y, dtype=np.float64, copy=True, **options)
+    except OverflowError:
+        raise ValueError("X or y holds integers too large for a float: rescale them.") from None
+    except (TypeError, ValueError) as error:
+        text = str(error)
+        if "could not convert" in text or "must be real" in text or "must be a string or a" in text:
+            _explain_text(model, X, y, text)
+        if "'<' not supported" in text:
+            raise ValueError(
+                f"y holds labels of several types, which cannot be sorted ({text}): use one type."
+            ) from None
+        raise
+
+
+def _explain_text(model: BaseEstimator, X: Any, y: Any, text: str) -> None:
+    """Raise a ValueError that names the first column of X that is no number, else y."""
+    table = np.asarray(X, dtype=object)
+    for c in range(table.shape[1] if table.ndim == 2 else 0):
+        try:
+            table[:, c].astype(np.float64)
+        except ValueError:
+            name = getattr(X, "columns", range(table.shape[1]))[c]
+            raise ValueError(
+                f"X: column {name!r} holds values that are no numbers ({text}): encode it, or leave it out."
+            ) from None
+    if isinstance(model, RegressorMixin):
+        raise ValueError(
+            f"y holds values that are no numbers ({text}): LSSVR predicts numbers, LSSVC classes."
+        ) from None
 
 
 def _main_path(problem: Problem) -> Any:
@@ -553,13 +615,38 @@ def _winner(decision: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return classes[np.argmax(decision, axis=1)]
 
 
+def _sorted_labels(y: np.ndarray) -> np.ndarray:
+    try:
+        return np.unique(y)
+    except TypeError as error:
+        raise ValueError(f"y holds labels of several types, which cannot be sorted ({error}): use one type.") from None
+
+
+def _class_weights(class_weight: Any, classes: np.ndarray, y: np.ndarray, sample_weight: np.ndarray) -> np.ndarray:
+    """One factor a class."""
+    try:
+        if len(np.unique(y[sample_weight > 0])) < len(classes) and class_weight == "balanced":
+            raise ValueError("a class has no row of positive weight to balance")
+        values = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=sample_weight)
+        values = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"class_weight={class_weight!r}: {error}") from None
+    for label, value in zip(classes, values, strict=True):
+        if not 0 <= value < 1e100:
+            raise ValueError(f"class_weight of class {label!r} is {value:g}: it must not be negative, infinite or NaN.")
+    return values
+
+
 def _check_weights(weights: Any, n_rows: int, smallest: int, name: str = "sample_weight") -> np.ndarray:
     if weights is None:
         return np.ones(n_rows)
     try:
-        values = np.array(weights, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must hold one number a row, got {weights!r}.") from None
+        values = np.asarray(weights)
+        if values.dtype.kind == "c":
+            raise TypeError("complex values")
+        values = values.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} must hold one real number a row, got {weights!r} ({error}).") from None
     if values.ndim == 0:
         values = np.full(n_rows, float(values))
     if values.shape != (n_rows,):
@@ -569,6 +656,9 @@ def _check_weights(weights: Any, n_rows: int, smallest: int, name: str = "sample
     if (values < 0).any():
         row = int(np.argmin(values))
         raise ValueError(f"Negative values in {name}: {values[row]!r} in row {row}. Weights are zero or positive.")
+    extremes = [float(np.max(values)), float(np.min(values[values > 0], initial=1.0))]
+    if extremes[0] > 1e100 or extremes[1] < 1e-100:
+        raise ValueError(f"{name} ranges from {extremes[1]:.3g} to {extremes[0]:.3g}: rescale it towards 1.")
     if np.count_nonzero(values) < smallest:
         raise ValueError(f"{name} is zero in all rows but {np.count_nonzero(values)}: at least {smallest} must count.")
     return values

@@ -63,17 +63,18 @@ def calibrate(decision: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> n
 
 
 def _slope(logits: np.ndarray, target: np.ndarray, weights: np.ndarray) -> float:
-    """The slope s >= 0 of softmax(s * logits) with the largest likelihood: the root of a rising derivative."""
+    """The slope s > 0 of softmax(s * logits) with the largest likelihood: the root of a rising derivative."""
 
     def derivative(slope: float) -> float:
         return float(weights @ np.sum((softmax(slope * logits, axis=1) - target) * logits, axis=1))
 
-    high = 1.0
-    if not np.any(logits * weights[:, None]) or derivative(0.0) >= 0.0:
-        return 0.0
+    size = float(np.max(np.abs(logits), initial=0.0)) or 1.0
+    high, low = 1.0 / size, 1e-6 / size  # at least a trace, so that the predicted class stays the most probable
+    if derivative(low) >= 0.0:
+        return low
     while derivative(high) < 0.0:
         high *= 2.0
-    return float(brentq(derivative, 0.0, high, xtol=1e-14 * high, rtol=1e-14))
+    return float(brentq(derivative, low, high, xtol=1e-14 * high, rtol=1e-14))
 
 
 def probabilities(decision: np.ndarray, slopes: np.ndarray) -> np.ndarray:

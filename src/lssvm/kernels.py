@@ -11,10 +11,11 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 
 from . import _xp
 from ._xp import Array
@@ -106,8 +107,19 @@ class Kernel(BaseEstimator):
                 kernel.sigma = factor * np.asarray(value)
         return kernel
 
+    def column(self, c: int) -> Kernel:
+        """A copy for column c alone: of widths that differ by column, that of column c."""
+        kernel = copy.copy(self)
+        for name, value in self.get_params(deep=False).items():
+            if isinstance(value, Kernel):
+                setattr(kernel, name, value.column(c))
+            elif name == "sigma" and np.ndim(value) == 1:
+                kernel.sigma = value[c if len(value) > 1 else 0]
+        return kernel
+
     def check(self, n_features: int) -> None:
         """Raise ValueError when a parameter does not fit data of that many columns."""
+        as_kernel(self)
         for part in self.parts:
             part.check(n_features)
 
@@ -141,7 +153,7 @@ class _Stationary(Kernel):
 
     def _widths(self, n_features: int) -> np.ndarray:
         self.check(n_features)
-        return np.broadcast_to(_xp.to_numpy(self.sigma).astype(float), (n_features,))
+        return np.broadcast_to(np.asarray(_xp.to_numpy(self.sigma), dtype=float), (n_features,)).copy()
 
     def check(self, n_features: int) -> None:
         name = type(self).__name__
@@ -277,8 +289,8 @@ class Matern(_Stationary):
     def _slope(self, D: Array) -> Array:
         xp = _xp.namespace(D)
         r = math.sqrt(2 * self.nu) * xp.sqrt(D)
-        if self.nu == 0.5:  # -dk/d(r^2) = exp(-r)/(2r); it multiplies (x_c - z_c)^2, so the value at r = 0 is free
-            return xp.exp(-r) / (2 * xp.where(r > 0, r, r + 1))
+        if self.nu == 0.5:  # -dk/d(r^2) = exp(-r)/(2r) multiplies (x_c - z_c)^2 <= r^2: nothing is lost at r = 0
+            return xp.where(r > 1e-8, xp.exp(-r) / (2 * xp.where(r > 1e-8, r, r + 1)), 0.0 * r)
         if self.nu == 1.5:
             return 1.5 * xp.exp(-r)
         return 5 / 6 * (1 + r) * xp.exp(-r)
@@ -310,12 +322,8 @@ def squared_distances(X: Array, Z: Array, *, exact_small: bool = True) -> Array:
             a, b = i[part], j[part]
             difference = xp.take(X, a, axis=0) - xp.take(Z, b, axis=0)
             D = _xp.put(D, (a, b), xp.sum(difference * difference, axis=1))
-    if _xp.is_numpy(D):
-        np.maximum(D, 0.0, out=D)
-        if X is Z:
-            np.fill_diagonal(D, 0.0)
-        return D
-    return xp.clip(D, 0.0, None)
+    D[8.0 * _xp.EPS * largest > D] = 0.0  # below the rounding of the sum: copies are at distance 0
+    return D
 
 
 # Inner products -----------------------------------------------------------------------------------------------------
@@ -345,14 +353,14 @@ class Polynomial(Kernel):
         self.coef0 = coef0
 
     def check(self, n_features: int) -> None:
-        if not (isinstance(self.degree, (int, np.integer)) and self.degree >= 1):
+        if isinstance(self.degree, bool) or not (isinstance(self.degree, (int, np.integer)) and self.degree >= 1):
             raise ValueError(f"Polynomial: degree must be an integer of at least 1, got {self.degree!r}.")
-        if not (math.isfinite(self.coef0) and self.coef0 >= 0):
+        if not (isinstance(self.coef0, Real) and 0 <= float(self.coef0) < math.inf):
             raise ValueError(f"Polynomial: coef0 must be finite and not negative, got {self.coef0!r}.")
 
     def evaluate(self, X: Array, Z: Array) -> Array:
         with np.errstate(over="ignore"):
-            return (X @ Z.T + self.coef0) ** self.degree
+            return (X @ Z.T + float(self.coef0)) ** int(self.degree)
 
     def diagonal(self, X: Array) -> Array:
         with np.errstate(over="ignore"):
@@ -376,28 +384,21 @@ class Additive(Kernel):
     def parts(self) -> tuple[Kernel, ...]:
         return (self.kernel,)
 
-    def component(self, c: int) -> Kernel:
-        """The kernel of column c alone."""
-        kernel = clone(self.kernel)
-        if "sigma" in kernel._get_param_names() and np.ndim(kernel.sigma) == 1:
-            kernel.sigma = kernel.sigma[c if len(kernel.sigma) > 1 else 0]
-        return kernel
-
     def evaluate(self, X: Array, Z: Array) -> Array:
         K = _xp.zeros((X.shape[0], Z.shape[0]), X)
         for c in range(X.shape[1]):
-            K += self.component(c).evaluate(X[:, c : c + 1], Z[:, c : c + 1])
+            K += self.kernel.column(c).evaluate(X[:, c : c + 1], Z[:, c : c + 1])
         return K
 
     def diagonal(self, X: Array) -> Array:
         total = _xp.zeros((X.shape[0],), X)
         for c in range(X.shape[1]):
-            total += self.component(c).diagonal(X[:, c : c + 1])
+            total += self.kernel.column(c).diagonal(X[:, c : c + 1])
         return total
 
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
         columns = [slice(c, c + 1) for c in range(X.shape[1])]
-        terms = [self.component(c.start).gradient(X[:, c], Z[:, c], G) for c in columns]
+        terms = [self.kernel.column(c.start).gradient(X[:, c], Z[:, c], G) for c in columns]
         return _xp.namespace(X).concat(terms)
 
 
@@ -411,13 +412,6 @@ class _Pair(Kernel):
     @property
     def parts(self) -> tuple[Kernel, ...]:
         return (self.k1, self.k2)
-
-    def check(self, n_features: int) -> None:
-        if any(part.is_precomputed for part in self.parts):
-            raise ValueError(
-                "Precomputed cannot be combined with another kernel: add or multiply the matrices instead."
-            )
-        super().check(n_features)
 
 
 class Sum(_Pair):
@@ -480,6 +474,8 @@ class Function(Kernel):
 
     def evaluate(self, X: Array, Z: Array) -> Array:
         K = _xp.namespace(X).asarray(self.function(X, Z))
+        if np.iscomplexobj(_xp.to_numpy(K)):
+            raise ValueError("The kernel function returned complex values: a kernel must be real.")
         if K.shape != (X.shape[0], Z.shape[0]):
             raise ValueError(
                 f"The kernel function returned shape {K.shape} for {X.shape[0]} and {Z.shape[0]} rows: it must return "
@@ -489,7 +485,7 @@ class Function(Kernel):
 
     def diagonal(self, X: Array) -> Array:
         xp = _xp.namespace(X)
-        return xp.concat([xp.reshape(self.evaluate(X[i : i + 1], X[i : i + 1]), (1,)) for i in range(X.shape[0])])
+        return xp.concat([xp.reshape(self.evaluate(X[i : i + 1, :], X[i : i + 1, :]), (1,)) for i in range(X.shape[0])])
 
 
 def as_kernel(kernel: Any) -> Kernel:
@@ -497,6 +493,16 @@ def as_kernel(kernel: Any) -> Kernel:
     if kernel is None:
         return RBF()
     if isinstance(kernel, Kernel):
+        for part in kernel.parts:
+            if not isinstance(part, Kernel):
+                as_kernel(part)
+                raise TypeError(f"{type(kernel).__name__} holds {part!r}: write kernels.Function({part!r}).")
+            if part.is_precomputed:
+                raise ValueError(
+                    f"Precomputed cannot be combined in {type(kernel).__name__}, its inputs are no columns: combine "
+                    "the matrices themselves."
+                )
+            as_kernel(part)
         return kernel
     if isinstance(kernel, type) and issubclass(kernel, Kernel):
         raise TypeError(f"kernel={kernel.__name__} is a class: write {kernel.__name__}().")

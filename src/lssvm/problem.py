@@ -20,7 +20,7 @@ from sklearn.utils import Bunch
 
 from . import _xp, system
 from ._xp import EPS, Array
-from .kernels import Function, Kernel
+from .kernels import Kernel
 from .robust import WeightFunction
 
 
@@ -94,10 +94,17 @@ class Problem:
     def subset(self, rows: np.ndarray) -> Problem:
         """The same machine on fewer rows; a basis smaller than the rows stays as it is."""
         X, y, weights = (_xp.take(a, rows) for a in (self.X, self.y, self.weights))
-        points = self.points
-        if points is None and not self.is_dual:
+        points, support = self.points, None
+        if self.kernel.is_precomputed:
+            X = _xp.take(X.T, rows).T
+            if not self.is_dual:
+                inside = np.isin(np.asarray(self.support), rows)
+                if not inside.all():
+                    raise ValueError("A precomputed kernel needs its basis among the rows of the subset.")
+                support = np.searchsorted(rows, np.asarray(self.support))
+        elif points is None and not self.is_dual:
             points = self.kernel.basis_points(self.X, np.asarray(self.support))
-        return self.replace(X=X, y=y, weights=weights, support=None, points=points)
+        return self.replace(X=X, y=y, weights=weights, support=support, points=points)
 
     def factorise(self, C: float | None = None, *, every: bool = False) -> Factor:
         """Factorise for one C (the problem's own by default), or with `every` for all C up to that one."""
@@ -110,27 +117,38 @@ class Problem:
         if self.is_dual:
             support = rows
             points = self.kernel.basis_points(self.X, rows)
-            _check_memory(len(rows), 2 if every else 1)
+            check_memory(len(rows), 2 if every else 1)
             dual = None if every else system.dual(self._gram(X, points), y, weights, 1.0 / C)
             if dual is None:
                 dual = system.dual(self._gram(X, points), y, weights)
             assert dual is not None
             return Factor(self, C, rows, support, points, None, dual)
-        return self.factorise_primal(C, every=every)
+        return self.factorise_primal(C, every=every, wide=True)
 
-    def factorise_primal(self, C: float, *, every: bool = False) -> Factor:
-        """As `factorise`, on the whitened columns even where the basis is the rows."""
+    def factorise_primal(self, C: float, *, every: bool = False, wide: bool = False) -> Factor:
+        """As `factorise`, on the whitened columns even where the basis is the rows.
+
+        With `wide`, as many columns as rows go through the dual machine of their products.
+        """
         rows, X, y, weights = self._counting()
         support = rows if self.support is None and self.points is None else self.support
         points = self.points
         if points is None:
             points = self.kernel.basis_points(self.X, np.asarray(support))
-        whitening = whiten(self.kernel, points)
+        whitening = whiten(self.kernel, points, self._among(support, points))
         phi = self.kernel.fill(_xp.empty((X.shape[0], whitening.rank), X), X, whitening.points)
         _check_finite(phi, self.kernel)
         phi = _xp.whiten_rows(phi, whitening.lower)
+        if wide and whitening.rank >= len(rows) - 1:
+            products = system.wide(phi, y, weights, None if every else 1.0 / C)
+            return Factor(self, C, rows, support, points, whitening, products)
         primal = system.primal(phi, y, weights, 1.0 / C, every_ridge=every)
         return Factor(self, C, rows, support, points, whitening, primal)
+
+    def _among(self, support: np.ndarray | None, points: Array) -> Array:
+        """The kernel matrix of the basis."""
+        inputs = points if support is None else _xp.take(self.X, support)
+        return self.kernel.evaluate(inputs, points)
 
     def _counting(self) -> tuple[np.ndarray, Array, Array, Array]:
         """Numbers, inputs, targets and weights of the rows that count."""
@@ -156,8 +174,6 @@ class Problem:
 
     def _gram(self, X: Array, points: Array) -> Array:
         K = self.kernel.fill(_xp.empty((X.shape[0], X.shape[0]), X), X, points)
-        if _xp.is_numpy(K) and not isinstance(self.kernel, Function):
-            np.fill_diagonal(K, self.kernel.diagonal(K if points.shape[1] != X.shape[1] else X))
         _check_finite(K, self.kernel)
         return K
 
@@ -165,15 +181,18 @@ class Problem:
         """The machine, its residuals, leverages and exact left-out residuals; robust weights included."""
         if self.coefficients is not None:
             return self._given_fit(*self.coefficients)
-        factor = self.factorise()
-        fit = factor.fit(factor.C)
+        fit = self._solve_once()  # no factor is kept: the next one needs the memory
         if self.robust is not None:
             sample_weight = _xp.to_numpy(self.weights)
             for _ in range(self.robust.iterations):
                 robust = self.robust(_xp.to_numpy(fit.residuals), sample_weight)
                 weighted = self.replace(weights=self.weights * _xp.like(robust, self.weights))
-                fit = weighted.factorise().fit(factor.C)
+                fit = weighted._solve_once()
         return fit
+
+    def _solve_once(self) -> Fit:
+        factor = self.factorise()
+        return factor.fit(factor.C)
 
     def _given_fit(self, coef: Array, intercept: Array) -> Fit:
         points = self.kernel.basis_points(self.X, np.asarray(self.support))
@@ -214,14 +233,14 @@ class Factor:
     support: np.ndarray | None
     points: Array
     whitening: Whitening | None
-    system: system.Dual | system.Primal | system.Reduced
+    system: system.Dual | system.Primal | system.Wide | system.Reduced
 
     def fit(self, C: float) -> Fit:
         """The machine for one C."""
         problem = self.problem
         solution = self.system.solution(1.0 / C)
         coef = solution.coef if self.whitening is None else self.whitening.expand(solution.coef)
-        _check_solution(coef, solution.intercept)
+        _check_solution(coef, solution.intercept, solution.loo_residuals)
         residuals, leverage, loo = solution.residuals, solution.leverage, solution.loo_residuals
         if len(self.rows) < problem.X.shape[0]:
             predict = problem.kernel.dot(problem.X, self.points, coef) + solution.intercept[None, :]
@@ -324,7 +343,7 @@ class Fit:
                 Z = xp.concat([K, _xp.zeros((K.shape[0], 1), K) + 1.0], axis=1)
                 G += Z.T @ (v[block, None] * Z)
                 right += Z.T @ (v[block, None] * y[block, :])
-            G[:n, :n] += self.kernel.evaluate(self.points, self.points) / self.C
+            G[:n, :n] += problem._among(self.support, self.points) / self.C
             unknown = xp.concat([beta, b[None, :]])
             total, norm = G @ unknown - right, float(xp.max(xp.sum(xp.abs(G), axis=1)))
         size = norm * float(xp.max(xp.abs(unknown))) + float(xp.max(xp.abs(right)))
@@ -343,9 +362,9 @@ class Path:
     loo_residuals: Array
 
 
-def column_spread(X: Array) -> np.ndarray:
-    """Standard deviation of every column; 1 for constant ones."""
-    values = _xp.to_numpy(X)
+def column_spread(problem: Problem) -> np.ndarray:
+    """Standard deviation of every column over the rows that count; 1 for constant columns."""
+    values = _xp.to_numpy(_xp.take(problem.X, problem.rows))
     size = np.max(np.abs(values), axis=0, initial=0.0)
     size = np.where(size > 0, size, 1.0)
     spread = size * np.std(values / size, axis=0)
@@ -378,9 +397,8 @@ class Whitening:
         return Q @ _xp.solve_lower(R.T, theta)
 
 
-def whiten(kernel: Kernel, points: Array) -> Whitening:
-    """Factor the kernel matrix of the basis; points that depend on others to working precision carry no column."""
-    K = kernel.evaluate(points, points)
+def whiten(kernel: Kernel, points: Array, K: Array) -> Whitening:
+    """Factor the kernel matrix K of the basis; points that depend on others to working precision carry no column."""
     _check_finite(K, kernel)
     xp = _xp.namespace(K)
     K = 0.5 * (K + K.T)
@@ -403,13 +421,12 @@ def _check_finite(K: Array, kernel: Kernel) -> None:
         raise ValueError(f"The kernel matrix of {kernel!r} is not finite: scale your features, or check the kernel.")
 
 
-def _check_solution(coef: Array, intercept: Array) -> None:
-    xp = _xp.namespace(coef)
-    if not (bool(xp.all(xp.isfinite(coef))) and bool(xp.all(xp.isfinite(intercept)))):
-        raise ValueError("The solution is not finite: scale your features and targets, or lower C.")
+def _check_solution(*arrays: Array) -> None:
+    if not all(bool(_xp.namespace(a).all(_xp.namespace(a).isfinite(a))) for a in arrays):
+        raise ValueError("The solution is not finite: scale your features, targets and weights, or lower C.")
 
 
-def _check_memory(n_rows: int, matrices: int) -> None:
+def check_memory(n_rows: int, matrices: int) -> None:
     """Raise MemoryError before the work when n x n matrices cannot fit in this machine."""
     needed = 8 * n_rows**2 * matrices
     try:

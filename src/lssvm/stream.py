@@ -66,7 +66,7 @@ def start_stream(problem: Problem) -> Stream:
         raise ValueError(f"{problem.kernel!r} has no chunks: give a kernel of the columns, or use fit.")
     support = problem.rows if problem.support is None else problem.support
     points = problem.kernel.basis_points(problem.X, support) if problem.points is None else problem.points
-    return Stream(points, whiten(problem.kernel, points), problem.C)
+    return Stream(points, whiten(problem.kernel, points, problem.kernel.evaluate(points, points)), problem.C)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 Both machines minimise  lam |g|^2 + sum_i v_i (t_i - f_i - b)^2  with b free, lam = 1/C; w = sqrt(v), S = diag(w).
 
 `dual`    the basis is the rows:  (S K S + lam I) a + w b = S t,  w'a = 0,  coefficients S a. One Householder reflection
-          H with H w = -|w| e1 removes the bias, so that a = P S t, P = N (N'(SKS + lam I)N)^-1 N', N = H[:, 1:].
+          H with H w = -|w| e removes the bias: a = P S t, P = N (N'(SKS + lam I)N)^-1 N', N the other columns of H.
           P = M diag(g) M': M = N L^-T, g = 1 from a Cholesky factor (one ridge), or the eigenvectors M = U and
           g = 1/(d + lam) (every ridge). The left-out residual is a_i/(w_i P_ii), the leverage 1 - lam P_ii.
 `primal`  a smaller basis, whitened columns Phi (Phi Phi' = K_XS K_SS^-1 K_SX), centred and scaled by w: A. The stacked
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -77,7 +77,7 @@ class Dual:
         spectrum, w = self._spectrum(lam), self.sqrt_weights[:, None]
         a = self.solution(lam).coef / w
         out = a + 0.0
-        for fold in folds:
+        for fold in filter(len, folds):
             rows = _xp.take(self.root, fold)
             block = (rows * spectrum[None, :]) @ rows.T
             out = _xp.put(out, fold, _solve_symmetric(block, _xp.take(a, fold)) / _xp.take(w, fold))
@@ -108,13 +108,16 @@ def dual(K: Array, targets: Array, weights: Array, ridge: float | None = None) -
     for rows in _xp.row_blocks(n, 8 * n):
         K[rows, :] *= w[rows, None] * w[None, :]
     norm = math.sqrt(float(w @ w))
+    first = int(
+        xp.argmax(w)
+    )  # reflect w onto the axis of its largest entry: the heaviest row costs no other its digits
     v = w + 0.0
-    v[0] += norm  # w is positive: no cancellation; H w = -norm e1
+    v[first] += norm  # no cancellation; H w = -norm e_first
     c = 2.0 / float(v @ v)
-    border = _reflect_symmetric(K, v, c)
-    e1 = _xp.zeros((n,), K)
-    e1[0] = 1.0
-    bias_row = (e1 - c * v[0] * v) / -norm
+    border = _reflect_symmetric(K, v, c, first)
+    unit = _xp.zeros((n,), K)
+    unit[first] = 1.0
+    bias_row = (unit - c * float(v[first]) * v) / -norm
     bias_change = (border - c * float(v @ border) * v) / -norm
     fields = {
         "targets": scaled_targets,
@@ -125,18 +128,19 @@ def dual(K: Array, targets: Array, weights: Array, ridge: float | None = None) -
     }
     if ridge is not None:
         K = _xp.add_diagonal(K, ridge)
-        K[0, 0] = 1.0
+        K[first, first] = ridge
         L = _xp.cholesky(K)
         if L is None:
             return None
         reflected = _reflect(scaled_targets + 0.0, v, c)
-        reflected[0, :] = 0.0
+        reflected[first, :] = 0.0
         inner = _xp.solve_lower(L, _xp.solve_lower(L, reflected), transpose=True)
         inverse = _xp.invert_lower(L)
-        inverse[0, 0] = 0.0
+        inverse[first, first] = 0.0
         root = _rank_one(inverse, -c * (inverse @ v), v).T
         return Dual(root=root, eigenvalues=None, ridge=ridge, scaled=_reflect(inner, v, c), **fields)
-    K[0, 0] = -1.0 - 2.0 * float(xp.max(xp.abs(K)))  # e1 stays apart from the null space: its eigenvalue is the first
+    # the axis taken out stays apart from the null space: its eigenvalue is the smallest
+    K[first, first] = -2.0 * float(xp.max(xp.sum(xp.abs(K), axis=1))) or -1.0
     values, vectors = _xp.eigh(K)
     values, vectors = values[1:], vectors[:, 1:]
     largest = float(xp.max(xp.abs(values))) if n > 1 else 0.0
@@ -156,16 +160,16 @@ def _rank_one(B: Array, u: Array, v: Array) -> Array:
     return B
 
 
-def _reflect_symmetric(K: Array, v: Array, c: float) -> Array:
-    """Overwrite K with H K H, its first row and column cleared; return that first row (its own entry 0)."""
+def _reflect_symmetric(K: Array, v: Array, c: float, first: int) -> Array:
+    """Overwrite K with H K H, one row and column cleared; return that row (its own entry 0)."""
     p = c * (K @ v)
     p = p - (0.5 * c * float(v @ p)) * v
     for rows in _xp.row_blocks(K.shape[0], 16 * K.shape[0]):
         K[rows, :] -= v[rows, None] * p[None, :] + p[rows, None] * v[None, :]
-    border = K[0, :] + 0.0
-    border[0] = 0.0
-    K[0, :] = 0.0
-    K[:, 0] = 0.0
+    border = K[first, :] + 0.0
+    border[first] = 0.0
+    K[first, :] = 0.0
+    K[:, first] = 0.0
     return border
 
 
@@ -283,7 +287,7 @@ class Primal:
         residuals, w = self.solution(lam).residuals, self.sqrt_weights
         total = float(w @ w)
         out = residuals + 0.0
-        for fold in folds:
+        for fold in filter(len, folds):
             rows, w_fold = _xp.take(Q, fold), _xp.take(w, fold)
             block = -(rows @ rows.T) - w_fold[:, None] * w_fold[None, :] / total
             L = _xp.cholesky(_xp.add_diagonal(block, 1.0))
@@ -321,6 +325,9 @@ def primal(phi: Array, targets: Array, weights: Array, ridge: float, *, every_ri
     w = xp.sqrt(weights)
     total = float(xp.sum(weights))
     centre, mean = (weights @ phi) / total, (weights @ targets) / total
+    targets = targets - mean[None, :]
+    rest = (weights @ targets) / total  # what a large offset leaves after the first time
+    targets, mean = targets - rest[None, :], mean + rest
     for rows in _xp.row_blocks(phi.shape[0], 8 * phi.shape[1]):
         phi[rows, :] -= centre[None, :]
         phi[rows, :] *= w[rows, None]
@@ -333,7 +340,41 @@ def primal(phi: Array, targets: Array, weights: Array, ridge: float, *, every_ri
             Q[rows, :] = Q[rows, :] @ U
         bottom, R = bottom @ U, singular[:, None] * Vt
         eigenvalues = xp.clip(singular * singular - ridge, 0.0, None)
-    return Primal(Q, R, bottom, eigenvalues, ridge, targets - mean[None, :], mean, centre, w)
+    return Primal(Q, R, bottom, eigenvalues, ridge, targets, mean, centre, w)
+
+
+@dataclass(frozen=True)
+class Wide:
+    """As many whitened columns as rows, or more: the dual machine of their products, which is careful by itself."""
+
+    phi: Array  # (l, r)
+    dual: Dual
+
+    def solution(self, lam: float, *, careful: bool = True) -> Solution:
+        """As in `Dual`, the coefficients being weights of the whitened columns."""
+        solution = self.dual.solution(lam)
+        return replace(solution, coef=self.phi.T @ solution.coef)
+
+    def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
+        """As in `Dual`."""
+        return self.dual.block_residuals(folds, lam)
+
+    def moves(self, lam: float) -> Array:
+        """As in `Dual`."""
+        return self.dual.moves(lam)
+
+    def smoother(self, phi_new: Array, lam: float) -> Array:
+        """df(x)/dt_i for new points (rows, whitened columns phi_new) and training rows (columns)."""
+        return self.dual.smoother(phi_new @ self.phi.T, lam)
+
+
+def wide(phi: Array, targets: Array, weights: Array, ridge: float | None) -> Wide:
+    """Factorise a machine with at least as many unknowns as rows; without a ridge, for every ridge."""
+    factor = dual(phi @ phi.T, targets, weights, ridge)
+    if factor is None:
+        factor = dual(phi @ phi.T, targets, weights)
+    assert factor is not None
+    return Wide(phi, factor)
 
 
 def orthogonalise(A: Array, bottom: Array) -> tuple[Array, Array, Array]:
@@ -435,7 +476,7 @@ class Reduced:
         """t_B - f_(B)(x_B) for every fold B, each left out as a whole."""
         rows, x, equation = self._solve()
         out = equation + 0.0
-        for fold in folds:
+        for fold in filter(len, folds):
             Q, w = _xp.take(rows, fold), _xp.take(self.sqrt_weights, fold)[:, None]
             left_out = _solve_symmetric(_xp.add_diagonal(-(Q @ Q.T), 1.0), w * _xp.take(equation, fold))
             without = x - _xp.solve_lower(self.R.T, Q.T @ left_out, transpose=True)

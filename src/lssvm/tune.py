@@ -10,7 +10,7 @@ from sklearn.utils import Bunch
 
 from . import _xp
 from .kernels import Kernel
-from .problem import Factor, Problem, Step, column_spread
+from .problem import Factor, Problem, Step, check_memory, column_spread
 
 __all__ = ["LeaveOneOut"]
 
@@ -31,6 +31,8 @@ class LeaveOneOut(Step):
     def __call__(self, problem: Problem) -> Problem:
         if problem.C is not None and not problem.kernel.is_free:
             return problem
+        if problem.is_dual:
+            check_memory(len(problem.rows), 2)
         kernel = problem.kernel
         record = Bunch(width=[], score=[])
         if kernel.is_free:
@@ -41,7 +43,7 @@ class LeaveOneOut(Step):
         return problem.replace(C=C, paths={**problem.paths, type(self).__name__: record})
 
     def _search_width(self, problem: Problem, record: Bunch) -> Kernel:
-        spread = column_spread(problem.X)
+        spread = column_spread(problem)
         rows = problem.rows
         limit = SEARCH_ROWS[problem.is_dual]
         if len(rows) > limit:
@@ -68,7 +70,8 @@ def best_C(problem: Problem) -> tuple[float, float]:
     """The C with the smallest leave-one-out error (or the problem's own), and that error."""
     if problem.C is not None:
         return problem.C, loo_error(problem.factorise(), problem.C)
-    ridges = RIDGES * kernel_variance(problem)
+    weights = _xp.to_numpy(problem.weights)[problem.rows]
+    ridges = RIDGES * kernel_variance(problem) * float(weights.mean())
     factor = problem.factorise(1.0 / ridges[0], every=True)
     scores = [loo_error(factor, 1.0 / ridge) for ridge in ridges]
     best = int(np.argmin(scores))
@@ -88,7 +91,13 @@ def loo_error(factor: Factor, C: float) -> float:
 
 
 def mean_loss(problem: Problem, residuals: np.ndarray, weights: np.ndarray) -> float:
-    """Weighted mean of the squared residuals; of the absolute ones where robust weights are asked for."""
+    """Weighted mean of the squared residuals, of the absolute ones where robust weights are asked for.
+
+    In units of the largest deviation of the targets from their mean.
+    """
+    y = _xp.to_numpy(problem.y)
+    unit = float(np.max(np.abs(y - y.mean(axis=0)), initial=0.0)) or 1.0  # squares of any unit of y stay in range
+    residuals = residuals / unit
     loss = np.abs(residuals) if problem.robust is not None else residuals * residuals
     score = float(weights @ loss.sum(axis=1) / weights.sum())
     return score if math.isfinite(score) else math.inf

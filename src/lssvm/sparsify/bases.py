@@ -31,28 +31,41 @@ class Given(Step):
         self.points = points
 
     def __call__(self, problem: Problem) -> Problem:
-        values = self.points if hasattr(self.points, "ndim") else np.asarray(self.points)
         n_rows, n_features = problem.X.shape
-        if values.shape[0] == 0:
-            raise ValueError("Given: points is empty: give at least one row number or point.")
+        values = as_points(self.points)
         if values.ndim == 1:
-            rows = np.asarray(_xp.to_numpy(values))
-            if not np.issubdtype(rows.dtype, np.integer):
+            if not np.issubdtype(values.dtype, np.integer):
                 raise ValueError(
-                    f"Given: a one-dimensional points holds row numbers, got {rows.dtype}: give integers, or points of "
-                    f"shape (n, {n_features})."
+                    f"Given: a one-dimensional points holds row numbers, got {values.dtype}: give integers, or points "
+                    f"of shape (n, {n_features})."
                 )
-            if rows.min() < 0 or rows.max() >= n_rows:
+            if values.min() < 0 or values.max() >= n_rows:
                 raise ValueError(
-                    f"Given: points holds row {rows.min()} to {rows.max()}, but X has rows 0 to {n_rows - 1}."
+                    f"Given: points holds row {values.min()} to {values.max()}, but X has rows 0 to {n_rows - 1}."
                 )
-            return problem.with_basis(np.unique(rows))
-        points = np.asarray(_xp.to_numpy(values), dtype=float)
-        if points.ndim != 2 or points.shape[1] != n_features:
-            raise ValueError(f"Given: points has shape {points.shape}, but X has {n_features} columns.")
-        if not np.isfinite(points).all():
+            return problem.with_basis(np.unique(values))
+        if problem.kernel.is_precomputed:
+            raise ValueError("Given: with kernels.Precomputed points must hold row numbers, a list of integers.")
+        if values.ndim != 2 or values.shape[1] != n_features:
+            raise ValueError(f"Given: points has shape {values.shape}, but X has {n_features} columns.")
+        if not np.isfinite(values).all():
             raise ValueError("Given: points holds NaN or infinite values: remove or impute them.")
-        return problem.with_basis(points=_xp.like(points, problem.X))
+        return problem.with_basis(points=_xp.like(values.astype(float), problem.X))
+
+
+def as_points(points: Any) -> np.ndarray:
+    """A NumPy array of row numbers or points, or a ValueError that says what was wrong."""
+    try:
+        values = np.asarray(_xp.to_numpy(points))
+    except ValueError:
+        raise ValueError(
+            "Given: points must be row numbers or a table of numbers, got rows of unequal length."
+        ) from None
+    if values.ndim == 0 or values.dtype.kind not in "biuf":
+        raise ValueError(f"Given: points must be row numbers or a table of real numbers, got {points!r}.")
+    if values.shape[0] == 0:
+        raise ValueError("Given: points is empty: give at least one row number or point.")
+    return values
 
 
 class Random(Step):
@@ -283,7 +296,7 @@ class KMeans(Step):
         if problem.kernel.is_precomputed:
             raise ValueError("KMeans needs the columns, which kernels.Precomputed does not have: use Random, for one.")
         rows = problem.rows
-        spread = column_spread(problem.X)
+        spread = column_spread(problem)
         X = _xp.to_numpy(_xp.take(problem.X, rows)) / spread
         distinct = np.unique(X, axis=0)
         if len(distinct) > self.n:
