@@ -324,7 +324,8 @@ def draw_inputs(rng):
         elif way == "no column" and rng.integers(3) == 0:
             A = A[:, :0]
         elif way == "large":
-            A *= 10.0 ** rng.integers(50, 300)
+            with np.errstate(over="ignore"):
+                A *= 10.0 ** rng.integers(50, 300)
         elif way == "small":
             A *= 10.0 ** -rng.integers(50, 320)
         elif way == "offset":
@@ -356,7 +357,8 @@ def draw_targets(rng, n, classes):
     elif way == 1:
         y[:] = 3.0
     elif way == 2:
-        y *= 10.0 ** rng.integers(-300, 300)
+        with np.errstate(over="ignore"):
+            y *= 10.0 ** rng.integers(-300, 300)
     elif way == 3:
         y += 1e12
     return y

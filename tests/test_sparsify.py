@@ -244,7 +244,7 @@ def test_copies_of_rows(step, task):
     distinct = np.array([0, 1, 2, 4, 5])
     rows = distinct[np.arange(ROWS) % 5]
     X, y = X[rows], y if task == "numbers" else y[rows]
-    with within(20):
+    with within(5):
         model.set_params(steps=[step]).fit(X, y)
     if isinstance(step, (FeatureVectors, RandomlyPivoted, KMeans, Forward)):
         assert len(model.support_vectors_) <= 5
@@ -273,7 +273,7 @@ def test_constant_columns(step, chosen):
 def test_all_columns_constant(step):
     model, _, y = make("numbers")
     X = np.full((ROWS, 2), 3.0)
-    with within(20):
+    with within(5):
         model.set_params(steps=[step]).fit(X, y)
     assert_allclose(model.predict(X), model.predict(X[:1])[0])
     assert y.min() < model.predict(X[:1])[0] < y.max()
@@ -299,7 +299,7 @@ def test_more_than_there_is(step):
     model, X, y = make("numbers", rows=20)
     if "n" not in step.get_params():
         pytest.skip("takes no n")
-    with within(20):
+    with within(5):
         model.set_params(steps=[clone(step).set_params(n=50)]).fit(X, y)
     reduced = isinstance(step, KKT_COLUMNS) and len(model.support_vectors_) < 20
     assert_sound(model, X, y, reduced=reduced, smaller=False)
@@ -371,7 +371,7 @@ def test_several_outputs(step):
 def test_every_class_survives_pruning(task, options, n):
     """Where n is smaller than the number of classes, one vector of each is left."""
     model, X, y = make(task)
-    with within(20):
+    with within(5):
         model.set_params(steps=[Prune(n, **options)]).fit(X, y)
     assert set(y[model.support_]) == set(y)
     assert len(model.support_) == max(n, len(set(y)))
@@ -382,7 +382,7 @@ def test_every_class_survives_pruning(task, options, n):
 def test_pruning_without_a_size_ends(task, rows):
     model, X, y = make(task)
     X = 10.0 * X
-    with within(20):
+    with within(5):
         model.set_params(kernel=kernels.Linear(), steps=[Prune(rows=rows, tolerance=0.99, fraction=0.3)]).fit(X, y)
     assert set(y[model.support_]) == set(y)
 
@@ -600,7 +600,7 @@ def test_pivots_are_distinct_and_stop_at_the_rank(n):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 3))
     problem = Problem(kernels.Polynomial(2), X, X[:, :1], np.ones(200), C=1.0)
-    with within(20):
+    with within(5):
         support = RandomlyPivoted(n, random_state=0)(problem).support
     assert len(np.unique(support)) == len(support) == min(n, 10)  # monomials of degree up to 2 in 3 variables
     assert residual_trace(problem.kernel(X, X), support) < 1e-8 * n or n < 10
@@ -670,7 +670,7 @@ def test_forward_takes_candidates_from_its_pool_alone():
     model.set_params(steps=[Forward(10, pool=15, random_state=0)]).fit(X, y)
     wide = clone(model).set_params(steps=[Forward(15, pool=15, random_state=0)]).fit(X, y)
     assert_array_equal(wide.path_.support[:10], model.path_.support[:10])
-    with within(20):
+    with within(5):
         tiny = clone(model).set_params(steps=[Forward(10, pool=1, random_state=0)]).fit(X, y)
     assert len(tiny.path_.sizes) <= 10
 
@@ -752,7 +752,7 @@ def test_keeping_rows_is_the_improved_machine(task, weighted):
     model, X, y = make(task, rows=50)
     kernel = kernels.Matern(1.5)
     weights = np.random.default_rng(1).uniform(0.3, 3.0, 50) if weighted else np.ones(50)
-    with within(20):
+    with within(5):
         model.set_params(kernel=kernel, steps=[Prune(3, rows="keep")]).fit(X, y, weights)
     path, K, t = model.path_, kernel(X, X), coded(model, y)
     assert path.sizes[-1] == path.chosen == 3

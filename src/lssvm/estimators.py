@@ -557,9 +557,8 @@ def default_steps(problem: Problem) -> Sequence[Step]:
 def run_steps(problem: Problem, steps: Any) -> Problem:
     """Run the steps, then choose what is still None."""
     if isinstance(steps, (str, Step, type)) or not isinstance(steps, Sequence):
-        raise TypeError(
-            f"steps must be a list of steps or None, got {steps!r}: e.g. steps=[lssvm.sparsify.Random(100)]."
-        )
+        example = repr(steps) if isinstance(steps, Step) else "lssvm.sparsify.Random(100)"
+        raise TypeError(f"steps must be a list of steps or None, got {steps!r}: write steps=[{example}].")
     for step in (*steps, LeaveOneOut()):
         if isinstance(step, type) or not callable(step):
             raise TypeError(f"steps holds {step!r}, which is not a step: see lssvm.sparsify and lssvm.tune.")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Real
 from typing import Any
 
@@ -123,13 +123,34 @@ class Kernel(BaseEstimator):
         for part in self.parts:
             part.check(n_features)
 
+    @property
+    def leaves(self) -> tuple[Kernel, ...]:
+        """The kernels with a width in this one, from left to right."""
+        own = (self,) if "sigma" in self._get_param_names() else ()
+        return own + tuple(leaf for part in self.parts for leaf in part.leaves)
+
+    def with_widths(self, widths: Sequence[Any]) -> Kernel:
+        """A copy in which the leaves have the given sigmas, in their order."""
+        return self._with_widths(iter(widths))
+
+    def _with_widths(self, widths: Iterator[Any]) -> Kernel:
+        kernel = copy.copy(self)
+        if "sigma" in self._get_param_names():
+            kernel.sigma = next(widths)
+        for name, value in self.get_params(deep=False).items():
+            if isinstance(value, Kernel):
+                setattr(kernel, name, value._with_widths(widths))
+        return kernel
+
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        """sum_ij G_ij dk(x_i, z_j)/dlog(sigma_c), one value for each column c.
+        """sum_ij G_ij dk(x_i, z_j)/dlog(sigma_c), one row a leaf and one value for each column c.
 
         The whole rows x basis x columns tensor of derivatives is never formed: contracted with the matrix G that the
         chain rule supplies (theory: Zbar and Rbar), it costs one matrix product.
         """
-        return _xp.zeros((X.shape[1],), X)
+        xp = _xp.namespace(X)
+        parts = [part.gradient(X, Z, G) for part in self.parts]
+        return xp.concat(parts) if parts else _xp.zeros((0, X.shape[1]), X)
 
     # Algebra ---------------------------------------------------------------------------------------------------------
     def __add__(self, other: Kernel) -> Sum:
@@ -204,7 +225,8 @@ class _Stationary(Kernel):
         W = G * self._slope(D)
         xp = _xp.namespace(X)
         # sum_ij W_ij (x_ic - z_jc)^2, column by column, from row sums, column sums and one product
-        return 2.0 * (xp.sum(W, axis=1) @ (X * X) + xp.sum(W, axis=0) @ (Z * Z) - 2.0 * xp.sum(X * (W @ Z), axis=0))
+        total = xp.sum(W, axis=1) @ (X * X) + xp.sum(W, axis=0) @ (Z * Z) - 2.0 * xp.sum(X * (W @ Z), axis=0)
+        return 2.0 * total[None, :]
 
     _needs_exact_small = False
 
@@ -399,7 +421,7 @@ class Additive(Kernel):
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
         columns = [slice(c, c + 1) for c in range(X.shape[1])]
         terms = [self.kernel.column(c.start).gradient(X[:, c], Z[:, c], G) for c in columns]
-        return _xp.namespace(X).concat(terms)
+        return _xp.namespace(X).concat(terms, axis=1)
 
 
 class _Pair(Kernel):
@@ -425,9 +447,6 @@ class Sum(_Pair):
     def diagonal(self, X: Array) -> Array:
         return self.k1.diagonal(X) + self.k2.diagonal(X)
 
-    def gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        return self.k1.gradient(X, Z, G) + self.k2.gradient(X, Z, G)
-
 
 class Product(_Pair):
     """k1 * k2."""
@@ -441,7 +460,8 @@ class Product(_Pair):
         return self.k1.diagonal(X) * self.k2.diagonal(X)
 
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        return self.k1.gradient(X, Z, G * self.k2.evaluate(X, Z)) + self.k2.gradient(X, Z, G * self.k1.evaluate(X, Z))
+        first = self.k1.gradient(X, Z, G * self.k2.evaluate(X, Z))
+        return _xp.namespace(X).concat([first, self.k2.gradient(X, Z, G * self.k1.evaluate(X, Z))])
 
 
 # Kernels from outside -----------------------------------------------------------------------------------------------

@@ -260,6 +260,27 @@ class Factor:
             loo_residuals=loo,
         )
 
+    def press(self) -> tuple[float, Array, float]:
+        """PRESS of the rows that count, its gradient in the log widths (leaves x columns) and in log C; basis fixed."""
+        kernel, X = self.problem.kernel, _xp.take(self.problem.X, self.rows)
+        if isinstance(self.system, system.Dual):
+            value, G, in_ridge = self.system.press()
+            return value, kernel.gradient(X, self.points, G), -in_ridge
+        if not isinstance(self.system, system.Primal) or self.whitening is None:
+            raise ValueError("The derivative of PRESS is that of a dual or a primal machine.")
+        primal, lower = self.system, self.whitening.lower
+        points = self.whitening.points
+        value, left, right, inner, in_ridge = primal.press()
+        T = lower @ primal.R.T  # columns of the basis are Q T'; T is lower triangular
+        columns = left @ _xp.solve_lower(T, right, transpose=True).T
+        gradient = 0.0
+        for rows in _xp.row_blocks(X.shape[0], 32 * points.shape[0]):
+            scaled = primal.sqrt_weights[rows, None] * columns[rows, :]
+            gradient = gradient + kernel.gradient(X[rows, :], points, scaled)
+        half = _xp.solve_lower(T, inner, transpose=True).T
+        penalty = primal.ridge * _xp.solve_lower(T, half, transpose=True)
+        return value, gradient + kernel.gradient(points, points, penalty), -in_ridge
+
     def block_residuals(self, folds: Sequence[np.ndarray], C: float) -> Array:
         """y_B - f_(B)(x_B) for every fold B of row numbers, each left out as a whole, without a refit."""
         position = np.full(self.problem.X.shape[0], -1)

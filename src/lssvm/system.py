@@ -72,6 +72,28 @@ class Dual:
         intercept = self.mean + self.bias_row @ self.targets - self.bias_change @ a
         return Solution(w * a, intercept, lam * a / w, 1.0 - lam * q, a / (w * q[:, None]))
 
+    def press(self) -> tuple[float, Array, float]:
+        """PRESS = sum v (left-out residual)^2, and its derivatives in K (a symmetric matrix) and in log(ridge).
+
+        With P as above in the coordinates of the coefficients, r = alpha/diag P and u = 2 v r/diag P, these are
+        P diag(u r) P - sym((P u) alpha') and the sum over its diagonal of ridge/v.
+        """
+        if self.ridge is None:
+            raise ValueError("The derivative of PRESS needs a factor for one ridge.")
+        xp = _xp.namespace(self.root)
+        w = self.sqrt_weights[:, None]
+        root = w * self.root
+        P = _xp.gram(root.T)
+        p = xp.linalg.diagonal(P)[:, None]
+        alpha = w * self.scaled
+        r = alpha / p
+        u = 2.0 * w * w * r / p
+        half = (P @ u) @ alpha.T
+        weighted = _xp.gram((xp.sqrt(xp.sum(u * r, axis=1))[None, :] * P).T)
+        G = weighted - 0.5 * (half + half.T)
+        press = float(xp.sum(w * w * r * r))
+        return press, G, self.ridge * float(xp.sum(xp.linalg.diagonal(G) / (w[:, 0] ** 2)))
+
     def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
         """t_B - f_(B)(x_B) for every fold B, each left out as a whole: P_BB^-1 a_B."""
         spectrum, w = self._spectrum(lam), self.sqrt_weights[:, None]
@@ -238,6 +260,38 @@ class Primal:
                 rest = t - self.Q @ projected
                 projected = projected + self.Q.T @ rest - self.bottom.T @ (self.bottom @ projected)
         return projected
+
+    def press(self) -> tuple[float, Array, Array, Array, float]:
+        """PRESS = sum v (left-out residual)^2, and its derivatives.
+
+        In the orthonormal columns: e and h as in `solution`, r = e/(1 - h), g = 2 r/(1 - h), y = g r, all scaled by
+        w. The derivative in the scaled columns S Phi (not centred) is left @ right', with
+        left = [-(I - H) g, -e, (I - H) diag(y) Q] and right' = [theta'; (R^-1 Q'g)'; 2 R^-T] (outputs side by side);
+        that in the penalty of the columns is `inner` in the columns Q: R^-1 inner R^-T; and that in log(ridge).
+        """
+        if self.eigenvalues is not None:
+            raise ValueError("The derivative of PRESS needs a factor for one ridge.")
+        xp = _xp.namespace(self.Q)
+        Q, w = self.Q, self.sqrt_weights[:, None]
+        total = float(xp.sum(w * w))
+        c = self.projected()
+        e = w * self.targets - Q @ c
+        h = _row_squares(Q, None) + w[:, 0] ** 2 / total
+        complement = xp.clip(1.0 - h, EPS, None)[:, None]
+        r = e / complement
+        g = 2.0 * r / complement
+        y = xp.sum(g * r, axis=1)
+        q = Q.T @ g
+        scaled = xp.sqrt(y)[:, None] * Q
+        middle = _xp.gram(scaled)
+        scaled = y[:, None] * Q - Q @ middle - w * ((w[:, 0] * y) @ Q)[None, :] / total
+        vector = g - Q @ q - w * (w[:, 0] @ g)[None, :] / total
+        left = xp.concat([-vector, -e, 2.0 * scaled], axis=1)
+        right = xp.concat([c, q, _xp.identity(Q.shape[1], Q)], axis=1)
+        inner = 0.5 * (q @ c.T + c @ q.T) - middle
+        inverse = _xp.invert_lower(self.R.T + 0.0)  # R^-T
+        in_ridge = self.ridge * float(xp.sum((inverse @ inverse.T) * inner))
+        return float(xp.sum(r * r)), left, right, inner, in_ridge
 
     def _careful(self, near: Array, lam: float, residuals: Array, leverage: Array, loo: Array) -> tuple[Array, ...]:
         """Replace what 1 - h -> 0 spoils in the rows `near`.
