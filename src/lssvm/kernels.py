@@ -23,6 +23,7 @@ from ._xp import Array
 __all__ = [
     "RBF",
     "Additive",
+    "Choice",
     "Function",
     "Kernel",
     "Linear",
@@ -462,6 +463,27 @@ class Product(_Pair):
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
         first = self.k1.gradient(X, Z, G * self.k2.evaluate(X, Z))
         return _xp.namespace(X).concat([first, self.k2.gradient(X, Z, G * self.k1.evaluate(X, Z))])
+
+
+class Choice(Kernel):
+    """One of several kernels: the one with the smallest leave-one-out error takes its place at `fit`.
+
+    Parameters
+    ----------
+    kernels : list of Kernel
+        Each with a width left at None.
+    """
+
+    def __init__(self, kernels: Sequence[Kernel]) -> None:
+        self.kernels = kernels
+
+    @property
+    def parts(self) -> tuple[Kernel, ...]:
+        return tuple(self.kernels)
+
+    @property
+    def is_free(self) -> bool:
+        return True
 
 
 # Kernels from outside -----------------------------------------------------------------------------------------------

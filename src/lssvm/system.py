@@ -40,6 +40,31 @@ class Solution:
     loo_residuals: Array  # (l, k)
 
 
+def leave_one_out(e: Array, complement: Array, loss: str) -> tuple[float, Array, Array]:
+    """A criterion of scaled residuals e (l, k) and of 1 - h (l, 1), and its derivatives in e and in h.
+
+    "squared": log of PRESS, the sum of r^2 with r = e/(1 - h). "likelihood": the Gaussian log density of every target
+    under the machine without it, of variance s^2/(1 - h), s^2 profiled out: log(sum e r) - mean log(1 - h), a constant
+    apart. Both are free of the units of the targets.
+    """
+    xp = _xp.namespace(e)
+    r = e / complement
+    if loss == "squared":
+        press = float(xp.sum(r * r))
+        a = 2.0 * r / (press * complement)
+        return _log(press), a, xp.sum(a * r, axis=1)[:, None]
+    mass = float(xp.sum(e * r))
+    value = _log(mass) - float(xp.mean(xp.log(complement)))
+    b = xp.sum(r * r, axis=1)[:, None] / mass + 1.0 / (e.shape[0] * complement)
+    return value, 2.0 * r / mass, b
+
+
+def _log(value: float) -> float:
+    if not value > 0:
+        raise ValueError("All left-out residuals are 0: nothing is left to choose by.")
+    return math.log(value)
+
+
 # The dual machine -----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Dual:
@@ -72,27 +97,26 @@ class Dual:
         intercept = self.mean + self.bias_row @ self.targets - self.bias_change @ a
         return Solution(w * a, intercept, lam * a / w, 1.0 - lam * q, a / (w * q[:, None]))
 
-    def press(self) -> tuple[float, Array, float]:
-        """PRESS = sum v (left-out residual)^2, and its derivatives in K (a symmetric matrix) and in log(ridge).
+    def criterion(self, loss: str) -> tuple[float, Array, float]:
+        """A `leave_one_out` criterion, and its derivatives in K (a symmetric matrix) and in log(ridge).
 
-        With P as above in the coordinates of the coefficients, r = alpha/diag P and u = 2 v r/diag P, these are
-        P diag(u r) P - sym((P u) alpha') and the sum over its diagonal of ridge/v.
+        With P as above in the coordinates of the coefficients alpha, d alpha = -P dK alpha and dP = -P dK P. A function
+        of e = ridge alpha/v and 1 - h = ridge diag P/v with derivatives a and b in w e and in h then has
+        P diag(b ridge/v) P - sym((P u) alpha'), u = a ridge/w, plus what the ridge itself does to e and h.
         """
         if self.ridge is None:
-            raise ValueError("The derivative of PRESS needs a factor for one ridge.")
+            raise ValueError("The derivative of leave-one-out needs a factor for one ridge.")
         xp = _xp.namespace(self.root)
-        w = self.sqrt_weights[:, None]
-        root = w * self.root
-        P = _xp.gram(root.T)
-        p = xp.linalg.diagonal(P)[:, None]
+        w, lam = self.sqrt_weights[:, None], self.ridge
+        P = _xp.gram((w * self.root).T)
         alpha = w * self.scaled
-        r = alpha / p
-        u = 2.0 * w * w * r / p
-        half = (P @ u) @ alpha.T
-        weighted = _xp.gram((xp.sqrt(xp.sum(u * r, axis=1))[None, :] * P).T)
-        G = weighted - 0.5 * (half + half.T)
-        press = float(xp.sum(w * w * r * r))
-        return press, G, self.ridge * float(xp.sum(xp.linalg.diagonal(G) / (w[:, 0] ** 2)))
+        complement = lam * xp.linalg.diagonal(P)[:, None] / (w * w)
+        value, a, b = leave_one_out(lam * alpha / w, complement, loss)
+        half = (P @ (a * lam / w)) @ alpha.T
+        scale = xp.sqrt(b[:, 0] * lam) / w[:, 0]
+        G = _xp.gram(scale[:, None] * P) - 0.5 * (half + half.T)
+        in_ridge = float(xp.sum(xp.linalg.diagonal(G) * lam / w[:, 0] ** 2))
+        return value, G, in_ridge + float(xp.sum(a * (lam * alpha / w))) - float(xp.sum(b * complement))
 
     def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
         """t_B - f_(B)(x_B) for every fold B, each left out as a whole: P_BB^-1 a_B."""
@@ -261,37 +285,31 @@ class Primal:
                 projected = projected + self.Q.T @ rest - self.bottom.T @ (self.bottom @ projected)
         return projected
 
-    def press(self) -> tuple[float, Array, Array, Array, float]:
-        """PRESS = sum v (left-out residual)^2, and its derivatives.
+    def criterion(self, loss: str) -> tuple[float, Array, Array, Array, float]:
+        """A `leave_one_out` criterion of e and h, with derivatives a and b in them (all scaled by w).
 
-        In the orthonormal columns: e and h as in `solution`, r = e/(1 - h), g = 2 r/(1 - h), y = g r, all scaled by
-        w. The derivative in the scaled columns S Phi (not centred) is left @ right', with
-        left = [-(I - H) g, -e, (I - H) diag(y) Q] and right' = [theta'; (R^-1 Q'g)'; 2 R^-T] (outputs side by side);
-        that in the penalty of the columns is `inner` in the columns Q: R^-1 inner R^-T; and that in log(ridge).
+        The derivative in the scaled columns S Phi (not centred) is left @ right' R^-T, outputs side by side, with
+        left = [-(I - H) a, -e, 2 (I - H) diag(b) Q] and right = [c, Q'a, I], c the fit in the columns Q; that in the
+        penalty of the columns is R^-1 inner R^-T; the last value is that in log(ridge).
         """
         if self.eigenvalues is not None:
-            raise ValueError("The derivative of PRESS needs a factor for one ridge.")
+            raise ValueError("The derivative of leave-one-out needs a factor for one ridge.")
         xp = _xp.namespace(self.Q)
         Q, w = self.Q, self.sqrt_weights[:, None]
         total = float(xp.sum(w * w))
         c = self.projected()
         e = w * self.targets - Q @ c
-        h = _row_squares(Q, None) + w[:, 0] ** 2 / total
-        complement = xp.clip(1.0 - h, EPS, None)[:, None]
-        r = e / complement
-        g = 2.0 * r / complement
-        y = xp.sum(g * r, axis=1)
-        q = Q.T @ g
-        scaled = xp.sqrt(y)[:, None] * Q
-        middle = _xp.gram(scaled)
-        scaled = y[:, None] * Q - Q @ middle - w * ((w[:, 0] * y) @ Q)[None, :] / total
-        vector = g - Q @ q - w * (w[:, 0] @ g)[None, :] / total
+        h = _row_squares(Q, None)[:, None] + w * w / total
+        value, a, b = leave_one_out(e, xp.clip(1.0 - h, EPS, None), loss)
+        q = Q.T @ a
+        middle = _xp.gram(xp.sqrt(b) * Q)
+        scaled = b * Q - Q @ middle - w * ((w * b)[:, 0] @ Q)[None, :] / total
+        vector = a - Q @ q - w * (w[:, 0] @ a)[None, :] / total
         left = xp.concat([-vector, -e, 2.0 * scaled], axis=1)
         right = xp.concat([c, q, _xp.identity(Q.shape[1], Q)], axis=1)
         inner = 0.5 * (q @ c.T + c @ q.T) - middle
         inverse = _xp.invert_lower(self.R.T + 0.0)  # R^-T
-        in_ridge = self.ridge * float(xp.sum((inverse @ inverse.T) * inner))
-        return float(xp.sum(r * r)), left, right, inner, in_ridge
+        return value, left, right, inner, self.ridge * float(xp.sum((inverse @ inverse.T) * inner))
 
     def _careful(self, near: Array, lam: float, residuals: Array, leverage: Array, loo: Array) -> tuple[Array, ...]:
         """Replace what 1 - h -> 0 spoils in the rows `near`.

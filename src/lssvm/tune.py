@@ -3,75 +3,332 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from sklearn.utils import Bunch
 
 from . import _xp
-from .kernels import Kernel
+from .kernels import Choice
 from .problem import Factor, Problem, Step, check_memory, column_spread
 
 __all__ = ["LeaveOneOut"]
 
-WIDTHS = np.geomspace(0.1, 30.0, 9)  # in units of the columns' spread and of sqrt(number of columns)
+WIDTHS = np.geomspace(0.2, 20.0, 7)  # in units of the columns' spread and of sqrt(number of columns)
 RIDGES = np.geomspace(1e-9, 1e3, 37)  # in units of the kernel's variance over the rows
-SEARCH_ROWS = {True: 500, False: 2000}  # rows on which widths are compared: dual, primal
+WIDTH_BOUND = math.log(1e3)  # widths stay within this factor of the columns' spread
+WIDTH_PRIOR = 2.0  # standard deviation of a log width about the common one
+WITHOUT = math.log(1e6)  # width of a column that is left out
+START_ROWS = 300  # rows of the first look
+DENSE_STAGES = (500, 2000)  # rows of the gradient searches where the basis is the rows
+BASIS_STAGES = ((2000, 300), (4000, 500))  # rows and basis size of those with a smaller basis
 
 
 class LeaveOneOut(Step):
-    """Choose C and the kernel width left at None by the smallest exact leave-one-out error.
+    """Choose C and the kernel widths left at None by the smallest exact leave-one-out error.
 
-    C comes from the whole path of one factorisation. A width left at None is one multiple of every column's standard
-    deviation, found by a bounded search; on more than 500 rows (2000 with a smaller basis) the widths are compared on
-    a sample of that many rows, and C is then chosen on all. The error is the weighted mean square of the left-out
-    residuals; with robust weights asked for, the mean absolute one, which outliers do not drive.
+    Parameters
+    ----------
+    search : {"auto", "gradient", "simplex", "grid"}
+        How widths are searched. "gradient": L-BFGS on the logarithm of PRESS in the logarithms of C and of the widths,
+        by the closed-form gradient, from the best common width of a coarse grid. "simplex": Nelder-Mead from the same
+        start (Cawley & Talbot 2004). "grid": a common width only, refined between the points of the grid. "auto" is
+        "gradient". C alone comes from the whole path of one factorisation.
+    loss : {"auto", "squared"}
+        The weighted mean square of the left-out residuals; classes are the targets -1 and +1.
+
+    Notes
+    -----
+    A width left at None is a multiple of its column's standard deviation: one common multiple, or one a column where
+    the kernel says ``ard=True``. So that many widths do not over-fit few rows, their logarithms carry a normal prior
+    of standard deviation 2 about the common one, and they are given up for it where the gain of log PRESS is below
+    2 (number of widths - 1)/(number of rows). On many rows the search runs on a sample of rows, with a part of the
+    basis; C is then chosen on all. With robust weights asked for they are re-estimated between searches.
+
+    ``path_`` holds ``widths`` (one row a leaf of the kernel), ``C``, ``loo`` (the error, in units of the largest
+    deviation of the targets), ``evaluations``, ``plan`` (what was searched, in words) and, for classes, ``error_rate``.
     """
 
+    def __init__(self, search: str = "auto", loss: str = "auto") -> None:
+        self.search = search
+        self.loss = loss
+
     def __call__(self, problem: Problem) -> Problem:
+        for name, allowed in (
+            ("search", ("auto", "gradient", "simplex", "grid")),
+            ("loss", ("auto", "squared", "likelihood")),
+        ):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"LeaveOneOut: {name} must be one of {allowed}, got {getattr(self, name)!r}.")
         if problem.C is not None and not problem.kernel.is_free:
             return problem
         if problem.is_dual:
             check_memory(len(problem.rows), 2)
-        kernel = problem.kernel
-        record = Bunch(width=[], score=[])
-        if kernel.is_free:
-            kernel = self._search_width(problem, record)
-        problem = problem.replace(kernel=kernel)
-        C, score = best_C(problem)
-        record.update(C=C, loo=score)
-        return problem.replace(C=C, paths={**problem.paths, type(self).__name__: record})
+        record = Bunch(evaluations=0, plan=[])
+        known = problem
+        if problem.kernel.is_free:
+            known = self._best_kernel(problem, record)
+        if problem.C is None and (known.C is None or len(problem.rows) > _covered(problem)):
+            known = known.replace(C=best_C(known)[0])
+        score = _finish(known, problem.C is None, record)
+        record.update(C=known.C, loo=score, widths=[_xp.to_numpy(leaf.sigma) for leaf in known.kernel.leaves])
+        return known.replace(paths={**problem.paths, type(self).__name__: record})
 
-    def _search_width(self, problem: Problem, record: Bunch) -> Kernel:
-        spread = column_spread(problem)
-        rows = problem.rows
-        limit = SEARCH_ROWS[problem.is_dual]
-        if len(rows) > limit:
-            rows = np.sort(np.random.RandomState(0).permutation(rows)[:limit])
-        sample = problem.subset(rows)
-        unit = math.sqrt(problem.X.shape[1])
+    def _best_kernel(self, problem: Problem, record: Bunch) -> Problem:
+        """Search the widths of the kernel; of a `Choice`, of each at the first stage, then of the best."""
+        kernels = problem.kernel.kernels if isinstance(problem.kernel, Choice) else [problem.kernel]
+        searches = [_Search(problem.replace(kernel=kernel), self, record) for kernel in kernels]
+        for search in searches:
+            search.start()
+        if len(searches) > 1:
+            for search in searches:
+                search.stage(0)
+            record.plan.append(f"{len(searches)} kernels compared")
+        best = min(searches, key=lambda search: search.value)
+        return best.finish()
+
+
+class _Search:
+    """The search of one kernel's widths, and of C where it is None.
+
+    The vector of the search holds the logarithms of the multiples of the columns' spread, leaf by leaf (one, or one a
+    column), then that of C.
+    """
+
+    def __init__(self, problem: Problem, step: LeaveOneOut, record: Bunch) -> None:
+        self.problem = problem
+        self.method = "gradient" if step.search == "auto" else step.search
+        self.loss = "likelihood" if step.loss == "auto" else step.loss
+        self.record = record
+        self.spread = column_spread(problem)
+        self.free = [leaf.sigma is None for leaf in problem.kernel.leaves]
+        self.ard = [bool(leaf.ard) for leaf in problem.kernel.leaves]
+        self.value = math.inf
+        self.done = 0
+        self.out = np.empty(0, dtype=bool)  # widths of columns that are left out
+        self.widths = np.empty(0)
+        self.C = problem.C or 1.0
+
+    # Vectors ---------------------------------------------------------------------------------------------------------
+    def _at(self, logs: np.ndarray, machine: Problem) -> Problem:
+        """The machine with the widths (leaves x columns) and C of a vector."""
+        sigmas, place = [], 0
+        for leaf, free, size in zip(machine.kernel.leaves, self.free, self._sizes(), strict=True):
+            sigmas.append(np.exp(logs[place : place + size]) * self.spread if free else leaf.sigma)
+            place += size
+        C = machine.C if self.problem.C is not None else math.exp(logs[-1])
+        return machine.replace(kernel=machine.kernel.with_widths(sigmas), C=C)
+
+    def _sizes(self) -> list[int]:
+        d = len(self.spread)
+        return [0 if not free else d if ard else 1 for free, ard in zip(self.free, self.ard, strict=True)]
+
+    def _vector(self) -> np.ndarray:
+        return self.widths if self.problem.C is not None else np.append(self.widths, math.log(self.C))
+
+    def _prior(self, logs: np.ndarray, rows: int) -> tuple[float, np.ndarray]:
+        """-2/rows times the logarithm of the normal prior of many widths about their mean."""
+        value, gradient, place = 0.0, np.zeros_like(logs), 0
+        for size in self._sizes():
+            if size > 1:
+                kept = place + np.flatnonzero(logs[place : place + size] < WITHOUT)
+                deviation = logs[kept] - logs[kept].mean() if len(kept) else logs[kept]
+                value += float(deviation @ deviation) / (WIDTH_PRIOR**2 * rows)
+                gradient[kept] = 2.0 * deviation / (WIDTH_PRIOR**2 * rows)
+            place += size
+        return value, gradient
+
+    def _objective(self, logs: np.ndarray, machine: Problem) -> tuple[float, np.ndarray]:
+        """The criterion plus the prior, and its gradient."""
+        self.record.evaluations += 1
+        prior, prior_gradient = self._prior(logs, len(machine.rows))
+        try:
+            value, in_widths, in_C = self._at(logs, machine).factorise().criterion(self.loss)
+        except ValueError:  # nothing finite there: the line search steps back
+            return 1e10, np.zeros_like(logs)
+        gradient: list[float] = []
+        for row, free, size in zip(_xp.to_numpy(in_widths), self.free, self._sizes(), strict=True):
+            gradient.extend([] if not free else row if size > 1 else [row.sum()])
+        if self.problem.C is None:
+            gradient.append(in_C)
+        return value + prior, np.array(gradient) + prior_gradient
+
+    # Stages ----------------------------------------------------------------------------------------------------------
+    def start(self) -> None:
+        """The best common width of a coarse grid, and its C, on few rows."""
+        sample = self.problem.subset(_sample(self.problem, START_ROWS))
+        if not self.problem.is_dual:
+            sample = sample.with_basis()
+        unit = math.sqrt(len(self.spread))
+        best = (math.inf, 1.0, 1.0)
 
         def score(log_width: float) -> float:
-            width = math.exp(log_width)
-            value = best_C(sample.replace(kernel=problem.kernel.with_width(width, spread)))[1]
-            record.width.append(width)
-            record.score.append(value)
+            nonlocal best
+            C, value = best_C(sample.replace(kernel=self.problem.kernel.with_width(math.exp(log_width), self.spread)))
+            self.record.evaluations += 1
+            best = min(best, (value, log_width, C))
             return value
 
-        grid = np.log(WIDTHS * unit)
-        scores = [score(log_width) for log_width in grid]
-        best = int(np.argmin(scores))
-        low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-        minimize_scalar(score, bounds=(low, high), method="bounded", options={"maxiter": 8, "xatol": 0.05})
-        return problem.kernel.with_width(record.width[int(np.argmin(record.score))], spread)
+        for width in WIDTHS:
+            score(math.log(width * unit))
+        if self.method == "grid":
+            step = math.log(WIDTHS[1] / WIDTHS[0])
+            bounds = (best[1] - step, best[1] + step)
+            minimize_scalar(score, bounds=bounds, method="bounded", options={"maxiter": 10, "xatol": 0.05})
+        self.value, log_width, self.C = best
+        self.widths = np.full(sum(1 for free in self.free if free), log_width)
+        self.record.plan.append(f"{len(WIDTHS)} common widths on {len(sample.rows)} rows")
+
+    def stage(self, number: int) -> None:
+        """Search on the machine of one stage: common widths first, then those of the columns if they are worth it."""
+        machine = _search_machine(self.problem, number)
+        if machine.robust is not None:
+            machine = machine.replace(weights=self._at(self._vector(), machine).solve().weights, robust=None)
+        self.done = number + 1
+        rows = len(machine.rows)
+        ard, self.ard = self.ard, [False] * len(self.ard) if number == 0 else self.ard
+        if number == 0:
+            self.value = self._minimise(machine, 15)
+            common = self.widths, self.C, self.value
+            self.ard = ard
+            if sum(self._sizes()) > len(self.widths):
+                self.widths = np.concatenate(
+                    [np.full(size, w) for size, w in zip([s for s in self._sizes() if s], self.widths, strict=True)]
+                )
+                self.out = np.zeros(len(self.widths), dtype=bool)
+                value = self._minimise(machine, 60)
+                if self._leave_out(machine, value):
+                    value = self._minimise(machine, 30)
+                gain = common[2] - (value - self._prior(self._vector(), rows)[0])
+                self.value = value
+                if gain < 2.0 * (len(self.widths) - len(common[0])) / rows:
+                    self.widths, self.C, self.value = common
+                    self.ard = [False] * len(ard)
+                    self.out = np.zeros(len(self.widths), dtype=bool)
+                    self.record.plan.append("one common width: more are not worth it")
+        else:
+            self.value = self._minimise(machine, 15)
+            if self._leave_out(machine, self.value):
+                self.value = self._minimise(machine, 10)
+        kind = "rows" if machine.is_dual else f"rows and {machine.basis_size} basis points"
+        self.record.plan.append(f"{len(self.widths)} widths by {self.method} on {rows} {kind}")
+
+    def _left_out(self) -> np.ndarray:
+        return self.out if len(self.out) == len(self.widths) else np.zeros(len(self.widths), dtype=bool)
+
+    def _leave_out(self, machine: Problem, value: float) -> bool:
+        """Leave out, widest first, the columns without which the criterion rises by less than log(rows)/rows."""
+        allowed = math.log(len(machine.rows)) / len(machine.rows)
+        before = int(self.out.sum())
+        for c in np.argsort(-self.widths) if sum(self._sizes()) > len(self.free) else []:
+            if not self.out[c]:
+                logs = self._vector()
+                logs[c] = WITHOUT
+                without = self._objective(logs, machine)[0]
+                if without - value < allowed:
+                    self.widths[c], self.out[c] = WITHOUT, True
+                    value = min(value, without)
+        return int(self.out.sum()) > before
+
+    def _minimise(self, machine: Problem, iterations: int) -> float:
+        start = self._vector()
+        middle = math.log(kernel_variance(self._at(start, machine)) * _mean_weight(machine))
+        bounds = [(WITHOUT, WITHOUT) if out else (-WIDTH_BOUND, WIDTH_BOUND) for out in self._left_out()]
+        if self.problem.C is None:
+            bounds.append((-math.log(RIDGES[-1]) - middle, -math.log(RIDGES[0]) - middle))
+        start = np.clip(start, *np.array(bounds).T)
+        if self.method == "simplex":
+            found = minimize(
+                lambda logs: self._objective(logs, machine)[0],
+                start,
+                method="Nelder-Mead",
+                bounds=bounds,
+                options={"maxfev": 40 * len(start), "xatol": 1e-2, "fatol": 1e-4},
+            )
+        else:
+            found = minimize(
+                lambda logs: self._objective(logs, machine),
+                start,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=bounds,
+                options={"maxiter": iterations, "ftol": 1e-5},
+            )
+        logs = found.x
+        self.widths = logs if self.problem.C is not None else logs[:-1]
+        self.C = self.C if self.problem.C is not None else math.exp(logs[-1])
+        return float(found.fun)
+
+    def finish(self) -> Problem:
+        """The stages that are left, then the problem with widths and C."""
+        if self.method != "grid":
+            for number in range(self.done, len(_stages(self.problem))):
+                self.stage(number)
+                if self.problem.robust is not None:  # weights anew
+                    self.stage(number if number else 1)
+        return self._at(self._vector(), self.problem)
+
+
+def _stages(problem: Problem) -> list[tuple[int, int | None]]:
+    """Rows and basis size of the machines on which a problem is searched, one after the other."""
+    rows, basis = len(problem.rows), problem.basis_size
+    if problem.is_dual:
+        sizes: list[tuple[int, int | None]] = [(min(stage, rows), None) for stage in DENSE_STAGES]
+    else:
+        sizes = [(min(stage, rows), min(points, basis)) for stage, points in BASIS_STAGES]
+    return sizes[:1] if sizes[0] == sizes[1] else sizes
+
+
+def _covered(problem: Problem) -> int:
+    """The number of rows that the last stage of the search covers, with the whole basis."""
+    rows, basis = _stages(problem)[-1]
+    return rows if basis is None or basis == problem.basis_size else 0
+
+
+def _search_machine(problem: Problem, stage: int) -> Problem:
+    """A sample of rows, with a part of the basis."""
+    rows, basis = _stages(problem)[stage]
+    machine = problem.subset(_sample(problem, rows))
+    if basis is not None and machine.points is not None and basis < machine.points.shape[0]:
+        part = np.sort(np.random.RandomState(0).permutation(machine.points.shape[0])[:basis])
+        machine = machine.with_basis(points=_xp.take(machine.points, part))
+    return machine
+
+
+def _sample(problem: Problem, size: int) -> np.ndarray:
+    """At most `size` of the rows that count, always the same ones."""
+    return np.sort(np.random.RandomState(0).permutation(problem.rows)[:size])
+
+
+def _finish(problem: Problem, chosen: bool, record: Bunch) -> float:
+    """The leave-one-out error of what was found; a warning where C ended at an edge of its range."""
+    assert problem.C is not None
+    if chosen:
+        ridge = 1.0 / (problem.C * kernel_variance(problem) * _mean_weight(problem))
+        if not 1.01 * RIDGES[0] < ridge < 0.99 * RIDGES[-1]:
+            what = "noise-free" if ridge < 1.0 else "unrelated to the inputs"
+            warnings.warn(
+                f"C = {problem.C:.3g} is at the edge of the range searched: the targets look {what}. Give C or sigma.",
+                stacklevel=2,
+            )
+    record.plan.append("C on all rows" if len(problem.rows) > _covered(problem) else "C with the widths")
+    factor = problem.factorise()
+    solution = factor.system.solution(1.0 / problem.C, careful=False)
+    loo = _xp.to_numpy(solution.loo_residuals)
+    if problem.classification:
+        y = _xp.to_numpy(problem.y)[factor.rows]
+        left_out = y - loo
+        wrong = np.argmax(left_out, axis=1) != np.argmax(y, axis=1) if y.shape[1] > 1 else (left_out * y <= 0)[:, 0]
+        record.error_rate = float(np.average(wrong, weights=_xp.to_numpy(problem.weights)[factor.rows]))
+    return mean_loss(problem, loo, _xp.to_numpy(problem.weights)[factor.rows])
 
 
 def best_C(problem: Problem) -> tuple[float, float]:
     """The C with the smallest leave-one-out error (or the problem's own), and that error."""
     if problem.C is not None:
         return problem.C, loo_error(problem.factorise(), problem.C)
-    weights = _xp.to_numpy(problem.weights)[problem.rows]
-    ridges = RIDGES * kernel_variance(problem) * float(weights.mean())
+    ridges = RIDGES * kernel_variance(problem) * _mean_weight(problem)
     factor = problem.factorise(1.0 / ridges[0], every=True)
     scores = [loo_error(factor, 1.0 / ridge) for ridge in ridges]
     best = int(np.argmin(scores))
@@ -110,3 +367,7 @@ def kernel_variance(problem: Problem) -> float:
     K = _xp.to_numpy(problem.kernel.evaluate(X, problem.kernel.basis_points(problem.X, rows)))
     variance = float(K.diagonal().mean() - K.mean())
     return variance if math.isfinite(variance) and variance > 0 else 1.0
+
+
+def _mean_weight(problem: Problem) -> float:
+    return float(_xp.to_numpy(problem.weights)[problem.rows].mean())
