@@ -400,8 +400,8 @@ def test_chosen_sigma_follows_the_units_of_the_columns(kernel):
     model = LSSVR(kernel).fit(X, y)
     moved = LSSVR(kernel).fit(X * [1000.0, 1.0] + [0.0, 77.0], y)
     assert sigma(model).shape == (2,)
-    assert_allclose(sigma(moved), sigma(model) * [1000.0, 1.0], rtol=1e-6)
-    assert_allclose(moved.predict(X * [1000.0, 1.0] + [0.0, 77.0]), model.predict(X), rtol=1e-6, atol=1e-8)
+    assert_allclose(sigma(moved), sigma(model) * [1000.0, 1.0], rtol=1e-4)
+    assert_allclose(moved.predict(X * [1000.0, 1.0] + [0.0, 77.0]), model.predict(X), atol=1e-5)
 
 
 def test_empty_steps_still_choose_what_is_none():
@@ -673,13 +673,14 @@ def test_small_working_memory_changes_nothing(variant):
     with config_context(working_memory=1e-3):  # blocks of a few rows
         small = clone(model).fit(X, y, sample_weight)
         prediction = raw(small, X)
-    assert_allclose(prediction, raw(model, X), rtol=1e-8, atol=1e-9)
-    assert_allclose(small.loo_residuals_, model.loo_residuals_, rtol=1e-7, atol=1e-8)
+    tolerance = 1e-8 if model.C_ < 1e6 else 1e-5  # a chosen machine may be near interpolation
+    assert_allclose(prediction, raw(model, X), rtol=tolerance, atol=tolerance)
+    assert_allclose(small.loo_residuals_, model.loo_residuals_, rtol=10 * tolerance, atol=10 * tolerance)
 
 
 def test_rows_are_predicted_one_by_one_as_together(variant):
     model, X, _, _ = variant
-    assert_allclose(np.concatenate([raw(model, x[None, :]) for x in X]), raw(model, X), rtol=1e-10, atol=1e-11)
+    assert_allclose(np.concatenate([raw(model, x[None, :]) for x in X]), raw(model, X), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int8])

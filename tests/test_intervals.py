@@ -87,7 +87,8 @@ def test_intervals_equal_real_refits(model, sample_weight, outputs, coverage):
     model = clone(model).fit(X, y, sample_weight)
     interval = model.predict_interval(NEW, coverage=coverage)
     assert interval.shape == ((7, 2) if outputs is None else (7, 2, outputs))
-    assert_allclose(interval, jackknife_plus_by_refits(model, X, y, NEW, coverage), rtol=1e-7, atol=1e-8)
+    tolerance = 1e-7 if model.C_ < 1e6 else 1e-4  # what is chosen may be near interpolation: eps * l * C
+    assert_allclose(interval, jackknife_plus_by_refits(model, X, y, NEW, coverage), rtol=tolerance, atol=1e-8)
 
 
 @pytest.mark.parametrize(

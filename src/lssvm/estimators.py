@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .intervals import calibrate, jackknife_plus, probabilities
-from .kernels import Kernel, as_kernel
+from .kernels import RBF, Choice, Kernel, Matern, as_kernel
 from .problem import Problem, Step
 from .robust import as_weight_function
 from .sparsify import Random
@@ -184,7 +184,9 @@ class _LSSVM(BaseEstimator):
             raise ValueError(
                 f"C must be a positive, finite number (1e-150 to 1e150) or None (chosen by leave-one-out), got {C!r}."
             )
-        kernel = clone(as_kernel(self.kernel))  # later changes of the user's object do not reach the model
+        kernel = (
+            default_kernel(self) if self.kernel is None else clone(as_kernel(self.kernel))
+        )  # the user's stays apart
         robust = as_weight_function(self.robust)
         if robust is not None:
             robust.check()
@@ -273,8 +275,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
     Parameters
     ----------
     kernel : Kernel, callable k(X, Z) or None
-        None is `kernels.RBF()`. A `sigma` that is given applies to the columns as they are; one left at None is
-        searched in units of each column's spread.
+        None takes the better of `RBF` and `Matern` by leave-one-out, with one width a column (``ard=True``). A `sigma`
+        that is given applies to the columns as they are; one left at None is searched in units of their spread.
     C : float or None
         Weight of the errors against smoothness (the papers' gamma; the ridge is 1/C).
     steps : list of steps or None
@@ -406,7 +408,9 @@ class LSSVC(ClassifierMixin, _LSSVM):
 
     Parameters
     ----------
-    kernel, C, steps, robust
+    kernel : Kernel, callable k(X, Z) or None
+        As in `LSSVR`; None is `kernels.RBF()`, one width in units of the columns' spread.
+    C, steps, robust
         As in `LSSVR`.
     class_weight : dict, "balanced" or None
         Weights of the classes, multiplied into the sample weights.
@@ -547,6 +551,13 @@ class LSSVC(ClassifierMixin, _LSSVM):
 
 
 # Plans and checks -----------------------------------------------------------------------------------------------------
+def default_kernel(model: _LSSVM) -> Kernel:
+    """The plan for ``kernel=None``: for numbers the better of two families, a width a column; for classes one width."""
+    if isinstance(model, ClassifierMixin):
+        return RBF()
+    return Choice([RBF(ard=True), Matern(ard=True)])
+
+
 def default_steps(problem: Problem) -> Sequence[Step]:
     """The plan for ``steps=None``."""
     if len(problem.rows) <= DENSE_ROWS or problem.kernel.is_precomputed:

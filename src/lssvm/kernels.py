@@ -531,9 +531,7 @@ class Function(Kernel):
 
 
 def as_kernel(kernel: Any) -> Kernel:
-    """A Kernel from a Kernel or a callable; None gives `RBF()`."""
-    if kernel is None:
-        return RBF()
+    """A Kernel from a Kernel or a callable."""
     if isinstance(kernel, Kernel):
         for part in kernel.parts:
             if not isinstance(part, Kernel):

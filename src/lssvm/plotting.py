@@ -34,14 +34,14 @@ class _Display:
         self.ax_, self.figure_ = ax, ax.figure
         return ax
 
-    def _draw(self, x: Any, y: Any, label: str, kwargs: dict[str, Any]) -> Any:
-        """One curve, in the next of our colours; few values get markers."""
+    def _draw(self, x: Any, y: Any, label: str, kwargs: dict[str, Any], markers: bool = True) -> Any:
+        """One curve, in the next of our colours."""
         from matplotlib.cbook import normalize_kwargs
         from matplotlib.lines import Line2D
 
         curves = sum(line.get_label()[:1] != "_" for line in self.ax_.lines)
         style: dict[str, Any] = {"color": _COLOURS[curves % len(_COLOURS)], "linewidth": 1.8, "label": label}
-        if len(x) <= 60:
+        if markers:
             style.update(marker="o", markersize=3.5)
         (line,) = self.ax_.plot(x, y, **{**style, **normalize_kwargs(kwargs, Line2D)})
         return line
@@ -267,10 +267,10 @@ class SupportSpectrumDisplay(_Display):
         ax = self._axes(ax)
         values = np.asarray(self.support_values)
         ranks = np.arange(1, len(values) + 1)
-        self.line_ = self._draw(ranks, values, self.name, kwargs)
-        ax.fill_between(ranks, values, color=self.line_.get_color(), alpha=0.08, lw=0)
-        ax.set_ylim(bottom=0.0)
-        ax.set_xlim(left=min(0.0, ax.get_xlim()[0]))
+        self.line_ = self._draw(ranks, values, self.name, kwargs, markers=len(values) <= 30)
+        self.line_.sticky_edges.y.append(0.0)
+        ax.update_datalim([(0.0, 0.0)])  # the axes start at 0
+        ax.autoscale_view()
         self._finish("rank", r"support value $|\alpha|$", "Sorted support values")
         return self
 

@@ -260,20 +260,20 @@ class Factor:
             loo_residuals=loo,
         )
 
-    def criterion(self, loss: str) -> tuple[float, Array, float]:
-        """A leave-one-out criterion (see `system.leave_one_out`) and its gradient in the log widths and in log C.
+    def log_press(self) -> tuple[float, Array, float]:
+        """log of PRESS over the rows that count, and its gradient in the log widths and in log C; the basis is fixed.
 
-        The gradient in the widths has one row a leaf of the kernel and one column a column of X. The basis is fixed.
+        The gradient in the widths has one row a leaf of the kernel and one column a column of X.
         """
         kernel, X = self.problem.kernel, _xp.take(self.problem.X, self.rows)
         if isinstance(self.system, system.Dual):
-            value, G, in_ridge = self.system.criterion(loss)
+            value, G, in_ridge = self.system.log_press()
             return value, kernel.gradient(X, self.points, G), -in_ridge
         if not isinstance(self.system, system.Primal) or self.whitening is None:
             raise ValueError("The derivative of leave-one-out is that of a dual or a primal machine.")
         primal, lower = self.system, self.whitening.lower
         points = self.whitening.points
-        value, left, right, inner, in_ridge = primal.criterion(loss)
+        value, left, right, inner, in_ridge = primal.log_press()
         T = lower @ primal.R.T  # columns of the basis are Q T'; T is lower triangular
         columns = left @ _xp.solve_lower(T, right, transpose=True).T
         gradient = 0.0

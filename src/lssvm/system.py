@@ -40,29 +40,15 @@ class Solution:
     loo_residuals: Array  # (l, k)
 
 
-def leave_one_out(e: Array, complement: Array, loss: str) -> tuple[float, Array, Array]:
-    """A criterion of scaled residuals e (l, k) and of 1 - h (l, 1), and its derivatives in e and in h.
-
-    "squared": log of PRESS, the sum of r^2 with r = e/(1 - h). "likelihood": the Gaussian log density of every target
-    under the machine without it, of variance s^2/(1 - h), s^2 profiled out: log(sum e r) - mean log(1 - h), a constant
-    apart. Both are free of the units of the targets.
-    """
+def log_press(e: Array, complement: Array) -> tuple[float, Array, Array]:
+    """log of PRESS = sum (e/(1 - h))^2, from scaled residuals e (l, k) and 1 - h (l, 1); its derivatives in e and h."""
     xp = _xp.namespace(e)
     r = e / complement
-    if loss == "squared":
-        press = float(xp.sum(r * r))
-        a = 2.0 * r / (press * complement)
-        return _log(press), a, xp.sum(a * r, axis=1)[:, None]
-    mass = float(xp.sum(e * r))
-    value = _log(mass) - float(xp.mean(xp.log(complement)))
-    b = xp.sum(r * r, axis=1)[:, None] / mass + 1.0 / (e.shape[0] * complement)
-    return value, 2.0 * r / mass, b
-
-
-def _log(value: float) -> float:
-    if not value > 0:
+    press = float(xp.sum(r * r))
+    if not press > 0:
         raise ValueError("All left-out residuals are 0: nothing is left to choose by.")
-    return math.log(value)
+    a = 2.0 * r / (press * complement)
+    return math.log(press), a, xp.sum(a * r, axis=1)[:, None]
 
 
 # The dual machine -----------------------------------------------------------------------------------------------------
@@ -97,12 +83,12 @@ class Dual:
         intercept = self.mean + self.bias_row @ self.targets - self.bias_change @ a
         return Solution(w * a, intercept, lam * a / w, 1.0 - lam * q, a / (w * q[:, None]))
 
-    def criterion(self, loss: str) -> tuple[float, Array, float]:
-        """A `leave_one_out` criterion, and its derivatives in K (a symmetric matrix) and in log(ridge).
+    def log_press(self) -> tuple[float, Array, float]:
+        """log of PRESS, the weighted sum of squares of the left-out residuals; its derivatives in K and in log(ridge).
 
         With P as above in the coordinates of the coefficients alpha, d alpha = -P dK alpha and dP = -P dK P. A function
         of e = ridge alpha/v and 1 - h = ridge diag P/v with derivatives a and b in w e and in h then has
-        P diag(b ridge/v) P - sym((P u) alpha'), u = a ridge/w, plus what the ridge itself does to e and h.
+        P diag(b ridge/v) P - sym((P u) alpha') in K, u = a ridge/w, plus what the ridge itself does to e and h.
         """
         if self.ridge is None:
             raise ValueError("The derivative of leave-one-out needs a factor for one ridge.")
@@ -111,7 +97,7 @@ class Dual:
         P = _xp.gram((w * self.root).T)
         alpha = w * self.scaled
         complement = lam * xp.linalg.diagonal(P)[:, None] / (w * w)
-        value, a, b = leave_one_out(lam * alpha / w, complement, loss)
+        value, a, b = log_press(lam * alpha / w, complement)
         half = (P @ (a * lam / w)) @ alpha.T
         scale = xp.sqrt(b[:, 0] * lam) / w[:, 0]
         G = _xp.gram(scale[:, None] * P) - 0.5 * (half + half.T)
@@ -285,8 +271,8 @@ class Primal:
                 projected = projected + self.Q.T @ rest - self.bottom.T @ (self.bottom @ projected)
         return projected
 
-    def criterion(self, loss: str) -> tuple[float, Array, Array, Array, float]:
-        """A `leave_one_out` criterion of e and h, with derivatives a and b in them (all scaled by w).
+    def log_press(self) -> tuple[float, Array, Array, Array, float]:
+        """log of PRESS and its derivatives; a and b are those in e and h (all scaled by w).
 
         The derivative in the scaled columns S Phi (not centred) is left @ right' R^-T, outputs side by side, with
         left = [-(I - H) a, -e, 2 (I - H) diag(b) Q] and right = [c, Q'a, I], c the fit in the columns Q; that in the
@@ -300,7 +286,7 @@ class Primal:
         c = self.projected()
         e = w * self.targets - Q @ c
         h = _row_squares(Q, None)[:, None] + w * w / total
-        value, a, b = leave_one_out(e, xp.clip(1.0 - h, EPS, None), loss)
+        value, a, b = log_press(e, xp.clip(1.0 - h, EPS, None))
         q = Q.T @ a
         middle = _xp.gram(xp.sqrt(b) * Q)
         scaled = b * Q - Q @ middle - w * ((w * b)[:, 0] @ Q)[None, :] / total

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize, minimize_scalar
+from scipy import optimize
 from sklearn.utils import Bunch
 
 from . import _xp
@@ -14,6 +15,8 @@ from .kernels import Choice
 from .problem import Factor, Problem, Step, check_memory, column_spread
 
 __all__ = ["LeaveOneOut"]
+
+minimize: Any = optimize.minimize  # its stubs know neither bounds nor options together
 
 WIDTHS = np.geomspace(0.2, 20.0, 7)  # in units of the columns' spread and of sqrt(number of columns)
 RIDGES = np.geomspace(1e-9, 1e3, 37)  # in units of the kernel's variance over the rows
@@ -42,12 +45,13 @@ class LeaveOneOut(Step):
     -----
     A width left at None is a multiple of its column's standard deviation: one common multiple, or one a column where
     the kernel says ``ard=True``. So that many widths do not over-fit few rows, their logarithms carry a normal prior
-    of standard deviation 2 about the common one, and they are given up for it where the gain of log PRESS is below
-    2 (number of widths - 1)/(number of rows). On many rows the search runs on a sample of rows, with a part of the
-    basis; C is then chosen on all. With robust weights asked for they are re-estimated between searches.
+    of standard deviation 2 about the common one, a column without which log PRESS rises by less than
+    log(rows)/rows is left out (its width is a million spreads), and all are given up for the common width where
+    the gain of log PRESS is below 2 (number of widths - 1)/rows. On many rows the search runs on a sample of rows, with
+    a part of the basis; C is then chosen on all. Robust weights, where asked for, are re-estimated between searches.
 
-    ``path_`` holds ``widths`` (one row a leaf of the kernel), ``C``, ``loo`` (the error, in units of the largest
-    deviation of the targets), ``evaluations``, ``plan`` (what was searched, in words) and, for classes, ``error_rate``.
+    ``path_`` holds ``widths`` (one row a leaf of the kernel), ``C``, ``loo`` (the mean squared left-out residual,
+    absolute for robust weights), ``evaluations``, ``plan`` (what was done, in words) and, for classes, ``error_rate``.
     """
 
     def __init__(self, search: str = "auto", loss: str = "auto") -> None:
@@ -57,14 +61,14 @@ class LeaveOneOut(Step):
     def __call__(self, problem: Problem) -> Problem:
         for name, allowed in (
             ("search", ("auto", "gradient", "simplex", "grid")),
-            ("loss", ("auto", "squared", "likelihood")),
+            ("loss", ("auto", "squared")),
         ):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"LeaveOneOut: {name} must be one of {allowed}, got {getattr(self, name)!r}.")
         if problem.C is not None and not problem.kernel.is_free:
             return problem
         if problem.is_dual:
-            check_memory(len(problem.rows), 2)
+            check_memory(len(problem.rows), 6 if len(problem.rows) <= DENSE_STAGES[-1] else 2)
         record = Bunch(evaluations=0, plan=[])
         known = problem
         if problem.kernel.is_free:
@@ -97,9 +101,12 @@ class _Search:
     """
 
     def __init__(self, problem: Problem, step: LeaveOneOut, record: Bunch) -> None:
-        self.problem = problem
+        y = _xp.to_numpy(problem.y)
+        deviation = y - y.mean(axis=0)
+        unit = float(np.max(np.abs(deviation), initial=0.0)) or 1.0
+        self.original = problem
+        self.problem = problem.replace(y=_xp.like(deviation / unit, problem.y))  # squares of any unit stay in range
         self.method = "gradient" if step.search == "auto" else step.search
-        self.loss = "likelihood" if step.loss == "auto" else step.loss
         self.record = record
         self.spread = column_spread(problem)
         self.free = [leaf.sigma is None for leaf in problem.kernel.leaves]
@@ -140,11 +147,11 @@ class _Search:
         return value, gradient
 
     def _objective(self, logs: np.ndarray, machine: Problem) -> tuple[float, np.ndarray]:
-        """The criterion plus the prior, and its gradient."""
+        """log PRESS plus the prior, and its gradient."""
         self.record.evaluations += 1
         prior, prior_gradient = self._prior(logs, len(machine.rows))
         try:
-            value, in_widths, in_C = self._at(logs, machine).factorise().criterion(self.loss)
+            value, in_widths, in_C = self._at(logs, machine).factorise().log_press()
         except ValueError:  # nothing finite there: the line search steps back
             return 1e10, np.zeros_like(logs)
         gradient: list[float] = []
@@ -152,7 +159,15 @@ class _Search:
             gradient.extend([] if not free else row if size > 1 else [row.sum()])
         if self.problem.C is None:
             gradient.append(in_C)
-        return value + prior, np.array(gradient) + prior_gradient
+        return value - self._unit(machine) + prior, np.array(gradient) + prior_gradient
+
+    @staticmethod
+    def _unit(machine: Problem) -> float:
+        """log of the weighted sum of squares about the mean: no unit of targets or weights moves the stopping rule."""
+        y, weights = _xp.to_numpy(machine.y), _xp.to_numpy(machine.weights)
+        deviation = y - weights @ y / weights.sum()
+        largest = float(weights.max())
+        return math.log(float(np.sum((weights / largest) @ deviation**2)) or 1.0) + math.log(largest)
 
     # Stages ----------------------------------------------------------------------------------------------------------
     def start(self) -> None:
@@ -175,7 +190,7 @@ class _Search:
         if self.method == "grid":
             step = math.log(WIDTHS[1] / WIDTHS[0])
             bounds = (best[1] - step, best[1] + step)
-            minimize_scalar(score, bounds=bounds, method="bounded", options={"maxiter": 10, "xatol": 0.05})
+            optimize.minimize_scalar(score, bounds=bounds, method="bounded", options={"maxiter": 10, "xatol": 0.05})
         self.value, log_width, self.C = best
         self.widths = np.full(sum(1 for free in self.free if free), log_width)
         self.record.plan.append(f"{len(WIDTHS)} common widths on {len(sample.rows)} rows")
@@ -185,10 +200,10 @@ class _Search:
         machine = _search_machine(self.problem, number)
         if machine.robust is not None:
             machine = machine.replace(weights=self._at(self._vector(), machine).solve().weights, robust=None)
-        self.done = number + 1
+        first, self.done = self.done == 0, number + 1
         rows = len(machine.rows)
-        ard, self.ard = self.ard, [False] * len(self.ard) if number == 0 else self.ard
-        if number == 0:
+        if first:
+            ard, self.ard = self.ard, [False] * len(self.ard)
             self.value = self._minimise(machine, 15)
             common = self.widths, self.C, self.value
             self.ard = ard
@@ -218,7 +233,7 @@ class _Search:
         return self.out if len(self.out) == len(self.widths) else np.zeros(len(self.widths), dtype=bool)
 
     def _leave_out(self, machine: Problem, value: float) -> bool:
-        """Leave out, widest first, the columns without which the criterion rises by less than log(rows)/rows."""
+        """Leave out, widest first, the columns without which log PRESS rises by less than log(rows)/rows."""
         allowed = math.log(len(machine.rows)) / len(machine.rows)
         before = int(self.out.sum())
         for c in np.argsort(-self.widths) if sum(self._sizes()) > len(self.free) else []:
@@ -265,9 +280,9 @@ class _Search:
         if self.method != "grid":
             for number in range(self.done, len(_stages(self.problem))):
                 self.stage(number)
-                if self.problem.robust is not None:  # weights anew
-                    self.stage(number if number else 1)
-        return self._at(self._vector(), self.problem)
+            if self.problem.robust is not None:  # with the weights that follow from what was found
+                self.stage(len(_stages(self.problem)) - 1)
+        return self._at(self._vector(), self.original)
 
 
 def _stages(problem: Problem) -> list[tuple[int, int | None]]:
@@ -333,7 +348,7 @@ def best_C(problem: Problem) -> tuple[float, float]:
     scores = [loo_error(factor, 1.0 / ridge) for ridge in ridges]
     best = int(np.argmin(scores))
     low, high = np.log(ridges[max(best - 1, 0)]), np.log(ridges[min(best + 1, len(ridges) - 1)])
-    refined = minimize_scalar(
+    refined = optimize.minimize_scalar(
         lambda log_ridge: loo_error(factor, math.exp(-log_ridge)), bounds=(low, high), method="bounded"
     )
     if refined.fun < scores[best]:
@@ -342,19 +357,15 @@ def best_C(problem: Problem) -> tuple[float, float]:
 
 
 def loo_error(factor: Factor, C: float) -> float:
-    """Mean loss of the left-out residuals of the rows that count."""
-    loo = _xp.to_numpy(factor.system.solution(1.0 / C, careful=False).loo_residuals)
+    """Mean loss of the left-out residuals of the rows that count, in units in which their squares stay in range."""
+    y = _xp.to_numpy(factor.problem.y)
+    unit = float(np.max(np.abs(y - y.mean(axis=0)), initial=0.0)) or 1.0
+    loo = _xp.to_numpy(factor.system.solution(1.0 / C, careful=False).loo_residuals) / unit
     return mean_loss(factor.problem, loo, _xp.to_numpy(factor.problem.weights)[factor.rows])
 
 
 def mean_loss(problem: Problem, residuals: np.ndarray, weights: np.ndarray) -> float:
-    """Weighted mean of the squared residuals, of the absolute ones where robust weights are asked for.
-
-    In units of the largest deviation of the targets from their mean.
-    """
-    y = _xp.to_numpy(problem.y)
-    unit = float(np.max(np.abs(y - y.mean(axis=0)), initial=0.0)) or 1.0  # squares of any unit of y stay in range
-    residuals = residuals / unit
+    """Weighted mean of the squared residuals, of the absolute ones where robust weights are asked for."""
     loss = np.abs(residuals) if problem.robust is not None else residuals * residuals
     score = float(weights @ loss.sum(axis=1) / weights.sum())
     return score if math.isfinite(score) else math.inf

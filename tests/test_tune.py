@@ -1,0 +1,166 @@
+"""Tuning: the gradient of leave-one-out, and what the search finds with it."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.datasets import make_friedman1
+
+from lssvm import LSSVC, LSSVR, datasets, kernels, tune
+from lssvm.kernels import RBF, Additive, Choice, Linear, Matern
+from lssvm.problem import Problem
+
+SIGMA = np.array([1.2, 2.0, 0.8])
+SMOOTH = {
+    "rbf": RBF(SIGMA),
+    "matern 1/2": Matern(SIGMA, nu=0.5),
+    "matern 3/2": Matern(SIGMA),
+    "matern 5/2": Matern(SIGMA, nu=2.5),
+    "additive": Additive(RBF(SIGMA)),
+    "sum": RBF(SIGMA) + Matern(2 * SIGMA),
+    "sum with linear": RBF(SIGMA) + Linear(),
+    "product": RBF(2 * SIGMA) * Matern(3 * SIGMA),
+}
+BASES = {"dense": {}, "rows": {"support": np.arange(0, 20, 2)}, "points": {"points": None}}
+
+
+def make_problem(kernel, basis, C):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 3))
+    y = np.column_stack([np.sin(X).sum(axis=1) + 0.2 * rng.standard_normal(40), X[:, 0] ** 2])
+    weights = rng.uniform(0.3, 2.0, 40)
+    weights[3] = 0.0
+    fields = dict(BASES[basis])
+    if "points" in fields:
+        fields["points"] = np.vstack([X[:12] + 0.1, X[:2] + 0.1])  # with copies, which carry no column
+    return Problem(kernel, X, y, weights, C=C, **fields)
+
+
+def log_press(problem):
+    fit = problem.solve()
+    return math.log(np.sum(problem.weights[:, None] * fit.loo_residuals**2))
+
+
+@pytest.mark.parametrize("C", [3.0, 300.0])
+@pytest.mark.parametrize("basis", BASES)
+@pytest.mark.parametrize("name", SMOOTH)
+def test_gradient_is_the_central_difference(name, basis, C):
+    problem = make_problem(SMOOTH[name], basis, C)
+    value, in_widths, in_C = problem.factorise().log_press()
+    assert_allclose(value, log_press(problem), rtol=1e-9)
+    widths, step = [leaf.sigma for leaf in problem.kernel.leaves], 3e-5
+
+    def at(leaf, column, change):
+        moved = [np.array(width) for width in widths]
+        moved[leaf][column] *= math.exp(change)
+        return log_press(problem.replace(kernel=problem.kernel.with_widths(moved)))
+
+    for leaf in range(len(widths)):
+        differences = [(at(leaf, c, step) - at(leaf, c, -step)) / (2 * step) for c in range(3)]
+        assert_allclose(in_widths[leaf], differences, rtol=1e-7, atol=1e-7)
+    up, down = (log_press(problem.replace(C=C * math.exp(change))) for change in (step, -step))
+    assert_allclose(in_C, (up - down) / (2 * step), rtol=1e-7, atol=1e-7)
+
+
+def test_C_alone_is_the_best_of_a_fine_grid():
+    X, y = datasets.load_motorcycle(return_X_y=True)
+    model = LSSVR(RBF(10.0), steps=[]).fit(X, y)
+    scores = [LSSVR(RBF(10.0), C=C, steps=[]).fit(X, y).press_ for C in np.geomspace(1e-2, 1e4, 60)]
+    assert model.press_ <= min(scores) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("search", ["gradient", "simplex", "grid"])
+def test_every_search_ends_near_the_best_width(search):
+    X, y = datasets.load_motorcycle(return_X_y=True)
+    model = LSSVR(RBF(), steps=[tune.LeaveOneOut(search=search)]).fit(X, y)
+    best = min(LSSVR(RBF(sigma), steps=[]).fit(X, y).press_ for sigma in np.geomspace(4.0, 30.0, 12))
+    assert model.press_ <= 1.01 * best
+
+
+def test_irrelevant_inputs_are_left_out():
+    X, y = make_friedman1(300, 10, noise=0.5, random_state=0)
+    new, truth = make_friedman1(500, 10, noise=0.0, random_state=1)
+    one, many = (LSSVR(RBF(ard=ard)).fit(X, y) for ard in (False, True))
+    error = [np.sqrt(np.mean((model.predict(new) - truth) ** 2)) for model in (one, many)]
+    assert error[1] < 0.6 * error[0]
+    relevant = many.kernel_.sigma < 1e4 * X.std(axis=0)
+    assert relevant[:5].all()
+    assert relevant[5:].sum() <= 3
+
+
+def test_one_width_where_more_are_not_worth_it():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (60, 2))
+    y = np.exp(-np.sum(X**2, axis=1)) + 0.3 * rng.standard_normal(60)
+    model = LSSVR(RBF(ard=True)).fit(X, y)
+    units = model.kernel_.sigma / X.std(axis=0)
+    assert_allclose(units, units[0])
+
+
+def test_the_better_family_is_chosen():
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(-3.0, 3.0, (200, 1)), axis=0)
+    rough, smooth = np.abs(X[:, 0]) % 1.0, np.sin(X[:, 0])
+    noise = 0.05 * rng.standard_normal(200)
+    families = Choice([RBF(ard=True), Matern(nu=0.5, ard=True)])
+    assert isinstance(LSSVR(families).fit(X, rough + 2.0 * noise).kernel_, Matern)
+    assert isinstance(LSSVR(families).fit(X, smooth + noise).kernel_, RBF)
+
+
+@pytest.mark.parametrize("kernel", [RBF(ard=True), Additive(RBF(ard=True)), RBF() + Linear(), RBF(ard=True) * Matern()])
+def test_kernels_of_kernels_are_tuned(kernel):
+    X, y = make_friedman1(150, 5, noise=0.5, random_state=0)
+    model = LSSVR(kernel).fit(X, y)
+    assert all(leaf.sigma.shape == (5,) for leaf in model.kernel_.leaves)
+    assert np.sqrt(np.mean(model.loo_residuals_**2)) < 0.6 * y.std()
+    assert kernel.leaves[0].sigma is None  # the user's own object is left alone
+
+
+def test_outliers_do_not_drive_a_robust_search():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-4.0, 4.0, (200, 1))
+    truth = np.sinc(X[:, 0])
+    clean = truth + 0.05 * rng.standard_normal(200)
+    dirty = clean.copy()
+    dirty[rng.choice(200, 10, replace=False)] += 5.0
+    new = np.linspace(-4.0, 4.0, 300)[:, None]
+    error = [
+        np.sqrt(np.mean((model.predict(new) - np.sinc(new[:, 0])) ** 2))
+        for model in (LSSVR().fit(X, clean), LSSVR(robust="hampel").fit(X, dirty), LSSVR().fit(X, dirty))
+    ]
+    assert error[1] < 1.1 * error[0] < error[2]
+
+
+def test_a_basis_is_tuned_on_a_sample_and_C_on_all_rows():
+    X, y = make_friedman1(6000, 5, noise=0.5, random_state=0)
+    new, truth = make_friedman1(500, 5, noise=0.0, random_state=1)
+    model = LSSVR(RBF(ard=True)).fit(X, y)
+    assert np.sqrt(np.mean((model.predict(new) - truth) ** 2)) < 0.2
+    plan = model._problem_.paths["LeaveOneOut"].plan
+    assert any("4000 rows and 500 basis points" in part for part in plan)
+    assert plan[-1] == "C on all rows"
+
+
+def test_classes_report_their_error_rate():
+    X, y = datasets.load_ripley(return_X_y=True)
+    model = LSSVC().fit(X, y)
+    assert model.path_.error_rate == np.mean(model.loo_predictions_ != y)
+
+
+def test_an_edge_is_warned_of():
+    X = np.linspace(0.0, 1.0, 50)[:, None]
+    with pytest.warns(UserWarning, match="edge of the range"):
+        LSSVR(kernels.Linear()).fit(X, X[:, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LSSVR(kernels.Linear()).fit(X, X[:, 0] + np.random.default_rng(0).standard_normal(50))
+
+
+def test_mistakes():
+    X, y = datasets.load_motorcycle(return_X_y=True)
+    with pytest.raises(ValueError, match=r"search must be one of .* got 'newton'"):
+        LSSVR(steps=[tune.LeaveOneOut(search="newton")]).fit(X, y)
+    with pytest.raises(ValueError, match=r"loss must be one of .* got 'hinge'"):
+        LSSVR(steps=[tune.LeaveOneOut(loss="hinge")]).fit(X, y)
