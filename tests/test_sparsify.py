@@ -29,7 +29,7 @@ from lssvm.sparsify import (
 )
 from lssvm.tune import LeaveOneOut
 
-ROWS = 72
+ROWS = 64
 SIZE = 12
 POINTS = np.random.default_rng(9).uniform(-2, 2, (SIZE, 2))
 GIVEN = {"kernel": kernels.RBF(sigma=1.3), "C": 10.0}
@@ -163,6 +163,11 @@ def assert_sound(model, X, y, *, reduced=False, smaller=True):
     assert model.press_ == pytest.approx(weights @ np.sum(expected**2, axis=1), rel=1e-6)
 
 
+def may_keep_all(step):
+    """Pruning whose first step costs too much stops there; where copies disagree, Adaline has no small residual."""
+    return isinstance(step, Adaline) or (isinstance(step, Prune) and step.n is None)
+
+
 # The contract ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("task", TASKS)
 def test_a_valid_smaller_basis_with_exact_leave_one_out(step, task):
@@ -171,8 +176,8 @@ def test_a_valid_smaller_basis_with_exact_leave_one_out(step, task):
     assert_sound(model, X, y, reduced=isinstance(step, KKT_COLUMNS))
     if getattr(step, "n", None) is not None:
         assert len(model.support_vectors_) <= SIZE
-    if not isinstance(step, Prune) or step.rows == "keep":  # Algorithm 2 keeps the rows that fit worst
-        assert model.score(X, y) > 0.6
+    if getattr(step, "rows", "keep") == "keep" and not (isinstance(step, Adaline) and task == "numbers"):
+        assert model.score(X, y) > 0.6  # Algorithm 2 and A-LSSVM keep the rows that fit worst
     if task != "numbers":
         assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
 
@@ -203,13 +208,12 @@ def test_is_the_same_for_a_seed_and_keeps_its_parameters(step):
             assert_array_equal(clone(model).set_params(steps=[other]).fit(X, y).support_vectors_, one.support_vectors_)
 
 
-@pytest.mark.parametrize("task", ["numbers", "three classes"])
-def test_composes_with_a_tuner(step, task):
-    model, X, y = make(task)
+def test_composes_with_a_tuner(step):
+    model, X, y = make("numbers")
     model.set_params(kernel=None, C=None, steps=[step, LeaveOneOut()]).fit(X, y)
     assert np.all(model.kernel_.sigma > 0)
     assert model.C_ > 0
-    assert_sound(model, X, y, reduced=isinstance(step, KKT_COLUMNS))
+    assert_sound(model, X, y, reduced=isinstance(step, KKT_COLUMNS), smaller=not may_keep_all(step))
 
 
 def test_composes_with_a_sparsifier_before_it(step):
@@ -250,27 +254,31 @@ def test_copies_of_rows(step, task):
     if isinstance(step, (FeatureVectors, RandomlyPivoted, KMeans, Forward)):
         assert len(model.support_vectors_) <= 5
         assert len(np.unique(model.support_vectors_, axis=0)) == len(model.support_vectors_)
-    whole = len(model.support_vectors_) == ROWS  # Adaline: no residual may be small where copies disagree
-    reduced = isinstance(step, KKT_COLUMNS) and not whole
-    assert_sound(model, X, y, reduced=reduced, smaller=not isinstance(step, Adaline))
+    reduced = isinstance(step, KKT_COLUMNS) and len(model.support_vectors_) < ROWS
+    assert_sound(model, X, y, reduced=reduced, smaller=not may_keep_all(step))
 
 
-@pytest.mark.parametrize("chosen", [False, True])
-def test_constant_columns(step, chosen):
-    """Constant columns change nothing, whether the width is given or searched in units of each column's spread."""
+def with_constants(X):
+    return np.column_stack([X[:, 0], np.full(len(X), 7.0), X[:, 1], np.zeros(len(X))])
+
+
+def test_constant_columns(step):
     model, X, y = make("numbers")
-    if chosen:
-        model.set_params(kernel=None, C=None)
-    constant = np.column_stack([X[:, 0], np.full(ROWS, 7.0), X[:, 1], np.zeros(ROWS)])
+    plain = clone(model).set_params(steps=[step]).fit(X, y)
     if isinstance(step, Given) and step.points.ndim == 2:
-        wide = Given(np.column_stack([POINTS[:, 0], np.full(SIZE, 7.0), POINTS[:, 1], np.zeros(SIZE)]))
-    else:
-        wide = step
-    model.set_params(steps=[wide]).fit(constant, y)
-    if not chosen:  # a search starts elsewhere: sqrt(number of columns) enters
-        plain = LSSVR(**GIVEN, steps=[step]).fit(X, y)
-        assert_allclose(model.predict(constant), plain.predict(X), rtol=1e-6, atol=1e-7)
-    assert_sound(model, constant, y, reduced=isinstance(step, KKT_COLUMNS))
+        step = Given(with_constants(step.points))
+    model.set_params(steps=[step]).fit(with_constants(X), y)
+    assert_allclose(model.predict(with_constants(X)), plain.predict(X), rtol=1e-6, atol=1e-7)
+    assert_sound(model, with_constants(X), y, reduced=isinstance(step, KKT_COLUMNS))
+
+
+@pytest.mark.parametrize("name", ["FeatureVectors", "KMeans", "Prune", "InversePrune"])
+def test_constant_columns_where_the_width_is_chosen(name):
+    """In units of each column's spread: that of a constant column must not be 0."""
+    _, X, y = make("numbers")
+    model = LSSVR(steps=[clone(STEPS[name][0])]).fit(with_constants(X), y)
+    assert np.all(model.kernel_.sigma > 0)
+    assert_sound(model, with_constants(X), y, reduced=name == "InversePrune")
 
 
 def test_all_columns_constant(step):
@@ -329,25 +337,30 @@ def test_a_share_that_is_none(step, value):
             clone(model).set_params(steps=[clone(step).set_params(**{name: value})]).fit(X, y)
 
 
-@pytest.mark.parametrize("chosen", [False, True])
-def test_a_weight_of_zero_removes_the_row(step, chosen):
-    model, X, y = make("numbers")
-    if chosen:
-        model.set_params(kernel=None, C=None)
+def assert_removed(model, step):
+    """The machine with some weights at 0 is that without those rows, whatever their inputs."""
+    _, X, y = make("numbers")
     weights = np.random.default_rng(1).uniform(0.5, 2.0, ROWS)
     weights[[3, 30, 31, 60]] = 0.0
     kept = weights > 0
     X[~kept] *= 30.0
+    other = step
     if isinstance(step, Given) and step.points.ndim == 1:
-        step = Given(np.flatnonzero(kept)[step.points])
-        removed_step = Given(np.searchsorted(np.flatnonzero(kept), step.points))
-    else:
-        removed_step = step
-    removed = clone(model).set_params(steps=[removed_step]).fit(X[kept], y[kept], weights[kept])
+        step, other = Given(np.flatnonzero(kept)[step.points]), Given(step.points)
+    removed = clone(model).set_params(steps=[other]).fit(X[kept], y[kept], weights[kept])
     model.set_params(steps=[step]).fit(X, y, weights)
     assert_allclose(model.support_vectors_, removed.support_vectors_, rtol=1e-12)
     assert_allclose(model.predict(X[kept]), removed.predict(X[kept]), rtol=1e-7, atol=1e-8)
     assert_array_equal(model.weights_[~kept], 0.0)
+
+
+def test_a_weight_of_zero_removes_the_row(step):
+    assert_removed(LSSVR(**GIVEN), step)
+
+
+@pytest.mark.parametrize("name", ["FeatureVectors", "KMeans", "Prune", "InversePrune"])
+def test_a_weight_of_zero_removes_the_row_where_the_width_is_chosen(name):
+    assert_removed(LSSVR(), clone(STEPS[name][0]))
 
 
 def test_a_precomputed_kernel_gives_the_same_machine(step):
@@ -579,7 +592,7 @@ def test_the_sampler_has_the_law_of_one_at_a_time():
     problem = Problem(kernel, X, X[:, :1], np.ones(6), C=1.0)
     law = law_of_sets(kernel(X, X), 3)
     assert sum(law.values()) == pytest.approx(1.0)
-    draws = 2500
+    draws = 2000
     generator = np.random.RandomState(0)
     counts = dict.fromkeys(law, 0)
     for _ in range(draws):
@@ -749,16 +762,16 @@ def algorithm_2(K, y, C, sizes, weigh=None, risk=False):
 def test_dropping_rows_is_algorithm_2(weigh, risk, outputs):
     model, X, y = make("numbers", rows=45)
     y = np.column_stack([y, X[:, 0] * X[:, 1]])[:, :outputs]
-    model.set_params(robust=weigh, steps=[Prune(9, mean_risk=risk)]).fit(X, y)
+    model.set_params(robust=weigh, steps=[Prune(20, mean_risk=risk)]).fit(X, y)
     path = model.path_
-    assert_array_equal(path.sizes, [45, 43, 41, 39, *range(38, 8, -1)])  # max(1, floor(0.05 n)) go at every step
+    assert_array_equal(path.sizes, [45, 43, 41, 39, *range(38, 19, -1)])  # max(1, floor(0.05 n)) go at every step
     supports, scores = algorithm_2(model.kernel(X, X), y, model.C, path.sizes, weigh, risk)
     for ours, theirs in zip(path.supports, supports, strict=True):
         assert_array_equal(ours, theirs)
     assert_allclose(path.scores, scores, rtol=1e-7)
-    assert path.chosen == 9
+    assert path.chosen == 20
     assert_array_equal(model.support_, supports[-1])
-    assert pytest.approx(10.0 * 45 / 9 if risk else 10.0) == model.C_
+    assert pytest.approx(10.0 * 45 / 20 if risk else 10.0) == model.C_
     dropped = np.setdiff1d(np.arange(45), model.support_)
     assert_array_equal(model.weights_[dropped], 0.0)
     assert np.all(model.weights_[model.support_] > 0)
@@ -825,15 +838,15 @@ def test_the_path_of_an_ill_conditioned_machine():
         assert path.scores[list(path.sizes).index(size)] == pytest.approx(np.mean(loo**2), rel=1e-6)
 
 
-@pytest.mark.parametrize("size", [61, 30, 22, 15, 12, 9])
-def test_what_predicts_is_the_machine_that_was_fitted(size):
+@pytest.mark.parametrize(("sigma", "C"), [(13.1, 1 / 1.2055e-3), (10.69, 44.0), (22.5, 2.4e9)])
+def test_what_predicts_is_the_machine_that_was_fitted(sigma, C):
     """f(x_i) = y_i - e_i with e_i = LOO_i (1 - h_i), for bases whose kernel matrix is singular to working precision."""
     X, y = datasets.load_motorcycle(return_X_y=True)
-    path = LSSVR(kernels.RBF(13.1), 1 / 1.2055e-3, steps=[Prune(5, rows="keep")]).fit(X, y).path_
-    support = path.supports[list(path.sizes).index(size)]
-    model = LSSVR(kernels.RBF(13.1), 1 / 1.2055e-3, steps=[Given(support)]).fit(X, y)
-    fitted = y - model.loo_residuals_ * (1.0 - model.leverage_)
-    assert_allclose(model.predict(X), fitted, atol=1e-4 * y.std())
+    path = LSSVR(kernels.RBF(sigma), C, steps=[Prune(5, rows="keep")]).fit(X, y).path_
+    for support in path.supports[20:]:
+        model = LSSVR(kernels.RBF(sigma), C, steps=[Given(support)]).fit(X, y)
+        fitted = y - model.loo_residuals_ * (1.0 - model.leverage_)
+        assert_allclose(model.predict(X), fitted, rtol=0, atol=1e-4 * y.std(), err_msg=f"{len(support)} vectors")
 
 
 def test_robust_weights_stay_along_the_path_and_are_renewed_at_its_end():
@@ -1061,7 +1074,7 @@ def test_ada_pinv_run_to_its_end_selects_by_the_exact_values(task):
     model, X, y = make(task)
     model.set_params(kernel=kernels.Matern(0.5, nu=0.5), C=2.0)  # a well-conditioned system
     alpha = np.linalg.norm(columns(clone(model).fit(X, y).dual_coef_), axis=1)
-    model.set_params(steps=[AdaPinv(0.5, max_iter=40000)]).fit(X, y)
+    model.set_params(steps=[AdaPinv(0.5, max_iter=20000)]).fit(X, y)
     assert_array_equal(model.support_, np.sort(np.argsort(-alpha)[: ROWS // 2]))
 
 

@@ -35,11 +35,16 @@ def is_numpy(*arrays: Array) -> bool:
     return all(isinstance(a, np.ndarray) for a in arrays)
 
 
+def is_cupy(array: Array) -> bool:
+    """True for a CuPy array."""
+    return type(array).__module__.partition(".")[0] == "cupy"
+
+
 def to_numpy(array: Array) -> np.ndarray:
     """A NumPy array with the same values, wherever the array lives."""
     if isinstance(array, np.ndarray):
         return array
-    if hasattr(array, "get") and not hasattr(array, "detach"):  # CuPy
+    if is_cupy(array):
         return np.asarray(array.get())
     if hasattr(array, "detach"):  # torch
         return np.asarray(array.detach().cpu())
@@ -96,7 +101,7 @@ def take(A: Array, rows: Array) -> Array:
 
 def put(A: Array, index: Any, values: Array) -> Array:
     """A with ``A[index] = values``; the array API standard has no assignment by row numbers."""
-    if is_numpy(A) or hasattr(A, "detach") or hasattr(A, "get"):
+    if is_numpy(A) or hasattr(A, "detach") or is_cupy(A):
         A[index] = values
         return A
     changed = to_numpy(A).copy()
@@ -176,7 +181,7 @@ def solve_lower(L: Array, B: Array, *, transpose: bool = False) -> Array:
     if hasattr(L, "detach"):
         torch = namespace(L)
         return torch.linalg.solve_triangular(L.T if transpose else L, B, upper=transpose)
-    if hasattr(L, "get"):
+    if is_cupy(L):
         import cupyx.scipy.linalg
 
         return cupyx.scipy.linalg.solve_triangular(L, B, trans=1 if transpose else 0, lower=True)

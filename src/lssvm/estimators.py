@@ -22,7 +22,7 @@ from .problem import Problem, Step
 from .robust import as_weight_function
 from .sparsify import Random
 from .stream import Reservoir, Stream, fit_stream, normalise, reread, start_stream
-from .tune import LeaveOneOut
+from .tune import LeaveOneOut, tuned
 
 DENSE_ROWS = 2000  # steps=None: the basis is all rows up to here,
 BASIS_SIZE = 500  # and this many rows beyond
@@ -200,12 +200,14 @@ class _LSSVM(BaseEstimator):
             raise ValueError(
                 "X is not symmetric: with kernels.Precomputed, fit takes k(x_i, x_j) of the training rows."
             )
+        C = None if C is None else float(C)
         return Problem(
             kernel,
             X,
             targets,
             weights,
-            C=None if C is None else float(C),
+            C=C,
+            asked=(kernel, C),
             robust=robust,
             classification=isinstance(self, ClassifierMixin),
         )
@@ -513,14 +515,16 @@ class LSSVC(ClassifierMixin, _LSSVM):
     ) -> dict[str, Any]:
         attributes = super()._left_out(targets, sample_weight, weights, fit)
         codes = (targets[:, 0] > 0).astype(int) if self._single_output_ else np.argmax(targets, axis=1)
+        left_out = targets - fit.loo_residuals
         # Calibrate with one unit of weight left out, so that an integer weight is as good as copies of the row.
         factors = self._class_factors[codes]
         copies = np.maximum(sample_weight / np.where(factors > 0, factors, 1.0), 1.0)
         one_copy = fit.residuals / (1.0 - fit.leverage / copies)[:, None]
         unit = np.where(copies[:, None] > 1.0, one_copy, fit.loo_residuals)
+        unit = np.where(np.isnan(unit), fit.residuals, unit)  # a machine whose leave-one-out is unknown
         return {
             **attributes,
-            "loo_predictions_": _winner(targets - fit.loo_residuals, self.classes_),
+            "loo_predictions_": None if np.isnan(fit.loo_residuals).any() else _winner(left_out, self.classes_),
             "_slopes_": calibrate(targets - unit, codes, weights),
         }
 
@@ -570,11 +574,11 @@ def run_steps(problem: Problem, steps: Any) -> Problem:
     if isinstance(steps, (str, Step, type)) or not isinstance(steps, Sequence):
         example = repr(steps) if isinstance(steps, Step) else "lssvm.sparsify.Random(100)"
         raise TypeError(f"steps must be a list of steps or None, got {steps!r}: write steps=[{example}].")
-    for step in (*steps, LeaveOneOut()):
+    for step in steps:
         if isinstance(step, type) or not callable(step):
             raise TypeError(f"steps holds {step!r}, which is not a step: see lssvm.sparsify and lssvm.tune.")
         problem = step(problem)
-    return problem
+    return tuned(problem)
 
 
 def _validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options: Any) -> Any:

@@ -51,6 +51,8 @@ class Problem:
         Whether the targets are coded classes.
     coefficients : (coef, intercept) or None
         A machine that is given and not solved for; its leverages and left-out residuals are unknown (NaN).
+    asked : (kernel, C) or None
+        As the user gave them, None where tuning is to choose; what is now known is in `kernel` and `C`.
     paths : dict
         What the steps so far recorded, by the name of the step.
     """
@@ -66,6 +68,7 @@ class Problem:
     reduced: bool = False
     classification: bool = False
     coefficients: tuple[Array, Array] | None = None
+    asked: tuple[Kernel, float | None] | None = None
     paths: dict[str, Bunch] = field(default_factory=dict)
 
     def replace(self, **changes: Any) -> Problem:
@@ -83,6 +86,17 @@ class Problem:
         return self.points is None and (
             self.support is None or np.array_equal(np.sort(np.asarray(self.support)), self.rows)
         )
+
+    @property
+    def is_known(self) -> bool:
+        """True when neither C nor a width is still to be chosen."""
+        return self.C is not None and not self.kernel.is_free
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The class of every row, as a number, from its coded targets."""
+        y = _xp.to_numpy(self.y)
+        return (y[:, 0] > 0).astype(int) if y.shape[1] == 1 else np.argmax(y, axis=1)
 
     @property
     def basis_size(self) -> int:
@@ -169,6 +183,8 @@ class Problem:
     def with_basis(self, support: np.ndarray | None = None, points: Array | None = None, **changes: Any) -> Problem:
         """The penalised problem on another basis: rows by number (sorted), or points."""
         rows = None if support is None else np.sort(np.asarray(support))
+        if rows is not None and not len(rows):
+            raise ValueError("No basis vector is left: the kernel is 0 on all rows, or a tolerance is too large.")
         plain = {"support": rows, "points": points, "reduced": False, "coefficients": None}
         return self.replace(**{**plain, **changes})
 
@@ -398,12 +414,13 @@ def column_spread(problem: Problem) -> np.ndarray:
 # Whitening a basis ----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Whitening:
-    """K_SS = F F' for a basis: phi(x) = F_1^-1 k_1(x) on the independent points, coefficients by the smallest norm."""
+    """K_SS = F F' for a basis: phi(x) = F_1^-1 k_1(x) on the independent points, which carry the coefficients."""
 
     kernel: Kernel
     points: Array  # the independent basis points, in the order of the factor
     lower: Array  # (r, r)
-    factor: Array | None  # (n, r), when points were dropped
+    factor: Array | None = None  # (n, r), when points were dropped
+    owner: np.ndarray | None = None  # (n,) then: the independent point that a point is, or is a copy of; -1 for none
 
     @property
     def rank(self) -> int:
@@ -414,11 +431,18 @@ class Whitening:
         return _xp.whiten_rows(self.kernel.evaluate(X, self.points), self.lower)
 
     def expand(self, theta: Array) -> Array:
-        """Coefficients of all basis points: beta with F'beta = theta, the one of least norm (copies share equally)."""
-        if self.factor is None:
-            return _xp.solve_lower(self.lower, theta, transpose=True)
-        Q, R = _xp.namespace(theta).linalg.qr(self.factor)
-        return Q @ _xp.solve_lower(R.T, theta)
+        """Coefficients of all basis points: those of the independent ones, shared equally with their copies.
+
+        A point that depends on others only to working precision gets 0: its column is not that of its factor.
+        """
+        coef = _xp.solve_lower(self.lower, theta, transpose=True)
+        if self.owner is None:
+            return coef
+        shared = self.owner >= 0
+        counts = np.bincount(self.owner[shared], minlength=self.rank)
+        coef = coef / _xp.like(counts.astype(float), coef)[:, None]
+        full = _xp.zeros((len(self.owner), theta.shape[1]), theta)
+        return _xp.put(full, np.flatnonzero(shared), _xp.take(coef, self.owner[shared]))
 
 
 def whiten(kernel: Kernel, points: Array, K: Array) -> Whitening:
@@ -430,10 +454,13 @@ def whiten(kernel: Kernel, points: Array, K: Array) -> Whitening:
     tolerance = n * EPS * max(float(xp.max(xp.linalg.diagonal(K))), 0.0)
     L = _xp.cholesky(K + 0.0)
     if L is not None and float(xp.min(xp.linalg.diagonal(L))) ** 2 > tolerance:
-        return Whitening(kernel, points, L, None)
+        return Whitening(kernel, points, L)
     factor, pivots = _xp.pivoted_cholesky(K, tolerance)
-    kept = _xp.take(points, pivots)
-    return Whitening(kernel, kept, _xp.take(factor, pivots), factor)
+    group = np.unique(_xp.to_numpy(points), axis=0, return_inverse=True)[1].reshape(-1)
+    owner = np.full(n, -1)
+    for place, pivot in enumerate(pivots):
+        owner[group == group[pivot]] = place
+    return Whitening(kernel, _xp.take(points, pivots), _xp.take(factor, pivots), factor, owner)
 
 
 # Checks ---------------------------------------------------------------------------------------------------------------

@@ -29,7 +29,10 @@ BASIS_STAGES = ((2000, 300), (4000, 500))  # rows and basis size of those with a
 
 
 class LeaveOneOut(Step):
-    """Choose C and the kernel widths left at None by the smallest exact leave-one-out error.
+    """Choose C and the kernel widths that the user left at None by the smallest exact leave-one-out error.
+
+    After a step that had to choose them already, e.g. pruning, they are chosen again for the basis that it left.
+    Machines on columns of the KKT system (`sparsify.InversePrune` and its kin) stay as they are.
 
     Parameters
     ----------
@@ -65,7 +68,11 @@ class LeaveOneOut(Step):
         ):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"LeaveOneOut: {name} must be one of {allowed}, got {getattr(self, name)!r}.")
-        if problem.C is not None and not problem.kernel.is_free:
+        if problem.reduced or problem.coefficients is not None:
+            return problem
+        if problem.asked is not None:
+            problem = problem.replace(kernel=problem.asked[0], C=problem.asked[1])
+        if problem.is_known:
             return problem
         if problem.is_dual:
             check_memory(len(problem.rows), 6 if len(problem.rows) <= DENSE_STAGES[-1] else 2)
@@ -93,6 +100,11 @@ class LeaveOneOut(Step):
         return best.finish()
 
 
+def tuned(problem: Problem) -> Problem:
+    """The problem itself where all is known, else with what is still None chosen by `LeaveOneOut`."""
+    return problem if problem.is_known else LeaveOneOut()(problem)
+
+
 class _Search:
     """The search of one kernel's widths, and of C where it is None.
 
@@ -101,9 +113,9 @@ class _Search:
     """
 
     def __init__(self, problem: Problem, step: LeaveOneOut, record: Bunch) -> None:
-        y = _xp.to_numpy(problem.y)
-        deviation = y - y.mean(axis=0)
-        unit = float(np.max(np.abs(deviation), initial=0.0)) or 1.0
+        y, rows = _xp.to_numpy(problem.y), problem.rows
+        deviation = y - y[rows].mean(axis=0)
+        unit = float(np.max(np.abs(deviation[rows]), initial=0.0)) or 1.0
         self.original = problem
         self.problem = problem.replace(y=_xp.like(deviation / unit, problem.y))  # squares of any unit stay in range
         self.method = "gradient" if step.search == "auto" else step.search
@@ -164,7 +176,7 @@ class _Search:
     @staticmethod
     def _unit(machine: Problem) -> float:
         """log of the weighted sum of squares about the mean: no unit of targets or weights moves the stopping rule."""
-        y, weights = _xp.to_numpy(machine.y), _xp.to_numpy(machine.weights)
+        y, weights = (_xp.to_numpy(a)[machine.rows] for a in (machine.y, machine.weights))
         deviation = y - weights @ y / weights.sum()
         largest = float(weights.max())
         return math.log(float(np.sum((weights / largest) @ deviation**2)) or 1.0) + math.log(largest)

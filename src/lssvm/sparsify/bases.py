@@ -13,7 +13,7 @@ from sklearn.utils import Bunch, check_random_state
 from .. import _xp
 from ..kernels import Kernel
 from ..problem import Problem, Step, column_spread
-from ..tune import LeaveOneOut
+from ..tune import tuned
 
 __all__ = ["FeatureVectors", "Forward", "Given", "KMeans", "Random", "RandomlyPivoted"]
 
@@ -143,6 +143,7 @@ class FeatureVectors(Step):
         kernel = provisional(problem).kernel
         choose = self._exact if self.candidates is None else self._stochastic
         support, errors = choose(kernel, problem)
+        check_found(self, support)
         path = Bunch(sizes=np.arange(1, len(support) + 1), errors=errors, support=support, chosen=len(support))
         return problem.with_basis(support, paths={**problem.paths, type(self).__name__: path})
 
@@ -162,7 +163,7 @@ class FeatureVectors(Step):
         errors: list[float] = []
         while len(support) < self._limit(len(rows)) and not self._enough(errors):
             pivots = E.diagonal()
-            allowed = pivots > self.tol * diagonal
+            allowed = pivots > max(self.tol, 10.0 * len(rows) * _xp.EPS) * diagonal
             if not allowed.any():
                 break
             gain = np.einsum("ij,ij,i->j", E, E, inverse)
@@ -184,18 +185,24 @@ class FeatureVectors(Step):
         diagonal = kernel_diagonal(kernel, problem)
         own = diagonal[sample]
         inverse = np.divide(1.0, own, out=np.zeros_like(own), where=own > 0)
-        sample_factor, lower = np.empty((size, limit)), np.zeros((limit, limit))
+        room = min(limit, 128)  # doubled when it is full: n may be left open
+        sample_factor, lower = np.empty((size, room)), np.zeros((room, room))
         left = np.ones(size) * (own > 0)  # share of each sampled row still to be reconstructed
         support: list[int] = []
         errors: list[float] = []
         misses = 0
         while len(support) < limit and not self._enough(errors) and misses < 20:
             m = len(support)
+            if m == room:
+                room = min(limit, 2 * room)
+                sample_factor = np.hstack([sample_factor, np.empty((size, room - m))])
+                lower = np.pad(lower, (0, room - m))
             drawn = rows[np.unique(draw.randint(len(rows), size=self.candidates))]
             chosen = np.array(support, dtype=np.intp)
             factor = solve_triangular(lower[:m, :m], kernel_rows(kernel, problem, chosen, drawn), lower=True)
             pivots = diagonal[drawn] - np.einsum("ij,ij->j", factor, factor)
-            allowed = (pivots > self.tol * diagonal[drawn]) & ~np.isin(drawn, chosen)
+            floor = max(self.tol, 10.0 * (m + 1) * _xp.EPS)
+            allowed = (pivots > floor * diagonal[drawn]) & ~np.isin(drawn, chosen)
             misses = 0 if allowed.any() else misses + 1
             if not allowed.any():
                 continue
@@ -258,6 +265,7 @@ class RandomlyPivoted(Step):
             left = np.maximum(left - np.einsum("ij,ij->j", new, new), 0.0)
             chosen = np.concatenate([chosen, picked])
             left[chosen] = 0.0
+        check_found(self, chosen)
         return problem.with_basis(rows[chosen])
 
 
@@ -341,6 +349,7 @@ class Forward(Step):
         pool = np.sort(draw.choice(rows, min(max(self.pool, self.n), len(rows)), replace=False))
         sample = np.sort(draw.choice(rows, min(5 * self.pool, len(rows)), replace=False))
         support, scores = self._select(known, sample, pool)
+        check_found(self, support)
         size = int(np.argmin(scores)) + 1
         path = Bunch(sizes=np.arange(1, len(scores) + 1), scores=scores, support=pool[support], chosen=size)
         return problem.with_basis(pool[support[:size]], paths={**problem.paths, type(self).__name__: path})
@@ -405,8 +414,8 @@ def provisional(problem: Problem, *, supervised: bool = False) -> Problem:
         return problem
     rows = problem.rows
     sample = np.random.RandomState(0).permutation(rows)[:500]
-    tuned = LeaveOneOut()(problem.with_basis().subset(np.sort(sample)))
-    return problem.replace(kernel=tuned.kernel, C=tuned.C)
+    known = tuned(problem.with_basis().subset(np.sort(sample)))
+    return problem.replace(kernel=known.kernel, C=known.C)
 
 
 def kernel_rows(kernel: Kernel, problem: Problem, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -418,6 +427,12 @@ def kernel_rows(kernel: Kernel, problem: Problem, rows: np.ndarray, columns: np.
 def kernel_diagonal(kernel: Kernel, problem: Problem) -> np.ndarray:
     """k(x, x) of all rows of the problem."""
     return _xp.to_numpy(kernel.diagonal(problem.X))
+
+
+def check_found(step: Step, support: np.ndarray) -> None:
+    """Raise ValueError when nothing could be chosen."""
+    if not len(support):
+        raise ValueError(f"{type(step).__name__}: the kernel is 0 on all rows, so that no basis vector can be chosen.")
 
 
 def check_size(step: Step, n: Any, name: str = "n") -> None:

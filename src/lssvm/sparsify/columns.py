@@ -15,7 +15,7 @@ from sklearn.utils import Bunch
 
 from .. import _xp
 from ..problem import Problem, Step
-from ..tune import LeaveOneOut, mean_loss
+from ..tune import mean_loss, tuned
 from .bases import check_share, check_size, kernel_rows
 
 __all__ = ["AdaPinv", "Adaline", "Echelon", "InversePrune"]
@@ -73,6 +73,7 @@ class AdaPinv(Step):
         x = np.zeros_like(B)
         for _ in range(self.max_iter):
             x += rate * (A @ (B - A @ x))
+        check_converging(self, x)
         return _keep(problem, problem.rows, np.linalg.norm(x[1:], axis=1), self.fraction)
 
 
@@ -87,7 +88,8 @@ class Echelon(Step):
         on the order of the rows.
     n : int or None
         The order-free form: the first n columns of a column-pivoted QR factorisation, the bias projected out.
-        With both at None, n is the smallest size whose leave-one-out error is within 5 % of the best.
+        With both at None, n is the smallest size whose leave-one-out error is within 5 % of the best, three quarters
+        of the columns at most.
     """
 
     def __init__(self, tol: float | None = None, n: int | None = None) -> None:
@@ -103,13 +105,16 @@ class Echelon(Step):
         if self.tol is not None:
             if not self.tol >= 0:
                 raise ValueError(f"Echelon: tol must not be negative, got {self.tol!r}.")
-            return _reduced(problem, rows[_echelon_columns(A, self.tol)])
+            columns = _echelon_columns(A, self.tol)
+            if not len(columns):
+                raise ValueError(f"Echelon: tol={self.tol!r} drops all columns: lower tol.")
+            return _reduced(problem, rows[columns])
         columns = A[:, 1:] - A[:, :1] * (A[:, :1].T @ A[:, 1:]) / float(A[:, 0] @ A[:, 0])
         order = rows[scipy.linalg.qr(columns, mode="r", pivoting=True, check_finite=False)[1]]
         if self.n is not None:
             check_size(self, self.n)
             return _reduced(problem, order[: self.n])
-        sizes = np.unique(np.geomspace(2, len(rows), 20).astype(int))
+        sizes = np.unique(np.geomspace(2, max(2, 3 * len(rows) // 4), 20).astype(int))
         scores = []
         for size in sizes:
             fit = _reduced(problem, order[:size]).solve()
@@ -166,11 +171,12 @@ class Adaline(Step):
         A, B = kkt_system(problem)
         rate = learning_rate(self, A)
         sign = B[1:] if self.signed else None
-        labels = np.argmax(np.hstack([B[1:], -B[1:].sum(axis=1, keepdims=True)]), axis=1)
+        labels = problem.labels[problem.rows]
         alive = np.arange(len(A))  # of the equations; 0 is the bias row
         x = np.zeros_like(B)
         for _ in range(self.max_iter):
             x += rate * (A.T @ (B - A @ x))
+            check_converging(self, x)
             r = (B - A @ x)[1:]
             small = np.max(np.abs(r) if sign is None else sign[alive[1:] - 1] * r, axis=1) < self.tol
             kept = _with_survivors(~small, np.max(np.abs(r), axis=1), labels[alive[1:] - 1], problem.classification)
@@ -219,6 +225,14 @@ def learning_rate(step: AdaPinv | Adaline, A: np.ndarray) -> float:
     return step.learning_rate
 
 
+def check_converging(step: AdaPinv | Adaline, x: np.ndarray) -> None:
+    """Raise ValueError when the iterates have left the range of numbers."""
+    if not np.isfinite(x).all():
+        raise ValueError(
+            f"{type(step).__name__}: learning_rate={step.learning_rate!r} diverges: lower it, or leave it at None."
+        )
+
+
 def _echelon_columns(A: np.ndarray, tol: float) -> np.ndarray:
     """Columns (without the bias, which is forced in) that get a pivot above tol in Gaussian elimination, in order."""
     M = A.copy()
@@ -240,7 +254,7 @@ def _echelon_columns(A: np.ndarray, tol: float) -> np.ndarray:
 
 def _dense(step: Step, problem: Problem) -> Problem:
     """The problem with all its hyper-parameters and with the basis of all rows, whose columns the step chooses from."""
-    problem = LeaveOneOut()(problem)
+    problem = tuned(problem)
     if not problem.is_dual or problem.reduced:
         raise ValueError(
             f"{type(step).__name__} chooses among the columns of all rows: put it before other sparsifiers, not after."
@@ -255,6 +269,6 @@ def _keep(problem: Problem, support: np.ndarray, value: np.ndarray, fraction: fl
 
 
 def _reduced(problem: Problem, support: np.ndarray, **changes: Any) -> Problem:
-    if not len(support):
-        raise ValueError("No column is left: lower tol.")
+    if len(support) == len(problem.rows):  # all columns: the solution is that of the whole system
+        return problem.with_basis(support, **changes)
     return problem.with_basis(support, reduced=True, **changes)

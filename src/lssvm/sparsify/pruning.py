@@ -15,7 +15,7 @@ from .._xp import EPS
 from ..kernels import Kernel
 from ..problem import Problem, Step
 from ..system import Primal
-from ..tune import LeaveOneOut, mean_loss
+from ..tune import mean_loss, tuned
 from .bases import check_share, check_size
 
 __all__ = ["Prune"]
@@ -81,13 +81,13 @@ class Prune(Step):
 
     def __call__(self, problem: Problem) -> Problem:
         self._check(problem)
-        problem = LeaveOneOut()(problem)
+        problem = tuned(problem)
         support = problem.rows if problem.support is None else np.asarray(problem.support)
         trail = _Trail(self)
         held_out = np.empty(0, dtype=np.intp)
         if self.score == "validation":
             draw = check_random_state(self.random_state)
-            held_out = draw.permutation(problem.rows)[: max(1, int(self.validation * len(problem.rows)))]
+            held_out = self._held_out(problem, draw)
             support = np.setdiff1d(support, held_out)
         if self.rows == "keep" and self.score == "loo" and not self.retune:
             self._downdate(problem, support, trail)
@@ -118,6 +118,16 @@ class Prune(Step):
         if problem.points is not None:
             raise ValueError("Prune needs a basis of rows; this one holds points that are no rows (Given, KMeans).")
 
+    def _held_out(self, problem: Problem, draw: np.random.RandomState) -> np.ndarray:
+        """Validation rows: a share of all, or of every class, which keeps a row at least."""
+        groups = [problem.rows]
+        if problem.classification:
+            labels = problem.labels[problem.rows]
+            groups = [problem.rows[labels == label] for label in np.unique(labels)]
+        drawn = [draw.permutation(rows)[: min(round(self.validation * len(rows)), len(rows) - 1)] for rows in groups]
+        held_out = np.concatenate(drawn)
+        return held_out if len(held_out) else draw.permutation(max(groups, key=len))[:1]
+
     def _refit(
         self, problem: Problem, support: np.ndarray, held_out: np.ndarray, trail: _Trail, start: Problem
     ) -> None:
@@ -134,7 +144,7 @@ class Prune(Step):
                 problem = problem.replace(kernel=current.kernel, C=current.C)
             trail.tuned[len(support)] = current.kernel, current.C
             trail.add(support, self._score(current, start, folds, held_out))
-            if trail.done():
+            if trail.done(start):
                 return
             support = trail.drop(support, _xp.to_numpy(current.solve().coef), start)
 
@@ -177,8 +187,10 @@ class Prune(Step):
         weights = problem.weights if problem.robust is None else problem.solve().weights
         weighted = problem.with_basis(support, weights=weights, robust=None)
         factor = weighted.factorise_primal(float(problem.C or 1.0))
+        if factor.whitening is None or factor.whitening.rank == 0:
+            self._refit(weighted, support, np.empty(0, dtype=np.intp), trail, problem)
+            return
         assert isinstance(factor.system, Primal)
-        assert factor.whitening is not None
         primal, whitening = factor.system, factor.whitening
         arrays = (primal.Q, primal.R, primal.sqrt_weights, primal.targets, primal.projected())
         Q, R, w, targets, everything = (_xp.to_numpy(a) for a in arrays)
@@ -199,7 +211,7 @@ class Prune(Step):
                 span = None
             loo = e / np.maximum(1.0 - h, EPS)[:, None]
             trail.add(support[alive], mean_loss(problem, loo, loss_weights))
-            if trail.done():
+            if trail.done(problem):
                 return
             kept = trail.drop(support[alive], W.T @ fitted, problem)
             stay = np.isin(support[alive], kept)
@@ -256,21 +268,24 @@ class _Trail:
         self.supports.append(support)
         self.scores.append(score)
 
-    def done(self) -> bool:
-        size = len(self.supports[-1])
-        if self.step.n is not None:
-            return size <= self.step.n
-        return size <= 2 or self.scores[-1] > (1.0 + 2.0 * self.step.tolerance) * min(self.scores) + EPS
+    def done(self, problem: Problem) -> bool:
+        support = self.supports[-1]
+        if len(support) <= self._floor(problem, support):
+            return True
+        return self.step.n is None and self.scores[-1] > (1.0 + 2.0 * self.step.tolerance) * min(self.scores) + EPS
+
+    def _floor(self, problem: Problem, support: np.ndarray) -> int:
+        """The size that must stay: what was asked for, a vector of every class, two where nothing was asked for."""
+        classes = len(np.unique(problem.labels[support])) if problem.classification else 1
+        return max(self.step.n or 2, classes)
 
     def drop(self, support: np.ndarray, coef: np.ndarray, problem: Problem) -> np.ndarray:
         """The support less its smallest coefficients; the largest of every class stays."""
         size = np.linalg.norm(coef, axis=1)
-        floor = self.step.n if self.step.n is not None else 2
-        count = min(max(1, int(self.step.fraction * len(support))), len(support) - floor)
+        count = min(max(1, int(self.step.fraction * len(support))), len(support) - self._floor(problem, support))
         order = np.argsort(size, kind="stable")
         if problem.classification:
-            y = _xp.to_numpy(problem.y)[support]
-            labels = np.argmax(np.hstack([y, -y.sum(axis=1, keepdims=True)]), axis=1)
+            labels = problem.labels[support]
             largest = [order[labels[order] == label][-1] for label in np.unique(labels)]
             order = order[~np.isin(order, largest)]
         return np.sort(np.delete(support, order[:count]))
