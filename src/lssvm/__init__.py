@@ -4,12 +4,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import datasets, kernels, robust, sparsify, tune
+    from . import datasets, kernels, plotting, robust, sparsify, tune
     from .estimators import LSSVC, LSSVR
 
 __version__ = "0.1.0"
 
-__all__ = ["LSSVC", "LSSVR", "__version__", "datasets", "kernels", "robust", "sparsify", "tune"]
+__all__ = ["LSSVC", "LSSVR", "__version__", "datasets", "kernels", "plotting", "robust", "sparsify", "tune"]
 
 _CLASSES = {"LSSVC": ".estimators", "LSSVR": ".estimators"}
 
