@@ -21,7 +21,8 @@ GIVEN = {"kernel": kernels.RBF(sigma=1.0), "C": 1.0}
 def explained(estimator):
     """Checks that cannot hold, each with its reason."""
     failures = {}
-    if estimator.C is None or estimator.kernel is None or estimator.kernel.is_free or estimator.steps:
+    counting = any(not isinstance(step, sparsify.Prune) for step in estimator.steps or ())
+    if estimator.C is None or estimator.kernel is None or estimator.kernel.is_free or counting:
         reason = "leave-one-out drops a row once, not its copies; a drawn basis depends on the number of rows"
         failures["check_sample_weight_equivalence_on_dense_data"] = reason
         failures["check_sample_weight_equivalence_on_sparse_data"] = reason
@@ -51,7 +52,7 @@ def explained(estimator):
         LSSVR(kernels.Precomputed(), C=1.0),
         LSSVC(kernels.Precomputed(), C=1.0),
         LSSVR(C=1.0, steps=[sparsify.Random(10, random_state=0)]),
-        LSSVR(**GIVEN, steps=[sparsify.Prune(5, rows="keep")]),
+        LSSVR(**GIVEN, steps=[sparsify.Prune(40, rows="keep")]),
         LSSVC(**GIVEN, steps=[sparsify.InversePrune()]),
         LSSVC(**GIVEN, steps=[sparsify.Random(10, random_state=0)]),
     ],
