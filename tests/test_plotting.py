@@ -59,7 +59,7 @@ def test_path_holds_and_draws_what_the_model_recorded(step):
     assert display.ax_.get_xscale() == "log"
     assert display.ax_.get_xlabel() == "basis vectors"
     assert display.ax_.get_title()
-    assert display.ax_.get_legend().get_texts()[0].get_text() == f"{name}: {path.chosen} chosen"
+    assert display.ax_.get_legend().get_texts()[0].get_text() == f"{name}: {path.chosen} vectors"
     assert display.figure_ is display.ax_.figure
 
 
@@ -134,7 +134,7 @@ def test_given_axes_title_and_style_are_kept(display):
 def test_displays_can_be_made_from_arrays():
     display = SparsityPathDisplay(sizes=[1, 2, 4], errors=[3.0, 2.0, 1.5], chosen=2).plot()
     assert display.ax_.get_ylabel() == "error"
-    assert display.ax_.get_legend().get_texts()[0].get_text() == "2 chosen"
+    assert display.ax_.get_legend().get_texts()[0].get_text() == "2 vectors"
     display = SupportSpectrumDisplay(support_values=[3.0, 1.0]).plot()
     assert display.ax_.get_legend() is None
 

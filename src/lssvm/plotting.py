@@ -56,7 +56,7 @@ class _Display:
         ax.grid(alpha=0.2, which="major")
         ax.set_axisbelow(True)
         if ax.get_legend_handles_labels()[1]:
-            ax.legend(frameon=False)
+            ax.legend(framealpha=0.85, edgecolor="none")
 
 
 class SparsityPathDisplay(_Display):
@@ -169,7 +169,7 @@ class SparsityPathDisplay(_Display):
         order = np.argsort(self.sizes)
         sizes, errors = np.asarray(self.sizes)[order], np.asarray(self.errors)[order]
         at = errors[np.searchsorted(sizes, self.chosen)]
-        self.line_ = self._draw(sizes, errors, f"{self.name}: {self.chosen} chosen".lstrip(": "), kwargs)
+        self.line_ = self._draw(sizes, errors, f"{self.name}: {self.chosen} vectors".lstrip(": "), kwargs)
         colour = self.line_.get_color()
         (self.chosen_,) = ax.plot([self.chosen], [at], "o", ms=9, mfc="white", mec=colour, mew=2.2, zorder=4)
         ax.axvline(self.chosen, color=colour, lw=1, ls=":", alpha=0.7, zorder=1)

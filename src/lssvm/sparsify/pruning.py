@@ -146,7 +146,22 @@ class Prune(Step):
             trail.add(support, self._score(current, start, folds, held_out))
             if trail.done(start):
                 return
-            support = trail.drop(support, _xp.to_numpy(current.solve().coef), start)
+            support = trail.drop(support, self._coefficients(current), start)
+
+    @staticmethod
+    def _coefficients(current: Problem) -> np.ndarray:
+        """The coefficients to prune by: of least norm where the basis vectors depend on each other."""
+        fit = current.solve()
+        if not current.is_dual:
+            factor = current.replace(weights=fit.weights, robust=None).factorise_primal(fit.C)
+            if (
+                isinstance(factor.system, Primal)
+                and factor.whitening is not None
+                and factor.whitening.factor is not None
+            ):
+                T = _xp.to_numpy(factor.system.R) @ _xp.to_numpy(factor.whitening.factor).T
+                return np.linalg.pinv(T, rcond=1e-7) @ _xp.to_numpy(factor.system.projected())
+        return _xp.to_numpy(fit.coef)
 
     def _score(self, current: Problem, start: Problem, folds: list[np.ndarray], held_out: np.ndarray) -> float:
         """Mean loss over the rows that came in, weighted as they came in."""
@@ -277,7 +292,7 @@ class _Trail:
     def _floor(self, problem: Problem, support: np.ndarray) -> int:
         """The size that must stay: what was asked for, a vector of every class, two where nothing was asked for."""
         classes = len(np.unique(problem.labels[support])) if problem.classification else 1
-        return max(self.step.n or 2, classes)
+        return max(self.step.n or 2, classes, 2 if self.step.rows == "drop" else 1)
 
     def drop(self, support: np.ndarray, coef: np.ndarray, problem: Problem) -> np.ndarray:
         """The support less its smallest coefficients; the largest of every class stays."""
