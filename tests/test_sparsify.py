@@ -23,6 +23,7 @@ from lssvm.sparsify import (
     Given,
     InversePrune,
     KMeans,
+    Learned,
     Prune,
     Random,
     RandomlyPivoted,
@@ -44,6 +45,7 @@ STEPS = {
     "Given": [Given(np.arange(5, 17)), Given(POINTS)],
     "InversePrune": [InversePrune()],
     "KMeans": [KMeans(SIZE, random_state=0)],
+    "Learned": [Learned(12, steps=5, random_state=0)],
     "Prune": [
         Prune(SIZE),
         Prune(SIZE, rows="keep"),
@@ -368,7 +370,7 @@ def test_a_precomputed_kernel_gives_the_same_machine(step):
     model.set_params(steps=[step])
     K = model.kernel(X, X)
     given = clone(model).set_params(kernel=kernels.Precomputed())
-    if isinstance(step, KMeans) or (isinstance(step, Given) and step.points.ndim == 2):
+    if isinstance(step, (KMeans, Learned)) or (isinstance(step, Given) and step.points.ndim == 2):
         with pytest.raises(ValueError, match=r"Precomputed|columns"):
             given.fit(K, y)
         return
@@ -1320,3 +1322,25 @@ def test_options_of_pruning(options):
     model, X, y = make("numbers")
     with pytest.raises(ValueError, match=f"Prune: {next(iter(options))} must be one of"):
         model.set_params(steps=[Prune(5, **options)]).fit(X, y)
+
+
+def test_learned_points_predict_better_than_where_they_started():
+    rng = np.random.default_rng(0)
+    X, new = rng.uniform(-2.0, 2.0, (600, 2)), rng.uniform(-2.0, 2.0, (400, 2))
+    f = lambda X: np.sin(3.0 * X[:, 0]) * X[:, 1]  # noqa: E731
+    y = f(X) + 0.1 * rng.standard_normal(600)
+    start = LSSVR(steps=[RandomlyPivoted(10, random_state=0)]).fit(X, y)
+    learned = LSSVR(steps=[Learned(10, random_state=0)]).fit(X, y)
+    assert learned.support_ is None
+    assert learned.support_vectors_.shape == (10, 2)
+    path = learned.path_
+    assert path.scores[path.chosen] == path.scores.min() < 0.5 * path.scores[0]
+    error = [np.mean((model.predict(new) - f(new)) ** 2) for model in (start, learned)]
+    assert error[1] < 0.5 * error[0]
+
+
+def test_learned_keeps_what_is_given():
+    X, y = datasets.load_motorcycle(return_X_y=True)
+    model = LSSVR(kernels.RBF(8.0), C=3.0, steps=[Learned(6, steps=20, random_state=0)]).fit(X, y)
+    assert (model.kernel_.sigma, model.C_) == (8.0, 3.0)
+    assert not np.isin(model.support_vectors_, X).all()

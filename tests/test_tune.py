@@ -3,13 +3,15 @@
 import math
 import warnings
 
+import mpmath
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
-from sklearn.datasets import make_friedman1
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_iris, make_friedman1
+from sklearn.model_selection import GroupKFold, ShuffleSplit, TimeSeriesSplit
 
-from lssvm import LSSVC, LSSVR, datasets, kernels, tune
-from lssvm.kernels import RBF, Additive, Choice, Linear, Matern
+from lssvm import LSSVC, LSSVR, datasets, kernels, sparsify, tune
+from lssvm.kernels import RBF, Additive, Choice, Linear, Matern, Polynomial
 from lssvm.problem import Problem
 
 SIGMA = np.array([1.2, 2.0, 0.8])
@@ -62,6 +64,69 @@ def test_gradient_is_the_central_difference(name, basis, C):
         assert_allclose(in_widths[leaf], differences, rtol=1e-7, atol=1e-7)
     up, down = (log_press(problem.replace(C=C * math.exp(change))) for change in (step, -step))
     assert_allclose(in_C, (up - down) / (2 * step), rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", [*SMOOTH, "polynomial"])
+def test_gradient_in_the_points_is_the_central_difference(name):
+    kernel = {**SMOOTH, "polynomial": Polynomial(3, 1.0) + RBF(SIGMA)}[name]
+    problem = make_problem(kernel, "rows", 30.0)
+    points = problem.X[:9] + 0.1
+    gradient = problem.with_basis(points=points).factorise().log_press_and_points()[3]
+    assert gradient.shape == points.shape
+    step = 1e-5
+    for j, c in ((0, 0), (4, 1), (8, 2)):
+        moved = np.zeros_like(points)
+        moved[j, c] = step
+        up, down = (log_press(problem.with_basis(points=points + change)) for change in (moved, -moved))
+        assert_allclose(gradient[j, c], (up - down) / (2 * step), rtol=2e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("C", [1.0, 1e6])
+@pytest.mark.parametrize("size", [None, 6])
+def test_gradient_equals_that_of_fifty_digits(size, C):
+    """Central differences of log PRESS by refits in 50-digit arithmetic; at C = 1e6 the system is ill-conditioned."""
+    rng = np.random.default_rng(1)
+    X, weights = rng.standard_normal((9, 2)), rng.uniform(0.5, 2.0, 9)
+    y = np.sin(X).sum(axis=1, keepdims=True) + 0.3 * rng.standard_normal((9, 1))
+    sigma = np.array([1.5, 2.5])
+    problem = Problem(RBF(sigma), X, y, weights, C=C)
+    if size is not None:
+        problem = problem.with_basis(np.arange(size))
+    _, in_widths, in_C = problem.factorise().log_press()
+    with mpmath.workdps(50):
+        step = mpmath.mpf(10) ** -15
+
+        def at(*logs):
+            return exact_log_press(
+                X, y[:, 0], weights, size or 9, [s * mpmath.e**g for s, g in zip(sigma, logs, strict=True)], C
+            )
+
+        differences = [(at(*move) - at(*(-m for m in move))) / (2 * step) for move in ((step, 0), (0, step))]
+        ridges = [exact_log_press(X, y[:, 0], weights, size or 9, list(sigma), C * mpmath.e**s) for s in (step, -step)]
+        in_C_exact = (ridges[0] - ridges[1]) / (2 * step)
+    assert_allclose(in_widths[0], [float(d) for d in differences], rtol=1e-9, atol=1e-9)
+    assert_allclose(in_C, float(in_C_exact), rtol=1e-9, atol=1e-9)
+
+
+def exact_log_press(X, y, weights, size, sigma, C):
+    """log PRESS of the machine on the first `size` rows as basis, one refit a row, in mpmath's working precision."""
+
+    def kernel(a, b):
+        return mpmath.exp(-sum(((mpmath.mpf(p) - mpmath.mpf(q)) / s) ** 2 for p, q, s in zip(a, b, sigma, strict=True)))
+
+    K = mpmath.matrix([[kernel(a, b) for b in X[:size]] for a in X])
+    total = mpmath.mpf(0)
+    for i in range(len(X)):
+        A, right = mpmath.zeros(size + 1), mpmath.zeros(size + 1, 1)
+        A[:size, :size] = K[:size, :size] / mpmath.mpf(C)
+        for r in set(range(len(X))) - {i}:
+            z = mpmath.matrix([*(K[r, j] for j in range(size)), 1])
+            A += mpmath.mpf(weights[r]) * z * z.T
+            right += mpmath.mpf(weights[r]) * mpmath.mpf(y[r]) * z
+        solution = mpmath.lu_solve(A, right)
+        left_out = mpmath.mpf(y[i]) - sum(K[i, j] * solution[j] for j in range(size)) - solution[size]
+        total += mpmath.mpf(weights[i]) * left_out**2
+    return mpmath.log(total)
 
 
 def test_C_alone_is_the_best_of_a_fine_grid():
@@ -139,7 +204,7 @@ def test_a_basis_is_tuned_on_a_sample_and_C_on_all_rows():
     model = LSSVR(RBF(ard=True)).fit(X, y)
     assert np.sqrt(np.mean((model.predict(new) - truth) ** 2)) < 0.2
     plan = model._problem_.paths["LeaveOneOut"].plan
-    assert any("4000 rows and 500 basis points" in part for part in plan)
+    assert any("3000 rows and 500 basis points" in part for part in plan)
     assert plan[-1] == "C on all rows"
 
 
@@ -164,3 +229,101 @@ def test_mistakes():
         LSSVR(steps=[tune.LeaveOneOut(search="newton")]).fit(X, y)
     with pytest.raises(ValueError, match=r"loss must be one of .* got 'hinge'"):
         LSSVR(steps=[tune.LeaveOneOut(loss="hinge")]).fit(X, y)
+
+
+# Parts left out -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("steps", [[], [sparsify.Random(15, random_state=0)]], ids=["dense", "basis"])
+def test_k_fold_is_the_best_of_refits(steps):
+    X, y = datasets.load_motorcycle(return_X_y=True)
+    model = LSSVR(RBF(8.0), steps=[*steps, tune.KFold(5)]).fit(X, y)
+    parts = tune.KFold(5)._parts(model._problem_)
+
+    def error(C):
+        total = 0.0
+        for part in parts:
+            rest = np.setdiff1d(np.arange(len(y)), part)
+            basis = [sparsify.Given(model.support_vectors_)] if steps else []
+            refit = LSSVR(RBF(8.0), C=C, steps=basis).fit(X[rest], y[rest])
+            total += np.sum((y[part] - refit.predict(X[part])) ** 2)
+        return total / len(y)
+
+    assert_allclose(model.path_.score, error(model.C_), rtol=1e-8)
+    assert model.path_.score <= min(map(error, np.geomspace(1e-2, 1e3, 15))) * (1 + 1e-9)
+
+
+def test_holdout_is_the_best_on_the_rows_held_out():
+    X, y = datasets.load_motorcycle(return_X_y=True)
+    model = LSSVR(RBF(8.0), steps=[tune.Holdout(0.25)]).fit(X, y)
+    held = tune.Holdout(0.25)._parts(model._problem_)[0]
+    rest = np.setdiff1d(np.arange(len(y)), held)
+    assert len(held) == round(0.25 * len(y))
+
+    def error(C):
+        return np.mean((y[held] - LSSVR(RBF(8.0), C=C, steps=[]).fit(X[rest], y[rest]).predict(X[held])) ** 2)
+
+    assert_allclose(model.path_.score, error(model.C_), rtol=1e-8)
+    assert model.path_.score <= min(map(error, np.geomspace(1e-2, 1e3, 15))) * (1 + 1e-9)
+    assert_allclose(model.predict(X), LSSVR(RBF(8.0), C=model.C_, steps=[]).fit(X, y).predict(X))
+
+
+@pytest.mark.parametrize("step", [tune.KFold(4), tune.Holdout()])
+def test_parts_choose_widths_too(step):
+    X, y = datasets.load_motorcycle(return_X_y=True)
+    model = LSSVR(RBF(), steps=[step]).fit(X, y)
+    assert 3.0 < float(model.kernel_.sigma[0]) < 60.0
+    assert model.path_.score <= model.path_.scores.min()
+    X, y = load_iris(return_X_y=True)
+    assert LSSVC(RBF(), steps=[step]).fit(X, y).score(X, y) > 0.95
+
+
+def test_groups_stay_together():
+    X, y = datasets.load_motorcycle(return_X_y=True)
+    groups = np.arange(len(y)) // 7
+    step = tune.KFold(splitter=GroupKFold(5), groups=groups)
+    model = LSSVR(RBF(8.0), steps=[step]).fit(X, y)
+    for part in step._parts(model._problem_):
+        assert not set(groups[part]) & set(np.delete(groups, part))
+
+
+@pytest.mark.parametrize(
+    ("step", "match"),
+    [
+        (tune.KFold(1), "n_splits must be an integer of at least 2, got 1"),
+        (tune.KFold(1000), "1000 parts of 133 rows"),
+        (tune.KFold(splitter=ShuffleSplit(3)), "leaves a row out twice, or trains on a part"),
+        (tune.KFold(splitter=TimeSeriesSplit(3)), "leaves a row out twice, or trains on a part"),
+        (tune.KFold(groups=[1, 2]), "groups has shape"),
+        (tune.Holdout(1.0), "fraction must be a number between 0 and 1, got 1.0"),
+    ],
+)
+@pytest.mark.parametrize("C", [None, 1.0])
+def test_parts_that_make_no_sense(step, match, C):
+    X, y = datasets.load_motorcycle(return_X_y=True)
+    with pytest.raises(ValueError, match=match):
+        LSSVR(RBF(8.0), C=C, steps=[step]).fit(X, y)
+
+
+# The guard ------------------------------------------------------------------------------------------------------------
+def test_columns_that_do_not_matter_are_left_out():
+    X, y = make_friedman1(400, 12, noise=0.5, random_state=0)
+    model = LSSVR(RBF(ard=True)).fit(X, y)
+    wide = model.kernel_.sigma / X.std(axis=0) > 1e5
+    assert_array_equal(wide, np.arange(12) >= 5)
+
+
+def test_noise_gets_one_common_width():
+    rng = np.random.default_rng(0)
+    model = LSSVR(RBF(ard=True)).fit(rng.standard_normal((80, 10)), rng.standard_normal(80))
+    assert "one common width: more are not worth it" in model.path_.plan
+
+
+def test_robust_weights_and_many_widths():
+    X, y = make_friedman1(150, 5, noise=0.3, random_state=0)
+    dirty = y.copy()
+    dirty[::20] += 100.0
+    new, truth = make_friedman1(300, 5, noise=0.0, random_state=1)
+    error = [
+        np.sqrt(np.mean((LSSVR(robust=robust).fit(X, target).predict(new) - truth) ** 2))
+        for robust, target in ((None, y), ("hampel", dirty))
+    ]
+    assert error[1] < 1.2 * error[0]

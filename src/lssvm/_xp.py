@@ -132,8 +132,8 @@ def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: in
     parts = -(-n_columns // 1024)
     edges = [n_columns * part // parts for part in range(parts + 1)]
     height = max(4, 2**18 // (depth * edges[1]))
-    rows = [slice(i, min(i + height, n_rows)) for i in range(0, n_rows, height)]
-    tiles = [(i, slice(j, k)) for i in rows for j, k in itertools.pairwise(edges)]
+    bands = [slice(i, min(i + height, n_rows)) for i in range(0, n_rows, height)]
+    tiles = [(band, slice(j, k)) for band in bands for j, k in itertools.pairwise(edges)]
 
     def group(start: int) -> None:
         for tile in tiles[start : start + 16]:
@@ -210,6 +210,13 @@ def whiten_rows(Z: Array, L: Array) -> Array:
             return blas.dtrsm(1.0, L.T, Z.T, lower=0, trans_a=1, overwrite_b=1).T
         return solve_lower(L, Z.T).T
     return solve_lower(L, Z.T).T
+
+
+def unwhiten_rows(Z: Array, L: Array) -> Array:
+    """Z L^-1, overwriting Z where the namespace allows it: what a derivative in L^-1 z is in z."""
+    if is_numpy(Z, L) and Z.size and Z.flags.c_contiguous:
+        return blas.dtrsm(1.0, L.T, Z.T, lower=0, overwrite_b=1).T
+    return solve_lower(L, Z.T, transpose=True).T
 
 
 def invert_lower(L: Array) -> Array:

@@ -22,7 +22,7 @@ from .problem import Problem, Step
 from .robust import as_weight_function
 from .sparsify import Random
 from .stream import Reservoir, Stream, fit_stream, normalise, reread, start_stream
-from .tune import LeaveOneOut, tuned
+from .tune import LeaveOneOut, describe, tuned
 
 DENSE_ROWS = 2000  # steps=None: the basis is all rows up to here,
 BASIS_SIZE = 500  # and this many rows beyond
@@ -76,6 +76,7 @@ class _LSSVM(BaseEstimator):
             problem = checked._problem(X, y, weights)
             problem = run_steps(problem, default_steps(problem) if self.steps is None else self.steps)
             fit = problem.solve()
+            describe(problem, fit)
             left_out = checked._left_out(problem.y, problem.weights, fit.weights, fit)
         attributes = {
             **checked._machine(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
@@ -556,9 +557,9 @@ class LSSVC(ClassifierMixin, _LSSVM):
 
 # Plans and checks -----------------------------------------------------------------------------------------------------
 def default_kernel(model: _LSSVM) -> Kernel:
-    """The plan for ``kernel=None``: for numbers the better of two families, a width a column; for classes one width."""
+    """The plan for ``kernel=None``: widths of the columns where they are worth it, for numbers the better family."""
     if isinstance(model, ClassifierMixin):
-        return RBF()
+        return RBF(ard=True)
     return Choice([RBF(ard=True), Matern(ard=True)])
 
 

@@ -153,6 +153,10 @@ class Kernel(BaseEstimator):
         parts = [part.gradient(X, Z, G) for part in self.parts]
         return xp.concat(parts) if parts else _xp.zeros((0, X.shape[1]), X)
 
+    def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
+        """sum_i G_ij dk(x_i, z_j)/dz_j, one row for each z_j."""
+        raise TypeError(f"{type(self).__name__} has no derivative in its points, so that they cannot be moved.")
+
     # Algebra ---------------------------------------------------------------------------------------------------------
     def __add__(self, other: Kernel) -> Sum:
         return Sum(self, as_kernel(other))
@@ -235,6 +239,20 @@ class _Stationary(Kernel):
 
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
         X, Z = self._scale(X, Z)
+        xp = _xp.namespace(X)
+        W = self._weighted_slope(X, Z, G)
+        # sum_ij W_ij (x_ic - z_jc)^2, column by column, from row sums, column sums and one product
+        total = xp.sum(W, axis=1) @ (X * X) + xp.sum(W, axis=0) @ (Z * Z) - 2.0 * xp.sum(X * (W @ Z), axis=0)
+        return 2.0 * total[None, :]
+
+    def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
+        sigma = _xp.like(self._widths(X.shape[1]), X)
+        X, Z = self._scale(X, Z)
+        W = self._weighted_slope(X, Z, G)
+        return 2.0 * (W.T @ X - _xp.namespace(X).sum(W, axis=0)[:, None] * Z) / sigma
+
+    def _weighted_slope(self, X: Array, Z: Array, G: Array) -> Array:
+        """G times -dk/d(r^2), for scaled inputs."""
         W = _xp.empty((X.shape[0], Z.shape[0]), X)
         distances = Distances(X, Z, exact_small=self._needs_exact_small)
 
@@ -245,10 +263,7 @@ class _Stationary(Kernel):
             part *= G[rows, columns]
 
         _xp.in_tiles(tile, W, distances.depth)
-        xp = _xp.namespace(X)
-        # sum_ij W_ij (x_ic - z_jc)^2, column by column, from row sums, column sums and one product
-        total = xp.sum(W, axis=1) @ (X * X) + xp.sum(W, axis=0) @ (Z * Z) - 2.0 * xp.sum(X * (W @ Z), axis=0)
-        return 2.0 * total[None, :]
+        return W
 
     _needs_exact_small = False
 
@@ -404,6 +419,9 @@ class Linear(Kernel):
     def diagonal(self, X: Array) -> Array:
         return _xp.namespace(X).sum(X * X, axis=1)
 
+    def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
+        return G.T @ X
+
 
 class Polynomial(Kernel):
     """Polynomial kernel (x'z + coef0)^degree.
@@ -433,6 +451,10 @@ class Polynomial(Kernel):
     def diagonal(self, X: Array) -> Array:
         with np.errstate(over="ignore"):
             return (_xp.namespace(X).sum(X * X, axis=1) + self.coef0) ** self.degree
+
+    def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
+        degree = int(self.degree)
+        return degree * (G * (X @ Z.T + float(self.coef0)) ** (degree - 1)).T @ X
 
 
 # Kernels of kernels -------------------------------------------------------------------------------------------------
@@ -469,6 +491,11 @@ class Additive(Kernel):
         terms = [self.kernel.column(c.start).gradient(X[:, c], Z[:, c], G) for c in columns]
         return _xp.namespace(X).concat(terms, axis=1)
 
+    def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
+        columns = [slice(c, c + 1) for c in range(X.shape[1])]
+        terms = [self.kernel.column(c.start).point_gradient(X[:, c], Z[:, c], G) for c in columns]
+        return _xp.namespace(X).concat(terms, axis=1)
+
 
 class _Pair(Kernel):
     """Two kernels and what combines them."""
@@ -493,6 +520,9 @@ class Sum(_Pair):
     def diagonal(self, X: Array) -> Array:
         return self.k1.diagonal(X) + self.k2.diagonal(X)
 
+    def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
+        return self.k1.point_gradient(X, Z, G) + self.k2.point_gradient(X, Z, G)
+
 
 class Product(_Pair):
     """k1 * k2."""
@@ -508,6 +538,10 @@ class Product(_Pair):
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
         first = self.k1.gradient(X, Z, G * self.k2.evaluate(X, Z))
         return _xp.namespace(X).concat([first, self.k2.gradient(X, Z, G * self.k1.evaluate(X, Z))])
+
+    def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
+        first = self.k1.point_gradient(X, Z, G * self.k2.evaluate(X, Z))
+        return first + self.k2.point_gradient(X, Z, G * self.k1.evaluate(X, Z))
 
 
 class Choice(Kernel):

@@ -120,8 +120,11 @@ class Problem:
             points = self.kernel.basis_points(self.X, np.asarray(self.support))
         return self.replace(X=X, y=y, weights=weights, support=support, points=points)
 
-    def factorise(self, C: float | None = None, *, every: bool = False) -> Factor:
-        """Factorise for one C (the problem's own by default), or with `every` for all C up to that one."""
+    def factorise(self, C: float | None = None, *, every: bool = False, quick: bool = False) -> Factor:
+        """Factorise for one C (the problem's own by default), or with `every` for all C up to that one.
+
+        `quick` is enough to compare one setting with another: about six digits of the leave-one-out error.
+        """
         C = self.C if C is None else C
         if C is None or self.kernel.is_free:
             raise ValueError(f"C={C!r}, kernel={self.kernel!r}: give what is None, or let tune.LeaveOneOut choose it.")
@@ -137,9 +140,9 @@ class Problem:
                 dual = system.dual(self._gram(X, points), y, weights)
             assert dual is not None
             return Factor(self, C, rows, support, points, None, dual)
-        return self.factorise_primal(C, every=every, wide=True)
+        return self.factorise_primal(C, every=every, wide=True, quick=quick)
 
-    def factorise_primal(self, C: float, *, every: bool = False, wide: bool = False) -> Factor:
+    def factorise_primal(self, C: float, *, every: bool = False, wide: bool = False, quick: bool = False) -> Factor:
         """As `factorise`, on the whitened columns even where the basis is the rows.
 
         With `wide`, as many columns as rows go through the dual machine of their products.
@@ -156,7 +159,8 @@ class Problem:
         if wide and whitening.rank >= len(rows) - 1:
             products = system.wide(phi, y, weights, None if every else 1.0 / C)
             return Factor(self, C, rows, support, points, whitening, products)
-        primal = system.primal(phi, y, weights, 1.0 / C, every_ridge=every)
+        tolerance = 1e-6 if quick else system.ORTHOGONAL
+        primal = system.primal(phi, y, weights, 1.0 / C, every_ridge=every, tolerance=tolerance)
         return Factor(self, C, rows, support, points, whitening, primal)
 
     def _among(self, support: np.ndarray | None, points: Array) -> Array:
@@ -281,24 +285,38 @@ class Factor:
 
         The gradient in the widths has one row a leaf of the kernel and one column a column of X.
         """
-        kernel, X = self.problem.kernel, _xp.take(self.problem.X, self.rows)
+        kernel = self.problem.kernel
+        value, terms, in_C = self._log_press()
+        gradient = sum(kernel.gradient(X, Z, G) for X, Z, G in terms)
+        return value, gradient, in_C
+
+    def log_press_and_points(self) -> tuple[float, Array, float, Array]:
+        """As `log_press`, and the gradient in the points of the basis."""
+        kernel = self.problem.kernel
+        if not self.has_point_gradient:
+            raise ValueError("The basis has points that depend on others, or as many as rows: they have no derivative.")
+        value, (rows, basis), in_C = self._log_press()
+        gradient = kernel.gradient(*rows) + kernel.gradient(*basis)
+        Z, G = basis[1:]
+        return value, gradient, in_C, kernel.point_gradient(*rows) + kernel.point_gradient(Z, Z, G + G.T)
+
+    @property
+    def has_point_gradient(self) -> bool:
+        """True for a primal machine whose points do not depend on each other."""
+        independent = self.whitening is not None and self.whitening.rank == self.points.shape[0]
+        return independent and isinstance(self.system, system.Primal)
+
+    def _log_press(self) -> tuple[float, list[tuple[Array, Array, Array]], float]:
+        """log of PRESS; inputs X, Z and the derivative in k(X, Z), for each block of kernel values; that in log C."""
+        X = _xp.take(self.problem.X, self.rows)
         if isinstance(self.system, system.Dual):
             value, G, in_ridge = self.system.log_press()
-            return value, kernel.gradient(X, self.points, G), -in_ridge
+            return value, [(X, self.points, G)], -in_ridge
         if not isinstance(self.system, system.Primal) or self.whitening is None:
             raise ValueError("The derivative of leave-one-out is that of a dual or a primal machine.")
-        primal, lower = self.system, self.whitening.lower
         points = self.whitening.points
-        value, left, right, inner, in_ridge = primal.log_press()
-        T = lower @ primal.R.T  # columns of the basis are Q T'; T is lower triangular
-        columns = left @ _xp.solve_lower(T, right, transpose=True).T
-        gradient = 0.0
-        for rows in _xp.row_blocks(X.shape[0], 32 * points.shape[0]):
-            scaled = primal.sqrt_weights[rows, None] * columns[rows, :]
-            gradient = gradient + kernel.gradient(X[rows, :], points, scaled)
-        half = _xp.solve_lower(T, inner, transpose=True).T
-        penalty = primal.ridge * _xp.solve_lower(T, half, transpose=True)
-        return value, gradient + kernel.gradient(points, points, penalty), -in_ridge
+        value, columns, penalty, in_ridge = self.system.log_press(self.whitening.lower)
+        return value, [(X, points, columns), (points, points, penalty)], -in_ridge
 
     def block_residuals(self, folds: Sequence[np.ndarray], C: float) -> Array:
         """y_B - f_(B)(x_B) for every fold B of row numbers, each left out as a whole, without a refit."""
@@ -321,8 +339,11 @@ class Factor:
 
     def smoother(self, X: Array, C: float) -> Array:
         """df(x)/dy_i for new points (rows) and the rows that count (columns)."""
-        columns = self.problem.kernel.evaluate(X, self.points) if self.whitening is None else self.whitening(X)
-        return self.system.smoother(columns, 1.0 / C)
+        return self.system.smoother(self.columns(X), 1.0 / C)
+
+    def columns(self, X: Array) -> Array:
+        """The columns of the factorised system at new points: kernel values, or whitened ones."""
+        return self.problem.kernel.evaluate(X, self.points) if self.whitening is None else self.whitening(X)
 
     def left_out_predictions(self, X: Array, fit: Fit) -> Array:
         """f_(i)(x) for new points x (rows), every row i that counts (columns) and every output: (m, l, k).

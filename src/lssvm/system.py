@@ -271,12 +271,12 @@ class Primal:
                 projected = projected + self.Q.T @ rest - self.bottom.T @ (self.bottom @ projected)
         return projected
 
-    def log_press(self) -> tuple[float, Array, Array, Array, float]:
-        """log of PRESS and its derivatives; a and b are those in e and h (all scaled by w).
+    def log_press(self, lower: Array) -> tuple[float, Array, Array, float]:
+        """log of PRESS; its derivatives in the columns k_i (weights included), in K_mm and in log(ridge).
 
-        The derivative in the scaled columns S Phi (not centred) is left @ right' R^-T, outputs side by side, with
-        left = [-(I - H) a, -e, 2 (I - H) diag(b) Q] and right = [c, Q'a, I], c the fit in the columns Q; that in the
-        penalty of the columns is R^-1 inner R^-T; the last value is that in log(ridge).
+        The whitened columns are L^-1 k_i, L = `lower`; with T = L R', scaled and centred columns are Q T'. With a and b
+        the derivatives in e and h (all scaled by w), c the fit in the columns Q and q = Q'a, the derivative in Q T' is
+        -(I - H) a c' - e q' + 2 (I - H) diag(b) Q times T^-1; that in K_mm is ridge T^-T (sym(q c') - Q'diag(b)Q) T^-1.
         """
         if self.eigenvalues is not None:
             raise ValueError("The derivative of leave-one-out needs a factor for one ridge.")
@@ -289,13 +289,19 @@ class Primal:
         value, a, b = log_press(e, xp.clip(1.0 - h, EPS, None))
         q = Q.T @ a
         middle = _xp.gram(xp.sqrt(b) * Q)
-        scaled = b * Q - Q @ middle - w * ((w * b)[:, 0] @ Q)[None, :] / total
-        vector = a - Q @ q - w * (w[:, 0] @ a)[None, :] / total
-        left = xp.concat([-vector, -e, 2.0 * scaled], axis=1)
-        right = xp.concat([c, q, _xp.identity(Q.shape[1], Q)], axis=1)
+        columns = Q @ middle
+        columns *= -2.0
+        columns += (2.0 * b) * Q
+        vector = Q @ q - a + w * (w[:, 0] @ a)[None, :] / total
+        few = xp.concat([c.T, -q.T, -2.0 * ((w * b)[:, 0] @ Q)[None, :] / total], axis=0)
+        columns += xp.concat([vector, e, w], axis=1) @ few
+        columns *= w
         inner = 0.5 * (q @ c.T + c @ q.T) - middle
-        inverse = _xp.invert_lower(self.R.T + 0.0)  # R^-T
-        return value, left, right, inner, self.ridge * float(xp.sum((inverse @ inverse.T) * inner))
+        half = _xp.invert_lower(self.R.T + 0.0)
+        in_ridge = self.ridge * float(xp.sum(_xp.gram(half.T) * inner))
+        T = lower @ self.R.T
+        inner = self.ridge * _xp.solve_lower(T, inner, transpose=True)
+        return value, _xp.unwhiten_rows(columns, T), _xp.unwhiten_rows(inner, T), in_ridge
 
     def _careful(self, near: Array, lam: float, residuals: Array, leverage: Array, loo: Array) -> tuple[Array, ...]:
         """Replace what 1 - h -> 0 spoils in the rows `near`.
@@ -346,15 +352,19 @@ class Primal:
         total = float(w @ w)
         out = residuals + 0.0
         for fold in filter(len, folds):
-            rows, w_fold = _xp.take(Q, fold), _xp.take(w, fold)
-            block = -(rows @ rows.T) - w_fold[:, None] * w_fold[None, :] / total
-            L = _xp.cholesky(_xp.add_diagonal(block, 1.0))
+            w_fold = _xp.take(w, fold)[:, None]
+            rows = xp.concat([_xp.take(Q, fold), w_fold / math.sqrt(total)], axis=1)
+            short = rows.shape[0] <= rows.shape[1]
+            L = _xp.cholesky(_xp.add_diagonal(-(rows @ rows.T if short else _xp.gram(rows)), 1.0))
             if L is None or float(xp.min(xp.linalg.diagonal(L))) ** 2 < CAREFUL:
                 out = _xp.put(out, fold, self._without(fold, lam)[0])
                 continue
-            e = w_fold[:, None] * _xp.take(residuals, fold)
-            e = _xp.solve_lower(L, _xp.solve_lower(L, e), transpose=True)
-            out = _xp.put(out, fold, e / w_fold[:, None])
+            e = w_fold * _xp.take(residuals, fold)
+            if short:
+                e = _xp.solve_lower(L, _xp.solve_lower(L, e), transpose=True)
+            else:  # (I - R R')^-1 = I + R (I - R'R)^-1 R'
+                e = e + rows @ _xp.solve_lower(L, _xp.solve_lower(L, rows.T @ e), transpose=True)
+            out = _xp.put(out, fold, e / w_fold)
         return out
 
     def moves(self, lam: float) -> Array:
@@ -374,7 +384,15 @@ class Primal:
         return w[None, :] * (q @ self.Q.T) + (w * w)[None, :] / total
 
 
-def primal(phi: Array, targets: Array, weights: Array, ridge: float, *, every_ridge: bool = False) -> Primal:
+def primal(
+    phi: Array,
+    targets: Array,
+    weights: Array,
+    ridge: float,
+    *,
+    every_ridge: bool = False,
+    tolerance: float = ORTHOGONAL,
+) -> Primal:
     """Orthogonalise the primal system; the whitened columns phi (l x r) are overwritten.
 
     With `every_ridge` the result serves all ridges from `ridge` upwards.
@@ -390,7 +408,7 @@ def primal(phi: Array, targets: Array, weights: Array, ridge: float, *, every_ri
         phi[rows, :] -= centre[None, :]
         phi[rows, :] *= w[rows, None]
     bottom = math.sqrt(ridge) * _xp.identity(phi.shape[1], phi)
-    Q, bottom, R = orthogonalise(phi, bottom)
+    Q, bottom, R = orthogonalise(phi, bottom, tolerance)
     eigenvalues = None
     if every_ridge:
         U, singular, Vt = _xp.svd(R)
@@ -435,7 +453,7 @@ def wide(phi: Array, targets: Array, weights: Array, ridge: float | None) -> Wid
     return Wide(phi, factor)
 
 
-def orthogonalise(A: Array, bottom: Array) -> tuple[Array, Array, Array]:
+def orthogonalise(A: Array, bottom: Array, tolerance: float = ORTHOGONAL) -> tuple[Array, Array, Array]:
     """[A; bottom] = [Q; B] R with orthonormal columns, A overwritten: Cholesky QR, repeated while the condition asks.
 
     One pass costs a Gram matrix and a triangular solve, which the leverages need anyhow, and leaves Q'Q + B'B = I to
@@ -449,7 +467,7 @@ def orthogonalise(A: Array, bottom: Array) -> tuple[Array, Array, Array]:
         lower, condition = cholesky_pass(_xp.gram(A) + _xp.gram(bottom))
         A, bottom, R = _xp.whiten_rows(A, lower), _xp.whiten_rows(bottom, lower), lower.T @ R
         h = min(float(xp.max(_row_squares(A, None))) if A.shape[0] else 0.0, 1.0 - CAREFUL)
-        if EPS * condition * h / (1.0 - h) <= ORTHOGONAL:
+        if EPS * condition * h / (1.0 - h) <= tolerance:
             break
     return A, bottom, R
 

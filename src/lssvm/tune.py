@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import sklearn.model_selection as model_selection
 from scipy import optimize
 from sklearn.utils import Bunch
 
 from . import _xp
 from .kernels import Choice
-from .problem import Factor, Problem, Step, check_memory, column_spread
+from .problem import Factor, Fit, Problem, Step, check_memory, column_spread
 
-__all__ = ["LeaveOneOut"]
+__all__ = ["Holdout", "KFold", "LeaveOneOut"]
 
 minimize: Any = optimize.minimize  # its stubs know neither bounds nor options together
 
 WIDTHS = np.geomspace(0.2, 20.0, 7)  # in units of the columns' spread and of sqrt(number of columns)
 RIDGES = np.geomspace(1e-9, 1e3, 37)  # in units of the kernel's variance over the rows
 WIDTH_BOUND = math.log(1e3)  # widths stay within this factor of the columns' spread
-WIDTH_PRIOR = 2.0  # standard deviation of a log width about the common one
+WIDTH_PRIOR = 0.7  # standard deviation of a log width about the common one
+WORTH = 4.0  # gain of log PRESS, a width and over the number of rows, for which many widths are taken
 WITHOUT = math.log(1e6)  # width of a column that is left out
-START_ROWS = 300  # rows of the first look
-DENSE_STAGES = (500, 2000)  # rows of the gradient searches where the basis is the rows
-BASIS_STAGES = ((2000, 300), (4000, 500))  # rows and basis size of those with a smaller basis
+START_ROWS = 300  # rows of the first look at common widths
+STAGES = ((1000, 150), (3000, 500), (6000, 1000))  # rows and basis size of the searches by gradient
+ITERATIONS = (60, 6, 5)  # at most, in each of them
+COMPARISON = {True: (500, None), False: (2000, 250)}  # rows and basis size by which kernels are compared; dual or not
+CLOSE = 0.05  # kernels whose log PRESS is that close to the best are compared again at the end of their searches
+FLATNESS = 0.05  # a step that gains less than this over the number of rows ends a search: noise is larger
+DENSE_STAGE = 1500  # rows of the last search where the basis is the rows
 
 
 class LeaveOneOut(Step):
@@ -48,10 +55,11 @@ class LeaveOneOut(Step):
     -----
     A width left at None is a multiple of its column's standard deviation: one common multiple, or one a column where
     the kernel says ``ard=True``. So that many widths do not over-fit few rows, their logarithms carry a normal prior
-    of standard deviation 2 about the common one, a column without which log PRESS rises by less than
+    of standard deviation 0.7 about the common one, a column without which log PRESS rises by less than
     log(rows)/rows is left out (its width is a million spreads), and all are given up for the common width where
-    the gain of log PRESS is below 2 (number of widths - 1)/rows. On many rows the search runs on a sample of rows, with
-    a part of the basis; C is then chosen on all. Robust weights, where asked for, are re-estimated between searches.
+    the gain of log PRESS is below 4 (number of widths - 1)/rows, or where, of e left-out classes that are wrong with
+    the common width, fewer than 2 sqrt(e) come right. The search runs on samples of at most 1000 to 4000 rows, with a
+    part of the basis; C is then chosen on all. Robust weights, where asked for, are re-estimated between searches.
 
     ``path_`` holds ``widths`` (one row a leaf of the kernel), ``C``, ``loo`` (the mean squared left-out residual,
     absolute for robust weights), ``evaluations``, ``plan`` (what was done, in words) and, for classes, ``error_rate``.
@@ -68,36 +76,236 @@ class LeaveOneOut(Step):
         ):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"LeaveOneOut: {name} must be one of {allowed}, got {getattr(self, name)!r}.")
-        if problem.reduced or problem.coefficients is not None:
-            return problem
-        if problem.asked is not None:
-            problem = problem.replace(kernel=problem.asked[0], C=problem.asked[1])
-        if problem.is_known:
+        problem = _as_asked(problem)
+        if problem.is_known or _is_fixed(problem):
             return problem
         if problem.is_dual:
-            check_memory(len(problem.rows), 6 if len(problem.rows) <= DENSE_STAGES[-1] else 2)
+            check_memory(len(problem.rows), 2)
         record = Bunch(evaluations=0, plan=[])
         known = problem
         if problem.kernel.is_free:
             known = self._best_kernel(problem, record)
         if problem.C is None and (known.C is None or len(problem.rows) > _covered(problem)):
             known = known.replace(C=best_C(known)[0])
-        score = _finish(known, problem.C is None, record)
-        record.update(C=known.C, loo=score, widths=[_xp.to_numpy(leaf.sigma) for leaf in known.kernel.leaves])
+        if problem.C is None:
+            warn_at_edge(known)
+        record.plan.append("C on all rows" if len(problem.rows) > _covered(problem) else "C with the widths")
+        record.update(C=known.C, widths=[_xp.to_numpy(leaf.sigma) for leaf in known.kernel.leaves])
         return known.replace(paths={**problem.paths, type(self).__name__: record})
 
     def _best_kernel(self, problem: Problem, record: Bunch) -> Problem:
         """Search the widths of the kernel; of a `Choice`, of each at the first stage, then of the best."""
         kernels = problem.kernel.kernels if isinstance(problem.kernel, Choice) else [problem.kernel]
         searches = [_Search(problem.replace(kernel=kernel), self, record) for kernel in kernels]
+        first = searches[0]
         for search in searches:
-            search.start()
+            if search is not first and first.free == search.free and self.search != "grid":
+                search.start_from(first)
+            else:
+                search.start()
+                if len(searches) > 1:
+                    search.stages(1)
         if len(searches) > 1:
             for search in searches:
-                search.stage(0)
+                search.compare()
             record.plan.append(f"{len(searches)} kernels compared")
-        best = min(searches, key=lambda search: search.value)
-        return best.finish()
+            least = min(search.value for search in searches)
+            searches = [search for search in searches if search.value < least + CLOSE]
+        found = [search.finish() for search in searches]
+        best = int(np.argmin([search.value for search in searches]))
+        record.free = searches[best].free
+        return found[best]
+
+
+class _Validation(Step):
+    """C and a common factor of the widths, by the error of rows that are left out in larger parts."""
+
+    def __call__(self, problem: Problem) -> Problem:
+        problem = _as_asked(problem)
+        if problem.is_known or _is_fixed(problem):
+            self._parts(problem)  # what does not fit the rows is said all the same
+            return problem
+        start = tuned(problem)
+        free = start.paths["LeaveOneOut"].get("free", [False] * len(start.kernel.leaves))
+        held = start
+        if start.robust is not None:  # the weights of the whole machine are kept while parts are left out
+            held = start.replace(weights=start.solve().weights)
+        fitted, error = self._error(held, self._parts(problem))
+        best = (math.inf, start.kernel, start.C)
+
+        def score(shift: float) -> float:
+            nonlocal best
+            sigmas = [
+                math.exp(shift) * np.asarray(leaf.sigma) if moves else leaf.sigma
+                for leaf, moves in zip(start.kernel.leaves, free, strict=True)
+            ]
+            kernel = start.kernel.with_widths(sigmas)
+            C, value = best_C(fitted.replace(kernel=kernel, C=problem.C), error)
+            if value < best[0]:
+                best = (value, kernel, C)
+            return value
+
+        shifts = np.linspace(-1.5, 1.5, 7) if any(free) else np.zeros(1)
+        scores = [score(shift) for shift in shifts]
+        if any(free):
+            middle = shifts[int(np.argmin(scores))]
+            bounds = (middle - 0.5, middle + 0.5)
+            optimize.minimize_scalar(score, bounds=bounds, method="bounded", options={"maxiter": 8, "xatol": 0.05})
+        value, kernel, C = best
+        widths = [_xp.to_numpy(leaf.sigma) for leaf in kernel.leaves]
+        path = Bunch(score=value, C=C, widths=widths, shifts=shifts, scores=np.array(scores))
+        return start.replace(kernel=kernel, C=C, paths={**start.paths, type(self).__name__: path})
+
+    def _parts(self, problem: Problem) -> list[np.ndarray]:
+        """Numbers of the rows that are left out together."""
+        raise TypeError(f"{type(self).__name__} does not define _parts(problem).")
+
+    def _error(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, Callable[[Factor, float], float]]:
+        """The problem to factorise, and the error of its factor for one C."""
+        raise TypeError(f"{type(self).__name__} does not define _error(problem, parts).")
+
+
+class KFold(_Validation):
+    """Choose by k-fold cross-validation what the user left at None, from closed-form residuals: nothing is refitted.
+
+    C, and a common factor of the widths that leave-one-out finds, minimise the mean square of the residuals of parts
+    left out (of their absolute values with robust weights, which stay those of the whole machine).
+
+    Parameters
+    ----------
+    n_splits : int
+        Number of parts, drawn at random; of classes each part gets its share.
+    splitter : scikit-learn splitter or None
+        Makes the parts instead, e.g. ``GroupKFold()``; every row has to be used for training wherever it is not left
+        out, and no row may be left out twice.
+    groups : array or None
+        Group of every row, for splitters that ask for it.
+    random_state : int, RandomState or None
+        Seed of the parts.
+
+    Notes
+    -----
+    ``path_`` holds ``score`` and ``C`` and ``widths`` chosen, ``shifts`` (logarithms of the factors of the widths) and
+    their ``scores``.
+    """
+
+    def __init__(self, n_splits: int = 10, splitter: Any = None, groups: Any = None, random_state: Any = 0) -> None:
+        self.n_splits = n_splits
+        self.splitter = splitter
+        self.groups = groups
+        self.random_state = random_state
+
+    def _parts(self, problem: Problem) -> list[np.ndarray]:
+        rows = problem.rows
+        if not isinstance(self.n_splits, (int, np.integer)) or isinstance(self.n_splits, bool) or self.n_splits < 2:
+            raise ValueError(f"KFold: n_splits must be an integer of at least 2, got {self.n_splits!r}.")
+        splitter = self.splitter
+        if splitter is None:
+            if self.n_splits > len(rows):
+                raise ValueError(f"KFold: n_splits={self.n_splits} parts of {len(rows)} rows: lower n_splits.")
+            counts = np.bincount(problem.labels[rows]) if problem.classification else np.zeros(0)
+            kind = model_selection.KFold
+            if problem.classification and counts[counts > 0].min() >= self.n_splits:
+                kind = model_selection.StratifiedKFold
+            splitter = kind(self.n_splits, shuffle=True, random_state=self.random_state)
+        groups = None if self.groups is None else np.asarray(self.groups)
+        if groups is not None and groups.shape != (problem.X.shape[0],):
+            raise ValueError(f"KFold: groups has shape {groups.shape}, but there are {problem.X.shape[0]} rows.")
+        targets = problem.labels[rows] if problem.classification else _xp.to_numpy(problem.y)[rows, 0]
+        pairs = list(splitter.split(np.zeros((len(rows), 1)), targets, None if groups is None else groups[rows]))
+        parts = [rows[test] for _, test in pairs]
+        together = np.concatenate(parts)
+        whole = all(len(train) + len(test) == len(rows) for train, test in pairs)
+        if not whole or len(np.unique(together)) < len(together):
+            raise ValueError(
+                f"KFold: {splitter!r} leaves a row out twice, or trains on a part of the other rows: use a splitter "
+                "such as KFold, StratifiedKFold or GroupKFold."
+            )
+        return parts
+
+    def _error(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, Callable[[Factor, float], float]]:
+        together = np.concatenate(parts)
+        weights = _xp.to_numpy(problem.weights)[together]
+
+        def error(factor: Factor, C: float) -> float:
+            residuals = _xp.to_numpy(factor.block_residuals(parts, C))[together]
+            return mean_loss(problem, residuals, weights)
+
+        return problem, error
+
+
+class Holdout(_Validation):
+    """Choose what the user left at None by the error on rows held out; the machine is then fitted on all rows.
+
+    C, and a common factor of the widths that leave-one-out finds, minimise the mean square of the residuals of the rows
+    held out (of their absolute values with robust weights, which stay those of the whole machine).
+
+    Parameters
+    ----------
+    fraction : float
+        Share of the rows held out, drawn at random; of classes each gives its share.
+    random_state : int, RandomState or None
+        Seed of the draw.
+
+    Notes
+    -----
+    ``path_`` holds ``score`` and ``C`` and ``widths`` chosen, ``shifts`` (logarithms of the factors of the widths) and
+    their ``scores``.
+    """
+
+    def __init__(self, fraction: float = 0.2, random_state: Any = 0) -> None:
+        self.fraction = fraction
+        self.random_state = random_state
+
+    def _parts(self, problem: Problem) -> list[np.ndarray]:
+        if not isinstance(self.fraction, (int, float, np.number)) or not 0 < self.fraction < 1:
+            raise ValueError(f"Holdout: fraction must be a number between 0 and 1, got {self.fraction!r}.")
+        return [held_out(problem, float(self.fraction), self.random_state)]
+
+    def _error(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, Callable[[Factor, float], float]]:
+        held = parts[0]
+        rest = np.setdiff1d(problem.rows, held)
+        inputs, y = _xp.take(problem.X, held), _xp.to_numpy(problem.y)[held]
+        weights = _xp.to_numpy(problem.weights)[held]
+        if problem.kernel.is_precomputed:
+            inputs = _xp.take(inputs.T, rest).T
+
+        columns: dict[int, Any] = {}  # of the factor that is asked about now
+
+        def error(factor: Factor, C: float) -> float:
+            if id(factor) not in columns:
+                columns.clear()
+                columns[id(factor)] = factor.columns(inputs)
+            solution = factor.system.solution(1.0 / C, careful=False)
+            predictions = columns[id(factor)] @ solution.coef + solution.intercept[None, :]
+            return mean_loss(problem, y - _xp.to_numpy(predictions), weights)
+
+        return problem.subset(rest), error
+
+
+def held_out(problem: Problem, fraction: float, random_state: Any) -> np.ndarray:
+    """Numbers of the rows held out, sorted; of classes each gives its share where it has two rows."""
+    rows = problem.rows
+    count = max(1, round(fraction * len(rows)))
+    if count >= len(rows):
+        raise ValueError(f"{len(rows)} rows are too few to hold some of them out: give more rows.")
+    labels = problem.labels[rows] if problem.classification else None
+    if labels is not None and (np.bincount(labels)[np.unique(labels)].min() < 2 or count < len(np.unique(labels))):
+        labels = None
+    _, held = model_selection.train_test_split(rows, test_size=count, random_state=random_state, stratify=labels)
+    return np.sort(held)
+
+
+def _as_asked(problem: Problem) -> Problem:
+    """The problem with what the user left at None open again, unless the machine cannot be tuned."""
+    if problem.asked is None or _is_fixed(problem):
+        return problem
+    return problem.replace(kernel=problem.asked[0], C=problem.asked[1])
+
+
+def _is_fixed(problem: Problem) -> bool:
+    """True for machines that stay as they are: on columns of the KKT system, or with coefficients given."""
+    return problem.reduced or problem.coefficients is not None
 
 
 def tuned(problem: Problem) -> Problem:
@@ -113,31 +321,39 @@ class _Search:
     """
 
     def __init__(self, problem: Problem, step: LeaveOneOut, record: Bunch) -> None:
-        y, rows = _xp.to_numpy(problem.y), problem.rows
-        deviation = y - y[rows].mean(axis=0)
-        unit = float(np.max(np.abs(deviation[rows]), initial=0.0)) or 1.0
-        self.original = problem
-        self.problem = problem.replace(y=_xp.like(deviation / unit, problem.y))  # squares of any unit stay in range
+        self.original = self.problem = problem
+        if not problem.classification:
+            y, rows = _xp.to_numpy(problem.y), problem.rows
+            deviation = y - y[rows].mean(axis=0)
+            unit = float(np.max(np.abs(deviation[rows]), initial=0.0)) or 1.0
+            self.problem = problem.replace(y=_xp.like(deviation / unit, problem.y))  # squares of any unit in range
         self.method = "gradient" if step.search == "auto" else step.search
         self.record = record
         self.spread = column_spread(problem)
         self.free = [leaf.sigma is None for leaf in problem.kernel.leaves]
-        self.ard = [bool(leaf.ard) for leaf in problem.kernel.leaves]
+        self.many = [bool(leaf.ard) for leaf in problem.kernel.leaves]  # may have a width a column
+        self.ard = [False] * len(self.many)  # has now
         self.value = math.inf
         self.done = 0
         self.out = np.empty(0, dtype=bool)  # widths of columns that are left out
+        self.decided = 0  # rows by which they were
+        self.own = True  # whether the widths come of a search of this kernel
         self.widths = np.empty(0)
+        self.moderate = (math.inf, math.inf, 1.0)  # value, log width and C of the best width that is not very wide
         self.C = problem.C or 1.0
 
     # Vectors ---------------------------------------------------------------------------------------------------------
-    def _at(self, logs: np.ndarray, machine: Problem) -> Problem:
-        """The machine with the widths (leaves x columns) and C of a vector."""
+    def _at(self, logs: np.ndarray, machine: Problem, C: float | None = None) -> Problem:
+        """The machine with the widths of a vector, and with C if given."""
         sigmas, place = [], 0
         for leaf, free, size in zip(machine.kernel.leaves, self.free, self._sizes(), strict=True):
             sigmas.append(np.exp(logs[place : place + size]) * self.spread if free else leaf.sigma)
             place += size
-        C = machine.C if self.problem.C is not None else math.exp(logs[-1])
         return machine.replace(kernel=machine.kernel.with_widths(sigmas), C=C)
+
+    def _at_vector(self, logs: np.ndarray, machine: Problem) -> Problem:
+        """The machine with the widths and C of a vector."""
+        return self._at(logs, machine, machine.C if self.problem.C is not None else math.exp(logs[-1]))
 
     def _sizes(self) -> list[int]:
         d = len(self.spread)
@@ -163,7 +379,7 @@ class _Search:
         self.record.evaluations += 1
         prior, prior_gradient = self._prior(logs, len(machine.rows))
         try:
-            value, in_widths, in_C = self._at(logs, machine).factorise().log_press()
+            value, in_widths, in_C = self._at_vector(logs, machine).factorise(quick=True).log_press()
         except ValueError:  # nothing finite there: the line search steps back
             return 1e10, np.zeros_like(logs)
         gradient: list[float] = []
@@ -172,6 +388,17 @@ class _Search:
         if self.problem.C is None:
             gradient.append(in_C)
         return value - self._unit(machine) + prior, np.array(gradient) + prior_gradient
+
+    def _value(self, logs: np.ndarray, machine: Problem) -> float:
+        """The objective without its gradient."""
+        self.record.evaluations += 1
+        try:
+            factor = self._at_vector(logs, machine).factorise(quick=True)
+        except ValueError:
+            return 1e10
+        loo = _xp.to_numpy(factor.system.solution(1.0 / factor.C, careful=False).loo_residuals)
+        press = float(np.sum(_xp.to_numpy(machine.weights)[factor.rows] @ loo**2))
+        return math.log(press or _xp.EPS) - self._unit(machine) + self._prior(logs, len(machine.rows))[0]
 
     @staticmethod
     def _unit(machine: Problem) -> float:
@@ -184,127 +411,214 @@ class _Search:
     # Stages ----------------------------------------------------------------------------------------------------------
     def start(self) -> None:
         """The best common width of a coarse grid, and its C, on few rows."""
+        scores = self._grid(np.zeros(sum(self._sizes())))
+        self.moderate = min(scores[: len(WIDTHS) // 2 + 1])
+        self.value, log_width, self.C = min(scores)
+        self.widths = np.full(sum(1 for free in self.free if free), log_width)
+
+    def start_from(self, other: _Search) -> None:
+        """Begin where the search of another kernel stands: the same columns matter, their common factor is another."""
+        self.ard, self.out, self.decided, self.done = other.ard, other.out.copy(), other.decided, other.done
+        self.own = False
+        out = other._left_out()
+        shape = np.where(out, WITHOUT, other.widths - (other.widths[~out].mean() if not out.all() else 0.0))
+        self.value, log_width, self.C = min(self._grid(shape))
+        self.widths = np.where(out, WITHOUT, shape + log_width)
+
+    def _grid(self, shape: np.ndarray) -> list[tuple[float, float, float]]:
+        """Value, logarithm of the factor, and C for common factors of widths of a given shape, on few rows."""
         sample = self.problem.subset(_sample(self.problem, START_ROWS))
         if not self.problem.is_dual:
             sample = sample.with_basis()
-        unit = math.sqrt(len(self.spread))
-        best = (math.inf, 1.0, 1.0)
+        kept = shape < WITHOUT
+        unit = math.log(max(kept.sum() if any(self.ard) else len(self.spread), 1)) / 2.0
+        scores: list[tuple[float, float, float]] = []
 
         def score(log_width: float) -> float:
-            nonlocal best
-            C, value = best_C(sample.replace(kernel=self.problem.kernel.with_width(math.exp(log_width), self.spread)))
+            logs = np.where(kept, shape + log_width, shape)
+            C, value = best_C(self._at(logs, sample, sample.C))
             self.record.evaluations += 1
-            best = min(best, (value, log_width, C))
+            scores.append((value, log_width, C))
             return value
 
         for width in WIDTHS:
-            score(math.log(width * unit))
+            score(math.log(width) + unit)
         if self.method == "grid":
             step = math.log(WIDTHS[1] / WIDTHS[0])
-            bounds = (best[1] - step, best[1] + step)
+            bounds = (min(scores)[1] - step, min(scores)[1] + step)
             optimize.minimize_scalar(score, bounds=bounds, method="bounded", options={"maxiter": 10, "xatol": 0.05})
-        self.value, log_width, self.C = best
-        self.widths = np.full(sum(1 for free in self.free if free), log_width)
         self.record.plan.append(f"{len(WIDTHS)} common widths on {len(sample.rows)} rows")
+        return scores
+
+    def stages(self, end: int | None = None) -> None:
+        """Search stage by stage, up to number `end`."""
+        if self.method != "grid":
+            for number in range(self.done, len(_stages(self.problem)) if end is None else end):
+                self.stage(number)
 
     def stage(self, number: int) -> None:
-        """Search on the machine of one stage: common widths first, then those of the columns if they are worth it."""
-        machine = _search_machine(self.problem, number)
-        if machine.robust is not None:
-            machine = machine.replace(weights=self._at(self._vector(), machine).solve().weights, robust=None)
-        first, self.done = self.done == 0, number + 1
-        rows = len(machine.rows)
-        if first:
-            ard, self.ard = self.ard, [False] * len(self.ard)
-            self.value = self._minimise(machine, 15)
-            common = self.widths, self.C, self.value
-            self.ard = ard
-            if sum(self._sizes()) > len(self.widths):
-                self.widths = np.concatenate(
-                    [np.full(size, w) for size, w in zip([s for s in self._sizes() if s], self.widths, strict=True)]
-                )
-                self.out = np.zeros(len(self.widths), dtype=bool)
-                value = self._minimise(machine, 60)
-                if self._leave_out(machine, value):
-                    value = self._minimise(machine, 30)
-                gain = common[2] - (value - self._prior(self._vector(), rows)[0])
-                self.value = value
-                if gain < 2.0 * (len(self.widths) - len(common[0])) / rows:
-                    self.widths, self.C, self.value = common
-                    self.ard = [False] * len(ard)
-                    self.out = np.zeros(len(self.widths), dtype=bool)
-                    self.record.plan.append("one common width: more are not worth it")
+        """Search on the machine of one stage."""
+        rows, basis = _stages(self.problem)[number]
+        machine = self._machine(rows, basis)
+        if number == 0:
+            self._first_stage(machine)
         else:
-            self.value = self._minimise(machine, 15)
-            if self._leave_out(machine, self.value):
-                self.value = self._minimise(machine, 10)
+            self._refine(machine, ITERATIONS[number])
+            if machine.is_dual and self._leave_out(machine):
+                self.value = self._minimise(machine, ITERATIONS[number])
+        self.done = max(self.done, number + 1)
         kind = "rows" if machine.is_dual else f"rows and {machine.basis_size} basis points"
-        self.record.plan.append(f"{len(self.widths)} widths by {self.method} on {rows} {kind}")
+        self.record.plan.append(f"{len(self.widths)} widths by {self.method} on {len(machine.rows)} {kind}")
+
+    def _refine(self, machine: Problem, iterations: int) -> None:
+        """Search from where we are; columns that were left out on half as many rows or fewer are tried again."""
+        out = self._left_out()
+        again = len(machine.rows) >= 2 * self.decided and out.any() and not out.all()
+        if again:
+            self.widths = np.where(out, min(self.widths[~out].max() + 1.0, WIDTH_BOUND), self.widths)
+            self.out = np.zeros(len(self.widths), dtype=bool)
+        self.value = self._minimise(machine, iterations)
+        if again and self._leave_out(machine):
+            self.value = self._minimise(machine, iterations)
+
+    def compare(self) -> None:
+        """The value of this kernel on a machine like the final one."""
+        machine = self._machine(*COMPARISON[self.problem.is_dual])
+        self.value = self._minimise(machine, 5, together=True)
+        if not self.own or not self.problem.is_dual:
+            self._refine(machine, 5)
+            if self._leave_out(machine):
+                self.value = self._minimise(machine, 5)
+
+    def _machine(self, rows: int, basis: int | None) -> Problem:
+        """The problem on a sample of rows with a part of the basis; robust weights are those of the machine so far."""
+        machine = self.problem.subset(_sample(self.problem, rows))
+        if basis is not None:
+            draw = np.random.RandomState(0)
+            if machine.is_dual:
+                machine = machine.with_basis(draw.permutation(machine.rows)[:basis])
+            else:
+                part = np.sort(draw.permutation(machine.basis_size)[:basis])
+                machine = machine.with_basis(points=_xp.take(machine.points, part))
+        if machine.robust is not None:
+            machine = machine.replace(weights=self._at_vector(self._vector(), machine).solve().weights, robust=None)
+        return machine
+
+    def _first_stage(self, machine: Problem) -> None:
+        self.value = self._minimise(machine, 15)
+        common = self.widths, self.C, self.value
+        errors = self._errors(machine)
+        self.ard = self.many
+        if sum(self._sizes()) == len(self.widths):
+            return
+        # A very wide common width and a large C are a polynomial: where most columns do not matter that is the best
+        # that one width can do, and few steps lead out of it. Many widths start from a moderate one.
+        if self.moderate[1] < max(self.widths):
+            self.widths, self.C = np.full(len(self.widths), self.moderate[1]), self.problem.C or self.moderate[2]
+        self.widths = np.concatenate(
+            [np.full(size, w) for size, w in zip([s for s in self._sizes() if s], self.widths, strict=True)]
+        )
+        self.out = np.zeros(len(self.widths), dtype=bool)
+        self.value = self._minimise(machine, ITERATIONS[0])
+        if self._leave_out(machine):
+            self.value = self._minimise(machine, ITERATIONS[1])
+        rows = len(machine.rows)
+        gain = common[2] - (self.value - self._prior(self._vector(), rows)[0])
+        fewer = errors - self._errors(machine)
+        if gain < WORTH * (len(self.widths) - len(common[0])) / rows or fewer < 2.0 * math.sqrt(errors):
+            self.widths, self.C, self.value = common
+            self.ard = [False] * len(self.many)
+            self.out = np.zeros(len(self.widths), dtype=bool)
+            self.record.plan.append("one common width: more are not worth it")
+
+    def _errors(self, machine: Problem) -> float:
+        """Number of classes that are wrong when their row is left out; 0 for numbers."""
+        if not machine.classification:
+            return 0.0
+        factor = self._at_vector(self._vector(), machine).factorise(quick=True)
+        loo = _xp.to_numpy(factor.system.solution(1.0 / factor.C, careful=False).loo_residuals)
+        y, weights = (_xp.to_numpy(a)[factor.rows] for a in (machine.y, machine.weights))
+        return len(factor.rows) * error_rate(y, loo, weights)
 
     def _left_out(self) -> np.ndarray:
         return self.out if len(self.out) == len(self.widths) else np.zeros(len(self.widths), dtype=bool)
 
-    def _leave_out(self, machine: Problem, value: float) -> bool:
-        """Leave out, widest first, the columns without which log PRESS rises by less than log(rows)/rows."""
+    def _leave_out(self, machine: Problem) -> bool:
+        """Leave out columns, the widest at once or one by one, where log PRESS rises by less than log(rows)/rows."""
+        if sum(self._sizes()) <= len(self.free) or self.out.all():
+            return False
         allowed = math.log(len(machine.rows)) / len(machine.rows)
-        before = int(self.out.sum())
-        for c in np.argsort(-self.widths) if sum(self._sizes()) > len(self.free) else []:
-            if not self.out[c]:
-                logs = self._vector()
-                logs[c] = WITHOUT
-                without = self._objective(logs, machine)[0]
-                if without - value < allowed:
-                    self.widths[c], self.out[c] = WITHOUT, True
-                    value = min(value, without)
+        before, value = int(self.out.sum()), self.value
+        wide = np.flatnonzero(~self.out & (self.widths > np.median(self.widths[~self.out]) + 1.0))
+        for group in [wide, *np.argsort(-self.widths)[:, None]]:
+            columns = group[~self.out[group]]
+            if not len(columns):
+                continue
+            logs = self._vector()
+            logs[columns] = WITHOUT
+            without = self._value(logs, machine)
+            if without - value < allowed:
+                self.widths[columns], self.out[columns] = WITHOUT, True
+                self.decided = max(self.decided, len(machine.rows))
+                value = min(value, without)
         return int(self.out.sum()) > before
 
-    def _minimise(self, machine: Problem, iterations: int) -> float:
-        start = self._vector()
-        middle = math.log(kernel_variance(self._at(start, machine)) * _mean_weight(machine))
-        bounds = [(WITHOUT, WITHOUT) if out else (-WIDTH_BOUND, WIDTH_BOUND) for out in self._left_out()]
+    def _minimise(self, machine: Problem, iterations: int, *, together: bool = False) -> float:
+        """Move widths (all of them by a common factor with `together`) and C to the smallest objective near by."""
+        start, out = self._vector(), self._left_out()
+        moves = np.eye(len(start))  # of the vector, in what is searched
+        middle = math.log(kernel_variance(self._at_vector(start, machine)) * _mean_weight(machine))
+        bounds = [(WITHOUT, WITHOUT) if left_out else (-WIDTH_BOUND, WIDTH_BOUND) for left_out in out]
         if self.problem.C is None:
             bounds.append((-math.log(RIDGES[-1]) - middle, -math.log(RIDGES[0]) - middle))
         start = np.clip(start, *np.array(bounds).T)
+        if together:
+            moves = np.vstack([np.append(~out, np.zeros(len(start) - len(out))), moves[len(out) :]]).T
+        bounds = [(low - at, high - at) for (low, high), at in zip(bounds, start, strict=True)]
+        if together:
+            bounds = [(-3.0, 3.0), *bounds[len(out) :]]
+
+        def objective(step: np.ndarray) -> tuple[float, np.ndarray]:
+            value, gradient = self._objective(start + moves @ step, machine)
+            return value, moves.T @ gradient
+
+        zero = np.zeros(moves.shape[1])
         if self.method == "simplex":
             found = minimize(
-                lambda logs: self._objective(logs, machine)[0],
-                start,
+                lambda step: self._value(start + moves @ step, machine),
+                zero,
                 method="Nelder-Mead",
                 bounds=bounds,
-                options={"maxfev": 40 * len(start), "xatol": 1e-2, "fatol": 1e-4},
+                options={"maxfev": 40 * len(zero), "xatol": 1e-2, "fatol": 1e-4},
             )
         else:
-            found = minimize(
-                lambda logs: self._objective(logs, machine),
-                start,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=bounds,
-                options={"maxiter": iterations, "ftol": 1e-5},
-            )
-        logs = found.x
+            options = {"maxiter": iterations, "ftol": FLATNESS / len(machine.rows)}
+            found = minimize(objective, zero, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        logs = start + moves @ found.x
         self.widths = logs if self.problem.C is not None else logs[:-1]
         self.C = self.C if self.problem.C is not None else math.exp(logs[-1])
         return float(found.fun)
 
     def finish(self) -> Problem:
         """The stages that are left, then the problem with widths and C."""
-        if self.method != "grid":
-            for number in range(self.done, len(_stages(self.problem))):
-                self.stage(number)
-            if self.problem.robust is not None:  # with the weights that follow from what was found
-                self.stage(len(_stages(self.problem)) - 1)
-        return self._at(self._vector(), self.original)
+        self.stages()
+        if self.problem.robust is not None and self.method != "grid":  # with weights that follow from what was found
+            self._refine(self._machine(*_stages(self.problem)[-1]), ITERATIONS[1])
+        return self._at_vector(self._vector(), self.original)
 
 
 def _stages(problem: Problem) -> list[tuple[int, int | None]]:
-    """Rows and basis size of the machines on which a problem is searched, one after the other."""
+    """Rows and basis size (None: the rows) of the machines on which a problem is searched, one after the other."""
     rows, basis = len(problem.rows), problem.basis_size
     if problem.is_dual:
-        sizes: list[tuple[int, int | None]] = [(min(stage, rows), None) for stage in DENSE_STAGES]
-    else:
-        sizes = [(min(stage, rows), min(points, basis)) for stage, points in BASIS_STAGES]
-    return sizes[:1] if sizes[0] == sizes[1] else sizes
+        first, points = STAGES[0]
+        dense: tuple[int, int | None] = (min(rows, DENSE_STAGE), None)
+        return [dense] if rows <= 2 * points else [(min(rows, first), points), dense]
+    stages: list[tuple[int, int | None]] = []
+    for most_rows, most_points in STAGES:
+        if not stages or basis > (stages[-1][1] or 0):
+            stages.append((min(rows, most_rows), min(basis, most_points)))
+    return stages
 
 
 def _covered(problem: Problem) -> int:
@@ -313,59 +627,38 @@ def _covered(problem: Problem) -> int:
     return rows if basis is None or basis == problem.basis_size else 0
 
 
-def _search_machine(problem: Problem, stage: int) -> Problem:
-    """A sample of rows, with a part of the basis."""
-    rows, basis = _stages(problem)[stage]
-    machine = problem.subset(_sample(problem, rows))
-    if basis is not None and machine.points is not None and basis < machine.points.shape[0]:
-        part = np.sort(np.random.RandomState(0).permutation(machine.points.shape[0])[:basis])
-        machine = machine.with_basis(points=_xp.take(machine.points, part))
-    return machine
-
-
 def _sample(problem: Problem, size: int) -> np.ndarray:
     """At most `size` of the rows that count, always the same ones."""
     return np.sort(np.random.RandomState(0).permutation(problem.rows)[:size])
 
 
-def _finish(problem: Problem, chosen: bool, record: Bunch) -> float:
-    """The leave-one-out error of what was found; a warning where C ended at an edge of its range."""
+def warn_at_edge(problem: Problem) -> None:
+    """A warning where C ended at an edge of its range."""
     assert problem.C is not None
-    if chosen:
-        ridge = 1.0 / (problem.C * kernel_variance(problem) * _mean_weight(problem))
-        if not 1.01 * RIDGES[0] < ridge < 0.99 * RIDGES[-1]:
-            what = "noise-free" if ridge < 1.0 else "unrelated to the inputs"
-            warnings.warn(
-                f"C = {problem.C:.3g} is at the edge of the range searched: the targets look {what}. Give C or sigma.",
-                stacklevel=2,
-            )
-    record.plan.append("C on all rows" if len(problem.rows) > _covered(problem) else "C with the widths")
-    factor = problem.factorise()
-    solution = factor.system.solution(1.0 / problem.C, careful=False)
-    loo = _xp.to_numpy(solution.loo_residuals)
-    if problem.classification:
-        y = _xp.to_numpy(problem.y)[factor.rows]
-        left_out = y - loo
-        wrong = np.argmax(left_out, axis=1) != np.argmax(y, axis=1) if y.shape[1] > 1 else (left_out * y <= 0)[:, 0]
-        record.error_rate = float(np.average(wrong, weights=_xp.to_numpy(problem.weights)[factor.rows]))
-    return mean_loss(problem, loo, _xp.to_numpy(problem.weights)[factor.rows])
+    ridge = 1.0 / (problem.C * kernel_variance(problem) * _mean_weight(problem))
+    if not 1.01 * RIDGES[0] < ridge < 0.99 * RIDGES[-1]:
+        what = "noise-free" if ridge < 1.0 else "unrelated to the inputs"
+        warnings.warn(
+            f"C = {problem.C:.3g} is at the edge of the range searched: the targets look {what}. Give C or sigma.",
+            stacklevel=2,
+        )
 
 
-def best_C(problem: Problem) -> tuple[float, float]:
-    """The C with the smallest leave-one-out error (or the problem's own), and that error."""
-    if problem.C is not None:
-        return problem.C, loo_error(problem.factorise(), problem.C)
-    ridges = RIDGES * kernel_variance(problem) * _mean_weight(problem)
-    factor = problem.factorise(1.0 / ridges[0], every=True)
-    scores = [loo_error(factor, 1.0 / ridge) for ridge in ridges]
-    best = int(np.argmin(scores))
-    low, high = np.log(ridges[max(best - 1, 0)]), np.log(ridges[min(best + 1, len(ridges) - 1)])
-    refined = optimize.minimize_scalar(
-        lambda log_ridge: loo_error(factor, math.exp(-log_ridge)), bounds=(low, high), method="bounded"
-    )
-    if refined.fun < scores[best]:
-        return math.exp(-refined.x), float(refined.fun)
-    return float(1.0 / ridges[best]), float(scores[best])
+def describe(problem: Problem, fit: Fit) -> None:
+    """Add to what `LeaveOneOut` recorded the leave-one-out error of the machine that came of it."""
+    record = problem.paths.get(LeaveOneOut.__name__)
+    if record is not None:
+        loo, weights = _xp.to_numpy(fit.loo_residuals)[problem.rows], _xp.to_numpy(fit.weights)[problem.rows]
+        record.loo = mean_loss(problem, loo, weights)
+        if problem.classification:
+            record.error_rate = error_rate(_xp.to_numpy(problem.y)[problem.rows], loo, weights)
+
+
+def error_rate(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
+    """Share of the rows whose class is another one when they are left out."""
+    left_out = y - loo
+    wrong = np.argmax(left_out, axis=1) != np.argmax(y, axis=1) if y.shape[1] > 1 else (left_out * y <= 0)[:, 0]
+    return float(np.average(wrong, weights=weights))
 
 
 def loo_error(factor: Factor, C: float) -> float:
@@ -374,6 +667,23 @@ def loo_error(factor: Factor, C: float) -> float:
     unit = float(np.max(np.abs(y - y.mean(axis=0)), initial=0.0)) or 1.0
     loo = _xp.to_numpy(factor.system.solution(1.0 / C, careful=False).loo_residuals) / unit
     return mean_loss(factor.problem, loo, _xp.to_numpy(factor.problem.weights)[factor.rows])
+
+
+def best_C(problem: Problem, error: Callable[[Factor, float], float] = loo_error) -> tuple[float, float]:
+    """The C with the smallest error (or the problem's own), and that error."""
+    if problem.C is not None:
+        return problem.C, error(problem.factorise(), problem.C)
+    ridges = RIDGES * kernel_variance(problem) * _mean_weight(problem)
+    factor = problem.factorise(1.0 / ridges[0], every=True)
+    scores = [error(factor, 1.0 / ridge) for ridge in ridges]
+    best = int(np.argmin(scores))
+    low, high = np.log(ridges[max(best - 1, 0)]), np.log(ridges[min(best + 1, len(ridges) - 1)])
+    refined = optimize.minimize_scalar(
+        lambda log_ridge: error(factor, math.exp(-log_ridge)), bounds=(low, high), method="bounded"
+    )
+    if refined.fun < scores[best]:
+        return math.exp(-refined.x), float(refined.fun)
+    return float(1.0 / ridges[best]), float(scores[best])
 
 
 def mean_loss(problem: Problem, residuals: np.ndarray, weights: np.ndarray) -> float:

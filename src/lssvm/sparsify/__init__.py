@@ -1,6 +1,6 @@
 """Steps that choose a smaller basis: a Problem in, a Problem out."""
 
-from .bases import FeatureVectors, Forward, Given, KMeans, Random, RandomlyPivoted
+from .bases import FeatureVectors, Forward, Given, KMeans, Learned, Random, RandomlyPivoted
 from .columns import Adaline, AdaPinv, Echelon, InversePrune
 from .pruning import Prune
 
@@ -13,6 +13,7 @@ __all__ = [
     "Given",
     "InversePrune",
     "KMeans",
+    "Learned",
     "Prune",
     "Random",
     "RandomlyPivoted",

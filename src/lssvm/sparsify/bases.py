@@ -12,9 +12,9 @@ from sklearn.utils import Bunch, check_random_state
 from .. import _xp
 from ..kernels import Kernel
 from ..problem import Problem, Step, column_spread
-from ..tune import tuned
+from ..tune import best_C, tuned
 
-__all__ = ["FeatureVectors", "Forward", "Given", "KMeans", "Random", "RandomlyPivoted"]
+__all__ = ["FeatureVectors", "Forward", "Given", "KMeans", "Learned", "Random", "RandomlyPivoted"]
 
 
 class Given(Step):
@@ -250,35 +250,39 @@ class RandomlyPivoted(Step):
 
     def __call__(self, problem: Problem) -> Problem:
         check_size(self, self.n)
-        draw = check_random_state(self.random_state)
-        kernel = provisional(problem).kernel
-        rows = problem.rows
-        limit = min(self.n, len(rows))
-        diagonal = kernel_diagonal(kernel, problem)[rows]
-        left = diagonal.copy()
-        factor = np.empty((limit, len(rows)))  # transposed: new columns are contiguous rows
-        chosen = np.empty(0, dtype=np.intp)
-        floor = len(rows) * _xp.EPS * float(diagonal.sum())
-        while len(chosen) < limit and left.sum() > floor:
-            m = len(chosen)
-            block = min(max(20, limit // 8), limit)
-            proposals = draw.choice(len(rows), block, p=left / left.sum())
-            H = kernel_rows(kernel, problem, rows[proposals], rows[proposals])
-            H -= factor[:m, proposals].T @ factor[:m, proposals]
-            accepted, lower = reject(H, left[proposals], draw, limit - m)
-            if not len(accepted):
-                continue
-            picked = proposals[accepted]
-            new = factor[m : m + len(picked)]
-            kernel_rows(kernel, problem, rows[picked], rows, out=new)
-            if m:  # both in place: new.T is a contiguous column-major matrix
-                dgemm(-1.0, factor[:m].T, factor[:m, picked], 1.0, new.T, overwrite_c=1)
-            dtrsm(1.0, lower, new.T, side=1, lower=1, trans_a=1, overwrite_b=1)
-            left = np.maximum(left - np.einsum("ij,ij->j", new, new), 0.0)
-            chosen = np.concatenate([chosen, picked])
-            left[chosen] = 0.0
+        chosen = randomly_pivoted(provisional(problem), self.n, check_random_state(self.random_state))
         check_found(self, chosen)
-        return problem.with_basis(rows[chosen])
+        return problem.with_basis(chosen)
+
+
+def randomly_pivoted(problem: Problem, n: int, draw: np.random.RandomState) -> np.ndarray:
+    """At most n rows of the problem, whose kernel is known, by randomly pivoted Cholesky."""
+    kernel, rows = problem.kernel, problem.rows
+    limit = min(n, len(rows))
+    diagonal = kernel_diagonal(kernel, problem)[rows]
+    left = diagonal.copy()
+    factor = np.empty((limit, len(rows)))  # transposed: new columns are contiguous rows
+    chosen = np.empty(0, dtype=np.intp)
+    floor = len(rows) * _xp.EPS * float(diagonal.sum())
+    while len(chosen) < limit and left.sum() > floor:
+        m = len(chosen)
+        block = min(max(20, limit // 8), limit)
+        proposals = draw.choice(len(rows), block, p=left / left.sum())
+        H = kernel_rows(kernel, problem, rows[proposals], rows[proposals])
+        H -= factor[:m, proposals].T @ factor[:m, proposals]
+        accepted, lower = reject(H, left[proposals], draw, limit - m)
+        if not len(accepted):
+            continue
+        picked = proposals[accepted]
+        new = factor[m : m + len(picked)]
+        kernel_rows(kernel, problem, rows[picked], rows, out=new)
+        if m:  # both in place: new.T is a contiguous column-major matrix
+            dgemm(-1.0, factor[:m].T, factor[:m, picked], 1.0, new.T, overwrite_c=1)
+        dtrsm(1.0, lower, new.T, side=1, lower=1, trans_a=1, overwrite_b=1)
+        left = np.maximum(left - np.einsum("ij,ij->j", new, new), 0.0)
+        chosen = np.concatenate([chosen, picked])
+        left[chosen] = 0.0
+    return rows[chosen]
 
 
 def reject(H: np.ndarray, bound: np.ndarray, draw: np.random.RandomState, limit: int) -> tuple[np.ndarray, np.ndarray]:
@@ -417,6 +421,112 @@ class Forward(Step):
             correlation = products[:, 2:] - np.outer(g, column @ r)
             U = dger(-1.0, column, g, a=U.T, overwrite_a=1).T
         return np.array(taken, dtype=np.intp), np.array(scores)
+
+
+class Learned(Step):
+    """Basis points that move along the gradient of log PRESS, from rows chosen by `RandomlyPivoted`.
+
+    Points, and with them the widths and C where those were left at None, follow Adam on the exact gradient of the
+    leave-one-out error of a sample of rows. What predicts the rows held out best is kept, the start included, and
+    then fitted on all rows.
+
+    Parameters
+    ----------
+    n : int
+        Number of points; fewer where fewer rows reconstruct the others.
+    steps : int
+        Largest number of moves.
+    random_state : int, RandomState or None
+        Seed of the start, the sample and the rows held out.
+
+    Notes
+    -----
+    A tenth of the rows is held out. The sample has at most max(2000, 5 n) of the others, all of them where the arrays
+    live on another device. ``path_`` holds ``scores`` (mean squared residual of the rows held out, the start first)
+    and ``chosen`` (the number of moves kept).
+    """
+
+    def __init__(self, n: int, steps: int = 100, random_state: Any = None) -> None:
+        self.n = n
+        self.steps = steps
+        self.random_state = random_state
+
+    def __call__(self, problem: Problem) -> Problem:
+        check_size(self, self.n)
+        check_size(self, self.steps, "steps")
+        if problem.kernel.is_precomputed:
+            raise ValueError("Learned moves points, which kernels.Precomputed does not have: use Random, for one.")
+        draw = check_random_state(self.random_state)
+        order = draw.permutation(problem.rows)
+        known = tuned(problem.with_basis(order[: self.n]))
+        if known.robust is not None:  # the weights of the machine that starts
+            known = known.replace(weights=known.solve().weights, robust=None)
+        candidates = np.sort(order[: max(5000, 10 * self.n)])
+        rows = randomly_pivoted(known.with_basis().subset(candidates), self.n, draw)
+        check_found(self, rows)
+        known = known.with_basis(candidates[rows])
+        trail = self._descend(known, problem, order)
+        scores = np.array([score for score, _, _ in trail])
+        best = int(np.argmin(scores))
+        _, kernel, points = trail[best]
+        paths = {**problem.paths, type(self).__name__: Bunch(scores=scores, chosen=best)}
+        moved = problem.with_basis(points=points, kernel=kernel, paths=paths)
+        C = best_C(moved)[0]
+        return moved.replace(C=C, asked=problem.asked or (problem.kernel, problem.C))
+
+    def _descend(self, known: Problem, problem: Problem, order: np.ndarray) -> list[tuple[float, Kernel, Any]]:
+        """Score on the rows held out, kernel and points after every move, the start first."""
+        held, rest = np.sort(order[: -(-len(order) // 10)]), order[-(-len(order) // 10) :]
+        sample = np.sort(rest[: max(2000, 5 * self.n)] if _xp.is_numpy(known.X) else rest)
+        if len(sample) < 3:  # too few to leave one out: nothing moves
+            return [(0.0, known.kernel, known.kernel.basis_points(known.X, np.asarray(known.support)))]
+        inputs, targets, weights = (_xp.take(a, held) for a in (known.X, known.y, known.weights))
+        spread = column_spread(known)
+        leaves = known.kernel.leaves
+        logs = np.array([np.log(_xp.to_numpy(leaf.sigma)) * np.ones(len(spread)) for leaf in leaves])
+        logs = logs.reshape(len(leaves), len(spread))
+        matters = np.any(logs < np.log(1e5 * spread), axis=0) | (len(leaves) == 0)  # columns that are not left out
+        free = known.paths["LeaveOneOut"].free if problem.kernel.is_free else [False] * len(leaves)
+        scale = _xp.like(spread * matters, known.X)
+        machine = known.subset(sample)
+        points = known.kernel.basis_points(known.X, np.asarray(known.support)) + 0.0
+        log_C = np.array([np.log(known.C or 1.0)])
+        in_points, in_widths, in_C = Adam(), Adam(), Adam()
+        trail: list[tuple[float, Kernel, Any]] = []
+        while len(trail) <= self.steps:
+            kernel = known.kernel.with_widths(list(np.exp(logs))) if any(free) else known.kernel
+            factor = machine.with_basis(points=points, kernel=kernel, C=float(np.exp(log_C[0]))).factorise(quick=True)
+            solution = factor.system.solution(1.0 / factor.C, careful=False)
+            residuals = targets - factor.columns(inputs) @ solution.coef - solution.intercept[None, :]
+            trail.append((float((weights @ (residuals * residuals)).sum() / weights.sum()), kernel, points))
+            if not factor.has_point_gradient:
+                break
+            _, widths, C, moves = factor.log_press_and_points()
+            points = points - scale * in_points.step(moves * scale)
+            widths = _xp.to_numpy(widths) * matters * np.array(free, dtype=float)[:, None]
+            common = np.array([[not leaf.ard] for leaf in leaves], dtype=bool).reshape(-1, 1)
+            logs = logs - in_widths.step(np.where(common, widths.sum(axis=1, keepdims=True), widths))
+            if problem.C is None:
+                log_C = log_C - in_C.step(np.array([C]))
+        return trail
+
+
+class Adam:
+    """Step sizes of Kingma & Ba (2015), for arrays of any kind."""
+
+    def __init__(self, rate: float = 0.05) -> None:
+        self.rate = rate
+        self.count = 0
+        self.mean: Any = 0.0
+        self.square: Any = 0.0
+
+    def step(self, gradient: Any) -> Any:
+        """The distance to go against the gradient."""
+        self.count += 1
+        self.mean = 0.9 * self.mean + 0.1 * gradient
+        self.square = 0.999 * self.square + 0.001 * gradient * gradient
+        root = (self.square / (1.0 - 0.999**self.count)) ** 0.5
+        return self.rate * self.mean / ((1.0 - 0.9**self.count) * (root + 1e-12))
 
 
 # Shared by selectors --------------------------------------------------------------------------------------------------
