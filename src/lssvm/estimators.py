@@ -170,6 +170,7 @@ class _LSSVM(BaseEstimator):
             **checked._left_out(y, sample_weight, weights, fit),
             "support_": None,
             "path_": None,
+            "_targets_": y,
         }
         self._store(checked, attributes)
         return self

@@ -27,12 +27,12 @@ def jackknife_plus(problem: Problem, fit: Fit, X: Array, coverage: float) -> np.
     out = np.empty((X.shape[0], 2, outputs))
     for rows in _xp.row_blocks(X.shape[0], 32 * n * outputs):
         left_out = _xp.to_numpy(factor.left_out_predictions(X[rows, :], fit))
-        out[rows, 0] = _order_statistic(left_out - size, lower_rank)
-        out[rows, 1] = _order_statistic(left_out + size, upper_rank)
+        out[rows, 0] = order_statistic(left_out - size, lower_rank)
+        out[rows, 1] = order_statistic(left_out + size, upper_rank)
     return out
 
 
-def _order_statistic(values: np.ndarray, rank: int) -> np.ndarray:
+def order_statistic(values: np.ndarray, rank: int) -> np.ndarray:
     """The rank-th smallest along axis 1; ranks outside 1..n are infinite ends."""
     n = values.shape[1]
     if rank < 1:
