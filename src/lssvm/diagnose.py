@@ -28,6 +28,7 @@ __all__ = [
     "feature_names",
     "left_out",
     "left_out_probabilities",
+    "number_scores",
     "relevance",
     "reliability",
     "scores",
@@ -102,11 +103,12 @@ def scores(model: Any) -> dict[str, float]:
     """Leave-one-out quality: of numbers RMSE, MAE, R2; of classes error rate, log loss and Brier score."""
     rows = left_out(model)
     if not is_classifier(model):
-        return _number_scores(rows.actual, rows.predicted)
+        return number_scores(rows.actual, rows.predicted)
     return class_scores(*left_out_probabilities(model))
 
 
-def _number_scores(actual: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
+def number_scores(actual: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
+    """RMSE, MAE and R2 over all outputs together."""
     residuals = actual - predicted
     spread = float(np.sum((actual - actual.mean(axis=0)) ** 2))
     squares = float(np.sum(residuals**2))
@@ -234,7 +236,7 @@ def coverage_path(model: Any, coverages: Any = (0.5, 0.8, 0.9, 0.95), rows: int 
     ends = np.empty((len(coverages), len(tested), 2, e.shape[1]))
     for block in _xp.row_blocks(len(tested), 64 * n * e.shape[1]):
         part = tested[block]
-        H = _xp.to_numpy(factor.smoother(_xp.take(problem.X, counting[part]), problem.C))  # (part, n): df_i/dy_j
+        H = _xp.to_numpy(factor.smoother(_xp.take(problem.X, counting[part]), model.C_))  # (part, n): df_i/dy_j
         mirrored = H * (v[part, None] / v[None, :])  # df_j/dy_i = H_ij v_i/v_j, as V H is symmetric
         determinant = (1 - h[part, None]) * (1 - h[None, :]) - H * mirrored
         pair_i = ((1 - h[None, :, None]) * e[part, None, :] + H[:, :, None] * e[None, :, :]) / determinant[:, :, None]
