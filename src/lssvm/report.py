@@ -55,8 +55,8 @@ def to_html(
         Heading; None names the target.
     about : dict or None
         What else is known of the fit: ``target``, ``source``, ``model`` (names), ``warnings`` (list of str),
-        ``seconds`` (dict of numbers), ``row`` (the number that the first row has in the source). None takes the model's
-        ``table_``, which the command line writes.
+        ``seconds`` (dict of numbers), ``row`` (the number of the first row in the source), ``dropped`` (places of
+        rows of the source that were not used). None takes the model's ``table_``, which the command line writes.
 
     Returns
     -------
@@ -107,15 +107,21 @@ class _Facts:
         self.classes = [_plain(label) for label in model.classes_] if is_classifier(model) else None
         self.target = str(about.get("target") or ("class" if self.classes else "y"))
         self.names = diagnose.feature_names(model)
-        self.first_row = int(about.get("row", 0))
         self.problem = getattr(model, "_problem_", None)
         self.left_out: Any = _known(diagnose.left_out, model)
+        total = (self.rows or 0) + len(about.get("dropped", ()))
+        self._numbers = np.delete(np.arange(total), np.asarray(about.get("dropped", ()), dtype=int))
+        self._numbers += int(about.get("row", 0))
         self.scores = _known(diagnose.scores, model)
         self.probability: Any = _known(diagnose.left_out_probabilities, model) if self.classes else None
         self.relevance = _known(diagnose.relevance, model)
         self.small = self.problem is not None and _is_small(self.problem)
         self.c_path = _known(diagnose.c_path, model) if self.small else None
         self.coverage = _known(diagnose.coverage_path, model) if self.small and not self.classes else None
+
+    def number(self, row: int) -> int:
+        """The number that a training row has in its source: rows that were dropped count, too."""
+        return int(self._numbers[row])
 
     @property
     def rows(self) -> int | None:
@@ -260,7 +266,7 @@ def _chosen(facts: _Facts) -> str:
     charts = []
     if facts.c_path is not None:
         C, errors = facts.c_path
-        chart = _Chart("Left-out error along C", "C", f"root mean square left-out error ({facts.unit})", log_x=True)
+        chart = _Chart("Left-out error along C", "C", f"left-out RMSE ({facts.unit})", log_x=True)
         chart.line(C, errors)
         chart.mark(model.C_, errors[len(errors) // 2], f"C = {model.C_:.3g}")
         charts.append(chart.svg())
@@ -407,7 +413,7 @@ def _number_outliers(facts: _Facts) -> str:
         values = (rows.actual[i, output], rows.predicted[i, output], rows.residuals[i, output])
         table.append(
             (
-                str(i + facts.first_row),
+                str(facts.number(i)),
                 *((f"{facts.target} {output}",) if several else ()),
                 *map(_number, values),
                 f"{size[i]:.1f}",
@@ -429,12 +435,12 @@ def _number_outliers(facts: _Facts) -> str:
             chart.cloud(x, e, shown=~full & ~gone, style="half")
             chart.cloud(x, e, shown=gone, style="none")
             chart.legend([("dots", "robust weight 1"), ("half", "between"), ("none", "0")])
-        chart.links(x[worst], e[worst], [i + facts.first_row for i in worst])
+        chart.links(x[worst], e[worst], [facts.number(i) for i in worst])
         charts.append(chart.svg())
     return (
         f'<div class="charts">{"".join(charts)}</div><h3>The {len(table)} largest residuals</h3>'
         + _rows_note(facts)
-        + _table(header, table, sortable=True, anchors=[i + facts.first_row for i in worst])
+        + _table(header, table, sortable=True, anchors=[facts.number(i) for i in worst])
     )
 
 
@@ -447,9 +453,8 @@ def _scale(residuals: np.ndarray) -> np.ndarray:
 
 
 def _rows_note(facts: _Facts) -> str:
-    if facts.first_row:
-        return f"<p>Rows are numbered as lines of the file; the first row is line {facts.first_row}.</p>"
-    return "<p>Rows are numbered from 0.</p>"
+    first = int(facts.about.get("row", 0))
+    return f"<p>The first row of the data has the number {first}{', below the header' if first == 2 else ''}.</p>"
 
 
 def _class_outliers(facts: _Facts) -> str:
@@ -463,7 +468,7 @@ def _class_outliers(facts: _Facts) -> str:
         return "<p>No left-out row is given to a wrong class.</p>"
     table = [
         (
-            str(i + facts.first_row),
+            str(facts.number(i)),
             facts.classes[codes[i]],
             facts.classes[named[i]],
             f"{probability[i, named[i]]:.3f}",
@@ -477,7 +482,7 @@ def _class_outliers(facts: _Facts) -> str:
         f"<p>{len(wrong)} of {len(codes)} left-out rows are given to a wrong class; the {len(table)} surest of these "
         "may be mislabelled.</p>"
         + _rows_note(facts)
-        + _table(header, table, sortable=True, anchors=[i + facts.first_row for i in worst])
+        + _table(header, table, sortable=True, anchors=[facts.number(i) for i in worst])
     )
 
 
@@ -797,10 +802,13 @@ def _ticks(low: float, high: float, count: int) -> list[float]:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Whole powers of 10 between two, at most 9 of them."""
+    """Whole powers of 10 between two, at most 9 of them; of a short range 2 and 5 times these, too."""
     first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
+    if last - first < 2:
+        values = [power + math.log10(digit) for power in range(first - 1, last + 1) for digit in (1, 2, 5)]
+        return [value for value in values if low - 1e-9 <= value <= high + 1e-9] or [low, high]
     step = max(1, math.ceil((last - first) / 8))
-    return [float(power) for power in range(first, last + 1, step)] if last >= first else [low, high]
+    return [float(power) for power in range(first, last + 1, step)]
 
 
 def _bars(title: str, names: Sequence[str], values: np.ndarray, notes: Sequence[str]) -> str:
@@ -884,7 +892,7 @@ path.big{stroke-width:7;opacity:1}
 .link{fill:transparent;stroke:var(--ink);stroke-width:1}
 a:hover .link,a:focus .link{fill:var(--gold)}
 .bar{fill:var(--blue)}
-@media(max-width:34rem){svg text{font-size:16px}svg .title{font-size:17px}}
+@media(max-width:34rem){svg text{font-size:15px}svg .title{font-size:16px}}
 footer{color:var(--soft);margin:3rem auto 2rem;font-size:.85rem}
 @media print{:root{color-scheme:light!important}nav,.theme,.skip{display:none}body{font-size:11pt}
 h2{break-after:avoid}figure,tr,pre,.tiles{break-inside:avoid}.scroll{overflow:visible}
