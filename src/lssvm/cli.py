@@ -156,7 +156,7 @@ def fit(
     left_out = [remark for remark in remarks if remark.startswith(("column ", "missing "))]
     table = scheme.to_dict()
     table.update(
-        source=Path(source.name).name if data != "-" else "standard input",
+        source="standard input" if data == "-" else Path(data).resolve().name,
         model=output.name,
         row=source.first_row,
         dropped=dropped,
@@ -272,11 +272,11 @@ def predict(
     score = _Score(machine, scheme) if scheme.target in source.names else None
     incomplete = row = 0
     with _writer(output) as write:
-        if not as_json:
-            write(_csv_line(header))
         for batch in source.batches():
             X, complete = scheme.encode(batch, source, row + source.first_row, unknown)
             columns = _predictions(machine, X, interval, proba)
+            if not as_json and not row:  # not earlier: what fails, fails before it writes
+                write(_csv_line(header))
             for place, values in enumerate(zip(*columns, strict=True)):
                 cells = values if complete[place] else [None] * len(header)
                 named = dict(zip(header, cells, strict=True))
@@ -288,9 +288,7 @@ def predict(
     if not row:
         raise ValueError(f"{source.name} holds no rows below its header: give a file with data.")
     if incomplete:
-        _say(
-            f"{incomplete} of {row} rows have missing values: no prediction. Fill them in, or fit with --missing fill."
-        )
+        _say(f"{incomplete} of {row} rows lack values and get no prediction: fill them in, or fit with --missing fill.")
     for category, count in unknown.most_common(5):
         _say(f"the model has not seen the category {category} ({count} rows): it is taken as none of the known ones")
     if score is not None and score.rows:

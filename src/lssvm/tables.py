@@ -552,8 +552,8 @@ def _task(source: Source, target: str, summary: Summary, asked: str | None, rema
         )
     if asked is None and len(values) > 2 and 2 * len(values) > summary.present:
         raise TableError(
-            f"{source.name}: column {target!r} holds {len(values)} different texts in {summary.present} rows, too many for "
-            "classes: choose another target with -y, or insist with --task classification."
+            f"{source.name}: column {target!r} holds {len(values)} different texts in {summary.present} rows, too many "
+            "for classes: choose another target with -y, or insist with --task classification."
         )
     if len(values) < 2:
         raise TableError(
