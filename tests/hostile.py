@@ -93,12 +93,9 @@ def mutant(content, draw):
         special = struct.pack("<d", draw.choice([float("nan"), float("inf"), 1e308, -1.0, 1e-320]))
         return reseal(header, data[: place - place % 8] + special + data[place - place % 8 + 8 :])
     if kind == 3:  # nested deeply, or long
-        bomb = draw.choice(
-            ["[" * 10**5, "[" * 900 + "]" * 900, '{"tuple":' * 500 + "[]" + "}" * 500, "9" * 10**5, "1e999"]
-        )
-        header["__metadata__"]["model"] = (
-            bomb if draw.random() < 0.5 else '{"class":%s,"parameters":{},"fitted":{}}' % bomb
-        )
+        bombs = ["[" * 10**5, "[" * 900 + "]" * 900, '{"tuple":' * 500 + "[]" + "}" * 500, "9" * 10**5, "1e999"]
+        start, end = draw.choice([("", ""), ('{"class":"LSSVR","parameters":{"C":', '},"fitted":{}}')])
+        header["__metadata__"]["model"] = start + draw.choice(bombs) + end
         return reseal(header, data)
     if kind <= 5:
         mutate_tree(header, draw)

@@ -114,7 +114,7 @@ def test_kernels_and_targets(kernel, y, path):
         [sparsify.InversePrune()],
         [sparsify.Adaline(tol=0.05, final_solve=False)],
     ],
-    ids=repr,
+    ids=lambda steps: type(steps[0]).__name__,
 )
 @pytest.mark.parametrize("weighting", [None, "hampel", robust.Huber(c=2.0, scale="mad", iterations=2)], ids=repr)
 def test_steps_and_weights(steps, weighting, path):
