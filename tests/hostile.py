@@ -19,6 +19,7 @@ from lssvm import LSSVC, LSSVR, kernels, load, persist, save, sparsify
 
 FORBIDDEN = ("exec", "compile", "import", "subprocess", "os.system", "os.exec", "os.fork", "os.posix_spawn", "socket",
              "pickle.find_class", "ctypes", "code.__new__", "os.remove", "os.rename", "shutil")  # fmt: skip
+SIGNATURES = (b"def foo(self, *args, **kwargs): pass",)  # what inspect parses when an error prints an estimator
 VALUES = [None, True, -1, 0, 7, 2**63, 10**400, 1e308, -0.5, "", "nan", "__class__", "os.system", [], {}, [[]], [None],
           {"float": "nan"}, {"float": "inf"}, {"tuple": []}, {"tuple": [1]}, {"dict": [["a", 1]]}, {"dict": [[[], 1]]},
           {"array": "dual_coef_"}, {"array": "support_vectors_", "by_columns": True}, {"array": "_problem_.y"},
@@ -132,7 +133,8 @@ def main(count):
     watching = False
 
     def hook(event, arguments):
-        if watching and event.startswith(FORBIDDEN):
+        harmless = event == "compile" and arguments[0] in SIGNATURES
+        if watching and event.startswith(FORBIDDEN) and not harmless:
             report["events"].append(f"{event} {arguments!r}"[:200])
 
     with tempfile.TemporaryDirectory() as folder:
