@@ -1,6 +1,7 @@
 """Model files: what is read is what was written, to the last bit; nothing else is ever read."""
 
 import dataclasses
+import inspect
 import json
 import os
 import random
@@ -126,6 +127,14 @@ def test_steps_and_weights(steps, weighting, path):
             assert_array_equal(load(path).predict(NEW), fitted.predict(NEW))
         else:
             round_trip(fitted, path)
+
+
+@pytest.mark.parametrize("name", sparsify.__all__)
+def test_every_step_leaves_what_can_be_saved(name, path):
+    given = {"n": 10, "points": NEW[:5]}
+    arguments = inspect.signature(getattr(sparsify, name)).parameters.values()
+    step = getattr(sparsify, name)(*(given[a.name] for a in arguments if a.default is a.empty))
+    round_trip(LSSVR(kernels.Additive(kernels.RBF(sigma=1.0)), C=5.0, steps=[step]).fit(X, Y[:, 0]), path)
 
 
 def test_precomputed(path):
