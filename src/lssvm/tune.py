@@ -210,12 +210,14 @@ class _Search:
     def stage(self, number: int) -> None:
         """Search on the machine of one stage: common widths first, then those of the columns if they are worth it."""
         machine = _search_machine(self.problem, number)
+        first, self.done = self.done == 0, number + 1
+        ard = self.ard
+        if first:
+            self.ard = [False] * len(ard)  # so far there are common widths only
         if machine.robust is not None:
             machine = machine.replace(weights=self._at(self._vector(), machine).solve().weights, robust=None)
-        first, self.done = self.done == 0, number + 1
         rows = len(machine.rows)
         if first:
-            ard, self.ard = self.ard, [False] * len(self.ard)
             self.value = self._minimise(machine, 15)
             common = self.widths, self.C, self.value
             self.ard = ard
