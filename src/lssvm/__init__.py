@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import datasets, export, kernels, plotting, robust, sparsify, tune
+    from . import datasets, diagnose, export, kernels, plotting, report, robust, sparsify, tune
     from .estimators import LSSVC, LSSVR
     from .persist import load, save
 
@@ -15,10 +15,12 @@ __all__ = [
     "LSSVR",
     "__version__",
     "datasets",
+    "diagnose",
     "export",
     "kernels",
     "load",
     "plotting",
+    "report",
     "robust",
     "save",
     "sparsify",

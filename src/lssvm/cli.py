@@ -54,9 +54,9 @@ def plain_errors(command: Command) -> Command:
     def wrapped(*arguments: Any, **options: Any) -> None:
         try:
             command(*arguments, **options)
-        except LookupError as error:  # a column that is not there
-            raise click.UsageError(str(error.args[0]) if error.args else repr(error)) from error
         except (ImportError, MemoryError, TypeError, ValueError) as error:
+            if type(error).__name__ == "UnknownColumn":  # the option is wrong, not the data
+                raise click.UsageError(str(error)) from error
             raise click.ClickException(str(error)) from error
         except BrokenPipeError:
             raise
@@ -388,7 +388,7 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
         source = open_table(data, **reading)
         scheme.check(source)
         if scheme.target not in source.names:
-            raise LookupError(f"{data} has no column {scheme.target!r}, the target: a report needs the true values.")
+            raise ValueError(f"{data} has no column {scheme.target!r}, the target: a report needs the true values.")
         X, y, _ = _rows(source, scheme)
         to_html(machine, output, X=X, y=y)
     click.echo(str(output))

@@ -23,7 +23,7 @@ import numpy as np
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Column", "Plan", "Source", "TableError", "open_table", "plan", "scan"]
+__all__ = ["Column", "Plan", "Source", "TableError", "UnknownColumn", "open_table", "plan", "scan"]
 
 DELIMITERS = ",;\t|"
 MISSING = ("", "NA", "N/A", "n/a", "na", "NaN", "nan", "NAN", "null", "NULL", "None", "none", "?", "#N/A")
@@ -37,6 +37,10 @@ BLOCK_BYTES = 1 << 23
 
 class TableError(ValueError):
     """A table that cannot be used as it is; the message says what to do."""
+
+
+class UnknownColumn(TableError):
+    """A column that was asked for and is not there."""
 
 
 def need_pyarrow() -> None:
@@ -496,7 +500,7 @@ def plan(
     for option, names in (("-y", [target]), ("--drop", drop), ("--categorical", categorical)):
         for name in names:
             if name not in source.names:
-                raise LookupError(
+                raise UnknownColumn(
                     f"{option} {name!r}: {source.name} has no such column. {_closest(name, source.names)}"
                 )
     inputs = [name for name in source.names if name != target and name not in drop]
