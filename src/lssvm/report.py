@@ -230,7 +230,7 @@ def _figures(facts: _Facts) -> str:
             ("log loss", _number(facts.scores["log_loss"])),
         ]
     elif facts.scores is not None:
-        tiles += [("left-out RMSE", _number(facts.scores["rmse"])), ("left-out R²", f"{facts.scores['r2']:.3f}")]
+        tiles += [("left-out RMSE", _number(facts.scores["rmse"])), ("left-out R²", _number(facts.scores["r2"]))]
     if facts.rows is not None:
         tiles.append(("rows", f"{facts.rows}"))
     tiles += [
@@ -352,7 +352,7 @@ def _number_quality(facts: _Facts) -> str:
         score = diagnose.number_scores(actual[:, None], predicted[:, None])
         name = facts.target if rows.actual.shape[1] == 1 else f"{facts.target} {output}"
         largest = np.max(np.abs(actual - predicted))
-        table.append((name, *(_number(score[key]) for key in ("rmse", "mae")), f"{score['r2']:.4f}", _number(largest)))
+        table.append((name, *(_number(score[key]) for key in ("rmse", "mae")), _number(score["r2"]), _number(largest)))
         if output < 4:
             chart = _Chart(f"Predicted against actual: {name}", "left-out prediction", "actual value")
             chart.diagonal(actual, predicted)
@@ -555,7 +555,7 @@ def _other(facts: _Facts, X: Any, y: Any) -> str:
     chart = _Chart("Other rows: predicted against actual", "prediction", "actual value")
     chart.diagonal(actual[:, 0], predicted[:, 0])
     chart.cloud(predicted[:, 0], actual[:, 0])
-    values = [(str(len(actual)), _number(score["rmse"]), _number(score["mae"]), f"{score['r2']:.4f}")]
+    values = [(str(len(actual)), _number(score["rmse"]), _number(score["mae"]), _number(score["r2"]))]
     table = _table(("rows", "RMSE", "mean absolute error", "R²"), values)
     return table + f'<div class="charts">{chart.svg()}</div>'
 
@@ -601,7 +601,7 @@ def _short(value: str, length: int = 26) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{float(value):.4g}"
+    return "not defined" if math.isnan(value) else f"{float(value):.4g}"
 
 
 def _table(
