@@ -312,7 +312,8 @@ def test_browser_text_has_contrast(browser, site, scheme):
     try:
         show(browser, site, report.to_html(LSSVR(**GIVEN, robust="hampel").fit(X, y)))
         pairs = browser.execute_script("""
-            const shown = [...document.querySelectorAll("p, li, nav a, th, td, dt, dd, code, h1, h2, button, svg text")];
+            const names = "p, li, nav a, th, td, dt, dd, code, h1, h2, button, svg text";
+            const shown = [...document.querySelectorAll(names)];
             const back = node => { const c = getComputedStyle(node).backgroundColor;
                 return c === "rgba(0, 0, 0, 0)" && node.parentElement ? back(node.parentElement) : c; };
             return shown.map(node => { const s = getComputedStyle(node);

@@ -354,10 +354,11 @@ def _add(summary: Summary, column: Any, row: int, decimal: str) -> None:
     summary.total += float(numbers.sum())
     summary.whole = summary.whole and bool((numbers == np.floor(numbers)).all())
     if summary.counts is not None:
-        for item in pc.value_counts(column.filter(~missing)):
+        found = pc.value_counts(column.filter(~missing))
+        for item in found if len(found) <= MOST_LABELS else ():
             value = item["values"].as_py()
             summary.counts[_label(value) if isinstance(value, float) else str(value)] += item["counts"].as_py()
-        if len(summary.counts) > MOST_LABELS:
+        if max(len(found), len(summary.counts)) > MOST_LABELS:
             summary.counts = None
 
 
