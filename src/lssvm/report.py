@@ -327,7 +327,7 @@ def _sparsity_chart(facts: _Facts) -> str:
 
 def _relevance_chart(facts: _Facts) -> str:
     values, shown = facts.relevance, 25
-    order = np.argsort(-values, kind="stable")[:shown]
+    order = np.argsort(-np.round(values / (values.max() or 1.0), 6), kind="stable")[:shown]  # equal ones as they stand
     rest = f", {shown} of {len(values)} columns" if len(values) > shown else ""
     notes = ["left out" if values[c] == 0 else _number(values[c]) for c in order]
     title = f"Relevance of the columns: spread / width{rest}"
@@ -813,7 +813,7 @@ def _log_ticks(low: float, high: float) -> list[float]:
 
 def _bars(title: str, names: Sequence[str], values: np.ndarray, notes: Sequence[str]) -> str:
     """Horizontal bars with a name before and a note behind each."""
-    width, left, step = 520, 180, 20
+    width, left, step = 520, 196, 20
     height = 34 + step * len(names)
     longest = float(np.max(values, initial=0.0)) or 1.0
     parts = []
