@@ -186,6 +186,16 @@ def test_other_objects_are_refused():
         report.to_html(Ridge().fit(X, y))
 
 
+@pytest.mark.parametrize(
+    "about", [[], {"seconds": [1]}, {"warnings": "no"}, {"row": "2"}, {"dropped": [-1]}, {"dropped": 3}]
+)
+def test_what_is_said_of_a_fit_is_checked(about):
+    model = LSSVR(**GIVEN).fit(X[:20], y[:20])
+    model.table_ = about
+    with pytest.raises((TypeError, ValueError), match="about"):
+        report.to_html(model)
+
+
 def test_a_cloud_of_many_points_is_thinned_and_keeps_its_extremes():
     inputs, targets = datasets.make_sinc(8000, random_state=0)
     targets[4567] = 50.0

@@ -125,7 +125,8 @@ def fit(
         _check_folder(path, name)
     from time import perf_counter
 
-    from . import LSSVC, LSSVR, save
+    from .estimators import LSSVC, LSSVR
+    from .persist import save
     from .tables import open_table, plan
 
     start = perf_counter()
@@ -167,9 +168,9 @@ def fit(
     save(model, output)
     result = _summary(model)
     if page is not None:
-        from . import report
+        from .report import to_html
 
-        report.to_html(model, page)
+        to_html(model, page)
         result["report"] = str(page)
     result["model file"] = str(output)
     result["seconds"] = round(perf_counter() - start, 3)
@@ -376,7 +377,7 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
     DATA, other rows with their targets, adds a section on how well these are predicted.
     """
     _check_folder(output, "-o")
-    from . import load
+    from .persist import load
     from .report import to_html
 
     if data is None:
@@ -402,7 +403,7 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
 def export(model: str, kind: str, output: Path | None) -> None:
     """Write a model as ONNX, as a C99 header or as a Python file without dependencies."""
     from . import export as exporter
-    from . import load
+    from .persist import load
 
     output = output or Path(Path(model).with_suffix({"onnx": ".onnx", "c": ".h", "python": ".py"}[kind]).name)
     _check_folder(output, "-o")
@@ -424,7 +425,7 @@ def export(model: str, kind: str, output: Path | None) -> None:
 @plain_errors
 def inspect(model: str, as_json: bool) -> None:
     """Print what a model file holds: task, columns, kernel, C, leave-one-out quality."""
-    from . import load
+    from .persist import load
 
     machine = load(model)
     result = _summary(machine)
@@ -444,7 +445,7 @@ def inspect(model: str, as_json: bool) -> None:
 # What the commands share ----------------------------------------------------------------------------------------------
 def _load(path: str) -> tuple[Any, Plan]:
     """A model that `lssvm fit` wrote, and its columns."""
-    from . import load
+    from .persist import load
     from .tables import Plan
 
     machine = load(path)

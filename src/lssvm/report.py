@@ -76,7 +76,8 @@ def to_html(
         raise TypeError(f"to_html takes a fitted LSSVR or LSSVC, got {type(model).__name__}.")
     if (X is None) != (y is None):
         raise ValueError("to_html: give both X and y of the other rows, or neither.")
-    about = dict(getattr(model, "table_", {}) if about is None else about)
+    about = getattr(model, "table_", {}) if about is None else about
+    _check_about(about)
     facts = _Facts(model, about)
     sections = [
         ("warnings", "Warnings", _warnings(facts)),
@@ -98,6 +99,19 @@ def to_html(
     return page
 
 
+def _check_about(about: Any) -> None:
+    """What is known of a fit may come from a file: its types are checked."""
+    kinds: dict[str, tuple[type, ...]] = {"warnings": (list, tuple), "seconds": (dict,), "row": (int,)}
+    kinds["dropped"] = (list, tuple)
+    if not isinstance(about, dict):
+        raise TypeError(f"about must be a dict, got {about!r}.")
+    for name, kind in kinds.items():
+        if name in about and not isinstance(about[name], kind):
+            raise TypeError(f"about[{name!r}] is {about[name]!r}: see lssvm.report.to_html for what it may hold.")
+    if not all(isinstance(row, int) and row >= 0 for row in about.get("dropped", ())):
+        raise ValueError("about['dropped'] must hold the places of rows, counted from 0.")
+
+
 class _Facts:
     """What several sections need, computed once; what is not known is None."""
 
@@ -110,7 +124,7 @@ class _Facts:
         self.problem = getattr(model, "_problem_", None)
         self.left_out: Any = _known(diagnose.left_out, model)
         total = (self.rows or 0) + len(about.get("dropped", ()))
-        self._numbers = np.delete(np.arange(total), np.asarray(about.get("dropped", ()), dtype=int))
+        self._numbers = np.setdiff1d(np.arange(total), np.asarray(about.get("dropped", ()), dtype=int))
         self._numbers += int(about.get("row", 0))
         self.scores = _known(diagnose.scores, model)
         self.probability: Any = _known(diagnose.left_out_probabilities, model) if self.classes else None
@@ -121,7 +135,7 @@ class _Facts:
 
     def number(self, row: int) -> int:
         """The number that a training row has in its source: rows that were dropped count, too."""
-        return int(self._numbers[row])
+        return int(self._numbers[row]) if row < len(self._numbers) else row
 
     @property
     def rows(self) -> int | None:
