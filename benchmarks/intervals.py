@@ -1,7 +1,7 @@
 """Intervals against MAPIE, which refits; probabilities against calibrated support vector machines.
 
-    python -m benchmarks.intervals            about ten minutes on one core
-    python -m benchmarks.intervals --quick    fewer repetitions: about three
+    python -m benchmarks.intervals            about half an hour on one core
+    python -m benchmarks.intervals --quick    fewer repetitions: about six minutes
 
 Prints Markdown. Needs ``pip install mapie``; neo-ls-svm takes part where it is installed. All machines are told
 nothing: LSSVR() and LSSVC() choose kernel widths and C by leave-one-out, SVR and SVC by 5-fold cross-validation over

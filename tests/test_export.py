@@ -146,6 +146,18 @@ def test_scalers_are_written_into_the_model(name, tmp_path):
         assert_parity(make_pipeline(*PIPELINES[name], model).fit(X, y), tmp_path)
 
 
+def test_scaled_columns_far_from_zero_keep_their_digits(tmp_path):
+    far = np.array([1e6, -1e7, 1e9])
+    model = make_pipeline(StandardScaler(), LSSVR(kernels.Matern(sigma=2.0, nu=0.5), C=10.0)).fit(X + far, Y)
+    assert_parity(model, tmp_path, NEW + far)
+
+
+def test_a_constant(tmp_path):
+    model = LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(X, np.full(50, 3.0))
+    assert_allclose(model.predict(NEW), 3.0)
+    assert_parity(model, tmp_path)
+
+
 SPARSE = [[sparsify.Prune(10)], [sparsify.Given(np.vstack([X[:8], X[:3]]))], [sparsify.InversePrune()]]
 
 

@@ -1,6 +1,7 @@
 """Jackknife+ intervals against real refits; probabilities against what they promise."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -123,6 +124,18 @@ def test_blocks_of_new_rows_do_not_matter():
         whole = model.predict_interval(NEW, method=method)
         with config_context(working_memory=1e-6):
             assert_allclose(model.predict_interval(NEW, method=method), whole, rtol=1e-12)
+
+
+def test_no_matrix_of_all_rows_and_all_new_rows():
+    X, y = make_regression(2000)
+    new = np.random.default_rng(1).uniform(-2, 2, (4000, 2))
+    model = LSSVR(**GIVEN, steps=[sparsify.Random(30, random_state=0)]).fit(X, y)
+    for method in ("jackknife+", "jackknife-minmax", "cv+"):
+        tracemalloc.start()
+        model.predict_interval(new, method=method)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 0.5 * 8 * len(X) * len(new)
 
 
 def test_mistakes():

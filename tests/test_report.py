@@ -112,6 +112,20 @@ def test_numbers_are_those_of_the_model():
     assert cells(reader, "kernel")[1] == "RBF(sigma=13.1)"
 
 
+def test_components_are_the_terms_of_the_sum():
+    rows = np.column_stack([X, np.cos(X), np.ones(len(X))])
+    model = LSSVR(kernels.Additive(kernels.RBF(sigma=[10.0, 1.0, 1.0])), C=5.0).fit(rows, y)
+    page = report.to_html(model)
+    section = re.search(r'<section id="components".*?</section>', page, re.DOTALL).group()
+    curves = re.findall(r'<path class="line" d="M([^"]*)"', section)
+    assert len(curves) == 2  # the constant column has no part
+    term = kernels.RBF(sigma=10.0)
+    grid = np.linspace(X.min(), X.max(), 80)[:, None]
+    curve = term(grid, rows[:, :1]) @ model.dual_coef_
+    drawn = np.array([[float(v) for v in place.split()] for place in curves[0].split(" L")])
+    assert abs(np.corrcoef(drawn[:, 1], curve)[0, 1] + 1.0) < 1e-3  # pixels count downwards
+
+
 def test_confusion_and_wrong_rows_are_those_of_the_model():
     model = LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(RIPLEY, LABELS)
     reader = Reader(report.to_html(model))

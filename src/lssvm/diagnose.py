@@ -56,12 +56,13 @@ def left_out(model: Any) -> LeftOut:
     """The left-out values of a fitted model, or a ValueError that says why there are none."""
     check_is_fitted(model)
     residuals = getattr(model, "loo_residuals_", None)
+    residuals = None if residuals is None else _xp.to_numpy(residuals)
     if residuals is None or np.isnan(residuals).any():
         raise ValueError(
             f"{type(model).__name__} has no leave-one-out values: fit it with fit or fit_chunks (partial_fit keeps no "
             "rows; sparsify.Adaline without final_solve has none), or load a file that holds them."
         )
-    residuals = _xp.to_numpy(residuals).reshape(len(residuals), -1)
+    residuals = residuals.reshape(len(residuals), -1)
     actual = _targets(model, residuals)
     weights = _xp.to_numpy(model.weights_)
     problem = getattr(model, "_problem_", None)

@@ -22,18 +22,19 @@ from .kernels import RBF, Additive, Kernel, Linear, Matern, Polynomial, Product,
 __all__ = ["to_c", "to_onnx", "to_python"]
 
 OPSET = 18
+Affine = tuple[np.ndarray, np.ndarray, np.ndarray]
 SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 
 
 @dataclass(frozen=True)
 class _Machine:
-    """f(x) = sum_j coef_j k(x scale + offset, point_j) + intercept, and what makes classes of it."""
+    """f(x) = sum_j coef_j k((x - centre) scale + offset, point_j) + intercept, and what makes classes of it."""
 
     kernel: Kernel
     points: np.ndarray  # (n, d)
     coef: np.ndarray  # (n, k)
     intercept: np.ndarray  # (k,)
-    affine: tuple[np.ndarray, np.ndarray] | None  # scale and offset of the columns
+    affine: Affine | None  # centre, scale and offset of the columns
     classes: list[Any] | None  # of one type: str, int, float or bool
     slopes: np.ndarray | None
     inputs: list[str]  # names of the columns, where they are known
@@ -66,6 +67,7 @@ def _machine(model: Any) -> _Machine:
     check_is_fitted(model)
     coef = _xp.to_numpy(model.dual_coef_).reshape(len(model.dual_coef_), -1)
     used = np.any(coef != 0.0, axis=1)
+    used[0] |= not used.any()  # a constant has no support vectors, but an array of none is no C
     d = int(model.n_features_in_)
     _check_kernel(model.kernel_)
     classifies = isinstance(model, LSSVC)
@@ -85,17 +87,20 @@ def _machine(model: Any) -> _Machine:
 def _check_kernel(kernel: Kernel) -> None:
     if type(kernel) not in (RBF, Matern, Linear, Polynomial, Additive, Sum, Product):
         raise TypeError(
-            f"{kernel!r} cannot be exported: its values come from outside. Export machines with a kernel of the "
-            "columns (RBF, Matern, Linear, Polynomial, Additive, sums and products)."
+            f"{kernel!r} cannot be exported: use RBF, Matern, Linear, Polynomial, Additive, or sums and products of "
+            "these. Values of a precomputed kernel, or of a function of yours, are not known elsewhere."
         )
     for part in kernel.parts:
         _check_kernel(part)
 
 
-def _affine(scalers: list[Any], d: int) -> tuple[np.ndarray, np.ndarray]:
-    """Scale and offset of all scalers together, x scale + offset."""
-    scale, offset = np.ones(d), np.zeros(d)
-    for scaler in scalers:
+def _affine(scalers: list[Any], d: int) -> Affine:
+    """Centre, scale and offset of all scalers together, (x - centre) scale + offset.
+
+    The first centre stays apart, so that columns far from 0 lose no digits.
+    """
+    centre, scale, offset = np.zeros(d), np.ones(d), np.zeros(d)
+    for number, scaler in enumerate(scalers):
         if type(scaler) not in SCALERS or getattr(scaler, "clip", False):
             raise TypeError(
                 f"{scaler!r} cannot be exported: of a Pipeline, StandardScaler, MinMaxScaler, MaxAbsScaler and "
@@ -103,15 +108,16 @@ def _affine(scalers: list[Any], d: int) -> tuple[np.ndarray, np.ndarray]:
                 "the last one."
             )
         if isinstance(scaler, MinMaxScaler):
-            factor, shift = scaler.scale_, scaler.min_
+            scale, offset = scale * scaler.scale_, offset * scaler.scale_ + scaler.min_
+            continue
+        own = getattr(scaler, "mean_" if getattr(scaler, "with_mean", False) else "center_", None)
+        own = np.zeros(d) if own is None else own
+        factor = np.ones(d) if scaler.scale_ is None else 1.0 / scaler.scale_
+        if number == 0:
+            centre, scale = own, factor
         else:
-            centre = getattr(scaler, "mean_", getattr(scaler, "center_", None))
-            if getattr(scaler, "with_mean", True) is False or centre is None:
-                centre = np.zeros(d)
-            factor = np.ones(d) if scaler.scale_ is None else 1.0 / scaler.scale_
-            shift = -centre * factor
-        scale, offset = factor * scale, factor * offset + shift
-    return scale, offset
+            scale, offset = scale * factor, (offset - own) * factor
+    return centre, scale, offset
 
 
 def _labels(classes: np.ndarray) -> list[Any]:
@@ -149,8 +155,8 @@ def to_onnx(model: Any) -> Any:
     graph = _Graph()
     X = "X"
     if machine.affine is not None:
-        scale, offset = machine.affine
-        X = graph.add("Add", graph.add("Mul", X, graph.constant(scale[None, :])), graph.constant(offset[None, :]))
+        for operator, values in zip(("Sub", "Mul", "Add"), machine.affine, strict=True):
+            X = graph.add(operator, X, graph.constant(values[None, :]))
     K = _Columns(graph, X, machine.points).kernel(machine.kernel, range(machine.points.shape[1]))
     f = graph.add("MatMul", K, graph.constant(machine.coef))
     f = graph.add("Add", f, graph.constant(machine.intercept[None, :]))
@@ -452,13 +458,14 @@ def _c_decision(machine: _Machine, name: str, kernel: str) -> list[str]:
     scaled, lines = "x", []
     if machine.affine is not None:
         scaled = "scaled"
-        scale, offset = machine.affine
         lines = [
-            f"    {_c_array(f'const double scale[{d}]', map(_number, scale))}",
-            f"    {_c_array(f'const double offset[{d}]', map(_number, offset))}",
+            f"    {_c_array(f'const double {part}[{d}]', map(_number, values))}"
+            for part, values in zip(("centre", "scale", "offset"), machine.affine, strict=True)
+        ]
+        lines += [
             f"    double scaled[{d}];",
             f"    for (int c = 0; c < {d}; c++)",
-            "        scaled[c] = x[c] * scale[c] + offset[c];",
+            "        scaled[c] = (x[c] - centre[c]) * scale[c] + offset[c];",
         ]
     function, what = ("predict", "outputs") if machine.classes is None else ("decision_function", "decision values")
     return [
@@ -589,11 +596,9 @@ def to_python(model: Any) -> str:
         text += ["", "", f"def {function}(x, z, first, last):", body]
     text += ["", "", "def outputs(x):"]
     if machine.affine is not None:
-        scale, offset = (values.tolist() for values in machine.affine)
-        text += [
-            f"    scale, offset = {scale!r}, {offset!r}",
-            "    x = [value * s + o for value, s, o in zip(x, scale, offset)]",
-        ]
+        for part, values in zip(("centre", "scale", "offset"), machine.affine, strict=True):
+            text.append(f"    {part} = {values.tolist()!r}")
+        text.append("    x = [(value - c) * s + o for value, c, s, o in zip(x, centre, scale, offset)]")
     text += [
         f"    k = [({functions[-1][0]}(x, z, 0, {d}), a) for z, a in POINTS]",
         f"    return [INTERCEPT[o] + sum(value * a[o] for value, a in k) for o in range({k})]",

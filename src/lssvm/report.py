@@ -12,6 +12,7 @@ import html
 import math
 import os
 import re
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,7 @@ def to_html(
     _check_about(about)
     facts = _Facts(model, about)
     sections = [
-        ("warnings", "Warnings", _warnings(facts)),
+        ("warnings", "Warnings", _found_warnings(facts)),
         ("figures", "Key figures", _figures(facts)),
         ("asked", "What was asked", _asked(facts)),
         ("chosen", "What was chosen, and why", _chosen(facts)),
@@ -165,7 +166,7 @@ def _plain(label: Any) -> str:
 
 
 # Sections -------------------------------------------------------------------------------------------------------------
-def _warnings(facts: _Facts) -> str:
+def _found_warnings(facts: _Facts) -> str:
     found = [str(warning) for warning in facts.about.get("warnings", ())]
     for check in (_check_quality, _check_C, _check_outliers, _check_coverage):
         found += check(facts)
@@ -530,31 +531,41 @@ def _intervals(facts: _Facts) -> str:
 
 
 def _components(facts: _Facts) -> str:
-    kernel = facts.model.kernel_
-    if not isinstance(kernel, Additive):
+    """One curve a column: in an additive machine, how f moves with the column whatever the others are."""
+    if not isinstance(facts.model.kernel_, Additive):
         return ""
-    points = _xp.to_numpy(facts.model.support_vectors_)
-    coef = _xp.to_numpy(facts.model.dual_coef_).reshape(len(points), -1)[:, 0]
+    rows = _xp.to_numpy(facts.model.support_vectors_ if facts.problem is None else facts.problem.X)
+    rows = rows[:: max(1, len(rows) // 1000)]
     curves = []
-    for c in range(points.shape[1]):
-        at = points[:, c] if facts.problem is None else _xp.to_numpy(facts.problem.X)[:, c]
-        grid = np.linspace(at.min(), at.max(), 80)
-        part = kernel.kernel.column(c)
-        curve = part.evaluate(grid[:, None], points[:, c : c + 1]) @ coef
-        centre = float(np.mean(part.evaluate(at[:2000, None], points[:, c : c + 1]) @ coef))
-        curves.append((c, grid, curve - centre))
-    order = sorted(curves, key=lambda item: -float(np.ptp(item[2])))[:16]
-    extent = [curve for _, _, curve in order]
-    low, high = min(float(np.min(c)) for c in extent), max(float(np.max(c)) for c in extent)
+    for c in range(rows.shape[1]):
+        grid = np.linspace(rows[:, c].min(), rows[:, c].max(), 80)
+        curve = _along(facts.model, rows[0], c, grid) - _along(facts.model, rows[0], c, rows[:, c]).mean()
+        curves.append((c, grid, curve))
+    size = max(float(np.ptp(curve)) for _, _, curve in curves)
+    active = [item for item in curves if np.ptp(item[2]) > 1e-9 * size]
+    shown = sorted(active, key=lambda item: -float(np.ptp(item[2])))[:16]
+    if not shown:
+        return "<p>The prediction is a constant: no column has a part in it.</p>"
+    low, high = min(float(curve.min()) for _, _, curve in shown), max(float(curve.max()) for _, _, curve in shown)
     charts = []
-    for c, grid, curve in order:
+    for c, grid, curve in shown:
         chart = _Chart(facts.names[c], facts.names[c], "contribution", small=True, box=(None, None, low, high))
         chart.zero()
         chart.line(grid, curve)
         charts.append(chart.svg())
-    more = "" if len(order) == len(curves) else f" The {len(order)} of {len(curves)} that vary most."
-    intro = f"<p>The prediction is a constant plus one curve a column, all on one scale.{more}</p>"
+    more = f" The {len(shown)} that vary most are drawn." if len(shown) < len(active) else ""
+    intro = f"<p>The prediction is a constant plus curves of {len(active)} of {len(curves)} columns, on one scale.{more}</p>"
     return intro + f'<div class="charts small">{"".join(charts)}</div>'
+
+
+def _along(model: Any, row: np.ndarray, c: int, values: np.ndarray) -> np.ndarray:
+    """The first output of a model where one column of a row takes some values."""
+    X = np.repeat(row[None, :], len(values), axis=0)
+    X[:, c] = values
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        f = model.decision_function(X) if is_classifier(model) else model.predict(X)
+    return np.asarray(_xp.to_numpy(f)).reshape(len(values), -1)[:, 0]
 
 
 def _other(facts: _Facts, X: Any, y: Any) -> str:
