@@ -554,7 +554,8 @@ def _components(facts: _Facts) -> str:
         chart.line(grid, curve)
         charts.append(chart.svg())
     more = f" The {len(shown)} that vary most are drawn." if len(shown) < len(active) else ""
-    intro = f"<p>The prediction is a constant plus curves of {len(active)} of {len(curves)} columns, on one scale.{more}</p>"
+    which = f"{len(active)} of {len(curves)} columns"
+    intro = f"<p>The prediction is a constant plus curves of {which}, all on one scale.{more}</p>"
     return intro + f'<div class="charts small">{"".join(charts)}</div>'
 
 
