@@ -75,11 +75,10 @@ def _targets(model: Any, residuals: np.ndarray) -> np.ndarray:
     """Targets as the machine saw them, (rows, outputs)."""
     if hasattr(model, "_problem_"):
         return _xp.to_numpy(model._problem_.y)
-    if hasattr(model, "_targets_"):
-        return _xp.to_numpy(model._targets_)
     if not is_classifier(model):
         return residuals + _xp.to_numpy(model.loo_predictions_).reshape(residuals.shape)
-    raise ValueError("This classifier keeps no training rows: their classes are not known.")
+    labels = np.array([1]) if residuals.shape[1] == 1 else np.arange(residuals.shape[1])
+    return np.where(model._codes_[:, None] == labels[None, :], 1.0, -1.0)
 
 
 def left_out_probabilities(model: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -88,7 +87,7 @@ def left_out_probabilities(model: Any) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"{type(model).__name__} has no classes: probabilities are those of LSSVC.")
     rows = left_out(model)
     codes = (rows.actual[:, 0] > 0).astype(int) if rows.actual.shape[1] == 1 else np.argmax(rows.actual, axis=1)
-    return probabilities(rows.predicted, model._slopes_), codes
+    return probabilities(rows.predicted, _xp.to_numpy(model._slopes_)), codes
 
 
 def class_codes(model: Any, y: Any) -> np.ndarray:

@@ -170,7 +170,6 @@ class _LSSVM(BaseEstimator):
             **checked._left_out(y, sample_weight, weights, fit),
             "support_": None,
             "path_": None,
-            "_targets_": y,
         }
         self._store(checked, attributes)
         return self
@@ -542,6 +541,7 @@ class LSSVC(ClassifierMixin, _LSSVM):
             **attributes,
             "loo_predictions_": None if np.isnan(fit.loo_residuals).any() else _winner(left_out, self.classes_),
             "_slopes_": calibrate(targets - unit, codes, weights),
+            "_codes_": codes.astype(np.int32),  # chunks keep no targets
         }
 
     def decision_function(self, X: Any) -> np.ndarray:
