@@ -110,12 +110,12 @@ def test_reliability_of_many_classes_is_that_of_the_named_class():
     np.testing.assert_allclose(found.observed, [0.5, 0.5])
 
 
-def test_relevance_is_spread_over_width():
+def test_inverse_widths_are_spread_over_widths():
     columns = np.column_stack([X[:, 0], 10 * X[:, 0] ** 2])
     model = LSSVR(kernels.RBF(sigma=[5.0, 1e12]), C=1.0).fit(columns, y)
-    np.testing.assert_allclose(diagnose.relevance(model), [np.std(X[:, 0]) / 5.0, 0.0])
+    np.testing.assert_allclose(diagnose.inverse_widths(model), [np.std(X[:, 0]) / 5.0, 0.0])
     with pytest.raises(ValueError, match="has no widths"):
-        diagnose.relevance(LSSVR(kernels.Linear(), C=1.0).fit(X, y))
+        diagnose.inverse_widths(LSSVR(kernels.Linear(), C=1.0).fit(X, y))
 
 
 def test_what_is_not_known_is_said():

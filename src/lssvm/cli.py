@@ -276,18 +276,16 @@ def predict(
         for batch in source.batches():
             X, complete = scheme.encode(batch, source, row + source.first_row, unknown)
             columns = _predictions(machine, X, interval, proba)
-            if not as_json and not row:  # not earlier: what fails, fails before it writes
-                write(_csv_line(header))
-            for place, values in enumerate(zip(*columns, strict=True)):
-                cells = values if complete[place] else [None] * len(header)
-                named = dict(zip(header, cells, strict=True))
-                write(_json_line(named) if as_json else _csv_line(cells))
+            rows = zip(zip(*columns, strict=True), complete, strict=True)
+            lines = [values if known else [None] * len(header) for values, known in rows]
+            first = [] if row else [header]  # not before the first rows are predicted: what fails writes nothing
+            write(_json_lines(header, lines) if as_json else _csv_lines([*first, *lines]))
             if score is not None:
                 score.add(batch, source, row, columns[0], complete)
             incomplete += int((~complete).sum())
             row += batch.num_rows
-    if not row:
-        raise ValueError(f"{source.name} holds no rows below its header: give a file with data.")
+        if not row:
+            raise ValueError(f"{source.name} holds no rows below its header: give a file with data.")
     if incomplete:
         _say(f"{incomplete} of {row} rows lack values and get no prediction: fill them in, or fit with --missing fill.")
     for category, count in unknown.most_common(5):
@@ -333,19 +331,20 @@ class _Score:
         return f"root mean square error {(self.loss / self.rows) ** 0.5:.4g} on {what}"
 
 
-def _json_line(values: dict[str, Any]) -> str:
+def _json_lines(names: list[str], lines: list[Any]) -> str:
     """One object a line; infinite ends of intervals, for which JSON has no number, are null."""
-    finite = {name: None if value in (float("inf"), -float("inf")) else value for name, value in values.items()}
-    return json.dumps(finite, ensure_ascii=False) + "\n"
+    infinite = (float("inf"), -float("inf"))
+    objects = ({n: None if v in infinite else v for n, v in zip(names, line, strict=True)} for line in lines)
+    return "".join(json.dumps(values, ensure_ascii=False) + "\n" for values in objects)
 
 
-def _csv_line(cells: Any) -> str:
+def _csv_lines(lines: list[Any]) -> str:
     import csv
     import io
 
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(["" if cell is None else cell for cell in cells])
-    return line.getvalue()
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What a fitted machine knows about itself: left-out values, the path of C, relevance of columns, coverage.
+"""What a fitted machine knows about itself: left-out values, the path of C, widths of columns, coverage.
 
 Everything is read from the fit or follows from one factorisation; nothing is refitted row by row. Displays, the report
 and the command line draw and print what these functions return.
@@ -26,10 +26,10 @@ __all__ = [
     "class_scores",
     "coverage_path",
     "feature_names",
+    "inverse_widths",
     "left_out",
     "left_out_probabilities",
     "number_scores",
-    "relevance",
     "reliability",
     "scores",
 ]
@@ -169,10 +169,11 @@ def feature_names(model: Any) -> list[str]:
     return [f"column {c}" for c in range(model.n_features_in_)] if names is None else [str(name) for name in names]
 
 
-def relevance(model: Any) -> np.ndarray:
-    """How fast f may change along each column: spread/sigma, the largest over the kernel's parts; 0: left out.
+def inverse_widths(model: Any) -> np.ndarray:
+    """Spread/sigma of each column, the largest over the kernel's parts; 0: the column is left out.
 
-    A ValueError for kernels without widths.
+    The larger, the faster f may bend along the column. A column of a wide kernel may still matter, about linearly. A
+    ValueError for kernels without widths.
     """
     check_is_fitted(model)
     leaves = model.kernel_.leaves

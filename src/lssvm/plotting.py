@@ -15,9 +15,9 @@ from .diagnose import (
     class_codes,
     class_scores,
     feature_names,
+    inverse_widths,
     left_out,
     left_out_probabilities,
-    relevance,
     reliability,
 )
 from .sparsify import Forward
@@ -833,21 +833,21 @@ class CPathDisplay(_Display):
 
 
 class WidthsDisplay(_Display):
-    """Relevance of each column, spread/sigma: the larger, the faster f may change along it; 0 is left out.
+    """Spread/width of each column: the larger, the faster f may bend along it; 0 is left out.
 
     Parameters
     ----------
-    relevance : array (n_features,)
+    inverse_widths : array (n_features,)
     names : list of str
     max_columns : int
-        The most relevant ones are drawn.
+        So many are drawn, those of the smallest widths.
 
     Attributes
     ----------
     ax_, figure_
         Where `plot` has drawn last.
     bars_
-        The bars, most relevant first.
+        The bars, longest first.
 
     Examples
     --------
@@ -859,8 +859,8 @@ class WidthsDisplay(_Display):
 
     bars_: Any
 
-    def __init__(self, *, relevance: Any, names: Any, max_columns: int = 30) -> None:
-        self.relevance = relevance
+    def __init__(self, *, inverse_widths: Any, names: Any, max_columns: int = 30) -> None:
+        self.inverse_widths = inverse_widths
         self.names = names
         self.max_columns = max_columns
 
@@ -873,7 +873,7 @@ class WidthsDisplay(_Display):
         estimator : LSSVR or LSSVC
             Fitted, with a kernel that has widths.
         max_columns : int
-            The most relevant ones are drawn.
+            So many are drawn, those of the smallest widths.
         ax : matplotlib axes or None
             None makes a new figure.
         **kwargs
@@ -884,7 +884,7 @@ class WidthsDisplay(_Display):
         display : WidthsDisplay
         """
         names = feature_names(estimator)
-        return cls(relevance=relevance(estimator), names=names, max_columns=max_columns).plot(ax, **kwargs)
+        return cls(inverse_widths=inverse_widths(estimator), names=names, max_columns=max_columns).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw the bars.
@@ -901,7 +901,7 @@ class WidthsDisplay(_Display):
         self
         """
         ax = self._axes(ax)
-        values = np.asarray(self.relevance)
+        values = np.asarray(self.inverse_widths)
         order = np.argsort(-values, kind="stable")[: self.max_columns]
         names = [str(self.names[c]).replace("$", r"\$") for c in order]
         self.bars_ = ax.barh(np.arange(len(order)), values[order], **{"color": _COLOURS[0], "height": 0.7, **kwargs})
@@ -911,7 +911,7 @@ class WidthsDisplay(_Display):
             if values[c] == 0:
                 ax.annotate("left out", (0, place), (4, 0), textcoords="offset points", va="center", size=8, alpha=0.7)
         shown = "" if len(order) == len(values) else f" ({len(order)} of {len(values)} columns)"
-        self._finish("relevance: spread / width", "", f"Widths of the columns{shown}")
+        self._finish("spread / width", "", f"Widths of the columns{shown}")
         ax.grid(visible=False, axis="y")
         return self
 

@@ -129,7 +129,7 @@ class _Facts:
         self._numbers += int(about.get("row", 0))
         self.scores = _known(diagnose.scores, model)
         self.probability: Any = _known(diagnose.left_out_probabilities, model) if self.classes else None
-        self.relevance = _known(diagnose.relevance, model)
+        self.inverse_widths = _known(diagnose.inverse_widths, model)
         self.small = self.problem is not None and _is_small(self.problem)
         self.c_path = _known(diagnose.c_path, model) if self.small else None
         self.coverage = _known(diagnose.coverage_path, model) if self.small and not self.classes else None
@@ -168,10 +168,13 @@ def _plain(label: Any) -> str:
 # Sections -------------------------------------------------------------------------------------------------------------
 def _found_warnings(facts: _Facts) -> str:
     found = [str(warning) for warning in facts.about.get("warnings", ())]
-    for check in (_check_quality, _check_C, _check_outliers, _check_coverage):
+    for check in (_check_quality, _check_C, _check_widths, _check_outliers, _check_coverage):
         found += check(facts)
     if not found:
-        checked = "quality against a constant, C against its path, outliers, leverages, class sizes, interval coverage"
+        checked = (
+            "quality against a constant, C against its path, the number of widths, outliers, leverages, class sizes, "
+            "interval coverage"
+        )
         return f'<p class="good">None. Checked: {checked}.</p>'
     return '<ul class="bad">' + "".join(f"<li>{_text(warning)}</li>" for warning in found) + "</ul>"
 
@@ -203,6 +206,19 @@ def _check_C(facts: _Facts) -> Iterable[str]:
         yield (
             f"C = {facts.model.C_:.3g} has left-out error {own:.4g}; C = {C[best]:.3g} would have {errors[best]:.4g}"
             + (" (C was given, not chosen)." if facts.model.C is not None else " (weights and kernel as they are).")
+        )
+
+
+def _check_widths(facts: _Facts) -> Iterable[str]:
+    """Many widths, chosen by the very error that judges them, over-fit it."""
+    if facts.problem is None or facts.inverse_widths is None or "LeaveOneOut" not in facts.problem.paths:
+        return
+    asked = facts.problem.asked
+    chosen = asked is not None and asked[0].is_free and np.ptp(facts.inverse_widths) > 1e-6 * facts.inverse_widths.max()
+    if chosen and 20 * len(facts.names) > (facts.rows or 0):
+        yield (
+            f"{len(facts.names)} widths were chosen by the left-out error of only {facts.rows} rows: that error is too "
+            "small then. Judge the model on other rows, or choose one width: kernel=kernels.RBF()."
         )
 
 
@@ -288,9 +304,14 @@ def _chosen(facts: _Facts) -> str:
     sparsity = _sparsity_chart(facts)
     if sparsity:
         charts.append(sparsity)
-    if facts.relevance is not None and len(facts.names) > 1:
-        charts.append(_relevance_chart(facts))
-    return parts[0] + f'<div class="charts">{"".join(charts)}</div>'
+    if facts.inverse_widths is not None and len(facts.names) > 1:
+        charts.append(_widths_chart(facts))
+    if facts.inverse_widths is not None and len(facts.names) > 1:
+        parts.append(
+            "<p>The longer the bar of a column, the faster the function may bend along it; a column with a short bar "
+            "acts about linearly, if at all.</p>"
+        )
+    return parts[0] + f'<div class="charts">{"".join(charts)}</div>' + "".join(parts[1:])
 
 
 def _kernel_words(kernel: Any) -> str:
@@ -340,12 +361,12 @@ def _sparsity_chart(facts: _Facts) -> str:
     return chart.svg()
 
 
-def _relevance_chart(facts: _Facts) -> str:
-    values, shown = facts.relevance, 25
+def _widths_chart(facts: _Facts) -> str:
+    values, shown = facts.inverse_widths, 25
     order = np.argsort(-np.round(values / (values.max() or 1.0), 6), kind="stable")[:shown]  # equal ones as they stand
     rest = f", {shown} of {len(values)} columns" if len(values) > shown else ""
     notes = ["left out" if values[c] == 0 else _number(values[c]) for c in order]
-    title = f"Relevance of the columns: spread / width{rest}"
+    title = f"Widths: spread / width of each column{rest}"
     return _bars(title, [facts.names[c] for c in order], values[order], notes)
 
 
@@ -354,7 +375,7 @@ def _quality(facts: _Facts) -> str:
         return "<p>Not known: this model keeps no left-out residuals.</p>"
     note = (
         "<p>Each row is predicted by the machine without it, exactly (no refit). C, kernel, basis and robust weights "
-        "are those of all rows.</p>"
+        "are those of all rows, and what was chosen among them was chosen to make this error small.</p>"
     )
     return note + (_class_quality(facts) if facts.classes else _number_quality(facts))
 
