@@ -278,8 +278,11 @@ def predict(
             columns = _predictions(machine, X, interval, proba)
             rows = zip(zip(*columns, strict=True), complete, strict=True)
             lines = [values if known else [None] * len(header) for values, known in rows]
-            first = [] if row else [header]  # not before the first rows are predicted: what fails writes nothing
-            write(_json_lines(header, lines) if as_json else _csv_lines([*first, *lines]))
+            if not row and not as_json:  # not before the first rows are predicted: what fails writes nothing
+                write(_csv_lines([header]))
+            for start in range(0, len(lines), 1000):  # in small pieces: a reader that has enough ends the work soon
+                part = lines[start : start + 1000]
+                write(_json_lines(header, part) if as_json else _csv_lines(part))
             if score is not None:
                 score.add(batch, source, row, columns[0], complete)
             incomplete += int((~complete).sum())
