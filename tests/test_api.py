@@ -72,10 +72,15 @@ LAYERS = {
     **dict.fromkeys(["kernels", "system", "robust", "datasets"], 1),
     "problem": 2,
     **dict.fromkeys(["sparsify", "tune", "stream"], 3),
-    **dict.fromkeys(["estimators", "intervals"], 4),
-    **dict.fromkeys(["persist", "export", "plotting", "report", "cli"], 5),
+    **dict.fromkeys(["estimators", "intervals", "diagnose"], 4),
+    **dict.fromkeys(["persist", "export", "plotting", "report", "tables", "cli"], 5),
 }
-SAME_LAYER = {("estimators", "intervals"), ("sparsify", "tune")}
+SAME_LAYER = {
+    ("estimators", "intervals"),
+    ("diagnose", "intervals"),
+    ("sparsify", "tune"),
+    *(("cli", module) for module in ("persist", "export", "report", "tables")),
+}
 # Heavy or optional packages: imported inside the functions that need them. click's decorators are the command line.
 OPTIONAL = {"click", "cupy", "cupyx", "dask", "matplotlib", "onnx", "pandas", "polars", "pyarrow", "torch"}
 AT_THE_TOP = {("cli", "click")}

@@ -1,6 +1,12 @@
-"""The command line, run in-process; what --help imports, in a process of its own."""
+"""The command line, run in-process; signals, pipes, terminals and what --help imports, in processes of their own."""
 
+import contextlib
+import gzip
+import json
+import os
 import re
+import runpy
+import signal
 import subprocess
 import sys
 from importlib.metadata import version
@@ -9,7 +15,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from lssvm import LSSVR, datasets
+from lssvm import LSSVC, LSSVR, cli, datasets, kernels, load, save
 from lssvm.cli import main
 
 
@@ -91,10 +97,506 @@ def test_help_imports_nothing_heavy():
     script = (
         "import sys\n"
         "from lssvm.cli import main\n"
-        "main(['demo', '--help'], standalone_mode=False)\n"
-        "print(sorted({'numpy', 'scipy', 'sklearn', 'matplotlib'} & sys.modules.keys()))\n"
+        "for command in sorted(main.commands):\n"
+        "    main([command, '--help'], standalone_mode=False)\n"
+        "print(sorted({'numpy', 'scipy', 'sklearn', 'matplotlib', 'pyarrow'} & sys.modules.keys()))\n"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert "--output" in result.stdout
     assert result.stdout.splitlines()[-1] == "[]"
+
+
+# Tables ---------------------------------------------------------------------------------------------------------------
+RNG = np.random.RandomState(0)
+AGE = RNG.randint(18, 80, 60)
+CITY = RNG.choice(["Köln", "Oslo", "Paris"], 60)
+PRICE = np.round(2.0 * AGE + 30.0 * (CITY == "Oslo") + RNG.normal(0, 5, 60), 2)
+ROWS = [(str(age), str(city), f"{price:.2f}") for age, city, price in zip(AGE, CITY, PRICE, strict=True)]
+NAMES = ("age", "city", "price")
+ENCODED = np.column_stack([AGE, *((city == CITY).astype(float) for city in ("Köln", "Oslo", "Paris"))])
+
+
+def lines(rows=ROWS, names=NAMES, delimiter=","):
+    return "".join(delimiter.join(row) + "\n" for row in ([names] if names else []) + list(rows))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.csv").write_text(lines(), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """A model file of the people's prices."""
+    pytest.importorskip("pyarrow")
+    folder = tmp_path_factory.mktemp("fitted")
+    (folder / "people.csv").write_text(lines(), encoding="utf-8")
+    path = folder / "people.lssvm"
+    result = CliRunner().invoke(main, ["fit", str(folder / "people.csv"), "-y", "price", "-o", str(path)])
+    assert result.exit_code == 0, result.output
+    return path
+
+
+def test_fit_is_that_of_python_and_its_columns_travel(fitted):
+    model = load(fitted)
+    expected = LSSVR().fit(ENCODED, PRICE)
+    np.testing.assert_allclose(model.predict(_named(ENCODED)), expected.predict(ENCODED), rtol=1e-9)
+    assert pytest.approx(expected.C_) == model.C_
+    assert list(model.feature_names_in_) == ["age", "city=Köln", "city=Oslo", "city=Paris"]
+    assert model.table_["columns"][1] == {"name": "city", "categories": ["Köln", "Oslo", "Paris"], "fill": None}
+
+
+def _named(rows):
+    import pyarrow
+
+    return pyarrow.table(list(rows.T.astype(float)), names=["age", "city=Köln", "city=Oslo", "city=Paris"])
+
+
+def write_csv(path):
+    path.write_text(lines(), encoding="utf-8")
+
+
+def write_gzip(path):
+    path.write_bytes(gzip.compress(lines().encode()))
+
+
+def write_quoted(path):
+    quoted = lines([(age, f'"{city}"', f" {price} ") for age, city, price in ROWS])
+    path.write_text("\ufeff" + quoted.replace("\n", "\r\n"), encoding="utf-8", newline="")
+
+
+def write_european(path):
+    path.write_text(lines([(a, c, p.replace(".", ",")) for a, c, p in ROWS], delimiter=";"), encoding="utf-8")
+
+
+def write_parquet(path):
+    from pyarrow import parquet, table
+
+    parquet.write_table(table({"age": AGE, "city": CITY, "price": PRICE}), path)
+
+
+def write_folder(path):
+    path.mkdir()
+    from pyarrow import parquet, table
+
+    for part in (slice(0, 25), slice(25, 60)):
+        rows = table({"age": AGE[part], "city": CITY[part], "price": PRICE[part]})
+        parquet.write_table(rows, path / f"part-{part.start}.parquet")
+    (path / "_SUCCESS").touch()
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("rows.csv.gz", write_gzip),
+        ("quoted.csv", write_quoted),
+        ("rows.tsv", lambda path: path.write_text(lines(delimiter="\t"), encoding="utf-8")),
+        ("bars.txt", lambda path: path.write_text(lines(delimiter="|"), encoding="utf-8")),
+        ("european.csv", write_european),
+        ("wide.csv", lambda path: path.write_text(lines(), encoding="utf-16")),
+        ("rows.parquet", write_parquet),
+        ("unmarked", write_parquet),
+        ("folder", write_folder),
+    ],
+)
+def test_every_kind_of_file_holds_the_same_table(run, folder, fitted, name, write):
+    write(folder / name)
+    result = run("predict", fitted, name)
+    assert result.exit_code == 0, result.output
+    expected = run("predict", fitted, "people.csv")
+    assert result.stdout == expected.stdout
+    assert "root mean square error" in result.stderr
+
+
+def test_standard_input(folder, fitted):
+    result = CliRunner().invoke(main, ["predict", str(fitted), "-"], input=lines().encode())
+    assert result.exit_code == 0, result.output
+    assert result.stdout == CliRunner().invoke(main, ["predict", str(fitted), "people.csv"]).stdout
+
+
+def test_one_command_from_a_table_to_a_report(run, folder):
+    labels = np.where(AGE > 50, "old", "young")
+    (folder / "labels.csv").write_text(lines([(*row, v) for row, v in zip(ROWS, labels, strict=True)], (*NAMES, "who")))
+    result = run("fit", "labels.csv", "-y", "who", "-o", "who.lssvm", "--report", "who.html")
+    assert result.exit_code == 0, result.output
+    assert "task: classification ('who' holds 2 classes: old, young)" in result.stderr
+    table = read_table(result.stdout)
+    assert table["target"] == "who"
+    assert float(table["leave-one-out error rate"]) < 0.1
+    page = (folder / "who.html").read_text(encoding="utf-8")
+    assert "<h1>LSSVC: who</h1>" in page
+    assert "city=K" in page
+    assert "lssvm predict who.lssvm" in page
+
+
+def test_fit_prints_json(run, folder):
+    result = run("fit", "people.csv", "-y", "price", "-o", "m.lssvm", "--robust", "hampel", "--json")
+    values = json.loads(result.stdout)
+    assert values["rows"] == 60
+    assert values["leave_one_out_RMSE"] < 10
+    assert load("m.lssvm").robust == "hampel"
+
+
+# What a column is -----------------------------------------------------------------------------------------------------
+def planned(text, folder, target="y", **options):
+    from lssvm.tables import open_table, plan
+
+    (folder / "table.csv").write_text(text, encoding="utf-8")
+    return plan(open_table("table.csv"), target, **options)
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "labels"),
+    [
+        (["1.5", "2.5", "3.5", "4"] * 5, "regression", "number"),
+        (["0", "1"] * 10, "classification", "number"),
+        (["-1", "1.0"] * 10, "classification", "number"),
+        ([str(v) for v in range(20)], "regression", "number"),
+        (["yes", "no"] * 10, "classification", "text"),
+        (["True", "False"] * 10, "classification", "text"),
+        (["1", "2", "x", "y"] * 5, "classification", "text"),
+        (["1e3", "-.5", "+7", "2."] * 5, "regression", "number"),
+    ],
+)
+def test_task_is_guessed_from_the_target(folder, values, task, labels):
+    rows = [(f"{i}.5", value) for i, value in enumerate(values)]
+    scheme, _, remarks = planned(lines(rows, ("x", "y")), folder)
+    assert (scheme.task, scheme.labels) == (task, labels)
+    assert any(remark.startswith(f"task: {task}") for remark in remarks)
+
+
+def test_columns_that_say_nothing_are_left_out_and_said(folder):
+    rows = [(str(i), f"name {i}", "same", "", str(i % 7), str(i / 3)) for i in range(60)]
+    scheme, _, remarks = planned(lines(rows, ("", "name", "constant", "void", "x", "y")), folder)
+    assert scheme.names == ["x"]
+    text = " ".join(remarks)
+    for found in ("column '' is left out: it has no name", "'name' is left out: 60 different", "'constant'", "'void'"):
+        assert found in text
+    scheme, _, _ = planned(
+        lines(rows, ("", "name", "constant", "void", "x", "y")), folder, categorical=["name", "x"], drop=["void"]
+    )
+    assert len(scheme.columns[0].categories) == 60
+    assert scheme.columns[1].categories == tuple("0123456")
+
+
+def test_classes_keep_their_kind(run, folder):
+    for values, kind in ((["-1", "1"], "i"), (["no", "yes"], "U")):
+        rows = [(str(age), values[int(age > 50)]) for age in AGE]
+        (folder / "c.csv").write_text(lines(rows, ("age", "class")))
+        assert run("fit", "c.csv", "-y", "class", "-o", "c.lssvm").exit_code == 0
+        assert load("c.lssvm").classes_.dtype.kind == kind
+        result = run("predict", "c.lssvm", "c.csv", "--proba")
+        assert result.stdout.splitlines()[0] == f"prediction,P({values[0]}),P({values[1]})"
+        assert result.stdout.splitlines()[1].split(",")[0] == rows[0][1]
+
+
+# Missing values -------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def gaps(folder):
+    rows = [list(row) for row in ROWS]
+    rows[3][0] = ""
+    rows[7][1] = "NA"
+    rows[9][2] = "?"
+    (folder / "gaps.csv").write_text(lines(rows), encoding="utf-8")
+    return folder
+
+
+def test_missing_values_are_listed_with_the_remedy(run, gaps):
+    result = run("fit", "gaps.csv", "-y", "price", "-o", "m.lssvm")
+    assert result.exit_code == 1
+    for line in ("age: 1 missing, the first in row 5", "city: 1 missing, the first in row 9", "price: 1 missing"):
+        assert line in result.stderr
+    assert "--missing drop" in result.stderr
+    assert not (gaps / "m.lssvm").exists()
+
+
+def test_missing_rows_are_dropped_and_numbers_stay(run, gaps):
+    result = run("fit", "gaps.csv", "-y", "price", "-o", "m.lssvm", "--missing", "drop")
+    assert "'age' 1, 'city' 1" in result.stderr
+    model = load("m.lssvm")
+    assert model.table_["dropped"] == [3, 7, 9]
+    kept = np.delete(np.arange(60), [3, 7, 9])
+    expected = LSSVR().fit(ENCODED[kept], PRICE[kept])
+    np.testing.assert_allclose(model.loo_predictions_, expected.loo_predictions_, rtol=1e-8)
+    predicted = run("predict", "m.lssvm", "gaps.csv")
+    cells = predicted.stdout.splitlines()[1:]
+    assert [place for place, cell in enumerate(cells) if cell == '""'] == [3, 7]
+    assert "2 of 60 rows lack values" in predicted.stderr
+
+
+def test_missing_values_are_filled_at_fit_and_at_predict(run, gaps):
+    assert run("fit", "gaps.csv", "-y", "price", "-o", "m.lssvm", "--missing", "fill").exit_code == 0
+    model = load("m.lssvm")
+    kept = np.delete(np.arange(60), 9)
+    filled = ENCODED.astype(float)
+    filled[3, 0] = np.delete(AGE, 3).mean()
+    filled[7, 1:] = 0.0
+    expected = LSSVR().fit(filled[kept], PRICE[kept])
+    np.testing.assert_allclose(model.loo_predictions_, expected.loo_predictions_, rtol=1e-8)
+    result = run("predict", "m.lssvm", "gaps.csv")
+    values = np.array([float(cell) for cell in result.stdout.splitlines()[1:]])
+    np.testing.assert_allclose(values, expected.predict(filled), rtol=1e-8)
+
+
+# Predictions ----------------------------------------------------------------------------------------------------------
+def test_predictions_and_intervals_are_the_models(run, folder, fitted):
+    model = load(fitted)
+    result = run("predict", fitted, "people.csv", "--interval", "0.8", "-o", "out.csv")
+    assert result.stdout == ""
+    table = np.genfromtxt("out.csv", delimiter=",", names=True)
+    np.testing.assert_allclose(table["prediction"], model.predict(_named(ENCODED)), rtol=1e-12)
+    ends = np.column_stack([table["lower"], table["upper"]])
+    np.testing.assert_allclose(ends, model.predict_interval(_named(ENCODED), 0.8))
+    assert sorted(path.name for path in folder.iterdir()) == ["out.csv", "people.csv"]
+    json_lines = run("predict", fitted, "people.csv", "--interval", "0.999", "--json").stdout.splitlines()
+    first = json.loads(json_lines[0])
+    assert first["prediction"] == table["prediction"][0]
+    assert (first["lower"], first["upper"]) == (None, None)  # 60 rows cannot cover 99.9 %
+
+
+def test_columns_may_come_in_another_order_and_more(run, folder, fitted):
+    rows = [(price, city, "x", age) for age, city, price in ROWS]
+    (folder / "turned.csv").write_text(lines(rows, ("price", "city", "more", "age")), encoding="utf-8")
+    assert run("predict", fitted, "turned.csv").stdout == run("predict", fitted, "people.csv").stdout
+
+
+def test_unknown_categories_are_said(run, folder, fitted):
+    (folder / "rome.csv").write_text("age,city\n40,Rome\n40,Oslo\n41,Rome\n")
+    result = run("predict", fitted, "rome.csv")
+    assert "city=Rome (2 rows)" in result.stderr
+    expected = load(fitted).predict(_named(np.array([[40, 0, 0, 0], [40, 0, 1, 0], [41, 0, 0, 0]])))
+    np.testing.assert_allclose([float(cell) for cell in result.stdout.splitlines()[1:]], expected)
+
+
+# Report, export, inspect ----------------------------------------------------------------------------------------------
+def test_report_of_a_file_and_of_other_rows(run, folder, fitted):
+    assert run("report", fitted).stdout == "report.html\n"
+    assert "Other rows" not in (folder / "report.html").read_text(encoding="utf-8")
+    result = run("report", fitted, "people.csv", "-o", "other.html")
+    assert result.exit_code == 0, result.output
+    assert "Other rows" in (folder / "other.html").read_text(encoding="utf-8")
+
+
+def test_export_to_python_predicts_the_same(run, folder, fitted):
+    result = run("export", fitted, "--to", "python")
+    assert result.stdout == "people.py\n"
+    assert "age, city=Köln, city=Oslo, city=Paris" in result.stderr
+    exported = runpy.run_path("people.py")
+    model = load(fitted)
+    found = [exported["predict"](list(map(float, row))) for row in ENCODED]
+    rounding = 1e-14 * np.abs(model.dual_coef_).sum()  # large coefficients that cancel
+    np.testing.assert_allclose(found, model.predict(_named(ENCODED)), rtol=1e-10, atol=rounding)
+    assert run("export", fitted, "--to", "c", "-o", "m.h").exit_code == 0
+    assert "#include <math.h>" in (folder / "m.h").read_text(encoding="utf-8")
+
+
+def test_export_to_onnx(run, folder, fitted):
+    onnx = pytest.importorskip("onnx")
+    assert run("export", fitted, "--to", "onnx").stdout == "people.onnx\n"
+    onnx.checker.check_model(onnx.load("people.onnx"))
+
+
+def test_inspect(run, fitted):
+    table = read_table(run("inspect", fitted).stdout)
+    assert table["input columns"] == "age, city (Köln, Oslo, Paris)"
+    assert table["rows"] == "60"
+    values = json.loads(run("inspect", fitted, "--json").stdout)
+    assert values["C"] == load(fitted).C_
+    assert values["bytes"] == fitted.stat().st_size
+
+
+def test_models_saved_from_python_are_inspected_and_reported(run, folder):
+    save(LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(*datasets.load_ripley(return_X_y=True)), "r.lssvm")
+    assert read_table(run("inspect", "r.lssvm").stdout)["classes"] == "-1, 1"
+    assert run("report", "r.lssvm").exit_code == 0
+    result = run("predict", "r.lssvm", "people.csv")
+    assert result.exit_code == 1
+    assert "saved from Python" in result.stderr
+
+
+# Chunks ---------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_table_larger_than_the_memory_goes_through_chunks(run, folder, monkeypatch, kind):
+    from lssvm import tables
+
+    monkeypatch.setattr(cli, "MEMORY_SHARE", 0.0)
+    monkeypatch.setattr(tables, "BLOCK_BYTES", 512)
+    rows = [list(row) for row in ROWS]
+    rows[50][0] = ""
+    (folder / "gaps.csv").write_text(lines(rows), encoding="utf-8")
+    name = "gaps.csv"
+    if kind == "parquet":
+        name = "gaps.parquet"
+        from pyarrow import parquet, table
+
+        age = [None if place == 50 else int(value) for place, value in enumerate(AGE)]
+        parquet.write_table(table({"age": age, "city": CITY, "price": PRICE}), name, row_group_size=7)
+    result = run("fit", name, "-y", "price", "-o", "m.lssvm", "--missing", "drop", "--report", "m.html")
+    assert result.exit_code == 0, result.output
+    assert "read in chunks" in result.stderr
+    model = load("m.lssvm")
+    assert model.table_["dropped"] == [50]
+    kept = np.delete(np.arange(60), 50)
+    expected = LSSVR().fit_chunks([(ENCODED[kept].astype(float), PRICE[kept])])
+    np.testing.assert_allclose(model.loo_predictions_, expected.loo_predictions_, rtol=1e-6)
+    refused = run("predict", "m.lssvm", name, "--interval", "0.9")
+    assert refused.exit_code == 1
+    assert refused.stdout == ""
+
+
+# Mistakes -------------------------------------------------------------------------------------------------------------
+FIT = ("fit", "table.csv", "-y", "y", "-o", "m.lssvm")
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "code", "message"),
+    [
+        ("x,y\n1,2\n", ("fit", "tabel.csv", *FIT[2:]), 1, r"no file 'tabel.csv'. Did you mean 'table.csv'"),
+        ("x,Y\n1,2\n", FIT, 2, r"-y 'y': table.csv has no such column. Did you mean 'Y'\? Its columns: x, Y"),
+        ("x,y\n1,2\n", (*FIT, "--drop", "z"), 2, r"--drop 'z'"),
+        ("5.1,3.5\n4.9,3.0\n", FIT, 1, "--no-header"),
+        ("5.1,setosa\n4.9,setosa\n", FIT, 2, "These look like data.*--no-header"),
+        ("x y\n1 2\n", FIT, 1, "only one column was found, 'x y'.*--delimiter"),
+        ("x,y\n1,2\n3,4,5\n", FIT, 1, "another number of cells"),
+        ("x,x,y\n1,2,3\n", FIT, 1, "'x' stands there twice"),
+        ("", FIT, 1, "is empty"),
+        ("x,y\n", FIT, 1, "no rows below its header"),
+        (
+            "x,y\n" + "1,2.5\n" * 9 + "abc,1.5\n",
+            FIT,
+            1,
+            r"'x' holds a value that is no number \('abc' in row 11\).*--categorical x",
+        ),
+        ("x,y\n" + "1,2.5\n" * 9 + "2,1.5 EUR\n", FIT, 1, r"'1.5 EUR' in row 11.*--task classification"),
+        ("x,y\n1,a\n2,a\n", FIT, 1, "only one class, 'a'"),
+        ("x,y\n" + "".join(f"{i},n{i}\n" for i in range(9)), FIT, 1, "9 different texts in 9 rows, too many"),
+        ("x,y\n1,\n2,\n", FIT, 1, "'y' holds no values"),
+        ("x,y\n1,2.5\n1,3.5\n", FIT, 1, "no input column is left.*same value in all rows"),
+        ("y,x\n2.5,1\n", (*FIT, "--drop", "x"), 1, "nothing to learn from"),
+        ("x,y\n1,2.5\n,3.5\n", (*FIT, "--missing", "drop"), 1, "no input column|at least 2 are needed"),
+        ("x,y\n1,2\n", (*FIT, "--delimiter", "ab"), 1, "must be one character"),
+        ("x,y\n1,2\n", (*FIT, "--encoding", "nonsense"), 1, "nonsense' is unknown"),
+        ("x,y\n1,2\n", (*FIT[:4], "-o", "missing/m.lssvm"), 2, "folder 'missing' does not exist"),
+        ("x,y\n1,2\n", FIT[:4], 2, "Missing option '-o'"),
+        ("x,y\n1,2\n", ("predict", "none.lssvm", "table.csv"), 2, "does not exist"),
+        ("x,y\n1,2\n", ("predict", "table.csv", "table.csv"), 1, "is no model file"),
+        ("x,y\n1,2\n", ("inspect", "table.csv"), 1, "is no model file"),
+        ("x,y\n1,2\n", ("fit", ".", *FIT[2:]), 1, "holds no Parquet files"),
+        ("\0\1\2\0", FIT, 1, "is no text"),
+    ],
+)
+def test_mistakes_get_a_message_that_says_what_to_do(run, folder, content, arguments, code, message):
+    (folder / "table.csv").write_text(content)
+    result = run(*arguments)
+    assert result.exit_code == code, result.output
+    assert re.search(message, result.stderr, re.DOTALL), result.stderr
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    assert not (folder / "m.lssvm").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "message"),
+    [
+        ("Age,city\n1,Oslo\n", (), "lacks 1 column.*: age. Did you mean 'Age'"),
+        ("age,city\nforty,Oslo\n", (), "column 'age' holds a value that is no number \\('forty' in row 2\\)"),
+        ("age,city\n", (), "no rows below its header"),
+        ("age,city\n1,Oslo\n", ("--proba",), "--proba is for classes"),
+        ("age,city\n1,Oslo\n", ("--interval", "90"), "0<x<1"),
+    ],
+)
+def test_mistakes_at_predict(run, folder, fitted, content, arguments, message):
+    (folder / "new.csv").write_text(content)
+    result = run("predict", fitted, "new.csv", *arguments)
+    assert result.exit_code in (1, 2)
+    assert re.search(message, result.stderr), result.stderr
+    assert result.stdout == ""
+
+
+def test_other_encodings_are_named(run, folder):
+    (folder / "latin.csv").write_text(lines(), encoding="latin-1")
+    result = run("fit", "latin.csv", "-y", "price", "-o", "m.lssvm")
+    assert result.exit_code == 1
+    assert "--encoding latin-1" in result.stderr
+    assert run("fit", "latin.csv", "-y", "price", "-o", "m.lssvm", "--encoding", "latin-1").exit_code == 0
+    assert load("m.lssvm").table_["columns"][1]["categories"][0] == "Köln"
+
+
+def test_without_pyarrow_the_extra_is_named(run, folder, fitted, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for arguments in (("fit", "people.csv", "-y", "price", "-o", "m.lssvm"), ("predict", fitted, "people.csv")):
+        result = run(*arguments)
+        assert result.exit_code == 1
+        assert 'pip install "lssvm[files]"' in result.stderr
+
+
+# Processes ------------------------------------------------------------------------------------------------------------
+PROGRAM = [sys.executable, "-c", "from lssvm.cli import main; main()"]
+
+
+def test_a_closed_pipe_leaves_no_traceback(folder, fitted):
+    (folder / "many.csv").write_text(lines(ROWS * 500), encoding="utf-8")
+    process = subprocess.Popen(
+        [*PROGRAM, "predict", fitted, "many.csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "prediction\n"
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(60) == 1
+    assert "Traceback" not in errors
+    assert "Exception" not in errors
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.parametrize("wait", [0.0, 0.3, 0.9])
+def test_interrupt_leaves_the_previous_model_and_no_traceback(folder, wait):
+    rows = RNG.normal(size=(2000, 6)).round(4).astype(str)
+    (folder / "wide.csv").write_text(lines(rows, tuple("abcdef")))
+    (folder / "m.lssvm").write_bytes(b"the model before")
+    command = [*PROGRAM, "fit", "wide.csv", "-y", "f", "-o", "m.lssvm", "--report", "r.html"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    said = process.stderr.readline()  # the fit is about to start
+    assert said.startswith("task: regression")
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(wait)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert errors.strip() == "Aborted!"
+    assert output == ""
+    assert (folder / "m.lssvm").read_bytes() == b"the model before"
+    assert sorted(path.name for path in folder.iterdir()) == ["m.lssvm", "people.csv", "wide.csv"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="terminals")
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_is_shown_on_a_terminal_only(folder, terminal):
+    import pty
+
+    script = "from lssvm import cli; cli.MEMORY_SHARE = 0.0; cli.main()"
+    reader, writer = pty.openpty() if terminal else os.pipe()
+    command = [sys.executable, "-c", script, "fit", "people.csv", "-y", "price", "-o", "m.lssvm"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=writer, text=True)
+    os.close(writer)
+    shown = b""
+    while True:
+        try:
+            part = os.read(reader, 65536)
+        except OSError:  # a terminal whose other end is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(reader)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "leave-one-out RMSE" in output
+    assert b"task: regression" in shown
+    assert (b"pass 1" in shown) == terminal
+    assert (b"\r" in shown) == terminal
+    assert (b"reading: 60 rows" in shown) == terminal

@@ -1,12 +1,14 @@
 """Jackknife+ intervals against real refits; probabilities against what they promise."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.stats import binom
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.metrics import log_loss
 
@@ -30,21 +32,31 @@ def make_classes(n, classes, spread, seed=0):
     return centres[y] + spread * rng.standard_normal((n, 2)), y
 
 
-def jackknife_plus_by_refits(model, X, y, new, coverage):
-    """The definition of Barber et al. (2021), one refit a row: the others keep weight, C, kernel and basis."""
+def intervals_by_refits(model, X, y, new, coverage, method="jackknife+", folds=None):
+    """The definitions of Barber et al. (2021), one refit a fold: the others keep weight, C, kernel and basis."""
     basis = model.support_vectors_ if model.support_ is None else model.support_
     rows = np.flatnonzero(model.weights_)
-    lower, upper = [], []
-    for i in rows:
-        weights = np.where(np.arange(len(y)) == i, 0.0, model.weights_)
-        left_out = LSSVR(model.kernel_, C=model.C_, steps=[sparsify.Given(basis)]).fit(X, y, weights)
-        size = np.abs(y[i] - left_out.predict(X[i : i + 1])[0])
-        lower.append(left_out.predict(new) - size)
-        upper.append(left_out.predict(new) + size)
-    lower, upper = np.sort(lower, axis=0), np.sort(upper, axis=0)
+    folds = np.arange(len(y)) if folds is None else folds
+    predictions, sizes = [], []
+    for fold in np.unique(folds[rows]):
+        inside = rows[folds[rows] == fold]
+        weights = np.where(folds == fold, 0.0, model.weights_)
+        if model._problem_.reduced:
+            left_out = model._problem_.replace(weights=weights)._solve_once().predict
+            left_out = (lambda f: lambda Z: f(Z)[:, 0] if y.ndim == 1 else f(Z))(left_out)
+        else:
+            left_out = LSSVR(model.kernel_, C=model.C_, steps=[sparsify.Given(basis)]).fit(X, y, weights).predict
+        for i in inside:
+            sizes.append(np.abs(y[i] - left_out(X[i : i + 1])[0]))
+            predictions.append(left_out(new))
+    predictions, sizes = np.array(predictions), np.array(sizes)[:, None]
     l = len(rows)  # noqa: E741
     low_rank = math.floor(round((1 - coverage) * (l + 1), 9))
     high_rank = math.ceil(round(coverage * (l + 1), 9))
+    if method == "jackknife-minmax":
+        reach = np.sort(sizes, axis=0)[high_rank - 1] if high_rank <= l else np.inf
+        return np.stack([predictions.min(axis=0) - reach, predictions.max(axis=0) + reach], axis=1)
+    lower, upper = np.sort(predictions - sizes, axis=0), np.sort(predictions + sizes, axis=0)
     ends = [lower[low_rank - 1] if low_rank >= 1 else np.full_like(lower[0], -np.inf)]
     ends.append(upper[high_rank - 1] if high_rank <= l else np.full_like(upper[0], np.inf))
     return np.stack(ends, axis=1)
@@ -55,40 +67,90 @@ WEIGHTS = np.random.default_rng(2).uniform(0.2, 3.0, 19)
 ZEROS = np.where(np.arange(19) % 5 == 0, 0.0, WEIGHTS)
 
 
-@pytest.mark.parametrize("coverage", [0.5, 0.7, 0.9, 0.949])
+FOLDS = np.random.default_rng(4).integers(0, 5, 19)
+MODELS = {
+    "dense": (LSSVR(**GIVEN), None),
+    "weighted": (LSSVR(**GIVEN), WEIGHTS),
+    "zeros": (LSSVR(**GIVEN), ZEROS),
+    "robust": (LSSVR(**GIVEN, robust="huber"), WEIGHTS),
+    "basis": (LSSVR(**GIVEN, steps=[sparsify.Random(6, random_state=0)]), None),
+    "basis-zeros": (LSSVR(**GIVEN, steps=[sparsify.Random(6, random_state=0)]), ZEROS),
+    "points-weighted": (LSSVR(**GIVEN, steps=[sparsify.Given(NEW[:4])]), WEIGHTS),
+    "wide": (LSSVR(**GIVEN, steps=[sparsify.Given(np.linspace(-2, 2, 60).reshape(30, 2))]), WEIGHTS),
+    "reduced": (LSSVR(**GIVEN, steps=[sparsify.InversePrune(0.6)]), None),
+    "chosen": (LSSVR(), None),
+    "linear-weighted": (LSSVR(kernels.Linear()), WEIGHTS),
+}
+
+
+@pytest.mark.parametrize("method", ["jackknife+", "jackknife-minmax", "cv+"])
 @pytest.mark.parametrize("outputs", [None, 2])
-@pytest.mark.parametrize(
-    ("model", "sample_weight"),
-    [
-        (LSSVR(**GIVEN), None),
-        (LSSVR(**GIVEN), WEIGHTS),
-        (LSSVR(**GIVEN), ZEROS),
-        (LSSVR(**GIVEN, robust="huber"), WEIGHTS),
-        (LSSVR(**GIVEN, steps=[sparsify.Random(6, random_state=0)]), None),
-        (LSSVR(**GIVEN, steps=[sparsify.Random(6, random_state=0)]), ZEROS),
-        (LSSVR(**GIVEN, steps=[sparsify.Given(NEW[:4])]), WEIGHTS),
-        (LSSVR(), None),
-        (LSSVR(kernels.Linear()), WEIGHTS),
-    ],
-    ids=[
-        "dense",
-        "weighted",
-        "zeros",
-        "robust",
-        "basis",
-        "basis-zeros",
-        "points-weighted",
-        "chosen",
-        "linear-weighted",
-    ],
-)
-def test_intervals_equal_real_refits(model, sample_weight, outputs, coverage):
+@pytest.mark.parametrize("name", MODELS)
+def test_intervals_equal_real_refits(name, outputs, method):
     X, y = make_regression(19, outputs)
+    model, sample_weight = MODELS[name]
     model = clone(model).fit(X, y, sample_weight)
-    interval = model.predict_interval(NEW, coverage=coverage)
-    assert interval.shape == ((7, 2) if outputs is None else (7, 2, outputs))
     tolerance = 1e-7 if model.C_ < 1e6 else 1e-4  # what is chosen may be near interpolation: eps * l * C
-    assert_allclose(interval, jackknife_plus_by_refits(model, X, y, NEW, coverage), rtol=tolerance, atol=1e-8)
+    for coverage in (0.5, 0.7, 0.9, 0.949):
+        interval = model.predict_interval(NEW, coverage=coverage, method=method, folds=FOLDS)
+        assert interval.shape == ((7, 2) if outputs is None else (7, 2, outputs))
+        expected = intervals_by_refits(model, X, y, NEW, coverage, method, FOLDS if method == "cv+" else None)
+        assert_allclose(interval, expected, rtol=tolerance, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_as_many_folds_as_rows_are_the_jackknife(name):
+    X, y = make_regression(19)
+    model, sample_weight = MODELS[name]
+    model = clone(model).fit(X, y, sample_weight)
+    rows = np.count_nonzero(model.weights_)
+    tolerance = 1e-8 if model.C_ < 1e6 else 1e-4
+    assert_allclose(model.predict_interval(NEW, method="cv+", folds=rows), model.predict_interval(NEW), rtol=tolerance)
+
+
+def test_minmax_holds_jackknife_plus():
+    X, y = make_regression(60)
+    model = LSSVR(**GIVEN).fit(X, y)
+    inner, outer = model.predict_interval(NEW), model.predict_interval(NEW, method="jackknife-minmax")
+    assert (outer[:, 0] < inner[:, 0]).all()
+    assert (outer[:, 1] > inner[:, 1]).all()
+
+
+def test_blocks_of_new_rows_do_not_matter():
+    """With little working memory the new rows go one by one."""
+    X, y = make_regression(80, outputs=2)
+    model = LSSVR(**GIVEN).fit(X, y)
+    for method in ("jackknife+", "jackknife-minmax", "cv+"):
+        whole = model.predict_interval(NEW, method=method)
+        with config_context(working_memory=1e-6):
+            assert_allclose(model.predict_interval(NEW, method=method), whole, rtol=1e-12)
+
+
+def test_no_matrix_of_all_rows_and_all_new_rows():
+    X, y = make_regression(2000)
+    new = np.random.default_rng(1).uniform(-2, 2, (4000, 2))
+    model = LSSVR(**GIVEN, steps=[sparsify.Random(30, random_state=0)]).fit(X, y)
+    for method in ("jackknife+", "jackknife-minmax", "cv+"):
+        tracemalloc.start()
+        model.predict_interval(new, method=method)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 0.5 * 8 * len(X) * len(new)
+
+
+def test_mistakes():
+    X, y = make_regression(19)
+    model = LSSVR(**GIVEN).fit(X, y)
+    with pytest.raises(ValueError, match=r"method must be one of .*cv\+.*got 'bootstrap'"):
+        model.predict_interval(NEW, method="bootstrap")
+    for folds in (1, 20, "a", [1, 2]):
+        with pytest.raises(ValueError, match="folds="):
+            model.predict_interval(NEW, method="cv+", folds=folds)
+    with pytest.raises(ValueError, match="one label only"):
+        model.predict_interval(NEW, method="cv+", folds=np.zeros(19))
+    unknown = LSSVR(**GIVEN, steps=[sparsify.Adaline(final_solve=False)]).fit(X, y)
+    with pytest.raises(ValueError, match=r"not known after \[Adaline"):
+        unknown.predict_interval(NEW)
 
 
 @pytest.mark.parametrize(
@@ -138,15 +200,20 @@ def test_intervals_grow_with_coverage_and_follow_y(steps):
 
 
 @pytest.mark.parametrize("steps", [None, [sparsify.Random(10, random_state=0)]])
-def test_empirical_coverage(steps):
-    """One new row a draw, so that the hits are independent; jackknife+ promises 0.6 here and gives about 0.8."""
+@pytest.mark.parametrize(
+    ("method", "highest"),
+    [("jackknife+", 0.85), ("cv+", 0.87), ("jackknife-minmax", 0.97)],
+    ids=lambda value: str(value),
+)
+def test_empirical_coverage(steps, method, highest):
+    """One new row a draw, so that the hits are independent. Promised: 0.6, about 0.6, 0.8; given: at least 0.8."""
     hits = 0
     for seed in range(300):
         X, y = make_regression(41, seed=seed)
         model = LSSVR(**GIVEN, steps=steps).fit(X[1:], y[1:])
-        low, high = model.predict_interval(X[:1], coverage=0.8)[0]
+        low, high = model.predict_interval(X[:1], coverage=0.8, method=method)[0]
         hits += low <= y[0] <= high
-    assert binom.ppf(1e-4, 300, 0.8) <= hits <= binom.ppf(1 - 1e-4, 300, 0.85)
+    assert binom.ppf(1e-4, 300, 0.8) <= hits <= binom.ppf(1 - 1e-4, 300, highest)
 
 
 # Probabilities --------------------------------------------------------------------------------------------------------

@@ -7,7 +7,16 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from lssvm import LSSVC, LSSVR, datasets, kernels, sparsify
-from lssvm.plotting import SparsityPathDisplay, SupportSpectrumDisplay
+from lssvm.plotting import (
+    CPathDisplay,
+    FitDisplay,
+    LeaveOneOutDisplay,
+    ReliabilityDisplay,
+    ResidualsDisplay,
+    SparsityPathDisplay,
+    SupportSpectrumDisplay,
+    WidthsDisplay,
+)
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -167,3 +176,128 @@ def test_without_matplotlib_the_extra_is_named(display, monkeypatch):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=r'pip install "lssvm\[plot\]"'):
         display.from_estimator(model)
+
+
+# The fit, its left-out values and what was chosen ---------------------------------------------------------------------
+def test_fit_over_one_input_draws_prediction_interval_rows_and_support_vectors():
+    model = fitted(sparsify.Random(20, random_state=0))
+    display = FitDisplay.from_estimator(model, coverage=0.8, grid_resolution=50)
+    grid = display.grid[0][:, None]
+    np.testing.assert_allclose(display.response, model.predict(grid))
+    np.testing.assert_allclose(display.interval, model.predict_interval(grid, 0.8))
+    (curve,) = display.surface_
+    np.testing.assert_array_equal(curve.get_ydata(), display.response)
+    np.testing.assert_array_equal(display.points_.get_xydata(), np.column_stack([X, y]))
+    np.testing.assert_array_equal(display.support_.get_xdata(), model.support_vectors_[:, 0])
+    labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert labels == ["prediction", "80 % interval", "rows", "20 support vectors"]
+
+
+def test_fit_over_two_inputs_draws_contours():
+    columns = np.column_stack([X[:, 0], np.cos(X[:, 0])])
+    model = LSSVR(kernels.RBF(sigma=10.0), C=10.0, steps=[sparsify.Random(20, random_state=0)]).fit(columns, y)
+    display = FitDisplay.from_estimator(model, grid_resolution=12)
+    across, up = display.grid
+    assert display.response.shape == (12, 12)
+    assert display.response[3, 7] == pytest.approx(model.predict([[across[7], up[3]]])[0])
+    np.testing.assert_allclose(display.interval[3, 7], model.predict_interval([[across[7], up[3]]])[0])
+    np.testing.assert_array_equal(display.points_.get_offsets(), columns)
+    np.testing.assert_array_equal(display.support_.get_xydata(), model.support_vectors_)
+    display.figure_.canvas.draw()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_fit_of_classes_draws_regions_and_probabilities(n_classes):
+    inputs, labels = (a[::3] for a in datasets.load_ripley(return_X_y=True))
+    labels = labels if n_classes == 2 else np.where(inputs[:, 0] > 0.3, 2, labels)
+    model = LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(inputs, labels)
+    display = FitDisplay.from_estimator(model, grid_resolution=9)
+    across, up = display.grid
+    expected = model.predict_proba([[across[2], up[6]]])[0]
+    np.testing.assert_allclose(display.response[6, 2], expected[1] if n_classes == 2 else expected)
+    assert [len(part.get_offsets()) for part in display.points_] == [np.sum(labels == c) for c in model.classes_]
+    assert "rows are support vectors" in display.ax_.get_legend().get_texts()[-1].get_text()
+    display.figure_.canvas.draw()
+    line = FitDisplay.from_estimator(LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(inputs[:, 1:], labels))
+    assert len(line.surface_) == (1 if n_classes == 2 else 3)
+    line.figure_.canvas.draw()
+
+
+def test_fit_with_column_names_does_not_warn():
+    pandas = pytest.importorskip("pandas")
+    display = FitDisplay.from_estimator(LSSVR(**GIVEN).fit(pandas.DataFrame({"time": X[:, 0]}), y))
+    assert display.ax_.get_xlabel() == "time"
+
+
+def test_fit_of_other_models_is_refused():
+    with pytest.raises(ValueError, match="1 or 2 inputs, this one has 3"):
+        FitDisplay.from_estimator(LSSVR(kernels.Linear(), C=1.0).fit(np.column_stack([X, X**2, X**3]), y))
+    with pytest.raises(ValueError, match="keeps no training rows"):
+        FitDisplay.from_estimator(LSSVR(**GIVEN).partial_fit(X, y))
+    with pytest.raises(ValueError, match=r"output=1 is out of range: the model has 1 output"):
+        FitDisplay.from_estimator(LSSVR(**GIVEN).fit(X, y), output=1)
+
+
+def test_left_out_predictions_against_actual_values():
+    model = LSSVR(**GIVEN).fit(X, np.column_stack([y, y**2]))
+    display = LeaveOneOutDisplay.from_estimator(model, output=1)
+    np.testing.assert_allclose(display.predicted, model.loo_predictions_[:, 1])
+    np.testing.assert_allclose(display.actual, y**2)
+    np.testing.assert_allclose(display.points_.get_offsets(), np.column_stack([display.predicted, display.actual]))
+    rmse = np.sqrt(np.mean(model.loo_residuals_[:, 1] ** 2))
+    assert display.ax_.get_legend().get_texts()[0].get_text().startswith(f"RMSE {rmse:.4g}, R2 0.")
+    with pytest.raises(ValueError, match="ConfusionMatrixDisplay"):
+        LeaveOneOutDisplay.from_estimator(fitted(sparsify.Prune(100), LSSVC, y > -20))
+
+
+def test_residuals_carry_robust_weights_and_row_numbers():
+    inputs, targets = datasets.make_sinc(60, outliers=2, random_state=0)
+    model = LSSVR(kernels.RBF(sigma=3.0), C=10.0, robust="hampel").fit(inputs, targets)
+    display = ResidualsDisplay.from_estimator(model, n_labels=2)
+    np.testing.assert_allclose(display.residuals, model.loo_residuals_)
+    np.testing.assert_allclose(display.points_.get_array(), model.weights_)
+    largest = np.argsort(-np.abs(model.loo_residuals_))[:2]
+    assert [label.get_text() for label in display.labels_] == [f"row {i}" for i in largest]
+    assert len(display.figure_.axes) == 2  # the scale of the weights
+    weighted = LSSVR(kernels.RBF(sigma=3.0), C=10.0).fit(inputs, targets, np.linspace(1, 2, 60))
+    plain = ResidualsDisplay.from_estimator(weighted, color="black")
+    np.testing.assert_array_equal(plain.weights, np.ones(60))  # the user's weights are not robust ones
+    assert len(plain.figure_.axes) == 1
+
+
+def test_path_of_C_is_marked_at_the_models_own():
+    model = LSSVR(**GIVEN).fit(X, y)
+    display = CPathDisplay.from_estimator(model, decades=3)
+    ((C,), (error,)) = display.chosen_.get_data()
+    assert C == model.C_
+    assert error == pytest.approx(np.sqrt(np.mean(model.loo_residuals_**2)), rel=1e-6)
+    assert display.ax_.get_xscale() == "log"
+    assert display.C[0] == pytest.approx(model.C_ / 1e3)
+
+
+def test_widths_are_sorted_bars():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"a $b": X[:, 0], "off": X[:, 0] ** 2, "wide": -X[:, 0]})
+    model = LSSVR(kernels.RBF(sigma=[20.0, 1e12, 100.0]), C=10.0).fit(table, y)
+    display = WidthsDisplay.from_estimator(model)
+    spread = np.std(X[:, 0])
+    np.testing.assert_allclose([bar.get_width() for bar in display.bars_], [spread / 20, spread / 100, 0.0])
+    assert [text.get_text() for text in display.ax_.get_yticklabels()] == [r"a \$b", "wide", "off"]
+    assert "left out" in [text.get_text() for text in display.ax_.texts]
+    assert "(1 of 3 columns)" in WidthsDisplay.from_estimator(model, max_columns=1).ax_.get_title()
+    display.figure_.canvas.draw()
+
+
+def test_reliability_of_left_out_and_of_other_rows():
+    train, test = datasets.load_ripley(), datasets.load_ripley(subset="test")
+    model = LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(train.data, train.target)
+    display = ReliabilityDisplay.from_estimator(model, test.data, test.target, n_bins=4)
+    p = np.sort(model.predict_proba(test.data)[:, 1])
+    np.testing.assert_allclose(display.predicted, p.reshape(4, -1).mean(axis=1))
+    np.testing.assert_array_equal(display.line_.get_xdata(), display.predicted)
+    left_out = ReliabilityDisplay.from_estimator(model, ax=display.ax_)
+    assert left_out.count.sum() == len(train.data)
+    labels = [text.get_text().split(":")[0] for text in display.ax_.get_legend().get_texts()]
+    assert labels == ["given rows", "left-out rows"]
+    with pytest.raises(ValueError, match="both X and y"):
+        ReliabilityDisplay.from_estimator(model, test.data)

@@ -4,14 +4,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import datasets, kernels, plotting, robust, sparsify, tune
+    from . import datasets, diagnose, export, kernels, plotting, report, robust, sparsify, tune
     from .estimators import LSSVC, LSSVR
+    from .persist import load, save
 
 __version__ = "0.1.0"
 
-__all__ = ["LSSVC", "LSSVR", "__version__", "datasets", "kernels", "plotting", "robust", "sparsify", "tune"]
+__all__ = [
+    "LSSVC",
+    "LSSVR",
+    "__version__",
+    "datasets",
+    "diagnose",
+    "export",
+    "kernels",
+    "load",
+    "plotting",
+    "report",
+    "robust",
+    "save",
+    "sparsify",
+    "tune",
+]
 
-_CLASSES = {"LSSVC": ".estimators", "LSSVR": ".estimators"}
+_CLASSES = {"LSSVC": ".estimators", "LSSVR": ".estimators", "load": ".persist", "save": ".persist"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,9 +1,21 @@
-"""The command line: ``lssvm demo``."""
+"""The command line: ``lssvm fit | predict | report | export | inspect | demo``.
+
+Results go to standard output; remarks, warnings and errors to standard error; progress there, too, on a terminal only.
+Exit codes: 0 done, 1 the work failed, 2 the command was called wrongly.
+"""
 
 from __future__ import annotations
 
+import functools
+import json
+import os
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -15,14 +27,519 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lssvm import LSSVR
+    from lssvm.tables import Plan, Source
+
+Command = TypeVar("Command", bound=Callable[..., None])
+
+MEMORY_SHARE = 0.5  # a fit that needs more of the free memory than this goes through chunks
+WORKING_COLUMNS = 2000  # columns of as many numbers as rows that a fit with a basis holds at once
+ROBUST = ("hampel", "huber", "logistic", "myriad")
 
 
-@click.group(name="lssvm")
+@click.group(name="lssvm", context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="lssvm", prog_name="lssvm")
 def main() -> None:
-    """Least-squares support vector machines."""
+    """Least-squares support vector machines: from a table to a model and a report.
+
+    \b
+    lssvm fit houses.csv -y price -o houses.lssvm --report houses.html
+    lssvm predict houses.lssvm new_houses.csv > prices.csv
+    """
 
 
+def plain_errors(command: Command) -> Command:
+    """Errors of data and files as one message and exit code 1, not as a traceback."""
+
+    @functools.wraps(command)
+    def wrapped(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except (ImportError, MemoryError, TypeError, ValueError) as error:
+            if type(error).__name__ == "UnknownColumn":  # the option is wrong, not the data
+                raise click.UsageError(str(error)) from error
+            raise click.ClickException(str(error)) from error
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise click.ClickException(str(error)) from error
+
+    return wrapped  # type: ignore[return-value]
+
+
+def reading_options(command: Command) -> Command:
+    """How a text file is written, where that cannot be guessed."""
+    for option in (
+        click.option("--encoding", help="Of text files; UTF-8 by default."),
+        click.option("--header/--no-header", default=None, help="Whether the first line holds the column names."),
+        click.option("--delimiter", help="Between cells of text files; guessed by default. \\t is the tabulator."),
+    ):
+        command = option(command)
+    return command
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+data_argument = click.argument("data", metavar="DATA")
+model_argument = click.argument("model", metavar="MODEL", type=click.Path(exists=True, dir_okay=False))
+FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
+
+
+# fit ------------------------------------------------------------------------------------------------------------------
+@main.command()
+@data_argument
+@click.option("-y", "--target", required=True, metavar="COLUMN", help="The column to predict.")
+@click.option("-o", "--output", required=True, metavar="MODEL", type=FILE, help="Where the model goes.")
+@click.option("--report", "page", metavar="HTML", type=FILE, help="Write a report, too.")
+@click.option("--task", type=click.Choice(["regression", "classification"]), help="Guessed from the column by default.")
+@click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated.")
+@click.option("--categorical", multiple=True, metavar="COLUMN", help="Take a column as categories; may be repeated.")
+@click.option(
+    "--missing",
+    type=click.Choice(["error", "drop", "fill"]),
+    default="error",
+    show_default=True,
+    help="Missing values: stop and list them, drop their rows, or fill in the column's mean.",
+)
+@click.option("--robust", type=click.Choice(ROBUST), help="Give outliers less weight.")
+@reading_options
+@json_option
+@plain_errors
+def fit(
+    data: str,
+    target: str,
+    output: Path,
+    page: Path | None,
+    task: str | None,
+    drop: tuple[str, ...],
+    categorical: tuple[str, ...],
+    missing: str,
+    robust: str | None,
+    as_json: bool,
+    **reading: Any,
+) -> None:
+    """Fit a model to a table: CSV, TSV, Parquet, a folder of Parquet, or - for standard input.
+
+    Kernel, widths and C are chosen by leave-one-out. Columns of text become categories; whether the target is a number
+    or a class is guessed and said. A table larger than the memory is read in chunks.
+    """
+    for path, name in ((output, "-o"), (page, "--report")):
+        _check_folder(path, name)
+    from time import perf_counter
+
+    from .estimators import LSSVC, LSSVR
+    from .persist import save
+    from .tables import open_table, plan
+
+    start = perf_counter()
+    source = open_table(data, **reading)
+    with _row_counter() as seen:
+        scheme, summaries, remarks = plan(
+            source, target, task=task, drop=drop, categorical=categorical, missing=missing, seen=seen
+        )
+    for remark in remarks:
+        _say(remark)
+    n_rows = summaries[target].rows
+    read = perf_counter()
+    classify = scheme.task == "classification"
+    model = LSSVC(robust=robust) if classify else LSSVR(robust=robust)
+    chunked = _needs_chunks(n_rows, len(scheme.names))
+    with _recorded_warnings() as raised:
+        if chunked:
+            _say(f"{n_rows} rows are more than the memory holds at once: they are read in chunks")
+            chunks = _Chunks(source, scheme, n_rows)
+            model.fit_chunks(chunks)
+            dropped = chunks.dropped
+        else:
+            X, y, dropped = _rows(source, scheme)
+            _progress_line(f"fitting {len(y)} rows, {len(scheme.names)} columns ...")
+            model.fit(X, y)
+            _progress_line("")
+    done = perf_counter()
+    left_out = [remark for remark in remarks if remark.startswith(("column ", "missing "))]
+    table = scheme.to_dict()
+    table.update(
+        source="standard input" if data == "-" else Path(data).resolve().name,
+        model=output.name,
+        row=source.first_row,
+        dropped=dropped,
+        warnings=left_out + raised,
+        seconds={"read and check the table": read - start, "fit and tune": done - read},
+    )
+    model.table_ = table
+    save(model, output)
+    result = _summary(model)
+    if page is not None:
+        from .report import to_html
+
+        to_html(model, page)
+        result["report"] = str(page)
+    result["model file"] = str(output)
+    result["seconds"] = round(perf_counter() - start, 3)
+    _print(result, as_json)
+
+
+class _Chunks:
+    """The encoded rows of a source, chunk by chunk, as often as needed; a bar shows each pass on a terminal."""
+
+    def __init__(self, source: Source, scheme: Plan, n_rows: int) -> None:
+        self.source, self.scheme, self.n_rows = source, scheme, n_rows
+        self.dropped: list[int] = []
+        self.passes = 0
+
+    def __call__(self) -> Iterator[tuple[Any, Any]]:
+        self.passes += 1
+        self.dropped = []
+        with _bar(self.n_rows, f"pass {self.passes}") as advance:
+            row = 0
+            for batch in self.source.batches():
+                X, y, kept = _encoded(batch, self.source, self.scheme, row)
+                self.dropped += [row + int(place) for place in (~kept).nonzero()[0]]
+                row += batch.num_rows
+                advance(batch.num_rows)
+                if len(y):
+                    yield X, y
+
+
+def _encoded(batch: Any, source: Source, scheme: Plan, row: int) -> tuple[Any, Any, Any]:
+    """Complete rows of a batch: inputs, targets, and which rows they are."""
+    import pyarrow
+
+    X, complete = scheme.encode(batch, source, row + source.first_row, Counter())
+    y, there = scheme.targets(batch, source, row + source.first_row)
+    kept = complete & there
+    return (X if kept.all() else X.filter(pyarrow.array(kept))), y[kept], kept
+
+
+def _rows(source: Source, scheme: Plan) -> tuple[Any, Any, list[int]]:
+    """All complete rows at once, and the places of the others."""
+    import numpy as np
+    import pyarrow
+
+    tables, targets, dropped, row = [], [], [], 0
+    for batch in source.batches():
+        X, y, kept = _encoded(batch, source, scheme, row)
+        tables.append(X)
+        targets.append(y)
+        dropped += [row + int(place) for place in np.flatnonzero(~kept)]
+        row += batch.num_rows
+    y = np.concatenate(targets)
+    if len(y) < 2:
+        raise ValueError(f"{source.name}: {len(y)} complete row(s): at least 2 are needed. Try --missing fill.")
+    return pyarrow.concat_tables(tables), y, dropped
+
+
+def _needs_chunks(n_rows: int, n_columns: int) -> bool:
+    """Whether a fit in memory would take more than its share of what is free."""
+    try:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        free = 1 << 32
+    return 8 * n_rows * (2 * n_columns + min(n_rows, WORKING_COLUMNS)) > MEMORY_SHARE * free
+
+
+# predict --------------------------------------------------------------------------------------------------------------
+@main.command()
+@model_argument
+@data_argument
+@click.option("-o", "--output", metavar="CSV", type=FILE, help="Where the predictions go; standard output by default.")
+@click.option(
+    "--interval", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Add the ends of intervals."
+)
+@click.option("--proba", is_flag=True, help="Add the probability of each class.")
+@reading_options
+@json_option
+@plain_errors
+def predict(
+    model: str, data: str, output: Path | None, interval: float | None, proba: bool, as_json: bool, **reading: Any
+) -> None:
+    """Predict the rows of a table, one line each: CSV, or with --json one JSON object a line.
+
+    Where the table holds the target, too, the error is said on standard error. Rows with missing values get an empty
+    prediction, unless the model was fitted with --missing fill.
+    """
+    _check_folder(output, "-o")
+    from .tables import open_table
+
+    machine, scheme = _load(model)
+    if interval is not None and scheme.task == "classification":
+        raise click.UsageError("--interval is for numbers; this model names classes: use --proba.")
+    if proba and scheme.task == "regression":
+        raise click.UsageError("--proba is for classes; this model predicts numbers: use --interval 0.9.")
+    source = open_table(data, **reading)
+    scheme.check(source)
+    header = ["prediction"]
+    header += ["lower", "upper"] if interval is not None else []
+    header += [f"P({label})" for label in machine.classes_] if proba else []
+    unknown: Counter[str] = Counter()
+    score = _Score(machine, scheme) if scheme.target in source.names else None
+    incomplete = row = 0
+    with _writer(output) as write:
+        for batch in source.batches():
+            X, complete = scheme.encode(batch, source, row + source.first_row, unknown)
+            columns = _predictions(machine, X, interval, proba)
+            rows = zip(zip(*columns, strict=True), complete, strict=True)
+            lines = [values if known else [None] * len(header) for values, known in rows]
+            if not row and not as_json:  # not before the first rows are predicted: what fails writes nothing
+                write(_csv_lines([header]))
+            for start in range(0, len(lines), 1000):  # in small pieces: a reader that has enough ends the work soon
+                part = lines[start : start + 1000]
+                write(_json_lines(header, part) if as_json else _csv_lines(part))
+            if score is not None:
+                score.add(batch, source, row, columns[0], complete)
+            incomplete += int((~complete).sum())
+            row += batch.num_rows
+        if not row:
+            raise ValueError(f"{source.name} holds no rows below its header: give a file with data.")
+    if incomplete:
+        _say(f"{incomplete} of {row} rows lack values and get no prediction: fill them in, or fit with --missing fill.")
+    for category, count in unknown.most_common(5):
+        _say(f"the model has not seen the category {category} ({count} rows): it is taken as none of the known ones")
+    if score is not None and score.rows:
+        _say(score.words())
+
+
+def _predictions(machine: Any, X: Any, interval: float | None, proba: bool) -> list[list[Any]]:
+    """Columns of the output for some rows, as plain values."""
+    columns = [machine.predict(X).tolist()]
+    if interval is not None:
+        columns += machine.predict_interval(X, interval).T.tolist()
+    if proba:
+        columns += machine.predict_proba(X).T.tolist()
+    return columns
+
+
+class _Score:
+    """The error over rows whose target is known, summed batch by batch."""
+
+    def __init__(self, machine: Any, scheme: Plan) -> None:
+        self.machine, self.scheme = machine, scheme
+        self.rows, self.loss = 0, 0.0
+
+    def add(self, batch: Any, source: Source, row: int, predicted: list[Any], complete: Any) -> None:
+        import numpy as np
+
+        try:
+            y, there = self.scheme.targets(batch, source, row + source.first_row)
+        except ValueError:  # a column of the same name that holds something else
+            return
+        use = there & complete
+        named = np.asarray(predicted)[use]
+        wrong = named != y[use] if self.scheme.task == "classification" else (named - y[use]) ** 2
+        self.rows += int(use.sum())
+        self.loss += float(np.sum(wrong))
+
+    def words(self) -> str:
+        what = f"{self.rows} rows with {self.scheme.target!r}"
+        if self.scheme.task == "classification":
+            return f"error rate {self.loss / self.rows:.2%} on {what}"
+        return f"root mean square error {(self.loss / self.rows) ** 0.5:.4g} on {what}"
+
+
+def _json_lines(names: list[str], lines: list[Any]) -> str:
+    """One object a line; infinite ends of intervals, for which JSON has no number, are null."""
+    infinite = (float("inf"), -float("inf"))
+    objects = ({n: None if v in infinite else v for n, v in zip(names, line, strict=True)} for line in lines)
+    return "".join(json.dumps(values, ensure_ascii=False) + "\n" for values in objects)
+
+
+def _csv_lines(lines: list[Any]) -> str:
+    import csv
+    import io
+
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue()
+
+
+@contextmanager
+def _writer(output: Path | None) -> Iterator[Callable[[str], Any]]:
+    """A function that writes text to standard output, or to a file that appears when it is complete."""
+    if output is None:
+        yield sys.stdout.write
+        sys.stdout.flush()
+        return
+    temporary = output.with_name(f".{output.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "w", encoding="utf-8", newline="") as file:
+            yield file.write
+        os.replace(temporary, output)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+# report, export, inspect ----------------------------------------------------------------------------------------------
+@main.command()
+@model_argument
+@click.argument("data", metavar="[DATA]", required=False)
+@click.option("-o", "--output", metavar="HTML", type=FILE, default=Path("report.html"), show_default=True)
+@reading_options
+@plain_errors
+def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
+    """Write a report on a model: one HTML file, with nothing to fetch.
+
+    DATA, other rows with their targets, adds a section on how well these are predicted.
+    """
+    _check_folder(output, "-o")
+    from .persist import load
+    from .report import to_html
+
+    if data is None:
+        to_html(load(model), output)
+    else:
+        from .tables import open_table
+
+        machine, scheme = _load(model)
+        source = open_table(data, **reading)
+        scheme.check(source)
+        if scheme.target not in source.names:
+            raise ValueError(f"{data} has no column {scheme.target!r}, the target: a report needs the true values.")
+        X, y, _ = _rows(source, scheme)
+        to_html(machine, output, X=X, y=y)
+    click.echo(str(output))
+
+
+@main.command()
+@model_argument
+@click.option("--to", "kind", required=True, type=click.Choice(["onnx", "c", "python"]))
+@click.option("-o", "--output", metavar="FILE", type=FILE, help="By default the model's name with the kind's ending.")
+@plain_errors
+def export(model: str, kind: str, output: Path | None) -> None:
+    """Write a model as ONNX, as a C99 header or as a Python file without dependencies."""
+    from . import export as exporter
+    from .persist import load
+
+    output = output or Path(Path(model).with_suffix({"onnx": ".onnx", "c": ".h", "python": ".py"}[kind]).name)
+    _check_folder(output, "-o")
+    machine = load(model)
+    result = getattr(exporter, f"to_{kind}")(machine)
+    content = result.SerializeToString() if hasattr(result, "SerializeToString") else result
+    output.write_bytes(content if isinstance(content, bytes) else str(content).encode())
+    table = getattr(machine, "table_", None)
+    if table is not None:
+        from .tables import Plan
+
+        _say("its inputs, in this order: " + ", ".join(Plan.from_dict(table).names))
+    click.echo(str(output))
+
+
+@main.command()
+@model_argument
+@json_option
+@plain_errors
+def inspect(model: str, as_json: bool) -> None:
+    """Print what a model file holds: task, columns, kernel, C, leave-one-out quality."""
+    from .persist import load
+
+    machine = load(model)
+    result = _summary(machine)
+    table = getattr(machine, "table_", None)
+    if table is not None:
+        from .tables import Plan
+
+        scheme = Plan.from_dict(table)
+        result["input columns"] = [
+            column.name if column.categories is None else f"{column.name} ({', '.join(column.categories)})"
+            for column in scheme.columns
+        ]
+    result["bytes"] = os.path.getsize(model)
+    _print(result, as_json)
+
+
+# What the commands share ----------------------------------------------------------------------------------------------
+def _load(path: str) -> tuple[Any, Plan]:
+    """A model that `lssvm fit` wrote, and its columns."""
+    from .persist import load
+    from .tables import Plan
+
+    machine = load(path)
+    if not isinstance(getattr(machine, "table_", None), dict):
+        raise ValueError(
+            f"{path!r} was saved from Python and does not say which columns of a table it takes: use it from Python "
+            "(lssvm.load), or fit it with lssvm fit."
+        )
+    return machine, Plan.from_dict(machine.table_)
+
+
+def _summary(machine: Any) -> dict[str, Any]:
+    """What is worth saying about a fitted model."""
+    from . import diagnose
+
+    table = getattr(machine, "table_", {})
+    result: dict[str, Any] = {"model": type(machine).__name__}
+    result |= {name: table[name] for name in ("task", "target", "source") if name in table}
+    if hasattr(machine, "classes_"):
+        result["classes"] = [str(label) for label in machine.classes_]
+    if hasattr(machine, "weights_"):
+        result["rows"] = len(machine.weights_)
+    result["columns"] = int(machine.n_features_in_)
+    result["support vectors"] = len(machine.support_vectors_)
+    result["kernel"] = type(machine.kernel_).__name__
+    result["C"] = float(machine.C_)
+    try:
+        scores = diagnose.scores(machine)
+    except ValueError:
+        return result
+    names = {"rmse": "RMSE", "mae": "MAE", "r2": "R2", "error_rate": "error rate", "log_loss": "log loss"}
+    return result | {f"leave-one-out {names.get(name, name)}": value for name, value in scores.items()}
+
+
+def _print(result: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({name.replace(" ", "_").replace("-", "_"): value for name, value in result.items()}))
+        return
+    width = max(map(len, result))
+    for name, value in result.items():
+        if isinstance(value, list):
+            value = ", ".join(value[:20]) + (f" and {len(value) - 20} more" if len(value) > 20 else "")
+        shown = f"{value:.4g}" if isinstance(value, float) else value
+        click.echo(f"{name:<{width}}  {shown}")
+
+
+def _say(text: str) -> None:
+    _progress_line("")
+    click.echo(text, err=True)
+
+
+def _check_folder(path: Path | None, option: str) -> None:
+    if path is not None and not path.parent.is_dir():
+        raise click.BadParameter(f"the folder '{path.parent}' does not exist; make it first.", param_hint=option)
+
+
+@contextmanager
+def _recorded_warnings() -> Iterator[list[str]]:
+    """Warnings of the library: said at the end, and kept."""
+    messages: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield messages
+    messages += dict.fromkeys(str(warning.message) for warning in caught)
+    for message in messages:
+        _say(f"warning: {message}")
+
+
+def _progress_line(text: str) -> None:
+    """One line that the next one replaces, on a terminal."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+
+@contextmanager
+def _row_counter() -> Iterator[Callable[[int], None]]:
+    yield lambda rows: _progress_line(f"reading: {rows} rows")
+    _progress_line("")
+
+
+@contextmanager
+def _bar(length: int, label: str) -> Iterator[Callable[[int], None]]:
+    """A bar with the time left, on a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda rows: None
+        return
+    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
+        yield bar.update
+
+
+# demo -----------------------------------------------------------------------------------------------------------------
 @main.command()
 @click.option(
     "--output",

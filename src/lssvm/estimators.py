@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .intervals import calibrate, jackknife_plus, probabilities
+from .intervals import METHODS, calibrate, prediction_intervals, probabilities
 from .kernels import RBF, Choice, Kernel, Matern, as_kernel
 from .problem import Problem, Step
 from .robust import as_weight_function
@@ -379,14 +379,25 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         f = self._raw_predict(X)
         return f[:, 0] if self.dual_coef_.ndim == 1 else f
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:
-        """Jackknife+ prediction intervals, exact and without a refit.
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9, method: str = "jackknife+", *, folds: Any = 10
+    ) -> np.ndarray:
+        """Prediction intervals from left-out residuals (Barber et al. 2021), exact and without a refit.
+
+        All methods hold kernel, C, basis and the weights of the other rows fixed; robust weights are among these.
 
         Parameters
         ----------
         X : array (n_samples, n_features)
         coverage : float
             Between 0 and 1. Too few rows for it give infinite ends.
+        method : {"jackknife+", "jackknife-minmax", "cv+"}
+            For rows that are alike in distribution a new target lies in the interval with a probability of at least
+            2 coverage - 1 ("jackknife+", about as much for "cv+"; in practice close to coverage), or of at least
+            coverage ("jackknife-minmax", wider).
+        folds : int or array of one label a row
+            For "cv+": a number of folds, drawn with a fixed seed, or the fold of every row, e.g. a group of
+            rows that belong together.
 
         Returns
         -------
@@ -396,10 +407,14 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         X = self._checked(X)
         if not (isinstance(coverage, Real) and 0 < float(coverage) < 1):
             raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}: 0.9 gives 90 % intervals.")
+        if method not in METHODS:
+            raise ValueError(f"method must be one of {METHODS}, got {method!r}.")
         if not hasattr(self, "_problem_"):
             raise ValueError("predict_interval needs the training rows: a model of partial_fit or fit_chunks has none.")
+        if np.isnan(self.loo_residuals_).any():
+            raise ValueError(f"predict_interval needs left-out residuals, which are not known after {self.steps!r}.")
         with np.errstate(all="ignore"):
-            intervals = jackknife_plus(self._problem_, self._fit_, X, float(coverage))
+            intervals = prediction_intervals(self._problem_, self._fit_, X, float(coverage), method, folds)
         return intervals[:, :, 0] if self.dual_coef_.ndim == 1 else intervals
 
 
@@ -527,6 +542,7 @@ class LSSVC(ClassifierMixin, _LSSVM):
             **attributes,
             "loo_predictions_": None if np.isnan(fit.loo_residuals).any() else _winner(left_out, self.classes_),
             "_slopes_": calibrate(targets - unit, codes, weights),
+            "_codes_": codes.astype(np.int32),  # chunks keep no targets
         }
 
     def decision_function(self, X: Any) -> np.ndarray:

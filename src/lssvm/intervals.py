@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -12,27 +13,60 @@ from . import _xp
 from ._xp import Array
 from .problem import Fit, Problem
 
+METHODS = ("jackknife+", "jackknife-minmax", "cv+")
 
-def jackknife_plus(problem: Problem, fit: Fit, X: Array, coverage: float) -> np.ndarray:
-    """Jackknife+ intervals (Barber et al. 2021) for new rows: (rows, 2, outputs); ends may be infinite.
 
-    With R_i the absolute left-out residuals and a = 1 - coverage: the floor(a(l+1))-th smallest of f_(i)(x) - R_i and
-    the ceil((1-a)(l+1))-th smallest of f_(i)(x) + R_i. Weights, C, kernel and basis are held fixed.
+def prediction_intervals(problem: Problem, fit: Fit, X: Array, coverage: float, method: str, folds: Any) -> np.ndarray:
+    """Intervals of Barber et al. (2021) for new rows: (rows, 2, outputs); ends may be infinite.
+
+    With R_i the absolute residuals of left-out rows, f_(i) the machine without row i (for "cv+": without its fold) and
+    a = 1 - coverage, the ends are the floor(a(l+1))-th smallest of f_(i)(x) - R_i and the ceil((1-a)(l+1))-th smallest
+    of f_(i)(x) + R_i; for "jackknife-minmax" min f_(i)(x) - R and max f_(i)(x) + R, R the ceil((1-a)(l+1))-th smallest
+    of the R_i. All follow from one factorisation. Weights (robust ones included), C, kernel and basis are held fixed.
     """
     factor = problem.replace(weights=fit.weights, C=fit.C, robust=None).factorise()
-    size = np.abs(_xp.to_numpy(fit.loo_residuals)[factor.rows])[None, :, :]
-    n, outputs = size.shape[1:]
+    blocks = _fold_positions(folds, factor.rows, problem.X.shape[0]) if method == "cv+" else None
+    if blocks is None:
+        size = np.abs(_xp.to_numpy(fit.loo_residuals)[factor.rows])
+    else:
+        size = np.abs(_xp.to_numpy(factor.system.block_residuals(blocks, 1.0 / fit.C)))
+    n, outputs = size.shape
+    fold_of_row = np.empty(n, dtype=np.intp)
+    for number, block in enumerate(blocks or ()):
+        fold_of_row[block] = number
+    moves = factor.system.moves(1.0 / fit.C, blocks)
     lower_rank = math.floor(round((1 - coverage) * (n + 1), 9))
     upper_rank = math.ceil(round(coverage * (n + 1), 9))
     out = np.empty((X.shape[0], 2, outputs))
-    for rows in _xp.row_blocks(X.shape[0], 32 * n * outputs):
-        left_out = _xp.to_numpy(factor.left_out_predictions(X[rows, :], fit))
-        out[rows, 0] = _order_statistic(left_out - size, lower_rank)
-        out[rows, 1] = _order_statistic(left_out + size, upper_rank)
+    for rows in _xp.row_blocks(X.shape[0], 48 * n * outputs):
+        left_out = _xp.to_numpy(factor.left_out_predictions(X[rows, :], fit, blocks, moves))
+        if method == "jackknife-minmax":
+            reach = order_statistic(size[None, :, :], upper_rank)
+            out[rows, 0], out[rows, 1] = left_out.min(axis=1) - reach, left_out.max(axis=1) + reach
+            continue
+        if blocks is not None:
+            left_out = left_out[:, fold_of_row, :]
+        out[rows, 0] = order_statistic(left_out - size[None, :, :], lower_rank)
+        out[rows, 1] = order_statistic(left_out + size[None, :, :], upper_rank)
     return out
 
 
-def _order_statistic(values: np.ndarray, rank: int) -> np.ndarray:
+def _fold_positions(folds: Any, rows: np.ndarray, n_rows: int) -> list[np.ndarray]:
+    """Folds of positions among the rows that count: drawn with a fixed seed, or those of the labels given."""
+    if isinstance(folds, (int, np.integer)) and not isinstance(folds, bool):
+        if not 2 <= folds <= len(rows):
+            raise ValueError(f"folds={folds!r}: give 2 to {len(rows)} folds, the number of rows that count.")
+        return np.array_split(np.random.RandomState(0).permutation(len(rows)), int(folds))
+    labels = np.asarray(folds)
+    if labels.shape != (n_rows,):
+        raise ValueError(f"folds={folds!r}: give a number of folds, or one label for each of the {n_rows} rows.")
+    names, codes = np.unique(labels[rows], return_inverse=True)
+    if len(names) < 2:
+        raise ValueError("folds holds one label only: leaving that fold out leaves no row.")
+    return [np.flatnonzero(codes == number) for number in range(len(names))]
+
+
+def order_statistic(values: np.ndarray, rank: int) -> np.ndarray:
     """The rank-th smallest along axis 1; ranks outside 1..n are infinite ends."""
     n = values.shape[1]
     if rank < 1:

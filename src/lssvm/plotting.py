@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -9,16 +10,35 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from . import _xp
+from .diagnose import (
+    c_path,
+    class_codes,
+    class_scores,
+    feature_names,
+    inverse_widths,
+    left_out,
+    left_out_probabilities,
+    reliability,
+)
 from .sparsify import Forward
 
-__all__ = ["SparsityPathDisplay", "SupportSpectrumDisplay"]
+__all__ = [
+    "CPathDisplay",
+    "FitDisplay",
+    "LeaveOneOutDisplay",
+    "ReliabilityDisplay",
+    "ResidualsDisplay",
+    "SparsityPathDisplay",
+    "SupportSpectrumDisplay",
+    "WidthsDisplay",
+]
 
 _COLOURS = "#1f5fa8", "#b3541e", "#3d8361", "#8a4f9e", "#5f6b76", "#c29a2b"
 _LEFT_OUT = {"loo": "left-out", "kfold": "10-fold", "validation": "validation"}
 
 
 class _Display:
-    """What both displays share: where to draw, and how the axes look."""
+    """What the displays share: where to draw, and how the axes look."""
 
     ax_: Any
     figure_: Any
@@ -34,13 +54,17 @@ class _Display:
         self.ax_, self.figure_ = ax, ax.figure
         return ax
 
+    def _next_colour(self) -> str:
+        """The colour after those of the curves and clouds that have a label."""
+        drawn = sum(str(artist.get_label())[:1] != "_" for artist in [*self.ax_.lines, *self.ax_.collections])
+        return _COLOURS[drawn % len(_COLOURS)]
+
     def _draw(self, x: Any, y: Any, label: str, kwargs: dict[str, Any], markers: bool = True) -> Any:
         """One curve, in the next of our colours."""
         from matplotlib.cbook import normalize_kwargs
         from matplotlib.lines import Line2D
 
-        curves = sum(line.get_label()[:1] != "_" for line in self.ax_.lines)
-        style: dict[str, Any] = {"color": _COLOURS[curves % len(_COLOURS)], "linewidth": 1.8, "label": label}
+        style: dict[str, Any] = {"color": self._next_colour(), "linewidth": 1.8, "label": label}
         if markers:
             style.update(marker="o", markersize=3.5)
         (line,) = self.ax_.plot(x, y, **{**style, **normalize_kwargs(kwargs, Line2D)})
@@ -275,6 +299,738 @@ class SupportSpectrumDisplay(_Display):
         return self
 
 
+class FitDisplay(_Display):
+    """The fitted function over one or two inputs, with intervals and support vectors.
+
+    Of numbers over one input: the curve, its interval and the rows; over two: filled contours of the prediction, dashed
+    lines of equal interval width. Of classes: the probability of the second class over one input; over two, the regions
+    of the classes, darker where the class is surer, and for two classes the lines of probability 1/2 and `coverage`.
+
+    Parameters
+    ----------
+    grid : tuple of 1 or 2 arrays
+        Values of each input.
+    response : array (len(grid[0]),) or (len(grid[1]), len(grid[0]))
+        Predictions; of two classes, the probability of the second. Of more classes the last axis is the class.
+    interval : array, shape of response and 2, or None
+        Lower and upper ends.
+    X, y : arrays (n_rows, 1 or 2), (n_rows,)
+        The rows drawn; y as the model saw it, class numbers for classes.
+    support_vectors : array (n, 1 or 2)
+    classes : array or None
+        The classes, for a classifier.
+    coverage : float
+        Of the intervals.
+    names : list of str
+        Names of the inputs.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where `plot` has drawn last.
+    surface_, points_, support_
+        What was drawn: curve or contours, rows, marks of the support vectors.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets
+    >>> from lssvm.plotting import FitDisplay
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> display = FitDisplay.from_estimator(LSSVR().fit(X, y))  # doctest: +SKIP
+    """
+
+    surface_: Any
+    points_: Any
+    support_: Any
+
+    def __init__(
+        self,
+        *,
+        grid: Any,
+        response: Any,
+        X: Any,
+        y: Any,
+        support_vectors: Any,
+        interval: Any = None,
+        classes: Any = None,
+        coverage: float = 0.9,
+        names: Any = ("x", "z"),
+    ) -> None:
+        self.grid = grid
+        self.response = response
+        self.interval = interval
+        self.X = X
+        self.y = y
+        self.support_vectors = support_vectors
+        self.classes = classes
+        self.coverage = coverage
+        self.names = names
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        coverage: float = 0.9,
+        output: int = 0,
+        grid_resolution: int | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw a machine of one or two inputs over the range of its rows.
+
+        Parameters
+        ----------
+        estimator : LSSVR or LSSVC
+            Fitted with `fit` on one or two columns.
+        coverage : float
+            Of the jackknife+ interval.
+        output : int
+            The target drawn, where there are several.
+        grid_resolution : int or None
+            Values of each input; None is 300 for one, 60 for two.
+        ax : matplotlib axes or None
+            None makes a new figure.
+        **kwargs
+            Handed on to `matplotlib.axes.Axes.plot` (one input) or `contourf` (two).
+
+        Returns
+        -------
+        display : FitDisplay
+        """
+        problem = _rows(estimator)
+        X = _xp.to_numpy(problem.X)
+        if X.shape[1] > 2 or problem.kernel.is_precomputed:
+            raise ValueError(
+                f"FitDisplay draws machines of 1 or 2 inputs, this one has {X.shape[1]}: draw LeaveOneOutDisplay, "
+                "or use sklearn.inspection.PartialDependenceDisplay."
+            )
+        size = grid_resolution or (300 if X.shape[1] == 1 else 60)
+        grid = tuple(_padded(column, size) for column in X.T)
+        inputs = np.column_stack([axis.reshape(-1) for axis in np.meshgrid(*grid)])
+        shape = tuple(len(axis) for axis in reversed(grid))
+        interval = None
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")  # the grid has none
+            if is_classifier(estimator):
+                probability = estimator.predict_proba(inputs)
+                response = probability[:, 1] if probability.shape[1] == 2 else probability
+                y = problem.labels
+            else:
+                response = _output(estimator.predict(inputs), output)
+                ends = np.asarray(estimator.predict_interval(inputs, coverage))
+                interval = (ends if ends.ndim == 2 else ends[:, :, output]).reshape(*shape, 2)
+                y = _output(_xp.to_numpy(problem.y), output)
+        display = cls(
+            grid=grid,
+            response=response.reshape(*shape, *response.shape[1:]),
+            interval=interval,
+            X=X,
+            y=y,
+            support_vectors=_xp.to_numpy(estimator.support_vectors_),
+            classes=estimator.classes_ if is_classifier(estimator) else None,
+            coverage=coverage,
+            names=feature_names(estimator),
+        )
+        return display.plot(ax, **kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw the machine.
+
+        Parameters
+        ----------
+        ax : matplotlib axes or None
+            None makes a new figure.
+        **kwargs
+            Handed on to `matplotlib.axes.Axes.plot` (one input) or `contourf` (two).
+
+        Returns
+        -------
+        self
+        """
+        self._axes(ax)
+        if len(self.grid) == 1:
+            self._plot_curve(kwargs)
+            title = "Fit" if self.classes is None else "Class probability"
+            ylabel = "y" if self.classes is None else f"probability of {self.classes[-1]}"
+        else:
+            self._plot_surface(kwargs)
+            title = "Prediction and interval width" if self.classes is None else "Classes and their probability"
+            ylabel = self.names[1]
+        self._finish(self.names[0], ylabel, title)
+        return self
+
+    def _plot_curve(self, kwargs: dict[str, Any]) -> None:
+        ax, x = self.ax_, self.grid[0]
+        if np.ndim(self.response) == 1:
+            label = "prediction" if self.classes is None else f"P({self.classes[1]})"
+            self.surface_ = [self._draw(x, self.response, label, kwargs, markers=False)]
+        else:
+            labels = [f"P({label})" for label in self.classes]
+            self.surface_ = [
+                self._draw(x, column, label, kwargs, markers=False)
+                for column, label in zip(np.asarray(self.response).T, labels, strict=True)
+            ]
+        if self.interval is not None:
+            low, high = np.moveaxis(np.asarray(self.interval), -1, 0)
+            colour = self.surface_[0].get_color()
+            label = f"{100 * self.coverage:g} % interval"
+            ax.fill_between(x, low, high, color=colour, alpha=0.15, lw=0, label=label)
+        rows = np.asarray(self.X)[:, 0]
+        if self.classes is None:
+            (self.points_,) = ax.plot(rows, self.y, "o", color="#333333", alpha=0.6, ms=4, mew=0, label="rows")
+        else:  # a strip for each class, from the bottom up
+            height = np.asarray(self.y) / max(len(self.classes) - 1, 1)
+            (self.points_,) = ax.plot(rows, height, "o", color="#333333", alpha=0.4, ms=4, mew=0, label="rows")
+        support = np.asarray(self.support_vectors)[:, 0]
+        (self.support_,) = ax.plot(support, np.full(len(support), 0.015), "|", label=_count(support))
+        self.support_.set(color=_COLOURS[1], alpha=0.5, markersize=7, transform=ax.get_xaxis_transform())
+        ax.set_xlim(x[0], x[-1])
+
+    def _plot_surface(self, kwargs: dict[str, Any]) -> None:
+        ax, (x, z) = self.ax_, self.grid
+        rows, support = np.asarray(self.X), np.asarray(self.support_vectors)
+        if self.classes is None:
+            self.surface_ = ax.contourf(x, z, self.response, **{"levels": 14, "cmap": "viridis", **kwargs})
+            self.figure_.colorbar(self.surface_, ax=ax, label="prediction")
+            limits = {"vmin": self.surface_.get_clim()[0], "vmax": self.surface_.get_clim()[1]}
+            style = {"c": self.y, "cmap": self.surface_.cmap, **limits, "s": 16, "lw": 0.5, "ec": "white"}
+            self.points_ = ax.scatter(*rows.T, label="rows", **style)
+            width = np.diff(np.asarray(self.interval), axis=-1)[..., 0]
+            if np.isfinite(width).all() and np.ptp(width) > 1e-9 * np.max(width):
+                lines = ax.contour(x, z, width, levels=5, colors="white", linestyles="--", linewidths=0.8)
+                ax.clabel(lines, fontsize=7, fmt="%.3g")
+                ax.plot([], [], "--", color="#999999", lw=0.8, label=f"width of {100 * self.coverage:g} % interval")
+        else:
+            self._plot_regions(kwargs)
+        if len(support) < len(rows):
+            (self.support_,) = ax.plot(
+                *support.T, "o", ms=8, mfc="none", mec=_COLOURS[1], mew=1.1, label=_count(support)
+            )
+        else:  # every row is one: no rings
+            (self.support_,) = ax.plot([], [], " ", label=f"all {len(rows)} rows are support vectors")
+
+    def _plot_regions(self, kwargs: dict[str, Any]) -> None:
+        from matplotlib.colors import to_rgb
+
+        ax, (x, z) = self.ax_, self.grid
+        p = np.asarray(self.response)
+        if p.ndim == 2:
+            p = np.stack([1.0 - p, p], axis=-1)
+        colours = np.array([to_rgb(_COLOURS[c % len(_COLOURS)]) for c in range(len(self.classes))])
+        named = np.argmax(p, axis=-1)
+        sure = (p.max(axis=-1) - 1.0 / len(self.classes)) / (1.0 - 1.0 / len(self.classes))
+        image = 1.0 - (0.08 + 0.42 * sure[..., None]) * (1.0 - colours[named])
+        step = (x[1] - x[0]) / 2, (z[1] - z[0]) / 2
+        extent = (x[0] - step[0], x[-1] + step[0], z[0] - step[1], z[-1] + step[1])
+        style = {"origin": "lower", "aspect": "auto", "interpolation": "bilinear", "extent": extent}
+        self.surface_ = ax.imshow(image, **{**style, **kwargs})
+        if len(self.classes) == 2:
+            levels = sorted({round(1 - self.coverage, 9), 0.5, round(self.coverage, 9)})
+            lines = ax.contour(x, z, p[..., 1], levels=levels, colors="#333333", linewidths=1.0)
+            ax.clabel(lines, fontsize=7, fmt="%.2g")
+        self.points_ = [
+            ax.scatter(
+                *np.asarray(self.X)[np.asarray(self.y) == c].T,
+                s=16,
+                lw=0.5,
+                ec="white",
+                color=colours[c],
+                label=f"{label}",
+            )
+            for c, label in enumerate(self.classes)
+        ]
+        ax.set(xlim=(x[0], x[-1]), ylim=(z[0], z[-1]))
+
+
+class LeaveOneOutDisplay(_Display):
+    """Predictions of the machine that never saw the row, against the actual values.
+
+    Parameters
+    ----------
+    actual, predicted : arrays (n_rows,)
+    name : str
+        Label of the points.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where `plot` has drawn last.
+    points_, diagonal_
+        What was drawn.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets
+    >>> from lssvm.plotting import LeaveOneOutDisplay
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> display = LeaveOneOutDisplay.from_estimator(LSSVR().fit(X, y))  # doctest: +SKIP
+    """
+
+    points_: Any
+    diagonal_: Any
+
+    def __init__(self, *, actual: Any, predicted: Any, name: str = "") -> None:
+        self.actual = actual
+        self.predicted = predicted
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, output: int = 0, ax: Any = None, name: str | None = None, **kwargs: Any
+    ) -> Self:
+        """Draw the left-out predictions of a fitted `LSSVR`.
+
+        Parameters
+        ----------
+        estimator : LSSVR
+            Fitted.
+        output : int
+            The target drawn, where there are several.
+        ax : matplotlib axes or None
+            None makes a new figure.
+        name : str or None
+            Label of the points; None gives their root mean square error and R2.
+        **kwargs
+            Handed on to `matplotlib.axes.Axes.scatter`.
+
+        Returns
+        -------
+        display : LeaveOneOutDisplay
+        """
+        if is_classifier(estimator):
+            raise ValueError(
+                "LeaveOneOutDisplay draws numbers; for classes use ReliabilityDisplay, or "
+                "sklearn.metrics.ConfusionMatrixDisplay.from_predictions(y, model.loo_predictions_)."
+            )
+        rows = left_out(estimator)
+        actual, predicted = _output(rows.actual, output), _output(rows.predicted, output)
+        residuals = actual - predicted
+        if name is None:
+            spread = np.sum((actual - actual.mean()) ** 2)
+            r2 = f", R2 {1 - np.sum(residuals**2) / spread:.3f}" if spread > 0 else ""
+            name = f"RMSE {np.sqrt(np.mean(residuals**2)):.4g}{r2}"
+        return cls(actual=actual, predicted=predicted, name=name).plot(ax, **kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw the points and the diagonal.
+
+        Parameters
+        ----------
+        ax : matplotlib axes or None
+            None makes a new figure.
+        **kwargs
+            Handed on to `matplotlib.axes.Axes.scatter`.
+
+        Returns
+        -------
+        self
+        """
+        ax = self._axes(ax)
+        style = {"s": 14, "alpha": 0.6, "linewidths": 0, "color": self._next_colour(), "label": self.name or None}
+        self.points_ = ax.scatter(self.predicted, self.actual, **_scatter_style(style, kwargs))
+        self.diagonal_ = ax.axline((np.mean(self.actual),) * 2, slope=1, color="#777777", lw=1, ls="--", zorder=1)
+        self._finish("left-out prediction", "actual value", "Leave-one-out: predicted against actual")
+        return self
+
+
+class ResidualsDisplay(_Display):
+    """Left-out residuals against left-out predictions, shaded by robust weight; the largest carry row numbers.
+
+    Parameters
+    ----------
+    predicted, residuals : arrays (n_rows,)
+        Of classes: decision values, and coded target less decision value.
+    weights : array (n_rows,)
+        Robust weights; 1 everywhere without them.
+    n_labels : int
+        How many of the largest residuals get their row number.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where `plot` has drawn last.
+    points_, labels_
+        What was drawn.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets
+    >>> from lssvm.plotting import ResidualsDisplay
+    >>> X, y = datasets.make_sinc(300, outliers=3, random_state=0)
+    >>> display = ResidualsDisplay.from_estimator(LSSVR(robust="hampel").fit(X, y))  # doctest: +SKIP
+    """
+
+    points_: Any
+    labels_: Any
+
+    def __init__(self, *, predicted: Any, residuals: Any, weights: Any, n_labels: int = 5) -> None:
+        self.predicted = predicted
+        self.residuals = residuals
+        self.weights = weights
+        self.n_labels = n_labels
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, output: int = 0, n_labels: int = 5, ax: Any = None, **kwargs: Any
+    ) -> Self:
+        """Draw the left-out residuals of a fitted model.
+
+        Parameters
+        ----------
+        estimator : LSSVR or LSSVC
+            Fitted.
+        output : int
+            The target (or class) drawn, where there are several.
+        n_labels : int
+            How many of the largest residuals get their row number.
+        ax : matplotlib axes or None
+            None makes a new figure.
+        **kwargs
+            Handed on to `matplotlib.axes.Axes.scatter`.
+
+        Returns
+        -------
+        display : ResidualsDisplay
+        """
+        rows = left_out(estimator)
+        display = cls(
+            predicted=_output(rows.predicted, output),
+            residuals=_output(rows.residuals, output),
+            weights=rows.robust,
+            n_labels=n_labels,
+        )
+        return display.plot(ax, **kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw the points.
+
+        Parameters
+        ----------
+        ax : matplotlib axes or None
+            None makes a new figure.
+        **kwargs
+            Handed on to `matplotlib.axes.Axes.scatter`.
+
+        Returns
+        -------
+        self
+        """
+        ax = self._axes(ax)
+        predicted, residuals = np.asarray(self.predicted), np.asarray(self.residuals)
+        weights = np.asarray(self.weights)
+        ax.axhline(0.0, color="#777777", lw=1, zorder=1)
+        style: dict[str, Any] = {"s": 18, "linewidths": 0.4, "edgecolors": "#333333", "color": _COLOURS[0]}
+        weighted = bool(np.ptp(weights) > 0)
+        if weighted:
+            del style["color"]
+            style.update(c=weights, cmap="viridis", vmin=0.0, vmax=1.0)
+        self.points_ = ax.scatter(predicted, residuals, **_scatter_style(style, kwargs))
+        if weighted:
+            self.figure_.colorbar(self.points_, ax=ax, label="robust weight")
+        largest = np.argsort(-np.abs(residuals), kind="stable")[: self.n_labels]
+        self.labels_ = [
+            ax.annotate(
+                f"row {i}", (predicted[i], residuals[i]), (5, 0), textcoords="offset points", va="center", size=8
+            )
+            for i in largest
+        ]
+        self._finish("left-out prediction", "left-out residual", "Left-out residuals")
+        return self
+
+
+class CPathDisplay(_Display):
+    """The left-out error along C, from one factorisation; the chosen C is marked.
+
+    Parameters
+    ----------
+    C, errors : arrays (n_values,)
+    chosen : float
+        The C of the machine.
+    error_name : str
+        Label of the axis.
+    name : str
+        Label of the curve.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where `plot` has drawn last.
+    line_, chosen_
+        The curve and the mark of the chosen C.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets
+    >>> from lssvm.plotting import CPathDisplay
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> display = CPathDisplay.from_estimator(LSSVR().fit(X, y))  # doctest: +SKIP
+    """
+
+    line_: Any
+    chosen_: Any
+
+    def __init__(self, *, C: Any, errors: Any, chosen: float, error_name: str = "error", name: str = "") -> None:
+        self.C = C
+        self.errors = errors
+        self.chosen = chosen
+        self.error_name = error_name
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, decades: float = 4.0, ax: Any = None, name: str | None = None, **kwargs: Any
+    ) -> Self:
+        """Draw the path of C with kernel, basis and weights as fitted.
+
+        Parameters
+        ----------
+        estimator : LSSVR or LSSVC
+            Fitted with `fit`.
+        decades : float
+            How far on either side of ``C_``.
+        ax : matplotlib axes or None
+            None makes a new figure.
+        name : str or None
+            Label of the curve; None gives the chosen C.
+        **kwargs
+            Handed on to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        display : CPathDisplay
+        """
+        C, errors = c_path(estimator, decades)
+        unit = "targets -1, +1" if is_classifier(estimator) else "units of y"
+        label = f"C = {estimator.C_:.3g}" if name is None else name
+        error_name = f"root mean square left-out error ({unit})"
+        return cls(C=C, errors=errors, chosen=estimator.C_, error_name=error_name, name=label).plot(ax, **kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib axes or None
+            None makes a new figure.
+        **kwargs
+            Handed on to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        self
+        """
+        ax = self._axes(ax)
+        C, errors = np.asarray(self.C), np.asarray(self.errors)
+        self.line_ = self._draw(C, errors, self.name, kwargs, markers=False)
+        colour = self.line_.get_color()
+        at = np.exp(np.interp(np.log(self.chosen), np.log(C), np.log(errors)))
+        (self.chosen_,) = ax.plot([self.chosen], [at], "o", ms=9, mfc="white", mec=colour, mew=2.2, zorder=4)
+        ax.axvline(self.chosen, color=colour, lw=1, ls=":", alpha=0.7, zorder=1)
+        ax.set_xscale("log")
+        self._finish("C", self.error_name, "Left-out error along C")
+        return self
+
+
+class WidthsDisplay(_Display):
+    """Spread/width of each column: the larger, the faster f may bend along it; 0 is left out.
+
+    Parameters
+    ----------
+    inverse_widths : array (n_features,)
+    names : list of str
+    max_columns : int
+        So many are drawn, those of the smallest widths.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where `plot` has drawn last.
+    bars_
+        The bars, longest first.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets
+    >>> from lssvm.plotting import WidthsDisplay
+    >>> X, y = datasets.make_additive(100, random_state=0)
+    >>> display = WidthsDisplay.from_estimator(LSSVR().fit(X, y))  # doctest: +SKIP
+    """
+
+    bars_: Any
+
+    def __init__(self, *, inverse_widths: Any, names: Any, max_columns: int = 30) -> None:
+        self.inverse_widths = inverse_widths
+        self.names = names
+        self.max_columns = max_columns
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, max_columns: int = 30, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw the widths of a fitted kernel, in units of the columns' spread.
+
+        Parameters
+        ----------
+        estimator : LSSVR or LSSVC
+            Fitted, with a kernel that has widths.
+        max_columns : int
+            So many are drawn, those of the smallest widths.
+        ax : matplotlib axes or None
+            None makes a new figure.
+        **kwargs
+            Handed on to `matplotlib.axes.Axes.barh`.
+
+        Returns
+        -------
+        display : WidthsDisplay
+        """
+        names = feature_names(estimator)
+        return cls(inverse_widths=inverse_widths(estimator), names=names, max_columns=max_columns).plot(ax, **kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw the bars.
+
+        Parameters
+        ----------
+        ax : matplotlib axes or None
+            None makes a new figure.
+        **kwargs
+            Handed on to `matplotlib.axes.Axes.barh`.
+
+        Returns
+        -------
+        self
+        """
+        ax = self._axes(ax)
+        values = np.asarray(self.inverse_widths)
+        order = np.argsort(-values, kind="stable")[: self.max_columns]
+        names = [str(self.names[c]).replace("$", r"\$") for c in order]
+        self.bars_ = ax.barh(np.arange(len(order)), values[order], **{"color": _COLOURS[0], "height": 0.7, **kwargs})
+        ax.set_yticks(np.arange(len(order)), names)
+        ax.invert_yaxis()
+        for place, c in enumerate(order):
+            if values[c] == 0:
+                ax.annotate("left out", (0, place), (4, 0), textcoords="offset points", va="center", size=8, alpha=0.7)
+        shown = "" if len(order) == len(values) else f" ({len(order)} of {len(values)} columns)"
+        self._finish("spread / width", "", f"Widths of the columns{shown}")
+        ax.grid(visible=False, axis="y")
+        return self
+
+
+class ReliabilityDisplay(_Display):
+    """Predicted probability against the observed share, in bins of equal count, with 95 % intervals of the share.
+
+    Of two classes the probability is that of the second; of more, that of the class that is named.
+
+    Parameters
+    ----------
+    predicted, observed : arrays (n_bins,)
+    count : array (n_bins,)
+        Rows of each bin.
+    low, high : arrays (n_bins,)
+        Ends of the interval of each share.
+    name : str
+        Label of the curve.
+    of : str
+        Whose probability it is.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where `plot` has drawn last.
+    line_, diagonal_
+        What was drawn.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVC, datasets
+    >>> from lssvm.plotting import ReliabilityDisplay
+    >>> X, y = datasets.load_ripley(return_X_y=True)
+    >>> display = ReliabilityDisplay.from_estimator(LSSVC().fit(X, y))  # doctest: +SKIP
+    """
+
+    line_: Any
+    diagonal_: Any
+
+    def __init__(
+        self, *, predicted: Any, observed: Any, count: Any, low: Any, high: Any, name: str = "", of: str = "the class"
+    ) -> None:
+        self.predicted = predicted
+        self.observed = observed
+        self.count = count
+        self.low = low
+        self.high = high
+        self.name = name
+        self.of = of
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any = None,
+        y: Any = None,
+        *,
+        n_bins: int = 10,
+        ax: Any = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the probabilities of other rows, or those of the left-out training rows.
+
+        Parameters
+        ----------
+        estimator : LSSVC
+            Fitted.
+        X, y : arrays or None
+            Rows and their classes; None takes the training rows, each left out.
+        n_bins : int
+            Bins of equal count.
+        ax : matplotlib axes or None
+            None makes a new figure.
+        name : str or None
+            Label of the curve; None gives the log loss.
+        **kwargs
+            Handed on to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        display : ReliabilityDisplay
+        """
+        if (X is None) != (y is None):
+            raise ValueError("ReliabilityDisplay: give both X and y, or neither for the left-out training rows.")
+        if X is None:
+            probability, codes = left_out_probabilities(estimator)
+        else:
+            check_is_fitted(estimator)
+            probability, codes = estimator.predict_proba(X), class_codes(estimator, y)
+        loss = class_scores(probability, codes)["log_loss"]
+        label = f"{'left-out rows' if X is None else 'given rows'}: log loss {loss:.3f}" if name is None else name
+        two = probability.shape[1] == 2
+        of = f"class {estimator.classes_[1]}" if two else "the named class"
+        return cls(**reliability(probability, codes, n_bins), name=label, of=of).plot(ax, **kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib axes or None
+            None makes a new figure.
+        **kwargs
+            Handed on to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        self
+        """
+        ax = self._axes(ax)
+        self.line_ = self._draw(self.predicted, self.observed, self.name, kwargs)
+        ax.vlines(self.predicted, self.low, self.high, color=self.line_.get_color(), lw=1, alpha=0.6)
+        self.diagonal_ = ax.axline((0, 0), slope=1, color="#777777", lw=1, ls="--", zorder=1)
+        ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+        self._finish(f"predicted probability of {self.of}", "observed share", "Reliability of the probabilities")
+        return self
+
+
 def _path_step(estimator: Any, path: Any) -> tuple[str, Any]:
     """The name of the step that recorded the path, and the step itself."""
     recorded = estimator._problem_.paths if hasattr(estimator, "_problem_") else {}
@@ -290,3 +1046,43 @@ def _errors(estimator: Any, step: Any, scores: np.ndarray) -> tuple[np.ndarray, 
     if estimator.robust is not None and not isinstance(step, Forward):  # these score by absolute values
         return np.array(scores), f"mean absolute {kind} error ({unit})"
     return np.sqrt(scores), f"root mean square {kind} error ({unit})"
+
+
+def _rows(estimator: Any) -> Any:
+    """The problem with the training rows."""
+    check_is_fitted(estimator)
+    if not hasattr(estimator, "_problem_"):
+        raise ValueError(
+            f"{type(estimator).__name__} keeps no training rows after partial_fit or fit_chunks: use fit to draw them."
+        )
+    return estimator._problem_
+
+
+def _padded(column: np.ndarray, size: int) -> np.ndarray:
+    """Values over the range of a column and 3 % more on either side."""
+    low, high = float(column.min()), float(column.max())
+    margin = 0.03 * (high - low) or 1.0
+    return np.linspace(low - margin, high + margin, size)
+
+
+def _output(values: np.ndarray, output: int) -> np.ndarray:
+    """One output of (rows,) or (rows, outputs)."""
+    table = np.asarray(values).reshape(len(values), -1)
+    if not 0 <= output < table.shape[1]:
+        raise ValueError(f"output={output} is out of range: the model has {table.shape[1]} output(s), counted from 0.")
+    return table[:, output]
+
+
+def _count(support: np.ndarray) -> str:
+    return f"{len(support)} support vectors"
+
+
+def _scatter_style(style: dict[str, Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Our style under the user's, whatever spelling they chose; a given colour wins over ours."""
+    from matplotlib.cbook import normalize_kwargs
+    from matplotlib.collections import Collection
+
+    given = normalize_kwargs(kwargs, Collection)
+    if {"c", "color", "facecolors"} & given.keys():
+        style = {name: value for name, value in style.items() if name not in ("c", "color", "cmap", "vmin", "vmax")}
+    return {**style, **given}

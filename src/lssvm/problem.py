@@ -345,13 +345,20 @@ class Factor:
         """The columns of the factorised system at new points: kernel values, or whitened ones."""
         return self.problem.kernel.evaluate(X, self.points) if self.whitening is None else self.whitening(X)
 
-    def left_out_predictions(self, X: Array, fit: Fit) -> Array:
-        """f_(i)(x) for new points x (rows), every row i that counts (columns) and every output: (m, l, k).
+    def left_out_predictions(
+        self, X: Array, fit: Fit, folds: Sequence[np.ndarray] | None = None, moves: Array | None = None
+    ) -> Array:
+        """f_(B)(x) for new points x (rows), every left-out fold B (columns) and every output: (m, folds, k).
 
-        Leaving row i out is moving its target by some distance, and f is linear in the targets.
+        Folds hold positions among the rows that count; None leaves out each row that counts alone. Leaving rows out is
+        moving their targets by some distance, and f is linear in the targets; `moves` are these distances, if known.
         """
-        moves = self.system.moves(1.0 / fit.C)
-        return fit.predict(X)[:, None, :] - self.smoother(X, fit.C)[:, :, None] * moves[None, :, :]
+        moves = self.system.moves(1.0 / fit.C, folds) if moves is None else moves
+        f, smoother = fit.predict(X)[:, None, :], self.smoother(X, fit.C)
+        if folds is None:
+            return f - smoother[:, :, None] * moves[None, :, :]
+        changes = [_xp.take(smoother.T, fold).T @ _xp.take(moves, fold) for fold in folds]
+        return f - _xp.namespace(f).stack(changes, axis=1)
 
 
 @dataclass(frozen=True)

@@ -115,9 +115,9 @@ class Dual:
             out = _xp.put(out, fold, _solve_symmetric(block, _xp.take(a, fold)) / _xp.take(w, fold))
         return out
 
-    def moves(self, lam: float) -> Array:
-        """How far the target of each row moves when the row is left out: onto f_(i)(x_i)."""
-        return self.solution(lam).loo_residuals
+    def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
+        """How far the targets move when a row, or its fold, is left out: onto what the others predict."""
+        return self.solution(lam).loo_residuals if folds is None else self.block_residuals(folds, lam)
 
     def smoother(self, K_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows) and training rows (columns); K_new holds k(x, x_i)."""
@@ -367,9 +367,9 @@ class Primal:
             out = _xp.put(out, fold, e / w_fold)
         return out
 
-    def moves(self, lam: float) -> Array:
-        """How far the target of each row moves when the row is left out: onto f_(i)(x_i)."""
-        return self.solution(lam).loo_residuals
+    def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
+        """How far the targets move when a row, or its fold, is left out: onto what the others predict."""
+        return self.solution(lam).loo_residuals if folds is None else self.block_residuals(folds, lam)
 
     def smoother(self, phi_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows, whitened columns phi_new) and training rows (columns)."""
@@ -435,9 +435,9 @@ class Wide:
         """As in `Dual`."""
         return self.dual.block_residuals(folds, lam)
 
-    def moves(self, lam: float) -> Array:
+    def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
         """As in `Dual`."""
-        return self.dual.moves(lam)
+        return self.dual.moves(lam, folds)
 
     def smoother(self, phi_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows, whitened columns phi_new) and training rows (columns)."""
@@ -543,20 +543,29 @@ class Reduced:
     def _moves(equation: Array, leverage: Array) -> Array:
         return equation / _xp.namespace(equation).clip(1.0 - leverage, EPS, None)[:, None]
 
-    def moves(self, lam: float) -> Array:
-        """How far the target of each row moves when the row is left out."""
+    def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
+        """How far the targets move when a row, or its fold, is left out; the equations' own residuals then are 0."""
         rows, _, equation = self._solve()
-        return self._moves(equation, _row_squares(rows + 0.0, None))
+        if folds is None:
+            return self._moves(equation, _row_squares(rows + 0.0, None))
+        out = equation + 0.0
+        for fold in filter(len, folds):
+            out = _xp.put(out, fold, self._block_moves(rows, equation, fold))
+        return out
+
+    def _block_moves(self, rows: Array, equation: Array, fold: Array) -> Array:
+        Q, w = _xp.take(rows, fold), _xp.take(self.sqrt_weights, fold)[:, None]
+        return _solve_symmetric(_xp.add_diagonal(-(Q @ Q.T), 1.0), w * _xp.take(equation, fold)) / w
 
     def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
         """t_B - f_(B)(x_B) for every fold B, each left out as a whole."""
         rows, x, equation = self._solve()
         out = equation + 0.0
         for fold in filter(len, folds):
-            Q, w = _xp.take(rows, fold), _xp.take(self.sqrt_weights, fold)[:, None]
-            left_out = _solve_symmetric(_xp.add_diagonal(-(Q @ Q.T), 1.0), w * _xp.take(equation, fold))
-            without = x - _xp.solve_lower(self.R.T, Q.T @ left_out, transpose=True)
-            block = self._decision(_xp.put(equation + 0.0, fold, left_out / w), without)
+            moves = self._block_moves(rows, equation, fold)
+            scaled = _xp.take(self.sqrt_weights, fold)[:, None] * moves
+            without = x - _xp.solve_lower(self.R.T, _xp.take(rows, fold).T @ scaled, transpose=True)
+            block = self._decision(_xp.put(equation + 0.0, fold, moves), without)
             out = _xp.put(out, fold, _xp.take(block, fold))
         return out
 

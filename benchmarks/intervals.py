@@ -1,0 +1,234 @@
+"""Intervals against MAPIE, which refits; probabilities against calibrated support vector machines.
+
+    python -m benchmarks.intervals            about half an hour on one core
+    python -m benchmarks.intervals --quick    fewer repetitions: about six minutes
+
+Prints Markdown. Needs ``pip install mapie``; neo-ls-svm takes part where it is installed. All machines are told
+nothing: LSSVR() and LSSVC() choose kernel widths and C by leave-one-out, SVR and SVC by 5-fold cross-validation over
+C in 1, 10, 100, 1000 and gamma in 0.1, 1, 10 times "scale", columns standardised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from mapie.regression import CrossConformalRegressor
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine, make_friedman1
+from sklearn.metrics import brier_score_loss, log_loss
+from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
+
+from lssvm import LSSVC, LSSVR, datasets, kernels, sparsify
+
+COVERAGE = 0.9
+METHODS = ("jackknife+", "jackknife-minmax", "cv+")
+MAPIE = {"jackknife+": "plus", "jackknife-minmax": "minmax", "cv+": "plus"}
+
+
+def table(header: list[str], rows: list[list[str]]) -> None:
+    """Print a Markdown table, numbers to the right."""
+    print("| " + " | ".join(header) + " |")
+    print("| --- |" + " ---: |" * (len(header) - 1))
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+    print(flush=True)
+
+
+def timed(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
+    start = time.perf_counter()
+    result = function(*arguments)
+    return result, time.perf_counter() - start
+
+
+def by_lssvm(model: LSSVR, X: np.ndarray, y: np.ndarray, new: np.ndarray, method: str, folds: Any) -> np.ndarray:
+    return clone(model).fit(X, y).predict_interval(new, COVERAGE, method, folds=folds)
+
+
+def by_mapie(model: Any, X: np.ndarray, y: np.ndarray, new: np.ndarray, method: str, cv: Any) -> np.ndarray:
+    conformal = CrossConformalRegressor(model, COVERAGE, method=method, cv=cv)
+    return conformal.fit_conformalize(X, y).predict_interval(new)[1][:, :, 0]
+
+
+# The same intervals ---------------------------------------------------------------------------------------------------
+def against_refits(l: int) -> None:  # noqa: E741
+    """One machine with fixed hyper-parameters: MAPIE's intervals and ours, dense and on a basis."""
+    X, y = make_friedman1(l + 200, noise=1.0, random_state=0)
+    X, new, y = X[:l], X[l:], y[:l]
+    folds = np.empty(l, dtype=int)
+    for number, (_, rows) in enumerate(KFold(10).split(X)):
+        folds[rows] = number
+    rows = []
+    points = X[np.random.default_rng(0).choice(l, 50, replace=False)]
+    for name, steps in (("dense", None), ("basis of 50 points", [sparsify.Given(points)])):
+        model = LSSVR(kernels.RBF(sigma=2.0), C=10.0, steps=steps)
+        for method in METHODS:
+            ours, seconds = timed(by_lssvm, model, X, y, new, method, folds)
+            cv = KFold(10) if method == "cv+" else LeaveOneOut()
+            theirs, refits = timed(by_mapie, model, X, y, new, MAPIE[method], cv)
+            difference = np.max(np.abs(ours - theirs))
+            speed = f"{refits / seconds:.0f}"
+            rows.append([f"{name}, {method}", f"{difference:.1e}", f"{seconds:.3f}", f"{refits:.2f}", speed])
+    print(f"### The same intervals: {l} rows, 200 new rows, fixed kernel and C\n")
+    table(["machine", "largest difference", "lssvm, seconds", "MAPIE, seconds", "ratio"], rows)
+
+
+# Coverage and width ---------------------------------------------------------------------------------------------------
+def heteroscedastic(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3, 3, (n, 2))
+    return X, np.sin(2 * X[:, 0]) + (0.1 + 0.3 * np.abs(X[:, 1])) * rng.standard_normal(n)
+
+
+def sinc(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-10, 10, (n, 1))
+    return X, np.sinc(X[:, 0] / np.pi) + 0.1 * rng.standard_t(3, n)
+
+
+def friedman(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    return make_friedman1(n, noise=1.0, random_state=seed)
+
+
+def split(X: np.ndarray, y: np.ndarray, seed: int) -> list[np.ndarray]:
+    return train_test_split(X, y, test_size=0.3, random_state=seed)
+
+
+REGRESSION: dict[str, Callable[[int], list[np.ndarray]]] = {
+    "sinc, t noise (100 rows)": lambda seed: train_test_split(*sinc(1100, seed), train_size=100, random_state=seed),
+    "uneven noise (200 rows)": lambda seed: train_test_split(
+        *heteroscedastic(1200, seed), train_size=200, random_state=seed
+    ),
+    "Friedman 1 (200 rows)": lambda seed: train_test_split(*friedman(1200, seed), train_size=200, random_state=seed),
+    "motorcycle (93 rows)": lambda seed: split(*datasets.load_motorcycle(return_X_y=True), seed),
+    "diabetes (309 rows)": lambda seed: split(*load_diabetes(return_X_y=True), seed),
+}
+GRID = {"C": [1, 10, 100, 1000], "gamma": [0.1, 1.0, 10.0]}  # gamma in units of "scale": columns are standardised
+
+
+def search(machine: Any, X: np.ndarray, y: np.ndarray) -> Any:
+    """The machine with C and gamma of 5-fold cross-validation, not yet fitted."""
+    name = type(machine).__name__.lower()
+    grid = {f"{name}__C": GRID["C"], f"{name}__gamma": [g / X.shape[1] for g in GRID["gamma"]]}
+    return clone(GridSearchCV(make_pipeline(StandardScaler(), machine), grid).fit(X, y).best_estimator_)
+
+
+def svr_intervals(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> np.ndarray:
+    centre, unit = y.mean(), y.std()
+    machine = search(SVR(), X, (y - centre) / unit)
+    cv = KFold(10, shuffle=True, random_state=0)
+    return centre + unit * by_mapie(machine, X, (y - centre) / unit, new, "plus", cv)
+
+
+def coverage_and_width(repetitions: int) -> None:
+    contenders: dict[str, Callable[..., np.ndarray]] = {
+        f"LSSVR(), {method}": lambda X, y, new, method=method: LSSVR().fit(X, y).predict_interval(new, COVERAGE, method)
+        for method in METHODS
+    }
+    contenders['LSSVR(robust="hampel"), jackknife+'] = lambda X, y, new: (
+        LSSVR(robust="hampel").fit(X, y).predict_interval(new, COVERAGE)
+    )
+    contenders["SVR by grid, MAPIE cv+"] = svr_intervals
+    print(f"### Coverage and mean width of {COVERAGE:.0%} intervals (draws or splits: {repetitions})\n")
+    for title, draw in REGRESSION.items():
+        found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in contenders}
+        for seed in range(repetitions):
+            X, new, y, y_new = draw(seed)
+            for name, contender in contenders.items():
+                ends, seconds = timed(contender, X, y, new)
+                inside = (ends[:, 0] <= y_new) & (y_new <= ends[:, 1])
+                found[name].append((float(np.mean(inside)), float(np.mean(ends[:, 1] - ends[:, 0])), seconds))
+        rows = []
+        for name, values in found.items():
+            cover, width, seconds = np.mean(values, axis=0)
+            error = np.std([value[0] for value in values]) / np.sqrt(len(values))
+            rows.append([name, f"{100 * cover:.1f} ± {100 * error:.1f}", f"{width:.3g}", f"{seconds:.2f}"])
+        table([title, "coverage (%)", "width", "seconds"], rows)
+
+
+# Probabilities --------------------------------------------------------------------------------------------------------
+def halves(X: np.ndarray, y: np.ndarray, seed: int) -> list[np.ndarray]:
+    return train_test_split(X, y, test_size=0.5, random_state=seed, stratify=y)
+
+
+def ripley(seed: int) -> list[np.ndarray]:
+    X, y = datasets.load_ripley(return_X_y=True)
+    new, y_new = datasets.load_ripley(subset="test", return_X_y=True)
+    rows = np.random.default_rng(seed).choice(len(y), 200, replace=False)
+    return [X[rows], new, y[rows], y_new]
+
+
+def noisy_ring(seed: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((1200, 2))
+    share = 1.0 / (1.0 + np.exp(4.0 * (np.linalg.norm(X, axis=1) - 1.2)))
+    return train_test_split(X, (rng.uniform(size=1200) < share).astype(int), train_size=200, random_state=seed)
+
+
+CLASSES: dict[str, Callable[[int], list[np.ndarray]]] = {
+    "noisy ring (200 rows)": noisy_ring,
+    "Ripley (200 rows)": ripley,
+    "breast cancer (284 rows)": lambda seed: halves(*load_breast_cancer(return_X_y=True), seed),
+    "wine, 3 classes (89 rows)": lambda seed: halves(*load_wine(return_X_y=True), seed),
+    "digits, 10 classes (898 rows)": lambda seed: halves(*load_digits(return_X_y=True), seed),
+}
+
+
+def calibrated_svc(X: np.ndarray, y: np.ndarray) -> Any:
+    return CalibratedClassifierCV(search(SVC(), X, y), cv=5).fit(X, y)
+
+
+def probabilities(repetitions: int) -> None:
+    contenders: dict[str, Callable[..., Any]] = {
+        "LSSVC()": lambda X, y: LSSVC().fit(X, y),
+        "LSSVC(RBF(ard=True))": lambda X, y: LSSVC(kernels.RBF(ard=True)).fit(X, y),
+        "SVC by grid, CalibratedClassifierCV": calibrated_svc,
+    }
+    try:
+        from neo_ls_svm import NeoLSSVM
+    except ImportError:
+        print("neo-ls-svm is not installed: left out.\n")
+    else:
+        contenders["neo-ls-svm"] = lambda X, y: NeoLSSVM().fit(X, y)
+    print(f"### Probabilities (draws or splits: {repetitions})\n")
+    for title, draw in CLASSES.items():
+        rows = []
+        for name, contender in contenders.items():
+            values = []
+            for seed in range(repetitions):
+                X, new, y, y_new = draw(seed)
+                classes = np.unique(y)
+                if name == "neo-ls-svm" and len(classes) > 2:
+                    break
+                model, seconds = timed(contender, X, y)
+                P = np.clip(model.predict_proba(new), 1e-15, 1.0)  # some are 0, which log loss cannot bear
+                P /= P.sum(axis=1, keepdims=True)
+                brier = brier_score_loss(y_new, P, labels=classes, scale_by_half=True)
+                wrong = 100 * np.mean(classes[P.argmax(axis=1)] != y_new)
+                values.append((log_loss(y_new, P, labels=classes), brier, wrong, seconds))
+            if values:
+                mean = np.mean(values, axis=0)
+                rows.append([name, f"{mean[0]:.3f}", f"{mean[1]:.4f}", f"{mean[2]:.1f}", f"{mean[3]:.2f}"])
+        table([title, "log loss", "Brier score", "errors (%)", "seconds"], rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions")
+    quick = parser.parse_args().quick
+    warnings.filterwarnings("ignore", message="C = .* is at the edge")
+    against_refits(500)
+    coverage_and_width(5 if quick else 20)
+    probabilities(3 if quick else 10)
+
+
+if __name__ == "__main__":
+    main()

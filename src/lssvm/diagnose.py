@@ -1,0 +1,264 @@
+"""What a fitted machine knows about itself: left-out values, the path of C, widths of columns, coverage.
+
+Everything is read from the fit or follows from one factorisation; nothing is refitted row by row. Displays, the report
+and the command line draw and print what these functions return.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils import Bunch
+from sklearn.utils.validation import check_is_fitted
+
+from . import _xp
+from .intervals import order_statistic, probabilities
+from .problem import Problem, column_spread
+
+__all__ = [
+    "LeftOut",
+    "c_path",
+    "class_codes",
+    "class_scores",
+    "coverage_path",
+    "feature_names",
+    "inverse_widths",
+    "left_out",
+    "left_out_probabilities",
+    "number_scores",
+    "reliability",
+    "scores",
+]
+
+LEFT_OUT_WIDTH = 1e4  # a width of so many spreads: the column plays no part
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Every training row as the machine without it sees it; (rows, outputs) each, classes coded -1 and +1."""
+
+    actual: np.ndarray
+    predicted: np.ndarray
+    weights: np.ndarray  # (rows,): sample weight times robust weight
+    robust: np.ndarray  # (rows,): robust weight alone
+
+    @property
+    def residuals(self) -> np.ndarray:
+        """y - f_(i)(x_i)."""
+        return self.actual - self.predicted
+
+
+def left_out(model: Any) -> LeftOut:
+    """The left-out values of a fitted model, or a ValueError that says why there are none."""
+    check_is_fitted(model)
+    residuals = getattr(model, "loo_residuals_", None)
+    residuals = None if residuals is None else _xp.to_numpy(residuals)
+    if residuals is None or np.isnan(residuals).any():
+        raise ValueError(
+            f"{type(model).__name__} has no leave-one-out values: fit it with fit or fit_chunks (partial_fit keeps no "
+            "rows; sparsify.Adaline without final_solve has none), or load a file that holds them."
+        )
+    residuals = residuals.reshape(len(residuals), -1)
+    actual = _targets(model, residuals)
+    weights = _xp.to_numpy(model.weights_)
+    problem = getattr(model, "_problem_", None)
+    sample = np.ones(len(weights)) if problem is None else _xp.to_numpy(problem.weights)
+    robust = np.divide(weights, sample, out=np.zeros(len(weights)), where=sample > 0)
+    return LeftOut(actual, actual - residuals, weights, robust)
+
+
+def _targets(model: Any, residuals: np.ndarray) -> np.ndarray:
+    """Targets as the machine saw them, (rows, outputs)."""
+    if hasattr(model, "_problem_"):
+        return _xp.to_numpy(model._problem_.y)
+    if not is_classifier(model):
+        return residuals + _xp.to_numpy(model.loo_predictions_).reshape(residuals.shape)
+    labels = np.array([1]) if residuals.shape[1] == 1 else np.arange(residuals.shape[1])
+    return np.where(model._codes_[:, None] == labels[None, :], 1.0, -1.0)
+
+
+def left_out_probabilities(model: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities (rows, classes) of the left-out decision values, and the class numbers of the rows."""
+    if not is_classifier(model):
+        raise ValueError(f"{type(model).__name__} has no classes: probabilities are those of LSSVC.")
+    rows = left_out(model)
+    codes = (rows.actual[:, 0] > 0).astype(int) if rows.actual.shape[1] == 1 else np.argmax(rows.actual, axis=1)
+    return probabilities(rows.predicted, _xp.to_numpy(model._slopes_)), codes
+
+
+def class_codes(model: Any, y: Any) -> np.ndarray:
+    """Class numbers of labels; a label that the model has not seen is a ValueError."""
+    labels = np.asarray(y)
+    unknown = np.setdiff1d(labels, model.classes_)
+    if len(unknown):
+        raise ValueError(f"y holds the class {unknown[0]!r}, which is not among the classes {model.classes_!r}.")
+    return np.searchsorted(model.classes_, labels)
+
+
+def scores(model: Any) -> dict[str, float]:
+    """Leave-one-out quality: of numbers RMSE, MAE, R2; of classes error rate, log loss and Brier score."""
+    rows = left_out(model)
+    if not is_classifier(model):
+        return number_scores(rows.actual, rows.predicted)
+    return class_scores(*left_out_probabilities(model))
+
+
+def number_scores(actual: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
+    """RMSE, MAE and R2 over all outputs together."""
+    residuals = actual - predicted
+    spread = float(np.sum((actual - actual.mean(axis=0)) ** 2))
+    squares = float(np.sum(residuals**2))
+    return {
+        "rmse": math.sqrt(squares / residuals.size),
+        "mae": float(np.mean(np.abs(residuals))),
+        "r2": 1.0 - squares / spread if spread > 0 else float("nan"),
+    }
+
+
+def class_scores(probability: np.ndarray, codes: np.ndarray) -> dict[str, float]:
+    """Error rate, log loss and Brier score (sum over classes) of class probabilities."""
+    own = probability[np.arange(len(codes)), codes]
+    truth = np.eye(probability.shape[1])[codes]
+    return {
+        "error_rate": float(np.mean(np.argmax(probability, axis=1) != codes)),
+        "log_loss": float(-np.mean(np.log(np.maximum(own, np.finfo(float).tiny)))),
+        "brier": float(np.mean(np.sum((probability - truth) ** 2, axis=1))),
+    }
+
+
+def _whole_problem(model: Any, what: str) -> Problem:
+    """The solved problem with its final weights; ValueError where the model keeps no rows."""
+    check_is_fitted(model)
+    problem = getattr(model, "_problem_", None)
+    if problem is None:
+        raise ValueError(f"{what} needs the training rows, which a model of partial_fit or fit_chunks does not keep.")
+    if problem.coefficients is not None:
+        raise ValueError(f"{what}: the coefficients of this model were not solved for, so that C plays no part.")
+    return problem.replace(kernel=model.kernel_, C=model.C_, weights=_weights(model), robust=None)
+
+
+def _weights(model: Any) -> Any:
+    return _xp.like(_xp.to_numpy(model.weights_), model._problem_.weights)
+
+
+def c_path(model: Any, decades: float = 4.0, n_values: int = 41) -> tuple[np.ndarray, np.ndarray]:
+    """C about the model's own, and the root mean square left-out residual at each, from one factorisation.
+
+    Kernel, basis and weights stay as they are. Decades are those on either side of ``C_``, which is among the values.
+    """
+    problem = _whole_problem(model, "The path of C")
+    if problem.reduced:
+        raise ValueError("The path of C: this machine is solved on columns of the KKT system, for one C only.")
+    values = model.C_ * np.logspace(-decades, decades, n_values)
+    factor = problem.factorise(float(values[-1]), every=True)
+    errors = []
+    for C in values:
+        loo = _xp.to_numpy(factor.system.solution(1.0 / float(C), careful=False).loo_residuals)
+        weights = _xp.to_numpy(problem.weights)[factor.rows]
+        errors.append(math.sqrt(float(weights @ np.sum(loo**2, axis=1)) / weights.sum()))
+    return values, np.array(errors)
+
+
+def feature_names(model: Any) -> list[str]:
+    """Names of the columns: those seen in fit, else column 0, column 1, ..."""
+    names = getattr(model, "feature_names_in_", None)
+    return [f"column {c}" for c in range(model.n_features_in_)] if names is None else [str(name) for name in names]
+
+
+def inverse_widths(model: Any) -> np.ndarray:
+    """Spread/sigma of each column, the largest over the kernel's parts; 0: the column is left out.
+
+    The larger, the faster f may bend along the column. A column of a wide kernel may still matter, about linearly. A
+    ValueError for kernels without widths.
+    """
+    check_is_fitted(model)
+    leaves = model.kernel_.leaves
+    if not leaves:
+        raise ValueError(f"{model.kernel_!r} has no widths: they are those of kernels.RBF and kernels.Matern.")
+    problem = getattr(model, "_problem_", None)
+    points = _xp.to_numpy(model.support_vectors_)
+    if problem is not None:
+        spread = column_spread(problem)
+    else:  # the basis is a sample of the rows
+        spread = np.std(points, axis=0)
+    sigma = np.array([np.broadcast_to(np.asarray(_xp.to_numpy(leaf.sigma), float), spread.shape) for leaf in leaves])
+    ratio = np.max(spread / sigma, axis=0)
+    return np.where(ratio < 1.0 / LEFT_OUT_WIDTH, 0.0, ratio)
+
+
+def reliability(probability: np.ndarray, codes: np.ndarray, n_bins: int = 10) -> Bunch:
+    """Predicted probability against the observed share, in bins of equal count.
+
+    Of two classes, the probability of the second; of more, that of the class named. Returns ``predicted``,
+    ``observed``, ``count`` and the ends ``low``, ``high`` of Wilson's 95 % interval of each bin.
+    """
+    if probability.shape[1] == 2:
+        p, hit = probability[:, 1], codes == 1
+    else:
+        named = np.argmax(probability, axis=1)
+        p, hit = probability[np.arange(len(codes)), named], codes == named
+    order = np.argsort(p, kind="stable")
+    parts = [part for part in np.array_split(order, min(n_bins, len(order))) if len(part)]
+    predicted = np.array([p[part].mean() for part in parts])
+    observed = np.array([hit[part].mean() for part in parts])
+    count = np.array([len(part) for part in parts])
+    z2 = 1.96**2
+    middle = (observed + z2 / (2 * count)) / (1 + z2 / count)
+    half = np.sqrt(z2) / (1 + z2 / count) * np.sqrt(observed * (1 - observed) / count + z2 / (4 * count**2))
+    return Bunch(predicted=predicted, observed=observed, count=count, low=middle - half, high=middle + half)
+
+
+def coverage_path(model: Any, coverages: Any = (0.5, 0.8, 0.9, 0.95), rows: int = 500) -> Bunch:
+    """Share of the training rows inside the jackknife+ interval of the machine that never saw them, exactly.
+
+    The interval of row i comes from the machines without i and j, j all other rows: with H the matrix of df(x_i)/dy_j
+    and e the residuals, the residuals of rows i and j left out together are (I - H_BB)^-1 e_B, B = {i, j}, so that
+    one factorisation serves all pairs. C, kernel, weights and basis are held fixed. At most `rows` rows, evenly
+    spread, are tested. Returns ``asked``, ``observed``, ``width`` (mean of the finite ones), each (levels,) or
+    (levels, outputs), and ``rows``.
+    """
+    if is_classifier(model):
+        raise ValueError("Intervals are those of numbers: LSSVC has predict_proba.")
+    problem = _whole_problem(model, "Interval coverage")
+    factor = problem.factorise()
+    counting = factor.rows
+    n = len(counting)
+    if n < 3:
+        raise ValueError(f"Interval coverage needs 3 rows at least, got {n}.")
+    tested = np.unique(np.linspace(0, n - 1, min(rows, n)).astype(int))
+    e = _xp.to_numpy(model._fit_.residuals)[counting]
+    h = np.clip(_xp.to_numpy(model._fit_.leverage)[counting], 0.0, 1.0 - 1e-12)
+    y = _xp.to_numpy(problem.y)[counting]
+    v = _xp.to_numpy(problem.weights)[counting]
+    ends = np.empty((len(coverages), len(tested), 2, e.shape[1]))
+    for block in _xp.row_blocks(len(tested), 64 * n * e.shape[1]):
+        part = tested[block]
+        H = _xp.to_numpy(factor.smoother(_xp.take(problem.X, counting[part]), model.C_))  # (part, n): df_i/dy_j
+        mirrored = H * (v[part, None] / v[None, :])  # df_j/dy_i = H_ij v_i/v_j, as V H is symmetric
+        determinant = (1 - h[part, None]) * (1 - h[None, :]) - H * mirrored
+        pair_i = ((1 - h[None, :, None]) * e[part, None, :] + H[:, :, None] * e[None, :, :]) / determinant[:, :, None]
+        pair_j = (1 - h[part, None, None]) * e[None, :, :] + mirrored[:, :, None] * e[part, None, :]
+        size = np.abs(pair_j / determinant[:, :, None])
+        centre = y[part, None, :] - pair_i
+        others = np.ones(H.shape, dtype=bool)
+        others[np.arange(len(part)), part] = False
+        low = (centre - size)[others].reshape(len(part), n - 1, -1)
+        high = (centre + size)[others].reshape(len(part), n - 1, -1)
+        for level, coverage in enumerate(coverages):
+            ends[level, block, 0] = order_statistic(low, math.floor(round((1 - coverage) * n, 9)))
+            ends[level, block, 1] = order_statistic(high, math.ceil(round(coverage * n, 9)))
+    inside = (ends[:, :, 0] <= y[tested]) & (y[tested] <= ends[:, :, 1])
+    width = ends[:, :, 1] - ends[:, :, 0]
+    single = slice(None) if e.shape[1] > 1 else 0
+    with np.errstate(invalid="ignore"):
+        mean_width = np.where(np.isfinite(width).all(axis=1), width.mean(axis=1), np.inf)
+    return Bunch(
+        asked=np.array(coverages),
+        observed=inside.mean(axis=1)[:, single],
+        width=mean_width[:, single],
+        rows=counting[tested],
+    )

@@ -1,0 +1,630 @@
+"""Fitted machines for other places: an ONNX graph, a C99 header, a Python file that needs no package.
+
+All three compute in float64 what `predict`, `decision_function` and `predict_proba` compute, to about 1e-10. Distances
+are sums of squared differences everywhere: no digits are lost near the support vectors.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from . import __version__, _xp
+from .estimators import LSSVC, LSSVR
+from .kernels import RBF, Additive, Kernel, Linear, Matern, Polynomial, Product, Sum
+
+__all__ = ["to_c", "to_onnx", "to_python"]
+
+OPSET = 18
+Affine = tuple[np.ndarray, np.ndarray, np.ndarray]
+SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
+
+
+@dataclass(frozen=True)
+class _Machine:
+    """f(x) = sum_j coef_j k((x - centre) scale + offset, point_j) + intercept, and what makes classes of it."""
+
+    kernel: Kernel
+    points: np.ndarray  # (n, d)
+    coef: np.ndarray  # (n, k)
+    intercept: np.ndarray  # (k,)
+    affine: Affine | None  # centre, scale and offset of the columns
+    classes: list[Any] | None  # of one type: str, int, float or bool
+    slopes: np.ndarray | None
+    inputs: list[str]  # names of the columns, where they are known
+    single: bool  # a prediction is a number and no list
+
+    @property
+    def title(self) -> str:
+        kind = "regression" if self.classes is None else "classification"
+        return f"Least-squares support vector {kind}, exported by lssvm {__version__}"
+
+    @property
+    def size(self) -> str:
+        n, d = self.points.shape
+        return f"{n} support vectors, {d} inputs, {self.coef.shape[1]} outputs"
+
+
+def _machine(model: Any) -> _Machine:
+    """What is to be written of a fitted LSSVR, LSSVC, or of a Pipeline that scales columns before one."""
+    scalers: list[Any] = []
+    names = getattr(model, "feature_names_in_", None)
+    if isinstance(model, Pipeline):
+        check_is_fitted(model)
+        scalers = [step for _, step in model.steps[:-1] if step not in (None, "passthrough")]
+        model = model.steps[-1][1]
+    if not isinstance(model, (LSSVR, LSSVC)):
+        raise TypeError(
+            f"export takes a fitted LSSVR or LSSVC, alone or last in a Pipeline, got {type(model).__name__}: "
+            "of a search, give best_estimator_."
+        )
+    check_is_fitted(model)
+    coef = _xp.to_numpy(model.dual_coef_).reshape(len(model.dual_coef_), -1)
+    used = np.any(coef != 0.0, axis=1)
+    used[0] |= not used.any()  # a constant has no support vectors, but an array of none is no C
+    d = int(model.n_features_in_)
+    _check_kernel(model.kernel_)
+    classifies = isinstance(model, LSSVC)
+    return _Machine(
+        model.kernel_,
+        _xp.to_numpy(model.support_vectors_)[used],
+        coef[used],
+        np.atleast_1d(_xp.to_numpy(model.intercept_) if np.ndim(model.intercept_) else model.intercept_),
+        _affine(scalers, d) if scalers else None,
+        _labels(model.classes_) if classifies else None,
+        getattr(model, "_slopes_", None) if classifies else None,
+        [] if names is None else [str(name) for name in names],
+        model.dual_coef_.ndim == 1,
+    )
+
+
+def _check_kernel(kernel: Kernel) -> None:
+    if type(kernel) not in (RBF, Matern, Linear, Polynomial, Additive, Sum, Product):
+        raise TypeError(
+            f"{kernel!r} cannot be exported: use RBF, Matern, Linear, Polynomial, Additive, or sums and products of "
+            "these. Values of a precomputed kernel, or of a function of yours, are not known elsewhere."
+        )
+    for part in kernel.parts:
+        _check_kernel(part)
+
+
+def _affine(scalers: list[Any], d: int) -> Affine:
+    """Centre, scale and offset of all scalers together, (x - centre) scale + offset.
+
+    The first centre stays apart, so that columns far from 0 lose no digits.
+    """
+    centre, scale, offset = np.zeros(d), np.ones(d), np.zeros(d)
+    for number, scaler in enumerate(scalers):
+        if type(scaler) not in SCALERS or getattr(scaler, "clip", False):
+            raise TypeError(
+                f"{scaler!r} cannot be exported: of a Pipeline, StandardScaler, MinMaxScaler, MaxAbsScaler and "
+                "RobustScaler (without clip) are written into the model. Apply other steps beforehand, and export "
+                "the last one."
+            )
+        if isinstance(scaler, MinMaxScaler):
+            scale, offset = scale * scaler.scale_, offset * scaler.scale_ + scaler.min_
+            continue
+        own = getattr(scaler, "mean_" if getattr(scaler, "with_mean", False) else "center_", None)
+        own = np.zeros(d) if own is None else own
+        factor = np.ones(d) if scaler.scale_ is None else 1.0 / scaler.scale_
+        if number == 0:
+            centre, scale = own, factor
+        else:
+            scale, offset = scale * factor, (offset - own) * factor
+    return centre, scale, offset
+
+
+def _labels(classes: np.ndarray) -> list[Any]:
+    labels = [label.item() if isinstance(label, np.generic) else label for label in classes]
+    if len({type(label) for label in labels}) != 1 or not isinstance(labels[0], (str, int, float)):
+        raise TypeError(f"classes {labels!r} cannot be exported: use text or numbers, all of one type.")
+    return labels
+
+
+def _widths(kernel: Any, d: int) -> list[float]:
+    return [float(width) for width in kernel._widths(d)]
+
+
+# ONNX -----------------------------------------------------------------------------------------------------------------
+def to_onnx(model: Any) -> Any:
+    """The machine as an ONNX graph of core operators, in float64 (opset 18); needs ``pip install lssvm[onnx]``.
+
+    Parameters
+    ----------
+    model : LSSVR or LSSVC
+        Fitted; also a Pipeline that only scales columns before it.
+
+    Returns
+    -------
+    onnx.ModelProto
+        Input ``X`` (rows, columns). Outputs: ``prediction`` (rows, outputs) of a regression; ``label`` (rows,),
+        ``decision_function`` (rows, 1 or classes) and ``probabilities`` (rows, classes) of a classification.
+        Save it with ``onnx.save(graph, path)``.
+    """
+    machine = _machine(model)
+    try:
+        import onnx  # noqa: F401
+    except ImportError:
+        raise ImportError("to_onnx needs the package onnx: pip install 'lssvm[onnx]'.") from None
+    graph = _Graph()
+    X = "X"
+    if machine.affine is not None:
+        for operator, values in zip(("Sub", "Mul", "Add"), machine.affine, strict=True):
+            X = graph.add(operator, X, graph.constant(values[None, :]))
+    K = _Columns(graph, X, machine.points).kernel(machine.kernel, range(machine.points.shape[1]))
+    f = graph.add("MatMul", K, graph.constant(machine.coef))
+    f = graph.add("Add", f, graph.constant(machine.intercept[None, :]))
+    if machine.classes is None:
+        graph.output("prediction", f)
+        return graph.build(machine)
+    labels = graph.constant(machine.classes if isinstance(machine.classes[0], str) else np.array(machine.classes))
+    graph.output("label", graph.add("Gather", labels, _winner(graph, machine, f)))
+    graph.output("decision_function", f)
+    if machine.slopes is not None:
+        graph.output("probabilities", _onnx_probabilities(graph, machine, f))
+    return graph.build(machine)
+
+
+class _Graph:
+    """Nodes, constants and outputs of an ONNX graph."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.outputs: list[str] = []
+
+    def add(self, operator: str, *inputs: str, outputs: int = 0, **attributes: Any) -> Any:
+        """The name of a new node's result, or those of several."""
+        from onnx import helper
+
+        names = [f"{operator.lower()}_{len(self.nodes)}_{number}" for number in range(max(outputs, 1))]
+        self.nodes.append(helper.make_node(operator, inputs, names, **attributes))
+        return names if outputs else names[0]
+
+    def constant(self, values: Any) -> str:
+        from onnx import helper, numpy_helper
+
+        name = f"constant_{len(self.constants)}"
+        if isinstance(values, list):  # text
+            tensor = helper.make_tensor(name, 8, [len(values)], [text.encode() for text in values])
+        else:
+            tensor = numpy_helper.from_array(np.ascontiguousarray(values), name)
+        self.constants.append(tensor)
+        return name
+
+    def output(self, name: str, value: str) -> None:
+        from onnx import helper
+
+        self.nodes.append(helper.make_node("Identity", [value], [name]))
+        self.outputs.append(name)
+
+    def build(self, machine: _Machine) -> Any:
+        import onnx
+        from onnx import TensorProto, helper
+
+        d, k = machine.points.shape[1], machine.coef.shape[1]
+        label = TensorProto.DOUBLE
+        if machine.classes is not None:
+            types = {
+                str: TensorProto.STRING,
+                bool: TensorProto.BOOL,
+                int: TensorProto.INT64,
+                float: TensorProto.DOUBLE,
+            }
+            label = types[type(machine.classes[0])]
+        kinds = {
+            "prediction": (TensorProto.DOUBLE, [None, k]),
+            "label": (label, [None]),
+            "decision_function": (TensorProto.DOUBLE, [None, k]),
+            "probabilities": (TensorProto.DOUBLE, [None, len(machine.classes or [])]),
+        }
+        graph = helper.make_graph(
+            self.nodes,
+            "lssvm",
+            [helper.make_tensor_value_info("X", TensorProto.DOUBLE, [None, d])],
+            [helper.make_tensor_value_info(name, *kinds[name]) for name in self.outputs],
+            self.constants,
+            doc_string=f"{machine.title}: {machine.size}. {machine.kernel!r}",
+        )
+        opset = [helper.make_opsetid("", OPSET)]
+        proto = helper.make_model(graph, opset_imports=opset, producer_name="lssvm", producer_version=__version__)
+        proto.ir_version = 8  # that of opset 18: older runtimes read it
+        onnx.checker.check_model(proto, full_check=True)
+        return proto
+
+
+class _Columns:
+    """Kernel matrices of the graph's rows with the support vectors, over some of the columns."""
+
+    def __init__(self, graph: _Graph, X: str, points: np.ndarray) -> None:
+        self.graph, self.X, self.points = graph, X, points
+        self.split: list[str] = []
+
+    def column(self, c: int) -> str:
+        """Column c of the rows, (rows, 1)."""
+        if not self.split:
+            d = self.points.shape[1]
+            self.split = self.graph.add("Split", self.X, outputs=d, axis=1, num_outputs=d)
+        return self.split[c]
+
+    def kernel(self, kernel: Any, columns: range) -> str:
+        graph = self.graph
+        if isinstance(kernel, (Sum, Product)):
+            parts = [self.kernel(part, columns) for part in kernel.parts]
+            return graph.add("Add" if isinstance(kernel, Sum) else "Mul", *parts)
+        if isinstance(kernel, Additive):
+            return self._sum([self.kernel(kernel.kernel, range(c, c + 1)) for c in columns])
+        if isinstance(kernel, (RBF, Matern)):
+            return self._stationary(kernel, columns)
+        products = self._products(columns)
+        if isinstance(kernel, Linear):
+            return products
+        shifted = graph.add("Add", products, graph.constant(np.array(float(kernel.coef0))))
+        return graph.add("Pow", shifted, graph.constant(np.array(float(kernel.degree))))
+
+    def _sum(self, terms: list[str]) -> str:
+        total = terms[0]
+        for term in terms[1:]:
+            total = self.graph.add("Add", total, term)
+        return total
+
+    def _products(self, columns: range) -> str:
+        if len(columns) == self.points.shape[1]:
+            return self.graph.add("MatMul", self.X, self.graph.constant(self.points.T))
+        return self._sum(
+            [self.graph.add("Mul", self.column(c), self.graph.constant(self.points[None, :, c])) for c in columns]
+        )
+
+    def _stationary(self, kernel: RBF | Matern, columns: range) -> str:
+        """Squared distances column by column: exact near the support vectors, and no rows x points x columns tensor."""
+        graph, terms = self.graph, []
+        widths = _widths(kernel, self.points.shape[1])
+        for c in columns:
+            difference = graph.add("Sub", self.column(c), graph.constant(self.points[None, :, c]))
+            scaled = graph.add("Div", difference, graph.constant(np.array(widths[c])))
+            terms.append(graph.add("Mul", scaled, scaled))
+        D = self._sum(terms)
+        if isinstance(kernel, RBF):
+            return graph.add("Exp", graph.add("Neg", D))
+        r = graph.add("Sqrt", graph.add("Mul", D, graph.constant(np.array(2.0 * kernel.nu))))
+        decay = graph.add("Exp", graph.add("Neg", r))
+        if kernel.nu == 0.5:
+            return decay
+        factor = graph.add("Add", r, graph.constant(np.array(1.0)))
+        if kernel.nu == 2.5:
+            third = graph.add("Div", graph.add("Mul", r, r), graph.constant(np.array(3.0)))
+            factor = graph.add("Add", factor, third)
+        return graph.add("Mul", decay, factor)
+
+
+def _winner(graph: _Graph, machine: _Machine, f: str) -> str:
+    if machine.coef.shape[1] > 1:
+        return graph.add("ArgMax", f, axis=1, keepdims=0)
+    positive = graph.add("Greater", f, graph.constant(np.array(0.0)))
+    flat = graph.add("Squeeze", positive, graph.constant(np.array([1])))
+    return graph.add("Cast", flat, to=7)  # int64
+
+
+def _onnx_probabilities(graph: _Graph, machine: _Machine, f: str) -> str:
+    assert machine.slopes is not None
+    slopes = [graph.constant(np.array(float(slope))) for slope in machine.slopes]
+    if machine.coef.shape[1] > 1:
+        return graph.add("Softmax", graph.add("Mul", f, slopes[0]), axis=1)
+    positive = graph.add("Greater", f, graph.constant(np.array(0.0)))
+    logit = graph.add("Mul", f, graph.add("Where", positive, slopes[1], slopes[0]))
+    zero = graph.add("Mul", logit, graph.constant(np.array(0.0)))
+    return graph.add("Softmax", graph.add("Concat", zero, logit, axis=1), axis=1)
+
+
+# C and Python ---------------------------------------------------------------------------------------------------------
+# A kernel becomes one function for each of its parts, of two rows and of the columns `first` to `last`: a componentwise
+# kernel then calls its part column by column, with the widths of that column.
+C_BODIES = {
+    RBF: """    double sum = 0.0;
+    for (int c = first; c < last; c++) {
+        const double r = (x[c] - z[c]) / WIDTHS[c];
+        sum += r * r;
+    }
+    return exp(-sum);""",
+    Matern: """    double sum = 0.0;
+    for (int c = first; c < last; c++) {
+        const double r = (x[c] - z[c]) / WIDTHS[c];
+        sum += r * r;
+    }
+    const double r = sqrt(TWICE_NU * sum);
+    return FACTOR * exp(-r);""",
+    Linear: """    double sum = 0.0;
+    for (int c = first; c < last; c++)
+        sum += x[c] * z[c];
+    return sum;""",
+    Polynomial: """    double sum = COEF0;
+    for (int c = first; c < last; c++)
+        sum += x[c] * z[c];
+    return pow(sum, DEGREE);""",
+    Additive: """    double sum = 0.0;
+    for (int c = first; c < last; c++)
+        sum += PART0(x, z, c, c + 1);
+    return sum;""",
+    Sum: "    return PART0(x, z, first, last) + PART1(x, z, first, last);",
+    Product: "    return PART0(x, z, first, last) * PART1(x, z, first, last);",
+}
+PYTHON_BODIES = {
+    RBF: "    return math.exp(-sum(((x[c] - z[c]) / WIDTHS[c]) ** 2 for c in range(first, last)))",
+    Matern: """    r = math.sqrt(TWICE_NU * sum(((x[c] - z[c]) / WIDTHS[c]) ** 2 for c in range(first, last)))
+    return FACTOR * math.exp(-r)""",
+    Linear: "    return sum(x[c] * z[c] for c in range(first, last))",
+    Polynomial: "    return (COEF0 + sum(x[c] * z[c] for c in range(first, last))) ** DEGREE",
+    Additive: "    return sum(PART0(x, z, c, c + 1) for c in range(first, last))",
+    Sum: "    return PART0(x, z, first, last) + PART1(x, z, first, last)",
+    Product: "    return PART0(x, z, first, last) * PART1(x, z, first, last)",
+}
+MATERN_FACTORS = {0.5: "1.0", 1.5: "(1.0 + r)", 2.5: "(1.0 + r + r * r / 3.0)"}
+
+
+def _kernel_functions(kernel: Any, d: int, bodies: dict[type, str], prefix: str) -> list[tuple[str, list[float], str]]:
+    """(name, widths, body) of the functions of a kernel, parts first."""
+    functions: list[tuple[str, list[float], str]] = []
+
+    def write(kernel: Any) -> str:
+        parts = [write(part) for part in kernel.parts]
+        name = f"{prefix}kernel{len(functions)}"
+        body = bodies[type(kernel)]
+        for number, part in enumerate(parts):
+            body = body.replace(f"PART{number}", part)
+        widths = _widths(kernel, d) if isinstance(kernel, (RBF, Matern)) else []
+        body = body.replace("WIDTHS", f"{name}_widths")
+        if isinstance(kernel, Matern):
+            body = body.replace("TWICE_NU", repr(2.0 * kernel.nu)).replace("FACTOR", MATERN_FACTORS[kernel.nu])
+        if isinstance(kernel, Polynomial):
+            body = body.replace("COEF0", repr(float(kernel.coef0))).replace("DEGREE", str(int(kernel.degree)))
+        functions.append((name, widths, body))
+        return name
+
+    write(kernel)
+    return functions
+
+
+def to_c(model: Any, name: str = "lssvm") -> str:
+    """The machine as a C99 header that needs only <math.h>.
+
+    Parameters
+    ----------
+    model : LSSVR or LSSVC
+        Fitted; also a Pipeline that only scales columns before it.
+    name : str
+        What all names in the header begin with.
+
+    Returns
+    -------
+    str
+        The header. For regression ``NAME_predict(x, f)`` writes the outputs f of one row x. For classification
+        ``NAME_predict(x)`` is the number of the class in ``NAME_classes``, ``NAME_decision_function(x, f)`` writes
+        the decision values and ``NAME_predict_proba(x, p)`` one probability a class.
+    """
+    machine = _machine(model)
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+        raise ValueError(f"name={name!r} is no name in C: use letters, digits and _.")
+    (n, d), k = machine.points.shape, machine.coef.shape[1]
+    guard = f"{name.upper()}_H"
+    functions = _kernel_functions(machine.kernel, d, C_BODIES, f"{name}_")
+    text = [
+        f"/* {machine.title}. C99, needs only <math.h>.",
+        f" * {machine.size}. {' '.join(repr(machine.kernel).split())}",
+        " */",
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        "",
+        "#include <math.h>",
+        "",
+        f"enum {{ {name}_inputs = {d}, {name}_outputs = {k} }};",
+    ]
+    if machine.inputs:
+        text.append(_c_array(f"const char *const {name}_input_names[{d}]", map(_c_string, machine.inputs)))
+    if machine.classes is not None:
+        kind, values = _c_labels(machine.classes)
+        text.append(_c_array(f"{kind}{name}_classes[{len(values)}]", values))
+    text += [
+        "",
+        _c_array(f"const double {name}_points[{n}][{d}]", (_c_row(point) for point in machine.points)),
+        _c_array(f"const double {name}_coefficients[{n}][{k}]", (_c_row(row) for row in machine.coef)),
+        _c_array(f"const double {name}_intercept[{k}]", map(_number, machine.intercept)),
+    ]
+    for function, widths, body in functions:
+        text.append("")
+        if widths:
+            text.append(_c_array(f"const double {function}_widths[{d}]", map(_number, widths)))
+        text += [
+            f"static inline double {function}(const double *x, const double *z, int first, int last)",
+            "{",
+            body,
+            "}",
+        ]
+    text += ["", *_c_decision(machine, name, functions[-1][0])]
+    if machine.classes is not None:
+        text += ["", *_c_predict(name, k)]
+        if machine.slopes is not None:
+            text += ["", *_c_probabilities(machine, name)]
+    return "\n".join([*text, "", f"#endif /* {guard} */", ""])
+
+
+def _c_decision(machine: _Machine, name: str, kernel: str) -> list[str]:
+    (n, d), k = machine.points.shape, machine.coef.shape[1]
+    scaled, lines = "x", []
+    if machine.affine is not None:
+        scaled = "scaled"
+        lines = [
+            f"    {_c_array(f'const double {part}[{d}]', map(_number, values))}"
+            for part, values in zip(("centre", "scale", "offset"), machine.affine, strict=True)
+        ]
+        lines += [
+            f"    double scaled[{d}];",
+            f"    for (int c = 0; c < {d}; c++)",
+            "        scaled[c] = (x[c] - centre[c]) * scale[c] + offset[c];",
+        ]
+    function, what = ("predict", "outputs") if machine.classes is None else ("decision_function", "decision values")
+    return [
+        f"/* The {what} of one row x. */",
+        f"static inline void {name}_{function}(const double x[{d}], double f[{k}])",
+        "{",
+        *lines,
+        f"    for (int o = 0; o < {k}; o++)",
+        f"        f[o] = {name}_intercept[o];",
+        f"    for (int j = 0; j < {n}; j++) {{",
+        f"        const double value = {kernel}({scaled}, {name}_points[j], 0, {d});",
+        f"        for (int o = 0; o < {k}; o++)",
+        f"            f[o] += {name}_coefficients[j][o] * value;",
+        "    }",
+        "}",
+    ]
+
+
+def _c_predict(name: str, k: int) -> list[str]:
+    choose = ["    return f[0] > 0.0;"]
+    if k > 1:
+        choose = [
+            "    int best = 0;",
+            f"    for (int o = 1; o < {k}; o++)",
+            "        if (f[o] > f[best])",
+            "            best = o;",
+            "    return best;",
+        ]
+    return [
+        f"/* The number of the class of one row x in {name}_classes. */",
+        f"static inline int {name}_predict(const double x[{name}_inputs])",
+        "{",
+        f"    double f[{k}];",
+        f"    {name}_decision_function(x, f);",
+        *choose,
+        "}",
+    ]
+
+
+def _c_probabilities(machine: _Machine, name: str) -> list[str]:
+    assert machine.slopes is not None
+    k = machine.coef.shape[1]
+    slopes = [_number(slope) for slope in machine.slopes]
+    if k == 1:
+        body = [
+            f"    const double z = f[0] * (f[0] > 0.0 ? {slopes[-1]} : {slopes[0]});",
+            "    p[0] = 1.0 / (1.0 + exp(z));",
+            "    p[1] = 1.0 / (1.0 + exp(-z));",
+        ]
+    else:
+        body = [
+            "    double largest = f[0], sum = 0.0;",
+            f"    for (int o = 1; o < {k}; o++)",
+            "        largest = f[o] > largest ? f[o] : largest;",
+            f"    for (int o = 0; o < {k}; o++)",
+            f"        sum += p[o] = exp({slopes[0]} * (f[o] - largest));",
+            f"    for (int o = 0; o < {k}; o++)",
+            "        p[o] /= sum;",
+        ]
+    return [
+        f"/* The probability of each class for one row x, in the order of {name}_classes. */",
+        f"static inline void {name}_predict_proba(const double x[{name}_inputs], double p[{max(k, 2)}])",
+        "{",
+        f"    double f[{k}];",
+        f"    {name}_decision_function(x, f);",
+        *body,
+        "}",
+    ]
+
+
+def _c_array(declaration: str, values: Any) -> str:
+    return f"static {declaration} = {{{', '.join(values)}}};".replace(", \n", ",\n")
+
+
+def _c_row(values: np.ndarray) -> str:
+    return f"\n    {{{', '.join(map(_number, values))}}}"
+
+
+def _number(value: Any) -> str:
+    return repr(float(value))
+
+
+def _c_labels(labels: list[Any]) -> tuple[str, list[str]]:
+    if isinstance(labels[0], str):
+        return "const char *const ", [_c_string(label) for label in labels]
+    if isinstance(labels[0], float):
+        return "const double ", [_number(label) for label in labels]
+    return "const long long ", [str(int(label)) for label in labels]
+
+
+def _c_string(text: str) -> str:
+    """A C string: bytes of UTF-8, all but plain ones as octal numbers (no trigraphs, no end of comment)."""
+    plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 _-.,:;+=()<>[]"
+    return '"' + "".join(chr(b) if chr(b) in plain else f"\\{b:03o}" for b in text.encode()) + '"'
+
+
+def to_python(model: Any) -> str:
+    """The machine as a Python file that imports only math.
+
+    Parameters
+    ----------
+    model : LSSVR or LSSVC
+        Fitted; also a Pipeline that only scales columns before it.
+
+    Returns
+    -------
+    str
+        The file: ``predict(x)`` for one row x (a list of numbers), for classification also ``decision_function(x)``
+        and ``predict_proba(x)``. Results have the shape that one row of the model's results has.
+    """
+    machine = _machine(model)
+    (_, d), k = machine.points.shape, machine.coef.shape[1]
+    functions = _kernel_functions(machine.kernel, d, PYTHON_BODIES, "")
+    text = [f'"""{machine.title}: {machine.size}."""', "", "import math", ""]
+    if machine.inputs:
+        text.append(f"INPUTS = [{', '.join(map(ascii, machine.inputs))}]")
+    if machine.classes is not None:
+        text.append(f"CLASSES = [{', '.join(map(ascii, machine.classes))}]")
+    text += [
+        f"INTERCEPT = {machine.intercept.tolist()!r}",
+        "# support vectors and their coefficients",
+        "POINTS = [",
+        *(f"    ({z.tolist()!r}, {a.tolist()!r})," for z, a in zip(machine.points, machine.coef, strict=True)),
+        "]",
+    ]
+    for function, widths, body in functions:
+        text += ["", f"{function}_widths = {widths!r}"] if widths else []
+        text += ["", "", f"def {function}(x, z, first, last):", body]
+    text += ["", "", "def outputs(x):"]
+    if machine.affine is not None:
+        for part, values in zip(("centre", "scale", "offset"), machine.affine, strict=True):
+            text.append(f"    {part} = {values.tolist()!r}")
+        text.append("    x = [(value - c) * s + o for value, c, s, o in zip(x, centre, scale, offset)]")
+    text += [
+        f"    k = [({functions[-1][0]}(x, z, 0, {d}), a) for z, a in POINTS]",
+        f"    return [INTERCEPT[o] + sum(value * a[o] for value, a in k) for o in range({k})]",
+        *_python_methods(machine),
+    ]
+    return "\n".join([*text, ""])
+
+
+def _python_methods(machine: _Machine) -> list[str]:
+    single = machine.single
+    value = "outputs(x)[0]" if single else "outputs(x)"
+    if machine.classes is None:
+        return ["", "", "def predict(x):", f"    return {value}"]
+    choice = "CLASSES[int(f > 0)]" if single else "CLASSES[f.index(max(f))]"
+    text = ["", "", "def decision_function(x):", f"    return {value}"]
+    text += ["", "", "def predict(x):", "    f = decision_function(x)", f"    return {choice}"]
+    if machine.slopes is None:
+        return text
+    slopes = machine.slopes.tolist()
+    text += ["", "", "def predict_proba(x):", "    f = decision_function(x)"]
+    if single:
+        text += [f"    z = [0.0, f * ({slopes[-1]!r} if f > 0 else {slopes[0]!r})]"]
+    else:
+        text += [f"    z = [{slopes[0]!r} * value for value in f]"]
+    return [
+        *text,
+        "    p = [math.exp(value - max(z)) for value in z]",
+        "    return [value / sum(p) for value in p]",
+    ]

@@ -1,0 +1,137 @@
+"""What a model knows about itself, against refits, scikit-learn's metrics and plain counts."""
+
+import numpy as np
+import pytest
+from sklearn.calibration import calibration_curve
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import log_loss, mean_absolute_error, r2_score, root_mean_squared_error
+
+from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, sparsify
+
+KERNEL = kernels.RBF(sigma=13.0)
+X, y = (a[::4] for a in datasets.load_motorcycle(return_X_y=True))
+WEIGHTS = np.random.RandomState(0).uniform(0.5, 2.0, len(y))
+RIPLEY, LABELS = (a[::5] for a in datasets.load_ripley(return_X_y=True))
+
+
+@pytest.mark.parametrize("basis", ["rows", "fewer", "two outputs"])
+def test_coverage_equals_intervals_of_refits_without_the_row(basis):
+    points = X[::3] if basis == "fewer" else X
+    targets = np.column_stack([y, y**2 / 50]) if basis == "two outputs" else y
+    steps = [sparsify.Given(points)] if basis == "fewer" else ()
+    model = LSSVR(KERNEL, C=50.0, steps=steps).fit(X, targets, WEIGHTS)
+    found = diagnose.coverage_path(model, (0.6, 0.9))
+    for level, coverage in enumerate((0.6, 0.9)):
+        inside, width = [], []
+        for i in range(len(y)):
+            others = np.arange(len(y)) != i
+            refit = LSSVR(KERNEL, C=50.0, steps=[sparsify.Given(points)])
+            refit.fit(X[others], targets[others], WEIGHTS[others])
+            low, high = refit.predict_interval(X[i : i + 1], coverage)[0]
+            inside.append((low <= targets[i]) & (targets[i] <= high))
+            width.append(high - low)
+        np.testing.assert_allclose(found.observed[level], np.mean(inside, axis=0))
+        np.testing.assert_allclose(found.width[level], np.mean(width, axis=0), rtol=1e-7)
+    np.testing.assert_array_equal(found.rows, np.arange(len(y)))
+
+
+def test_coverage_of_a_sample_of_rows_and_of_too_few_rows():
+    model = LSSVR(KERNEL, C=50.0).fit(X, y)
+    found = diagnose.coverage_path(model, (0.9, 0.99), rows=10)
+    assert len(found.rows) == 10
+    assert found.observed[1] == 1.0
+    assert found.width[1] == np.inf  # 34 rows cannot cover 99 %
+
+
+def test_path_of_C_is_that_of_refits():
+    model = LSSVR(KERNEL, C=50.0).fit(X, y, WEIGHTS)
+    values, errors = diagnose.c_path(model, decades=2.0, n_values=5)
+    np.testing.assert_allclose(values, 50.0 * np.logspace(-2, 2, 5))
+    for C, error in zip(values, errors, strict=True):
+        refit = LSSVR(KERNEL, C=C).fit(X, y, WEIGHTS)
+        assert error == pytest.approx(np.sqrt(refit.press_ / WEIGHTS.sum()), rel=1e-8)
+
+
+def test_path_of_C_keeps_robust_weights():
+    model = LSSVR(KERNEL, C=50.0, robust="hampel").fit(X, y)
+    _, errors = diagnose.c_path(model, n_values=3)
+    assert errors[1] == pytest.approx(np.sqrt(model.press_ / model.weights_.sum()), rel=1e-8)
+
+
+def test_scores_are_those_of_scikit_learn():
+    model = LSSVR(KERNEL, C=50.0).fit(X, y)
+    scores = diagnose.scores(model)
+    assert scores["rmse"] == pytest.approx(root_mean_squared_error(y, model.loo_predictions_))
+    assert scores["mae"] == pytest.approx(mean_absolute_error(y, model.loo_predictions_))
+    assert scores["r2"] == pytest.approx(r2_score(y, model.loo_predictions_))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_left_out_probabilities_and_their_scores(n_classes):
+    labels = LABELS if n_classes == 2 else np.where(RIPLEY[:, 0] > 0.3, "far", np.where(LABELS > 0, "up", "down"))
+    model = LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(RIPLEY, labels)
+    probability, codes = diagnose.left_out_probabilities(model)
+    np.testing.assert_array_equal(model.classes_[codes], labels)
+    np.testing.assert_array_equal(model.classes_[np.argmax(probability, axis=1)], model.loo_predictions_)
+    scores = diagnose.scores(model)
+    assert scores["error_rate"] == np.mean(model.loo_predictions_ != labels)
+    assert scores["log_loss"] == pytest.approx(log_loss(labels, probability))
+    brier = np.mean(np.sum((probability - (labels[:, None] == model.classes_)) ** 2, axis=1))
+    assert scores["brier"] == pytest.approx(brier)
+
+
+def test_left_out_values_of_chunks_are_those_of_the_whole():
+    basis = [sparsify.Given(RIPLEY[:15])]
+    for estimator, targets in ((LSSVC, LABELS), (LSSVR, RIPLEY[:, 0] + LABELS)):
+        whole = estimator(kernels.RBF(sigma=0.5), C=5.0, steps=basis).fit(RIPLEY, targets)
+        halves = estimator(kernels.RBF(sigma=0.5), C=5.0, steps=basis)
+        halves.fit_chunks([(RIPLEY[:20], targets[:20]), (RIPLEY[20:], targets[20:])])
+        expected, found = diagnose.left_out(whole), diagnose.left_out(halves)
+        np.testing.assert_allclose(found.actual, expected.actual)
+        np.testing.assert_allclose(found.predicted, expected.predicted, atol=1e-8)
+
+
+def test_reliability_is_the_calibration_curve_of_scikit_learn():
+    rng = np.random.RandomState(0)
+    p = rng.uniform(size=200)
+    codes = (rng.uniform(size=200) < p).astype(int)
+    found = diagnose.reliability(np.column_stack([1 - p, p]), codes, n_bins=5)
+    observed, predicted = calibration_curve(codes, p, n_bins=5, strategy="quantile")
+    np.testing.assert_allclose(found.predicted, predicted)
+    np.testing.assert_allclose(found.observed, observed)
+    assert found.count.tolist() == [40] * 5
+    assert np.all((found.low < found.observed) & (found.observed < found.high))
+
+
+def test_reliability_of_many_classes_is_that_of_the_named_class():
+    probability = np.array([[0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.1, 0.1, 0.8], [0.5, 0.4, 0.1]])
+    found = diagnose.reliability(probability, np.array([0, 1, 0, 1]), n_bins=2)
+    np.testing.assert_allclose(found.predicted, [0.55, 0.75])
+    np.testing.assert_allclose(found.observed, [0.5, 0.5])
+
+
+def test_inverse_widths_are_spread_over_widths():
+    columns = np.column_stack([X[:, 0], 10 * X[:, 0] ** 2])
+    model = LSSVR(kernels.RBF(sigma=[5.0, 1e12]), C=1.0).fit(columns, y)
+    np.testing.assert_allclose(diagnose.inverse_widths(model), [np.std(X[:, 0]) / 5.0, 0.0])
+    with pytest.raises(ValueError, match="has no widths"):
+        diagnose.inverse_widths(LSSVR(kernels.Linear(), C=1.0).fit(X, y))
+
+
+def test_what_is_not_known_is_said():
+    with pytest.raises(NotFittedError):
+        diagnose.left_out(LSSVR())
+    streamed = LSSVR(KERNEL, C=1.0).partial_fit(X, y)
+    with pytest.raises(ValueError, match="no leave-one-out values"):
+        diagnose.left_out(streamed)
+    with pytest.raises(ValueError, match="needs the training rows"):
+        diagnose.c_path(streamed)
+    with pytest.raises(ValueError, match="has no classes"):
+        diagnose.left_out_probabilities(LSSVR(KERNEL, C=1.0).fit(X, y))
+    with pytest.raises(ValueError, match="one C only"):
+        diagnose.c_path(LSSVR(KERNEL, C=1.0, steps=[sparsify.InversePrune()]).fit(X, y))
+    classifier = LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(RIPLEY, LABELS)
+    with pytest.raises(ValueError, match="predict_proba"):
+        diagnose.coverage_path(classifier)
+    with pytest.raises(ValueError, match="not among the classes"):
+        diagnose.class_codes(classifier, [3])

@@ -1,0 +1,228 @@
+"""Exported machines predict what the model predicts: ONNX, C and plain Python, each run by its own means."""
+
+import ctypes
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+
+from lssvm import LSSVC, LSSVR, export, kernels, sparsify
+
+COMPILER = shutil.which("gcc") or shutil.which("cc")
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-2, 2, (50, 3)) * [1.0, 2.0, 0.1] + [0.0, 1.0, 0.0]
+Y = np.column_stack([np.sin(2 * X[:, 0]), X[:, 1] / 5 + X[:, 2]]) + 0.1 * RNG.standard_normal((50, 2))
+NEW = np.vstack([X[:10], X[10:20] + 1e-9, RNG.uniform(-3, 3, (20, 3)) * [1.0, 2.0, 0.1] + [0.0, 1.0, 0.0]])
+TWO = np.where(Y[:, 0] > 0, 'ye"s\\', "n??/o*/ü")
+MANY = np.digitize(Y[:, 0], [-0.5, 0.5])
+WIDTHS = [2.0, 5.0, 0.5]
+KERNELS = {
+    "rbf": kernels.RBF(sigma=WIDTHS),
+    "rbf-one": kernels.RBF(sigma=2.5),
+    "matern0.5": kernels.Matern(sigma=WIDTHS, nu=0.5),
+    "matern1.5": kernels.Matern(sigma=WIDTHS),
+    "matern2.5": kernels.Matern(sigma=WIDTHS, nu=2.5),
+    "linear": kernels.Linear(),
+    "polynomial": kernels.Polynomial(2, coef0=0.5),
+    "additive": kernels.Additive(kernels.RBF(sigma=WIDTHS)),
+    "additive-mixed": kernels.Additive(kernels.Linear() + kernels.Matern(sigma=WIDTHS) * kernels.Polynomial(2)),
+    "sum": kernels.RBF(sigma=WIDTHS) + kernels.Linear(),
+    "product": (kernels.RBF(sigma=3.0) + kernels.Additive(kernels.RBF(sigma=5.0))) * kernels.Matern(sigma=WIDTHS),
+    "choice": kernels.Choice([kernels.RBF(), kernels.Matern(ard=True)]),
+}
+PIPELINES = {
+    "standard": [StandardScaler()],
+    "standard-plain": [StandardScaler(with_mean=False), StandardScaler(with_std=False)],
+    "minmax": [MinMaxScaler((-1, 3))],
+    "several": [RobustScaler(), "passthrough", MaxAbsScaler(), MinMaxScaler()],
+    "robust-plain": [RobustScaler(with_centering=False), RobustScaler(with_scaling=False)],
+}
+
+
+def run_onnx(model, rows, folder=None):
+    """predict, decision_function, predict_proba by onnxruntime."""
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(export.to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    results = dict(zip(names, session.run(names, {"X": rows}), strict=True))
+    if "prediction" in results:
+        return results["prediction"], None, None
+    return results["label"], results["decision_function"], results["probabilities"]
+
+
+def run_c(model, rows, folder):
+    """The same by a compiled library."""
+    if COMPILER is None:
+        pytest.skip("no C compiler")
+    header = export.to_c(model, name="machine")
+    classes = "machine_classes" in header
+    (folder / "machine.h").write_text(header, encoding="ascii")
+    text = "char *const machine_classes" in header
+    label = "machine_classes[c]" if text else "&machine_classes[c]"
+    source = ['#include "machine.h"']
+    if classes:
+        source += [
+            "void f(const double *x, double *y) { machine_decision_function(x, y); }",
+            "int predict(const double *x) { return machine_predict(x); }",
+            "void probabilities(const double *x, double *p) { machine_predict_proba(x, p); }",
+            f"const void *label(int c) {{ return {label}; }}",
+        ]
+    else:
+        source += ["void f(const double *x, double *y) { machine_predict(x, y); }"]
+    (folder / "machine.c").write_text("\n".join([*source, ""]), encoding="ascii")
+    library = folder / f"compiled{len(os.listdir(folder))}.so"  # a loaded one is not loaded again
+    options = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fPIC", "-shared"]
+    command = [COMPILER, *options, "-o", str(library), str(folder / "machine.c"), "-lm"]
+    subprocess.run(command, check=True, capture_output=True)
+    loaded = ctypes.CDLL(str(library))
+    vector = np.ctypeslib.ndpointer(dtype=np.float64, flags="C_CONTIGUOUS")
+    loaded.f.argtypes = [vector, vector]
+    last = model[-1] if hasattr(model, "steps") and not isinstance(model, (LSSVR, LSSVC)) else model
+    decisions = np.empty((len(rows), np.size(last.intercept_)))
+    for row, out in zip(rows, decisions, strict=True):
+        loaded.f(np.ascontiguousarray(row), out)
+    if not classes:
+        return decisions, None, None
+    loaded.predict.argtypes, loaded.probabilities.argtypes = [vector], [vector, vector]
+    loaded.label.restype = ctypes.c_char_p if text else ctypes.c_void_p
+    labels, probabilities = [], np.empty((len(rows), len(last.classes_)))
+    for row, out in zip(rows, probabilities, strict=True):
+        row = np.ascontiguousarray(row)
+        loaded.probabilities(row, out)
+        number = loaded.label(loaded.predict(row))
+        labels.append(number.decode() if text else ctypes.cast(number, ctypes.POINTER(ctypes.c_longlong))[0])
+    return np.array(labels), decisions, probabilities
+
+
+def run_python(model, rows, folder):
+    """The same by a Python that finds no package."""
+    (folder / "machine.py").write_text(export.to_python(model), encoding="ascii")
+    program = "import json, machine, sys\nrows = json.loads(sys.stdin.read())\nout = {}\n"
+    program += "for name in ('predict', 'decision_function', 'predict_proba'):\n"
+    program += "    if hasattr(machine, name): out[name] = [getattr(machine, name)(row) for row in rows]\n"
+    program += "assert not {'numpy', 'lssvm'} & sys.modules.keys()\nprint(json.dumps(out))"
+    (folder / "main.py").write_text(program, encoding="ascii")
+    command = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(folder)!r}); import main"]
+    result = subprocess.run(command, input=json.dumps(rows.tolist()), capture_output=True, text=True, check=True)
+    out = {name: np.array(values) for name, values in json.loads(result.stdout).items()}
+    return out["predict"], out.get("decision_function"), out.get("predict_proba")
+
+
+def assert_parity(model, folder, rows=NEW):
+    for run in (run_python, run_c, run_onnx):  # what may not be installed comes last
+        prediction, decision, probabilities = run(model, rows, folder)
+        expected = model.predict(rows)
+        if expected.dtype.kind == "f":
+            assert_allclose(prediction.reshape(expected.shape), expected, rtol=1e-10, atol=1e-10)
+        else:
+            assert_array_equal(prediction, expected)
+            values = model.decision_function(rows)
+            assert_allclose(decision.reshape(values.shape), values, rtol=1e-10, atol=1e-10)
+            assert_allclose(probabilities, model.predict_proba(rows), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("target", ["one", "two", "text", "many"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels(name, target, tmp_path):
+    y = {"one": Y[:, 0], "two": Y, "text": TWO, "many": MANY}[target]
+    model = (LSSVR if y.dtype == np.float64 else LSSVC)(KERNELS[name], C=10.0)
+    assert_parity(model.fit(X, y), tmp_path)
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_scalers_are_written_into_the_model(name, tmp_path):
+    for model, y in ((LSSVR(kernels.RBF(sigma=2.0) + kernels.Linear(), C=10.0), Y), (LSSVC(C=1.0), TWO)):
+        assert_parity(make_pipeline(*PIPELINES[name], model).fit(X, y), tmp_path)
+
+
+def test_scaled_columns_far_from_zero_keep_their_digits(tmp_path):
+    far = np.array([1e6, -1e7, 1e9])
+    model = make_pipeline(StandardScaler(), LSSVR(kernels.Matern(sigma=2.0, nu=0.5), C=10.0)).fit(X + far, Y)
+    assert_parity(model, tmp_path, NEW + far)
+
+
+def test_a_constant(tmp_path):
+    model = LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(X, np.full(50, 3.0))
+    assert_allclose(model.predict(NEW), 3.0)
+    assert_parity(model, tmp_path)
+
+
+SPARSE = [[sparsify.Prune(10)], [sparsify.Given(np.vstack([X[:8], X[:3]]))], [sparsify.InversePrune()]]
+
+
+@pytest.mark.parametrize("steps", SPARSE, ids=lambda steps: type(steps[0]).__name__)
+def test_sparse_machines(steps, tmp_path):
+    assert_parity(LSSVR(kernels.RBF(sigma=WIDTHS), C=10.0, steps=steps).fit(X, Y[:, 0]), tmp_path)
+    assert_parity(LSSVC(kernels.RBF(sigma=WIDTHS), C=10.0, steps=steps).fit(X, MANY), tmp_path)
+
+
+def test_streams_and_columns_of_names(tmp_path):
+    frame = pd.DataFrame(X, columns=["a", 'b*/"', "ü\n"])
+    model = LSSVR(kernels.RBF(sigma=WIDTHS), C=10.0).fit(frame, Y)
+    rows = pd.DataFrame(NEW, columns=frame.columns)
+    assert_allclose(run_c(model, NEW, tmp_path)[0], model.predict(rows), rtol=1e-10)
+    assert_allclose(run_python(model, NEW, tmp_path)[0], model.predict(rows), rtol=1e-10)
+    assert_parity(LSSVC(kernels.RBF(sigma=WIDTHS), C=1.0).partial_fit(X, TWO), tmp_path)
+
+
+@pytest.mark.parametrize("labels", [np.array([True, False]), np.array([1.5, -2.5]), np.array(["a", "b"], dtype=object)])
+def test_labels_of_other_types(labels, tmp_path):
+    y = labels[(Y[:, 0] > 0).astype(int)] if labels.dtype != float else np.array([3.0, -2.0])[(Y[:, 0] > 0).astype(int)]
+    model = LSSVC(kernels.RBF(sigma=WIDTHS), C=1.0).fit(X, y)
+    assert_array_equal(run_python(model, NEW, tmp_path)[0], model.predict(NEW))
+    assert_allclose(run_c(model, NEW, tmp_path)[2], model.predict_proba(NEW), rtol=1e-10)
+    assert_array_equal(run_onnx(model, NEW)[0], model.predict(NEW))
+
+
+def test_one_output_in_a_matrix_stays_one(tmp_path):
+    model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y[:, :1])
+    assert run_python(model, NEW, tmp_path)[0].shape == (40, 1)
+    assert_parity(model, tmp_path)
+
+
+def test_points_without_a_coefficient_are_left_out():
+    model = LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(X, Y[:, 0])
+    model.dual_coef_ = np.where(np.arange(50) < 7, model.dual_coef_, 0.0)
+    assert "7 support vectors" in export.to_c(model)
+
+
+def test_onnx_uses_core_operators_in_float64():
+    onnx = pytest.importorskip("onnx")
+    model = make_pipeline(StandardScaler(), LSSVC(KERNELS["product"], C=1.0)).fit(X, TWO)
+    graph = export.to_onnx(model)
+    assert [(entry.domain, entry.version) for entry in graph.opset_import] == [("", 18)]
+    assert {node.domain for node in graph.graph.node} == {""}
+    types = {tensor.data_type for tensor in graph.graph.initializer}
+    assert types <= {onnx.TensorProto.DOUBLE, onnx.TensorProto.INT64, onnx.TensorProto.STRING}
+
+
+def test_what_cannot_be_exported_says_so():
+    fits = {"C": 1.0}
+    for convert in (export.to_onnx, export.to_c, export.to_python):
+        with pytest.raises(TypeError, match=r"Precomputed.*cannot be exported"):
+            convert(LSSVR(kernels.Precomputed(), **fits).fit(X @ X.T, Y))
+        with pytest.raises(TypeError, match=r"Function.*cannot be exported"):
+            convert(LSSVR(kernels.Linear() + kernels.Function(lambda A, B: A @ B.T), **fits).fit(X, Y))
+        with pytest.raises(NotFittedError):
+            convert(LSSVR())
+        with pytest.raises(TypeError, match=r"PCA.*cannot be exported"):
+            convert(make_pipeline(PCA(2), LSSVR(kernels.Linear(), **fits)).fit(X, Y))
+        with pytest.raises(TypeError, match="clip"):
+            convert(make_pipeline(MinMaxScaler(clip=True), LSSVR(kernels.Linear(), **fits)).fit(X, Y))
+        with pytest.raises(TypeError, match="best_estimator_"):
+            convert(GridSearchCV(LSSVR(kernels.Linear()), {"C": [1.0]}, cv=2).fit(X, Y))
+        with pytest.raises(TypeError, match="StandardScaler"):
+            convert(StandardScaler().fit(X))
+    with pytest.raises(ValueError, match="no name in C"):
+        export.to_c(LSSVR(kernels.Linear(), **fits).fit(X, Y), name="my model")

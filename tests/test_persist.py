@@ -1,0 +1,437 @@
+"""Model files: what is read is what was written, to the last bit; nothing else is ever read."""
+
+import dataclasses
+import inspect
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hostile import read_header, reseal
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import Bunch
+
+from lssvm import LSSVC, LSSVR, kernels, load, persist, robust, save, sparsify, tune
+from lssvm.problem import Step
+
+GOLDEN = Path(__file__).parent / "golden"
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-2, 2, (60, 3))
+NEW = RNG.uniform(-2, 2, (40, 3))
+Y = np.column_stack([np.sin(2 * X[:, 0]) + X[:, 1], X[:, 2] ** 2]) + 0.1 * RNG.standard_normal((60, 2))
+WEIGHTS = RNG.integers(0, 3, 60).astype(float)
+TWO = np.where(Y[:, 0] > 0, "yes", "no")
+MANY = np.array(["low", "middle", "über"], dtype=object)[np.digitize(Y[:, 0], [-1.0, 0.5])]
+KERNELS = [
+    kernels.RBF(sigma=1.0),
+    kernels.RBF(sigma=[1.0, 2.0, 3.0]),
+    kernels.Matern(sigma=np.float32(1.5), nu=0.5),
+    kernels.Matern(sigma=np.array([1.0, 2.0, 3.0]), nu=2.5),
+    kernels.Linear(),
+    kernels.Polynomial(2, coef0=0.5),
+    kernels.Additive(kernels.RBF(sigma=[1.0, 2.0, 3.0])),
+    kernels.RBF(sigma=1.0) + kernels.Linear() * kernels.Matern(sigma=2.0),
+    kernels.Choice([kernels.RBF(), kernels.Matern(ard=True)]),
+]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.lssvm"
+
+
+def same(a, b, place=""):
+    """Assert that two values are equal to the last bit, whatever they are made of."""
+    if isinstance(a, np.ndarray):
+        assert isinstance(b, np.ndarray), place
+        assert a.dtype == b.dtype, place
+        assert_array_equal(a, b, strict=True, err_msg=place)
+    elif isinstance(a, np.random.RandomState):
+        same(a.get_state(), b.get_state(), place)
+    elif isinstance(a, BaseEstimator):
+        assert type(a) is type(b), place
+        same(a.get_params(deep=False), b.get_params(deep=False), f"{place}.{type(a).__name__}")
+    elif dataclasses.is_dataclass(a):
+        assert type(a) is type(b), place
+        for field in dataclasses.fields(a):
+            same(getattr(a, field.name), getattr(b, field.name), f"{place}.{field.name}")
+    elif isinstance(a, dict):
+        assert type(a) is type(b), place
+        assert list(a) == list(b), place
+        for key in a:
+            same(a[key], b[key], f"{place}.{key}")
+    elif isinstance(a, (list, tuple)):
+        assert type(a) is type(b), place
+        assert len(a) == len(b), place
+        for number, pair in enumerate(zip(a, b, strict=True)):
+            same(*pair, f"{place}[{number}]")
+    else:
+        assert a == b or (a != a and b != b), place
+
+
+def round_trip(model, path):
+    """The model read back, all of it equal: parameters, fitted values, predictions."""
+    save(model, path)
+    read = load(path)
+    assert type(read) is type(model)
+    same(model.get_params(deep=False), read.get_params(deep=False))
+    same(
+        {n: v for n, v in vars(model).items() if n.endswith("_")}, {n: v for n, v in vars(read).items() if n[-1] == "_"}
+    )
+    new = NEW if model.n_features_in_ == 3 else NEW @ X.T
+    assert_array_equal(read.predict(new), model.predict(new))
+    if isinstance(model, LSSVC):
+        assert_array_equal(read.decision_function(new), model.decision_function(new))
+        assert_array_equal(read.predict_proba(new), model.predict_proba(new))
+    elif hasattr(model, "_problem_"):
+        assert_array_equal(read.predict_interval(new), model.predict_interval(new))
+    return read
+
+
+# Round trips ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("y", [Y[:, 0], Y, TWO, MANY, Y[:, 0] > 0], ids=["one", "two", "text", "objects", "bool"])
+def test_kernels_and_targets(kernel, y, path):
+    model = LSSVR(kernel, C=3.0) if y.dtype == np.float64 else LSSVC(kernel, C=3.0)
+    round_trip(clone(model).fit(X, y), path)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [sparsify.Random(15, random_state=np.random.RandomState(3))],
+        [sparsify.Given(NEW[:9])],
+        [sparsify.Given([3, 1, 4])],
+        (sparsify.FeatureVectors(10), tune.LeaveOneOut()),
+        [sparsify.Prune(20, rows="keep")],
+        [sparsify.InversePrune()],
+        [sparsify.Adaline(tol=0.05, final_solve=False)],
+    ],
+    ids=lambda steps: type(steps[0]).__name__,
+)
+@pytest.mark.parametrize("weighting", [None, "hampel", robust.Huber(c=2.0, scale="mad", iterations=2)], ids=repr)
+def test_steps_and_weights(steps, weighting, path):
+    for model, y in ((LSSVR, Y), (LSSVC, MANY)):
+        given = {"steps": steps, "robust": weighting}
+        fitted = model(kernels.RBF(sigma=1.0), C=5.0, **given).fit(X, y, WEIGHTS if weighting is None else None)
+        if isinstance(steps[0], sparsify.Adaline) and model is LSSVR:  # its leave-one-out is unknown, so are intervals
+            save(fitted, path)
+            assert_array_equal(load(path).predict(NEW), fitted.predict(NEW))
+        else:
+            round_trip(fitted, path)
+
+
+@pytest.mark.parametrize("name", sparsify.__all__)
+def test_every_step_leaves_what_can_be_saved(name, path):
+    given = {"n": 10, "points": NEW[:5]}
+    arguments = inspect.signature(getattr(sparsify, name)).parameters.values()
+    step = getattr(sparsify, name)(*(given[a.name] for a in arguments if a.default is a.empty))
+    round_trip(LSSVR(kernels.Additive(kernels.RBF(sigma=1.0)), C=5.0, steps=[step]).fit(X, Y[:, 0]), path)
+
+
+def test_precomputed(path):
+    for steps in (None, [sparsify.Random(10, random_state=0)]):
+        model = LSSVR(kernels.Precomputed(), C=1.0, steps=steps).fit(X @ X.T, Y)
+        read = round_trip(model, path)
+        assert_array_equal(read.predict(NEW @ X[read.support_].T), model.predict(NEW @ X.T))
+
+
+def test_everything_chosen_class_weights_and_names(path):
+    import pandas as pd
+
+    frame = pd.DataFrame(X, columns=["a", "b", "ü"])
+    round_trip(LSSVR().fit(X, Y[:, 0]), path)
+    model = LSSVC(class_weight={"no": 2.0, "yes": 0.5}).fit(frame, TWO)
+    save(model, path)
+    read = load(path)
+    assert read.class_weight == {"no": 2.0, "yes": 0.5}
+    assert_array_equal(read.feature_names_in_, ["a", "b", "ü"])
+    assert_array_equal(read.predict_proba(frame), model.predict_proba(frame))
+    with pytest.raises(ValueError, match="feature names"):
+        read.predict(frame[["ü", "a", "b"]])
+
+
+@pytest.mark.parametrize("name", sorted(set(persist.CLASSES) - {"Bunch", "RandomState"}))
+def test_every_class_that_a_file_may_name_is_a_plain_record(name):
+    cls = persist.CLASSES[name]
+    assert issubclass(cls, (kernels.Kernel, robust.WeightFunction, Step)) or dataclasses.is_dataclass(cls)
+    assert cls.__module__.startswith("lssvm.")
+
+
+def test_all_kernels_steps_and_weight_functions_are_registered():
+    for module in (kernels, sparsify, tune, robust):
+        for name in module.__all__:
+            item = getattr(module, name)
+            if isinstance(item, type) and name not in ("Kernel", "Function", "WeightFunction"):
+                assert persist.NAMES[item] == f"{module.__name__.partition('.')[2]}.{name}"
+
+
+@pytest.mark.parametrize("y", [Y, MANY], ids=["numbers", "classes"])
+@pytest.mark.parametrize("begin", ["partial_fit", "fit"])
+def test_streaming_goes_on_after_a_crash(y, begin, path):
+    """Saved after every chunk, loaded before the next: bitwise the model that never left memory."""
+    basis = np.vstack([NEW[:12], NEW[:2]])  # copies in the basis carry no column of their own
+    model = (LSSVC if y is MANY else LSSVR)(kernels.RBF(sigma=1.0), C=2.0, steps=[sparsify.Given(basis)])
+    alive = getattr(clone(model), begin)(X[:20], y[:20])
+    save(alive, path)
+    for rows in (slice(20, 45), slice(45, 60)):
+        alive.partial_fit(X[rows], y[rows])
+        save(load(path).partial_fit(X[rows], y[rows]), path)
+    read = load(path)
+    assert_array_equal(read.predict(NEW), alive.predict(NEW))
+    same(alive._stream_, read._stream_)
+    whole = clone(model).fit(X, y)
+    assert_allclose(read.dual_coef_, whole.dual_coef_, rtol=1e-6, atol=1e-9)
+
+
+def test_chunks(path):
+    model = LSSVR(kernels.RBF(sigma=1.0), C=2.0).fit_chunks([(X[:30], Y[:30]), (X[30:], Y[30:])])
+    assert_array_equal(round_trip(model, path).loo_residuals_, model.loo_residuals_)
+
+
+def test_own_learned_attributes_travel(path):
+    model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y[:, 0])
+    model.columns_ = {"names": ["a", "b"], 3: (1, np.inf, None), "codes": np.arange(4, dtype=np.int8)}
+    model.path_ = Bunch(sizes=np.array([True, False]), nothing=float("nan"))
+    same(vars(model), vars(round_trip(model, path)))
+
+
+# The file -------------------------------------------------------------------------------------------------------------
+def test_the_file_is_plain_safetensors(path):
+    safetensors = pytest.importorskip("safetensors.numpy")
+    model = LSSVC(kernels.RBF(sigma=1.0), C=1.0).fit(X, MANY)
+    save(model, path)
+    arrays = safetensors.load_file(path)
+    assert_array_equal(arrays["support_vectors_"], model.support_vectors_)
+    assert {arrays["dual_coef_"].shape, model.dual_coef_.shape} <= {(60, 3), (3, 60)}
+    assert path.stat().st_size < 8 * (X.size + 14 * len(X)) + 8000  # rows and points, equal here, are written once
+
+
+def test_a_failed_save_leaves_the_old_file_and_nothing_else(path, monkeypatch):
+    model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y)
+    save(model, path)
+    content = path.read_bytes()
+
+    def full(*_):
+        raise OSError("No space left on device")
+
+    for name in ("fsync", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, name, full)
+            with pytest.raises(OSError, match="No space"):
+                save(clone(model).fit(X, -Y), path)
+        assert path.read_bytes() == content
+        assert os.listdir(path.parent) == [path.name]
+    model.columns_ = object()
+    with pytest.raises(TypeError, match="columns_"):
+        save(model, path)
+    assert path.read_bytes() == content
+
+
+def test_a_link_stays_a_link(path):
+    link = path.with_name("link.lssvm")
+    save(LSSVR(kernels.Linear(), C=1.0).fit(X, Y), path)
+    link.symlink_to(path)
+    save(LSSVR(kernels.Linear(), C=2.0).fit(X, Y), link)
+    assert link.is_symlink()
+    assert load(path).C == 2.0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_save_killed_at_any_time_leaves_a_whole_file(path):
+    """The full count is 200: LSSVM_KILLS=200 python -m pytest tests/test_persist.py -k killed."""
+    models = [LSSVR(kernels.RBF(sigma=1.0), C=C).fit(X, Y) for C in (1.0, 100.0)]
+    expected = [model.predict(NEW) for model in models]
+    save(models[0], path)
+    draw, found = random.Random(0), set()
+    for _ in range(int(os.environ.get("LSSVM_KILLS", "40"))):
+        child = os.fork()
+        if child == 0:
+            try:
+                while True:
+                    for model in reversed(models):
+                        save(model, path)
+            finally:
+                os._exit(1)
+        time.sleep(draw.uniform(0.0, 0.03))
+        os.kill(child, signal.SIGKILL)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+        prediction = load(path).predict(NEW)
+        found.add(next(i for i, values in enumerate(expected) if np.array_equal(values, prediction)))
+    assert found == {0, 1}
+
+
+# What is refused ------------------------------------------------------------------------------------------------------
+def own_kernel(A, B):
+    return A @ B.T
+
+
+class OwnStep(Step):
+    def __call__(self, problem):
+        return problem
+
+
+def test_code_is_refused(path):
+    for kernel in (own_kernel, kernels.Function(own_kernel) + kernels.RBF(sigma=1.0)):
+        with pytest.raises(TypeError, match=r"kernel.*own_kernel.*values, no code"):
+            save(LSSVR(kernel, C=1.0).fit(X, Y), path)
+    with pytest.raises(TypeError, match=r"steps\[0\]=OwnStep.*values, no code"):
+        save(LSSVR(kernels.Linear(), C=1.0, steps=[OwnStep()]).fit(X, Y), path)
+    assert not path.exists()
+
+
+def test_other_models_are_refused(path):
+    class Own(LSSVR):
+        pass
+
+    with pytest.raises(NotFittedError):
+        save(LSSVR(), path)
+    for model in (Own(kernels.Linear(), C=1.0).fit(X, Y), object()):
+        with pytest.raises(TypeError, match="takes a fitted LSSVR or LSSVC"):
+            save(model, path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "no model file"),
+        (b"a,b,y\n1,2,3\n" * 50, "no model file"),
+        (b"\x80\x04\x95" + bytes(100), "no model file"),
+        (b"\xff" * 8 + persist.START + bytes(100), "too early"),
+        ((60).to_bytes(8, "little") + persist.START + bytes(100), "damaged"),
+    ],
+)
+def test_other_files_are_refused(content, message, path):
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        load(path)
+
+
+def test_damage_is_found_wherever_it_is(path):
+    save(LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(X, Y), path)
+    content = path.read_bytes()
+    with pytest.raises(FileNotFoundError):
+        load(path.with_name("other.lssvm"))
+    for place in (9, 40, 200, 2000, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with pytest.raises(ValueError, match=r"damaged|no model file"):
+            load(path)
+        path.write_bytes(content[:place])
+        with pytest.raises(ValueError, match=r"no model file|too early|damaged"):
+            load(path)
+    path.write_bytes(content + b"0")
+    with pytest.raises(ValueError, match="damaged"):
+        load(path)
+
+
+def altered(content, change):
+    """A file with a right digest whose header was changed."""
+    header, data = read_header(content)
+    model = json.loads(header["__metadata__"]["model"])
+    change(header, model)
+    header["__metadata__"]["model"] = json.dumps(model)
+    return reseal(header, data)
+
+
+def set_to(*keys):
+    def change(header, model):
+        *inner, last, value = keys
+        for key in inner:
+            model = model[key]
+        model[last] = value
+
+    return change
+
+
+def deep(header, model):
+    model["parameters"]["kernel"] = {"tuple": []}
+    for _ in range(60):
+        model["parameters"]["kernel"] = {"tuple": [model["parameters"]["kernel"]]}
+
+
+def wide_labels(header, model):
+    model["fitted"]["bomb_"] = {"labels": ["x" * 10**6] * 60, "codes": {"array": "support_"}, "dtype": "U"}
+    model["fitted"]["support_"] = None
+    header["support_"] = {**header["support_"], "dtype": "I32", "shape": [120]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda header, model: header["__metadata__"].update(lssvm_format="2"), "format 2.*upgrade"),
+        (lambda header, model: header["dual_coef_"].update(dtype="F32"), "does not fill"),
+        (lambda header, model: header["dual_coef_"].update(shape=[120]), "dual_coef_"),
+        (lambda header, model: header["dual_coef_"].update(dtype="I64"), "dual_coef_"),
+        (lambda header, model: header.update(more={"dtype": "F64", "shape": [0], "data_offsets": [8, 8]}), "fill"),
+        (set_to("class", "eval"), "eval"),
+        (set_to("fitted", "__class__", 1), "no name of a learned value"),
+        (set_to("fitted", "predict", 1), "no name of a learned value"),
+        (set_to("parameters", "verbose", True), "verbose"),
+        (set_to("parameters", "kernel", {"class": "os.system", "fields": {"command": "true"}}), "os.system"),
+        (set_to("parameters", "kernel", {"class": "kernels.Function", "fields": {}}), "kernels.Function"),
+        (set_to("fitted", "kernel_", {"class": "kernels.RBF", "fields": {"sigma": -1.0}}), "sigma must be positive"),
+        (set_to("fitted", "kernel_", {"class": "kernels.RBF", "fields": {}}), "kernel_ is not"),
+        (set_to("fitted", "kernel_", {"class": "kernels.RBF", "fields": {"sigma": [1.0, 2.0]}}), "3 columns"),
+        (set_to("fitted", "kernel_", {"class": "robust.Huber", "fields": {}}), "kernel_ is not"),
+        (set_to("fitted", "intercept_", {"array": "dual_coef_"}), "dual_coef_ is not|intercept_ is not"),
+        (set_to("fitted", "C_", {"float": "inf"}), "C_ is not"),
+        (set_to("fitted", "n_features_in_", 4), "4 columns"),
+        (set_to("fitted", "_problem_", "fields", "X", {"array": "dual_coef_"}), "_problem_.X is not"),
+        (set_to("fitted", "_fit_", "fields", "support", [1]), "_fit_.support is not"),
+        (deep, "nested"),
+        (wide_labels, "too long"),
+    ],
+)
+def test_unsound_files_with_a_right_digest_are_refused(change, message, path):
+    save(LSSVR(kernels.RBF(sigma=[1.0, 2.0, 3.0]), C=1.0).fit(X, Y), path)
+    path.write_bytes(altered(path.read_bytes(), lambda header, model: None))
+    load(path)
+    path.write_bytes(altered(path.read_bytes(), change))
+    with pytest.raises(ValueError, match=message) as caught:
+        load(path)
+    assert str(path) in str(caught.value)
+
+
+def test_hostile_files_execute_nothing_and_end_soon():
+    """Mutations, most of them with a right digest, under an audit hook; 100,000: python tests/hostile.py 100000."""
+    count = int(os.environ.get("LSSVM_MUTATIONS", "1500"))
+    script = Path(__file__).with_name("hostile.py")
+    result = subprocess.run([sys.executable, str(script), str(count)], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr[-3000:]
+    report = json.loads(result.stdout)
+    assert report["refused"] + report["accepted"] == count
+    assert report["refused"] > count / 2
+    assert report["other_errors"] == report["events"] == []
+    assert report["slowest"] < 1.0
+
+
+# For ever -------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.lssvm")), ids=lambda path: path.stem)
+def test_golden_files_load_for_ever(path):
+    """Written by the version that is in their name (tests/golden/make.py); other machines may round differently."""
+    model = load(path)
+    expected = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    new = np.array(expected["X"])
+    for method in ("predict", "decision_function", "predict_proba", "predict_interval"):
+        if method in expected:
+            result = getattr(model, method)(new)
+            if result.dtype.kind in "fc":
+                assert_allclose(result, expected[method], rtol=1e-9, atol=1e-12)
+            else:
+                assert_array_equal(result, expected[method])
+    if hasattr(model, "_stream_"):
+        model.partial_fit(new, expected["predict"])
+
+
+def test_there_are_golden_files_of_every_format():
+    formats = {int(path.name.partition("-")[0].removeprefix("format")) for path in GOLDEN.glob("*.lssvm")}
+    assert formats == set(range(1, persist.FORMAT + 1))

@@ -1,0 +1,372 @@
+"""The report: its numbers are the model's, nothing is fetched, hostile names stay text; in a browser where one is."""
+
+import re
+import shutil
+import threading
+from functools import partial
+from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+
+from lssvm import LSSVC, LSSVR, datasets, kernels, load, report, save, sparsify
+
+HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&amp;\u202e$\\"
+X, y = datasets.load_motorcycle(return_X_y=True)
+RIPLEY, LABELS = datasets.load_ripley(return_X_y=True)
+GIVEN = {"kernel": kernels.RBF(sigma=13.1), "C": 50.0}
+VOID = {"meta", "br", "img", "link", "input", "hr"}
+
+
+class Reader(HTMLParser):
+    """Tags in order, text by section and table cells; unbalanced tags are an error."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.rows, self.text = [], [], [], [], []
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes.append((tag, dict(attrs)))
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] not in ("script", "style"):
+            self.text.append(data)
+            if {"td", "th"} & set(self.open):
+                self.rows[-1][-1] += data
+
+
+def cells(reader, first):
+    """The row of a table that starts with this cell."""
+    return next(row for row in reader.rows if row and row[0] == first)
+
+
+def hostile_model():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(RIPLEY[::3], columns=[HOSTILE, "b" * 300])
+    labels = np.where(LABELS[::3] > 0, HOSTILE, "plain")
+    model = LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(table, labels)
+    about = {"target": HOSTILE, "source": HOSTILE, "model": HOSTILE, "warnings": [HOSTILE], "seconds": {HOSTILE: 1.0}}
+    return model, about
+
+
+def models():
+    rows = np.column_stack([X, np.cos(X)])
+    yield "curve", LSSVR(**GIVEN).fit(X, y)
+    yield "robust", LSSVR(**GIVEN, robust="hampel").fit(X, y)
+    yield "outputs", LSSVR(**GIVEN).fit(X, np.column_stack([y, y**2]))
+    yield "additive", LSSVR(kernels.Additive(kernels.RBF(sigma=[10.0, 1.0])), C=5.0).fit(rows, y)
+    yield "pruned", LSSVR(**GIVEN, steps=[sparsify.Prune(20, rows="keep")]).fit(X, y)
+    yield "reduced", LSSVR(**GIVEN, steps=[sparsify.InversePrune()]).fit(X, y)
+    yield "linear", LSSVR(kernels.Linear(), C=1.0).fit(X, y)
+    yield "stream", LSSVR(**GIVEN).partial_fit(X, y)
+    yield "chunks", LSSVR(**GIVEN).fit_chunks([(X[:50], y[:50]), (X[50:], y[50:])])
+    yield "precomputed", LSSVR(kernels.Precomputed(), C=1.0).fit(GIVEN["kernel"](X), y)
+    yield "two classes", LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(RIPLEY, LABELS)
+    yield "three classes", LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(RIPLEY, np.where(RIPLEY[:, 0] > 0.3, 2, LABELS))
+    yield "chunked classes", LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit_chunks([(RIPLEY, LABELS)])
+    yield "constant", LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(X, np.ones(len(y)))
+
+
+@pytest.mark.parametrize(("name", "model"), list(models()), ids=lambda value: value if isinstance(value, str) else "")
+def test_every_kind_of_model_has_a_report(name, model, tmp_path):
+    path = tmp_path / "report.html"
+    page = report.to_html(model, path)
+    assert path.read_text(encoding="utf-8") == page
+    assert len(page.encode()) < 1_000_000
+    reader = Reader(page)
+    assert "nan" not in " ".join(reader.text).lower().split()
+    assert not re.search(r'[ "M](nan|inf)', "".join(re.findall(r'(?:d|cx|cy|x|y|width)="[^"]*"', page)))
+    assert ("Components" in reader.text) == (name == "additive")
+    save(model, tmp_path / "model.lssvm")
+    assert report.to_html(load(tmp_path / "model.lssvm")) == page
+
+
+def test_numbers_are_those_of_the_model():
+    model = LSSVR(**GIVEN).fit(X, y)
+    reader = Reader(report.to_html(model, about={"target": "accel", "seconds": {"fit": 1.234}}))
+    rmse = np.sqrt(np.mean(model.loo_residuals_**2))
+    assert cells(reader, "accel")[1] == f"{rmse:.4g}"
+    assert cells(reader, "fit") == ["fit", "1.23"]
+    worst = int(np.argmax(np.abs(model.loo_residuals_)))
+    row = cells(reader, str(worst))
+    assert row[1:4] == [f"{v:.4g}" for v in (y[worst], model.loo_predictions_[worst], model.loo_residuals_[worst])]
+    assert row[-1] == f"{model.leverage_[worst]:.3f}"
+    assert cells(reader, "kernel")[1] == "RBF(sigma=13.1)"
+
+
+def test_components_are_the_terms_of_the_sum():
+    rows = np.column_stack([X, np.cos(X), np.ones(len(X))])
+    model = LSSVR(kernels.Additive(kernels.RBF(sigma=[10.0, 1.0, 1.0])), C=5.0).fit(rows, y)
+    page = report.to_html(model)
+    section = re.search(r'<section id="components".*?</section>', page, re.DOTALL).group()
+    curves = re.findall(r'<path class="line" d="M([^"]*)"', section)
+    assert len(curves) == 2  # the constant column has no part
+    term = kernels.RBF(sigma=10.0)
+    grid = np.linspace(X.min(), X.max(), 80)[:, None]
+    curve = term(grid, rows[:, :1]) @ model.dual_coef_
+    drawn = np.array([[float(v) for v in place.split()] for place in curves[0].split(" L")])
+    assert abs(np.corrcoef(drawn[:, 1], curve)[0, 1] + 1.0) < 1e-3  # pixels count downwards
+
+
+def test_confusion_and_wrong_rows_are_those_of_the_model():
+    model = LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(RIPLEY, LABELS)
+    reader = Reader(report.to_html(model))
+    for label in (-1, 1):
+        counts = [np.sum((label == LABELS) & (model.loo_predictions_ == other)) for other in (-1, 1)]
+        assert cells(reader, str(label))[1:3] == [str(count) for count in counts]
+    listed = [int(row[0]) for row in reader.rows if len(row) == 6 and row[0].isdigit()]
+    assert len(listed) == 20
+    assert (model.loo_predictions_[listed] != LABELS[listed]).all()
+
+
+def test_rows_keep_the_numbers_of_the_file():
+    model = LSSVR(**GIVEN).fit(np.delete(X, [0, 50], axis=0), np.delete(y, [0, 50]))
+    reader = Reader(report.to_html(model, about={"row": 2, "dropped": [0, 50]}))
+    worst = int(np.argmax(np.abs(model.loo_residuals_)))
+    place = np.delete(np.arange(len(y)), [0, 50])[worst]
+    assert cells(reader, str(place + 2))[1] == f"{y[place]:.4g}"
+
+
+def test_other_rows_get_a_section():
+    model = LSSVR(**GIVEN).fit(X[::2], y[::2])
+    reader = Reader(report.to_html(model, X=X[1::2], y=y[1::2]))
+    rmse = np.sqrt(np.mean((model.predict(X[1::2]) - y[1::2]) ** 2))
+    assert cells(reader, str(len(y[1::2])))[1] == f"{rmse:.4g}"
+    with pytest.raises(ValueError, match="both X and y"):
+        report.to_html(model, X=X)
+
+
+@pytest.mark.parametrize(
+    ("model", "warning"),
+    [
+        (lambda: LSSVR(kernels.RBF(sigma=13.1), C=1e-6).fit(X, y), "would have"),
+        (lambda: LSSVR(kernels.RBF(sigma=1.0), C=1e3).fit(X, np.random.RandomState(0).normal(size=len(y))), "mean"),
+        (lambda: LSSVR(**GIVEN, robust="hampel").fit(X, np.where(np.arange(len(y)) == 9, 1e4, y)), "robust weight"),
+        (lambda: LSSVR(**GIVEN).fit(X, np.where(np.arange(len(y)) == 9, 1e4, y)), "robust='hampel'"),
+        (lambda: LSSVR(kernels.RBF(ard=True)).fit(np.column_stack([X, np.cos(9 * X)])[::4], y[::4]), "2 widths were"),
+        (lambda: LSSVR(**GIVEN).fit(X[:10], y[:10]), "Only 10 rows"),
+        (lambda: LSSVR(**GIVEN).partial_fit(X, y), "no leave-one-out values"),
+        (lambda: LSSVR(kernels.RBF(sigma=1e-3), C=1e6).fit(X, y), "leverage above 0.99"),
+        (lambda: LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(RIPLEY, np.arange(250) < 5), "has only 5 rows"),
+    ],
+)
+def test_warnings_come_first(model, warning):
+    page = report.to_html(model())
+    found = re.search(r'<section id="warnings".*?</section>', page, re.DOTALL).group()
+    assert warning in found.replace("&#x27;", "'")
+    assert page.index('<section id="warnings"') < page.index('<section id="figures"')
+
+
+def test_no_warning_is_said_with_what_was_checked():
+    assert "None. Checked:" in report.to_html(LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(RIPLEY, LABELS))
+
+
+def test_hostile_names_stay_text():
+    model, about = hostile_model()
+    page = report.to_html(model, title=HOSTILE, about=about)
+    reader = Reader(page)
+    assert reader.tags.count("script") == 1
+    assert "img" not in reader.tags
+    assert not any(name.startswith("on") for _, attributes in reader.attributes for name in attributes)
+    assert "\u202e" not in page
+    assert HOSTILE.replace("\u202e", "\ufffd") in "".join(reader.text)
+    assert not re.search(r"""(?:src|href|url)\s*[=(]\s*["']?(?!#|x onerror)[a-z/]""", page.replace("&lt;img src=x", ""))
+    unpaired = report.to_html(model, title="half \ud800 of a pair\0")
+    assert "half \ufffd of a pair\ufffd" in unpaired
+    unpaired.encode()
+
+
+def test_other_objects_are_refused():
+    from sklearn.linear_model import Ridge
+
+    with pytest.raises(TypeError, match="got Ridge"):
+        report.to_html(Ridge().fit(X, y))
+
+
+@pytest.mark.parametrize(
+    "about", [[], {"seconds": [1]}, {"warnings": "no"}, {"row": "2"}, {"dropped": [-1]}, {"dropped": 3}]
+)
+def test_what_is_said_of_a_fit_is_checked(about):
+    model = LSSVR(**GIVEN).fit(X[:20], y[:20])
+    model.table_ = about
+    with pytest.raises((TypeError, ValueError), match="about"):
+        report.to_html(model)
+
+
+def test_a_cloud_of_many_points_is_thinned_and_keeps_its_extremes():
+    inputs, targets = datasets.make_sinc(8000, random_state=0)
+    targets[4567] = 50.0
+    model = LSSVR(kernels.RBF(sigma=3.0), C=10.0, steps=[sparsify.Given(inputs[:20])]).fit(inputs, targets)
+    page = report.to_html(model)
+    assert "points drawn" in page
+    assert len(page.encode()) < 300_000
+    assert 'href="#row-4567"' in page
+
+
+# In a browser ---------------------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    webdriver = pytest.importorskip("selenium.webdriver")
+    programs = shutil.which("chromium"), shutil.which("chromedriver")
+    if None in programs:
+        pytest.skip("needs chromium and chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = programs[0]
+    for flag in (
+        *("headless=new", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking"),
+        *("disable-component-update", "disable-sync", "disable-dev-shm-usage", "window-size=1200,1000"),
+        f"user-data-dir={tmp_path_factory.mktemp('chromium')}",
+    ):
+        options.add_argument(f"--{flag}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(programs[1]))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A folder and its address; requests are recorded."""
+    folder, asked = tmp_path_factory.mktemp("site"), []
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *arguments):
+            asked.append(self.path)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield folder, f"http://127.0.0.1:{server.server_port}", asked
+    server.shutdown()
+    server.server_close()
+
+
+def show(browser, site, page):
+    """Open a page over HTTP; the requests that it made and the messages on the console."""
+    folder, address, asked = site
+    (folder / "report.html").write_text(page, encoding="utf-8")
+    asked.clear()
+    browser.get_log("browser")
+    browser.get(f"{address}/report.html")
+    browser.execute_async_script("setTimeout(arguments[0], 200)")
+    return [path for path in asked if path != "/favicon.ico"], [
+        entry["message"] for entry in browser.get_log("browser") if "favicon.ico" not in entry["message"]
+    ]
+
+
+def test_browser_fetches_nothing_and_says_nothing(browser, site):
+    model, about = hostile_model()
+    requests, messages = show(browser, site, report.to_html(model, title=HOSTILE, about=about))
+    assert requests == ["/report.html"]
+    assert messages == []
+    assert browser.title == HOSTILE.replace("\u202e", "\ufffd")
+    assert browser.execute_script("return document.querySelectorAll('img, iframe, object').length") == 0
+    assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_browser_shows_every_point_and_follows_the_links(browser, site):
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
+    model = LSSVR(**GIVEN).fit(X, y)
+    show(browser, site, report.to_html(model))
+    cloud = browser.find_element(By.CSS_SELECTOR, "#quality path.dots")
+    assert cloud.get_attribute("d").count("h0") == len(y)
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#residuals svg a")) == 20
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#residuals tbody tr")) == 20
+    worst = int(np.argmax(np.abs(model.loo_residuals_)))
+    link = browser.find_element(By.CSS_SELECTOR, f'a[href="#row-{worst}"]')
+    browser.execute_script("arguments[0].focus()", link)
+    browser.switch_to.active_element.send_keys(Keys.ENTER)  # by keyboard alone
+    assert browser.current_url.endswith(f"#row-{worst}")
+    row = browser.find_element(By.CSS_SELECTOR, "tr:target")
+    assert row.text.startswith(f"{worst} ")
+
+
+def test_browser_keyboard_reaches_all_and_sorts(browser, site):
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
+    show(browser, site, report.to_html(LSSVR(**GIVEN).fit(X, y)))
+    browser.find_element(By.TAG_NAME, "body").send_keys(Keys.TAB)
+    assert browser.switch_to.active_element.text == "Skip to the warnings"
+    browser.switch_to.active_element.send_keys(Keys.TAB)
+    toggle = browser.switch_to.active_element
+    assert toggle.text == "Colours: system"
+
+    def paper():
+        return browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+
+    toggle.send_keys(Keys.ENTER)
+    light = paper()
+    toggle.send_keys(Keys.SPACE)
+    assert (light, paper()) == ("rgb(255, 255, 255)", "rgb(20, 25, 31)")
+    assert toggle.text == "Colours: dark"
+    button = next(b for b in browser.find_elements(By.CSS_SELECTOR, ".sort") if b.text == "residual")
+    browser.execute_script("arguments[0].focus()", button)
+    for order in ("descending", "ascending"):
+        browser.switch_to.active_element.send_keys(Keys.ENTER)
+        column = browser.find_elements(By.CSS_SELECTOR, "#residuals tbody td:nth-child(4)")
+        values = [float(cell.text) for cell in column]
+        assert values == sorted(values, reverse=order == "descending")
+        assert button.find_element(By.XPATH, "..").get_attribute("aria-sort") == order
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_browser_text_has_contrast(browser, site, scheme):
+    """WCAG 2: 4.5 to 1 for every text on its background, in both colour schemes."""
+    feature = {"name": "prefers-color-scheme", "value": scheme}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    try:
+        show(browser, site, report.to_html(LSSVR(**GIVEN, robust="hampel").fit(X, y)))
+        pairs = browser.execute_script("""
+            const names = "p, li, nav a, th, td, dt, dd, code, h1, h2, button, svg text";
+            const shown = [...document.querySelectorAll(names)];
+            const back = node => { const c = getComputedStyle(node).backgroundColor;
+                return c === "rgba(0, 0, 0, 0)" && node.parentElement ? back(node.parentElement) : c; };
+            return shown.map(node => { const s = getComputedStyle(node);
+                return [node.closest("svg") ? s.fill : s.color, back(node)].join("|"); });""")
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    assert len(pairs) > 100
+
+    def luminance(colour):
+        parts = np.array([int(v) for v in re.findall(r"\d+", colour)[:3]]) / 255
+        linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+        return linear @ [0.2126, 0.7152, 0.0722]
+
+    for pair in set(pairs):
+        light, dark = sorted((luminance(colour) for colour in pair.split("|")), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) >= 4.5, pair
+
+
+def test_browser_narrow_screens_and_paper(browser, site):
+    metrics = {"width": 360, "height": 700, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        show(browser, site, report.to_html(LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(RIPLEY, LABELS)))
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 360
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert browser.execute_script("return getComputedStyle(document.querySelector('nav')).display") == "none"
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
