@@ -187,6 +187,7 @@ class _LSSVM(BaseEstimator):
         kernel = (
             default_kernel(self) if self.kernel is None else clone(as_kernel(self.kernel))
         )  # the user's stays apart
+        kernel = kernel.placed(X[weights > 0])
         robust = as_weight_function(self.robust)
         if robust is not None:
             robust.check()
