@@ -27,6 +27,8 @@ __all__ = ["Components", "Substrate"]
 PATH_END = 1e-3  # the path of zeta or rho ends at this share of its start,
 LONGEST_PATH = 1e-6  # or at this one where the best zeta is the last
 GRID = 30  # values of rho
+PIECES = 40  # the most pieces followed between two of them; what is shorter than its share may be left out
+FEWER = 0.1  # share of the best validation error that fewer inputs may cost
 SMALL = 1e-2  # share of the largest maximal variation at which a component that cannot be 0 counts as 0
 
 
@@ -142,9 +144,9 @@ class Components(Step):
         ``refit=True``: leave-one-out of the machines on the inputs kept, all rows on the path.
     refit : bool
         True: rho is the one whose kept inputs give the ordinary additive machine with the smallest validation error,
-        and that machine, on all rows, is the result; a C or width left at None is chosen for it. Within one standard
-        error of the best, fewer inputs win. False: rho minimises the validation error of the penalised machine itself,
-        which is the result (eq. 28); its leave-one-out is not known.
+        and that machine, on all rows, is the result; a C or width left at None is chosen for it. Fewer inputs win
+        where their error is within a tenth of the best. False: rho minimises the validation error of the penalised
+        machine itself, which is the result (eq. 28); its leave-one-out is not known.
     random_state : int, RandomState or None
         Seed of the validation rows.
 
@@ -169,6 +171,8 @@ class Components(Step):
 
     def __call__(self, problem: Problem) -> Problem:
         check_weight(self, self.rho, "rho")
+        if self.rho == 0:
+            raise ValueError("Components: rho=0 keeps every input: give a positive rho, or leave the step out.")
         if self.validation is None and not self.refit and self.rho is None:
             raise ValueError("Components: validation=None is leave-one-out of refitted machines: say refit=True.")
         if self.validation is not None:
@@ -232,27 +236,21 @@ class _Refits:
         training = weights.copy()
         training[held_out] = 0.0
         self.problem = problem.replace(weights=_xp.like(training, problem.weights), robust=None, reduced=False)
-        if (given.asked or (None, given.C))[1] is None:
-            self.problem = self.problem.replace(C=None)
+        if given.C is None:
+            self.problem = self.problem.replace(C=None)  # each machine has its own
         self.weights, self.held_out, self.numbers = weights, held_out, numbers
-        self.losses: dict[tuple[int, ...], np.ndarray] = {}
+        self.scores: dict[tuple[int, ...], float] = {}
 
-    def __call__(self, kept: np.ndarray) -> np.ndarray:
-        """The squared errors of the validation rows, or those left out of all rows, summed over outputs."""
+    def __call__(self, kept: np.ndarray) -> float:
+        """The mean squared error of the validation rows, or of all rows, each left out."""
         key = tuple(int(number) for number in kept)
-        if key not in self.losses:
+        if key not in self.scores:
             machine = self.problem.replace(kernel=_restricted(self.problem.kernel, self.numbers[kept]))
             fit = machine.replace(C=best_C(machine)[0]).solve()
-            rows = self.held_out
-            residuals = fit.residuals if len(rows) else fit.loo_residuals
-            rows = rows if len(rows) else machine.rows
-            self.losses[key] = np.sum(_xp.to_numpy(residuals)[rows] ** 2, axis=1)
-        return self.losses[key]
-
-    @property
-    def row_weights(self) -> np.ndarray:
-        """The weights of the rows that the losses are of."""
-        return self.weights[self.held_out] if len(self.held_out) else self.weights[self.problem.rows]
+            rows = self.held_out if len(self.held_out) else machine.rows
+            residuals = _xp.to_numpy(fit.residuals if len(self.held_out) else fit.loo_residuals)[rows]
+            self.scores[key] = float(np.average(np.sum(residuals**2, axis=1), weights=self.weights[rows]))
+        return self.scores[key]
 
 
 class _Search:
@@ -314,30 +312,25 @@ class _Search:
         """The place of the rho whose kept components give the best ordinary machine."""
         for rho in self._grid():
             self.solve(rho)
-        v = refits.row_weights
-        losses = [refits(kept) for kept in self.kept]
-        best = int(np.argmin([v @ loss for loss in losses]))
+        best = int(np.argmin([refits(kept) for kept in self.kept]))
         rho = np.array(self.rho)
         for pieces, low, high in self._pieces(rho[max(best - 1, 0)], rho[min(best + 1, len(rho) - 1)]):
             self._add(np.sqrt(low * high), pieces)
-        losses = [refits(kept) for kept in self.kept]
-        self.scores = [float(v @ loss / v.sum()) for loss in losses]
-        best = int(np.argmin(self.scores))
-        sizes = np.array([len(kept) for kept in self.kept])
-        allowed = [_within(loss, losses[best], v) for loss in losses]
+        self.scores = [refits(kept) for kept in self.kept]
+        scores, sizes = np.array(self.scores), np.array([len(kept) for kept in self.kept])
+        allowed = scores <= (1.0 + FEWER) * scores.min()
         fewest = np.flatnonzero(allowed & (sizes == sizes[allowed].min()))
-        return int(fewest[np.argmin(np.array(self.scores)[fewest])])
+        return int(fewest[np.argmin(scores[fewest])])
 
     def _pieces(self, high: float, low: float) -> Iterator[tuple[list[Piece], float, float]]:
         """The affine pieces between two rho, from the larger to the smaller."""
-        rho = high
+        rho, least = high, (low / high) ** (1.0 / PIECES)
         while rho > low:
             pieces = [structure.solve(rho) for structure in self.structures]
             ends = [s.interval(piece) for s, piece in zip(self.structures, pieces, strict=True)]
-            lower = max(end[0] for end in ends)
-            upper = min(end[1] for end in ends)
+            lower, upper = max(end[0] for end in ends), min(end[1] for end in ends)
             yield pieces, max(min(lower, rho), low), min(max(upper, rho), high)
-            rho = min(lower, rho) * (1.0 - 1e-6) if lower < rho else rho * (1.0 - 1e-4)
+            rho = min(lower * (1.0 - 1e-6), rho * least)
 
     def _error(self, z: list[np.ndarray], b: np.ndarray) -> float:
         """Mean squared error of the rows that only choose."""
@@ -370,14 +363,6 @@ class _Search:
             scores=np.array(self.scores)[order] if self.scores else None,
             chosen=self.rho[chosen],
         )
-
-
-def _within(loss: np.ndarray, best: np.ndarray, weights: np.ndarray) -> bool:
-    """Whether a loss is within one standard error of the best, row by row."""
-    excess = loss - best
-    mean = float(weights @ excess / weights.sum())
-    deviation = float(np.sqrt(weights @ (excess - mean) ** 2 / weights.sum() / max(len(excess) - 1, 1)))
-    return mean <= deviation
 
 
 def _restricted(kernel: Kernel, active: np.ndarray) -> Additive:

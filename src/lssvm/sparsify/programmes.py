@@ -66,8 +66,8 @@ class _Homotopy:
         self.t = np.append(self.t, 0.0)
         self.support: list[int] = []
         self.signs: list[float] = []
-        self.Q = np.empty((len(self.t), 0), order="F")
-        self.R = np.empty((0, 0), order="F")
+        self.Q: np.ndarray = np.empty((len(self.t), 0), order="F")
+        self.R: np.ndarray = np.empty((0, 0), order="F")
 
     # The QR factorisation of the support's columns
     def _insert(self, j: int, sign: float) -> bool:
