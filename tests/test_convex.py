@@ -10,7 +10,7 @@ from lssvm import LSSVC, LSSVR, datasets, sparsify
 from lssvm.intervals import component_deviations
 from lssvm.kernels import RBF, Additive, Linear, Polynomial, Spline
 from lssvm.sparsify import Components, Given, Substrate
-from lssvm.sparsify.programmes import Structure, component_blocks, l1_path, largest_zeta
+from lssvm.sparsify.programmes import Homotopy, Structure, component_blocks, l1_path
 
 cvxpy = pytest.importorskip("cvxpy")
 pytest.importorskip("clarabel")
@@ -54,8 +54,11 @@ def test_the_path_is_optimal_everywhere(kernel, columns):
     X, y = data(80, columns)
     v = np.random.default_rng(1).uniform(0.5, 2.0, len(y))
     K = kernel(X)
-    start = largest_zeta(K, y, v)
-    path = l1_path(K, y, v, np.arange(len(y)), 1e-4 * start)
+    start = np.ptp(K.T @ (v * (y - v @ y / v.sum())))
+    homotopy = Homotopy(K, y, v)
+    homotopy.to(0.01 * start)
+    path = homotopy.to(1e-4 * start)
+    assert_allclose(path.coef[-1], l1_path(K, y, v, 1e-4 * start).coef[-1], atol=1e-9 * np.abs(path.coef[-1]).max())
     assert path.zeta[0] == pytest.approx(start, rel=1e-12)
     assert path.zeta[-1] == pytest.approx(1e-4 * start, rel=1e-12)
     assert not path.coef[0].any()
@@ -70,8 +73,8 @@ def test_the_path_agrees_with_a_convex_solver(seed):
     X, y = data(40, 2, seed)
     rng = np.random.default_rng(seed)
     K, v = RBF(0.6)(X), rng.uniform(0.5, 2.0, len(y))
-    start = largest_zeta(K, y, v)
-    path = l1_path(K, y, v, np.arange(len(y)), 1e-3 * start)
+    start = np.ptp(K.T @ (v * (y - v @ y / v.sum())))
+    path = l1_path(K, y, v, 1e-3 * start)
     for zeta in start * 10.0 ** rng.uniform(-2.5, 0, 4):
         a, b = path.at(zeta)
         value, expected, intercept = l1_oracle(K, y, v, zeta)
@@ -133,8 +136,8 @@ def test_zeta_has_the_smallest_validation_error_of_the_path():
     model = LSSVR(RBF(1.0), C=1.0, steps=[Substrate(validation=rows)]).fit(X, y)
     assert not np.isin(model.support_, rows).any()
     error = np.mean((y[rows] - model.predict(X[rows])) ** 2)
-    K = RBF(1.0)(X[:, :], X[rest])
-    path = l1_path(K, y, np.ones(70), rest, model.path_.zeta[-1])
+    K = RBF(1.0)(X, X[rest])
+    path = l1_path(K[rest], y[rest], np.ones(len(rest)), model.path_.zeta[-1])
     grid = np.geomspace(path.zeta[-1], path.zeta[0], 3000)
     errors = [np.mean((y[rows] - K[rows] @ a - b) ** 2) for a, b in map(path.at, grid)]
     assert error <= min(errors) * (1 + 1e-12)

@@ -20,12 +20,12 @@ from ..kernels import Additive, Kernel
 from ..problem import Problem, Step
 from ..tune import best_C, tuned
 from .bases import check_share
-from .programmes import Blocks, L1Path, Piece, Structure, component_blocks, l1_path, largest_zeta, least_squares
+from .programmes import Blocks, Homotopy, L1Path, Piece, Structure, component_blocks, l1_path, least_squares
 
 __all__ = ["Components", "Substrate"]
 
-PATH_END = 1e-3  # the path of zeta or rho ends at this share of its start,
-LONGEST_PATH = 1e-6  # or at this one where the best zeta is the last
+PATH_ENDS = 1e-3, 1e-4, 1e-5, 1e-6  # shares of the first zeta at which a path ends, the next where the last is best
+LAST_RHO = 1e-3  # share of the first rho at which the grid ends
 GRID = 30  # values of rho
 PIECES = 40  # the most pieces followed between two of them; what is shorter than its share may be left out
 FEWER = 0.1  # share of the best validation error that fewer inputs may cost
@@ -84,14 +84,14 @@ class Substrate(Step):
         y = _xp.to_numpy(problem.y)
         coef, intercept, records = np.zeros((K.shape[1], y.shape[1])), np.zeros(y.shape[1]), []
         for output in range(y.shape[1]):
-            data = K, y[:, output], weights
+            scores = None
             if self.zeta is not None:
-                path = least_squares(*data, rows) if self.zeta == 0 else l1_path(*data, rows, self.zeta)
-                zeta, scores = float(self.zeta), None
+                zeta, data = float(self.zeta), (K[rows], y[rows, output], weights[rows])
+                path = least_squares(*data) if zeta == 0 else l1_path(*data, zeta)
             elif folds:
-                path, zeta, scores = self._by_folds(*data, rows, folds)
+                path, zeta, scores = self._by_folds(K[rows], y[rows, output], weights[rows], folds)
             else:
-                path, zeta, scores = _by_validation(*data, rows, held_out)
+                path, zeta, scores = _by_validation(K, y[:, output], weights, rows, held_out)
             coef[:, output], intercept[output] = path.at(zeta)
             records.append(_record(path, scores, zeta, support))
         record = records[0] if len(records) == 1 else Bunch(outputs=records, chosen=[r.chosen for r in records])
@@ -109,19 +109,19 @@ class Substrate(Step):
         )
 
     def _by_folds(
-        self, K: np.ndarray, y: np.ndarray, weights: np.ndarray, rows: np.ndarray, folds: int
+        self, K: np.ndarray, y: np.ndarray, weights: np.ndarray, folds: int
     ) -> tuple[L1Path, float, np.ndarray]:
         """The path of all rows, and zeta by the one-standard-error rule at its breakpoints."""
-        start = largest_zeta(K[rows], y[rows], weights[rows])
-        path = l1_path(K, y, weights, rows, PATH_END * start)
-        parts = np.array_split(check_random_state(self.random_state).permutation(rows), folds)
+        homotopy = Homotopy(K, y, weights)
+        path = homotopy.to(PATH_ENDS[0] * 2 * homotopy.lam)
+        parts = np.array_split(check_random_state(self.random_state).permutation(len(y)), folds)
         errors = np.empty((folds, len(path.zeta)))
         for part, error in zip(parts, errors, strict=True):
-            rest = np.setdiff1d(rows, part)
-            share = weights[rest].sum() / weights[rows].sum()  # the errors are summed over fewer rows
-            fold_path = l1_path(K, y, weights, rest, share * path.zeta[-1])
+            rest = np.setdiff1d(np.arange(len(y)), part)
+            share = weights[rest].sum() / weights.sum()  # the errors are summed over fewer rows
+            fold = l1_path(K[rest], y[rest], weights[rest], share * path.zeta[-1])
             for place, zeta in enumerate(path.zeta):
-                a, b = fold_path.at(share * zeta)
+                a, b = fold.at(share * zeta)
                 error[place] = np.average((y[part] - K[part] @ a - b) ** 2, weights=weights[part])
         mean, deviation = errors.mean(axis=0), errors.std(axis=0, ddof=1) / np.sqrt(folds)
         best = int(np.argmin(mean))
@@ -289,7 +289,7 @@ class _Search:
 
     def _grid(self) -> np.ndarray:
         start = max(structure.largest_rho for structure in self.structures)
-        return np.geomspace(start, PATH_END * start, GRID) if start > 0 else np.array([1.0])
+        return np.geomspace(start, LAST_RHO * start, GRID) if start > 0 else np.array([1.0])
 
     # Choices
     def by_validation(self) -> int:
@@ -453,10 +453,11 @@ def _by_validation(
     K: np.ndarray, y: np.ndarray, weights: np.ndarray, rows: np.ndarray, held_out: np.ndarray
 ) -> tuple[L1Path, float, np.ndarray]:
     """The path of the training rows, the zeta with the smallest validation error, and the errors at the breakpoints."""
-    start, share = largest_zeta(K[rows], y[rows], weights[rows]), PATH_END
+    homotopy = Homotopy(K[rows], y[rows], weights[rows])
+    start = 2 * homotopy.lam
     v = weights[held_out]
-    while True:
-        path = l1_path(K, y, weights, rows, share * start)
+    for share in PATH_ENDS:
+        path = homotopy.to(share * start)
         errors = y[held_out] - path.coef @ K[held_out].T - path.intercept[:, None]
         scores = errors**2 @ v / v.sum()
         step = np.diff(errors, axis=0)
@@ -467,6 +468,6 @@ def _by_validation(
         best = int(np.argmin(between)) if len(between) else -1
         if best < 0 or between[best] >= scores[0]:
             return path, float(path.zeta[0]), scores
-        if best < len(between) - 1 or part[best] < 1.0 or share <= LONGEST_PATH:
-            return path, float(path.zeta[best] + part[best] * np.diff(path.zeta)[best]), scores
-        share /= 10.0
+        if best < len(between) - 1 or part[best] < 1.0:
+            break
+    return path, float(path.zeta[best] + part[best] * np.diff(path.zeta)[best]), scores

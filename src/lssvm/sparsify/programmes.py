@@ -43,15 +43,19 @@ class L1Path:
         return coef, float((1 - share) * b[0] + share * b[1])
 
 
-class _Homotopy:
+class Homotopy:
     """The path of eq. (16), traced from zeta_max down, one index in or out at every breakpoint.
 
     With b eliminated (columns and targets centred, rows scaled by the square roots of their weights) and lam = zeta/2:
     on the support, K_S'(t - K_S a) = lam s + mu 1 and 1'a = 0; off it, |K_j'(t - K a) - mu| <= lam. A row of constants
-    under the columns changes nothing, because 1'a = 0, and makes their QR factorisation that of the whole system.
+    under the columns changes nothing, because 1'a = 0, and makes their QR factorisation that of the whole system. Of
+    identical columns the first alone takes part.
     """
 
     def __init__(self, K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
+        self.n_columns = K.shape[1]
+        self.distinct = np.sort(np.unique(K.T, axis=0, return_index=True)[1])
+        K = K[:, self.distinct]
         scale = np.sqrt(weights)
         centre = weights @ K / weights.sum()
         self.means = centre, float(weights @ y / weights.sum())
@@ -68,6 +72,9 @@ class _Homotopy:
         self.signs: list[float] = []
         self.Q: np.ndarray = np.empty((len(self.t), 0), order="F")
         self.R: np.ndarray = np.empty((0, 0), order="F")
+        self.out: set[int] = set()  # columns that depend on the support: at the bound as long as it stays
+        self.lam = float(np.ptp(self.q)) / 2
+        self.zetas, self.coefs = [2 * self.lam], [np.zeros(self.n_columns)]
 
     # The QR factorisation of the support's columns
     def _insert(self, j: int, sign: float) -> bool:
@@ -110,39 +117,38 @@ class _Homotopy:
         rest[:, 0] += self.t
         return a, mu, self.K.T @ rest
 
-    def trace(self, last: float) -> L1Path:
-        """The path down to zeta = last."""
-        first, other = int(np.argmax(self.q)), int(np.argmin(self.q))
-        lam = (self.q[first] - self.q[other]) / 2
-        n = self.K.shape[1]
-        zetas, coefs = [2 * lam], [np.zeros(n)]
-        floor = 1e-13 * self.size
-        if lam > max(last / 2, floor):
-            self._insert(first, 1.0)
-            self._insert(other, -1.0)
-        out: set[int] = set()  # columns that depend on the support: at the bound as long as it stays
-        while len(self.support) and lam > max(last / 2, floor):
-            a, mu, c = self._piece(lam)
-            c = c - mu
-            leave = self._leaving(a, lam)
-            enter = self._entering(c, lam, out)
-            following = max(leave[0], enter[0], last / 2, floor)
-            zetas.append(2 * following)
-            coef = np.zeros(n)
-            coef[self.support] = a[:, 0] + following * a[:, 1]
-            if following == leave[0]:
-                coef[self.support[leave[1]]] = 0.0
-            coefs.append(coef)
-            lam = following
-            if following == leave[0]:
-                self._delete(leave[1])
-                out.clear()
-            elif following == enter[0] and not self._insert(enter[1], enter[2]):
-                out.add(enter[1])
-        zeta, coef = np.array(zetas), np.array(coefs)
-        kept = np.append(True, np.diff(zeta) < 0)  # of steps of no length, the last
-        kept = np.append(kept[1:], True)
-        return L1Path(zeta[kept], coef[kept], self.means[1] - coef[kept] @ self.means[0])
+    def to(self, last: float) -> L1Path:
+        """The path down to zeta = last, from where it ended before."""
+        end = max(last / 2, 1e-13 * self.size)
+        if not self.support and self.lam > end:
+            self._insert(int(np.argmax(self.q)), 1.0)
+            self._insert(int(np.argmin(self.q)), -1.0)
+        standing = 0  # steps of no length, one after the other
+        while self.lam > end and standing <= 10 + 2 * len(self.distinct):
+            before = self.lam
+            self._step(end)
+            standing = standing + 1 if self.lam == before else 0
+        zeta, coef = np.array(self.zetas), np.array(self.coefs)
+        kept = np.append(np.diff(zeta) < 0, True)  # of steps of no length, the last
+        intercept = self.means[1] - coef[kept][:, self.distinct] @ self.means[0]
+        return L1Path(zeta[kept], coef[kept], intercept)
+
+    def _step(self, end: float) -> None:
+        """To the next breakpoint."""
+        a, mu, c = self._piece(self.lam)
+        leave = self._leaving(a, self.lam)
+        enter = self._entering(c - mu, self.lam)
+        self.lam = max(leave[0], enter[0], end)
+        coef = np.zeros(self.n_columns)
+        coef[self.distinct[self.support]] = a[:, 0] + self.lam * a[:, 1]
+        self.zetas.append(2 * self.lam)
+        self.coefs.append(coef)
+        if self.lam == leave[0]:
+            coef[self.distinct[self.support[leave[1]]]] = 0.0
+            self._delete(leave[1])
+            self.out.clear()
+        elif self.lam == enter[0] and not self._insert(enter[1], enter[2]):
+            self.out.add(enter[1])
 
     def _leaving(self, a: np.ndarray, lam: float) -> tuple[float, int]:
         """The next lam at which a coefficient is 0, and its place in the support."""
@@ -154,12 +160,12 @@ class _Homotopy:
         place = int(np.argmax(zero))
         return float(zero[place]), place
 
-    def _entering(self, c: np.ndarray, lam: float, out: set[int]) -> tuple[float, int, float]:
+    def _entering(self, c: np.ndarray, lam: float) -> tuple[float, int, float]:
         """The next lam at which the correlation of a column off the support reaches the bound, the column, the sign."""
         best = (-np.inf, -1, 1.0)
         free = np.ones(len(c), dtype=bool)
         free[self.support] = False
-        free[list(out)] = False
+        free[list(self.out)] = False
         for sign in (1.0, -1.0):
             constant, slope = sign * c[:, 0], 1.0 - sign * c[:, 1]  # constant - lam slope = 0
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -183,26 +189,13 @@ def _compressed(K: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return K, t
 
 
-def largest_zeta(K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
-    """The zeta at and beyond which no coefficient appears."""
-    q = K.T @ (weights * (y - weights @ y / weights.sum()))
-    return float(np.ptp(q))
+def l1_path(K: np.ndarray, y: np.ndarray, weights: np.ndarray, last: float) -> L1Path:
+    """The exact path of eq. (16) down to `last`."""
+    return Homotopy(K, y, weights).to(last)
 
 
-def l1_path(K: np.ndarray, y: np.ndarray, weights: np.ndarray, rows: np.ndarray, last: float) -> L1Path:
-    """The exact path of eq. (16) on some rows down to `last`; of identical columns the first has the coefficient."""
-    K, y, weights = K[rows], y[rows], weights[rows]
-    _, first = np.unique(K.T, axis=0, return_index=True)
-    first = np.sort(first)
-    path = _Homotopy(K[:, first], y, weights).trace(last)
-    coef = np.zeros((len(path.zeta), K.shape[1]))
-    coef[:, first] = path.coef
-    return L1Path(path.zeta, coef, path.intercept)
-
-
-def least_squares(K: np.ndarray, y: np.ndarray, weights: np.ndarray, rows: np.ndarray) -> L1Path:
+def least_squares(K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> L1Path:
     """zeta = 0: the least-squares coefficients of least norm with 1'a = 0 (eq. 22)."""
-    K, y, weights = K[rows], y[rows], weights[rows]
     centre, mean = weights @ K / weights.sum(), float(weights @ y / weights.sum())
     inner = (K - centre) - np.mean(K - centre, axis=1, keepdims=True)  # 1'a = 0
     scale = np.sqrt(weights)
