@@ -37,7 +37,7 @@ def l1_oracle(K, y, v, zeta):
     return problem.value, a.value, float(b.value)
 
 
-def l1_violation(K, y, v, zeta, a, b):
+def violation(K, y, v, zeta, a, b):
     """The largest violation of the optimality conditions, in units of the largest correlation."""
     centred = K - v @ K / v.sum()
     c = centred.T @ (v * (y - K @ a - b))
@@ -64,7 +64,7 @@ def test_the_path_is_optimal_everywhere(kernel, columns):
     assert not path.coef[0].any()
     between = (path.zeta[1:] + path.zeta[:-1]) / 2
     for zeta in np.concatenate([path.zeta, between]):
-        assert l1_violation(K, y, v, zeta, *path.at(zeta)) <= 1e-10
+        assert violation(K, y, v, zeta, *path.at(zeta)) <= 1e-10
 
 
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
@@ -92,7 +92,7 @@ def test_identical_inputs_have_one_coefficient():
     K = RBF(0.7)(twice)
     a = np.zeros(60)
     a[model.support_] = model.dual_coef_
-    assert l1_violation(K, targets, np.ones(60), 0.5, a, model.intercept_) <= 1e-10
+    assert violation(K, targets, np.ones(60), 0.5, a, model.intercept_) <= 1e-10
 
 
 def test_a_substrate_is_the_minimiser_and_its_path_is_kept():
@@ -108,6 +108,12 @@ def test_a_substrate_is_the_minimiser_and_its_path_is_kept():
     assert path.chosen == path.zeta[-1] == 0.4
     assert_array_equal(path.supports[-1], model.support_)
     assert_allclose(path.coef.toarray()[-1][model.support_], model.dual_coef_)
+
+
+def test_a_zeta_beyond_working_precision_is_told():
+    x = np.linspace(0, 1, 40)[:, None]
+    with pytest.warns(UserWarning, match="Substrate: zeta=1e-12 is too small for this kernel"):
+        LSSVR(RBF(3.0), C=1.0, steps=[Substrate(zeta=1e-12)]).fit(x, np.sin(9 * x[:, 0]))
 
 
 def test_a_chosen_basis_leaves_all_errors_in():

@@ -8,6 +8,7 @@ terms (`Substrate`, eq. 16) or with few inputs (`Components`, eq. 25).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,7 +21,17 @@ from ..kernels import Additive, Kernel
 from ..problem import Problem, Step
 from ..tune import best_C, tuned
 from .bases import check_share
-from .programmes import Blocks, Homotopy, L1Path, Piece, Structure, component_blocks, l1_path, least_squares
+from .programmes import (
+    Blocks,
+    Homotopy,
+    L1Path,
+    Piece,
+    Structure,
+    component_blocks,
+    l1_path,
+    l1_violation,
+    least_squares,
+)
 
 __all__ = ["Components", "Substrate"]
 
@@ -88,6 +99,7 @@ class Substrate(Step):
             if self.zeta is not None:
                 zeta, data = float(self.zeta), (K[rows], y[rows, output], weights[rows])
                 path = least_squares(*data) if zeta == 0 else l1_path(*data, zeta)
+                self._check_precision(*data, path)
             elif folds:
                 path, zeta, scores = self._by_folds(K[rows], y[rows, output], weights[rows], folds)
             else:
@@ -107,6 +119,17 @@ class Substrate(Step):
         return problem.with_basis(
             **basis, paths=paths, coefficients=coefficients, weights=_xp.like(weights, problem.weights), robust=None
         )
+
+    def _check_precision(self, K: np.ndarray, y: np.ndarray, weights: np.ndarray, path: L1Path) -> None:
+        """Warn where the columns are too dependent for a zeta so small."""
+        zeta = float(self.zeta or 0.0)
+        violation = l1_violation(K, y, weights, zeta, *path.at(zeta)) if zeta > 0 else 0.0
+        if violation > 1e-8:
+            warnings.warn(
+                f"Substrate: zeta={self.zeta!r} is too small for this kernel, whose columns depend on each other: the "
+                f"optimality conditions hold to {violation:.1g} only. Give a larger zeta, or a narrower kernel.",
+                stacklevel=2,
+            )
 
     def _by_folds(
         self, K: np.ndarray, y: np.ndarray, weights: np.ndarray, folds: int
