@@ -124,10 +124,10 @@ class Substrate(Step):
         """Warn where the columns are too dependent for a zeta so small."""
         zeta = float(self.zeta or 0.0)
         violation = l1_violation(K, y, weights, zeta, *path.at(zeta)) if zeta > 0 else 0.0
-        if violation > 1e-8:
+        if violation > 0.01:
             warnings.warn(
                 f"Substrate: zeta={self.zeta!r} is too small for this kernel, whose columns depend on each other: the "
-                f"optimality conditions hold to {violation:.1g} only. Give a larger zeta, or a narrower kernel.",
+                f"optimality conditions hold to {violation:.1g} of zeta/2. Give a larger zeta, or a narrower kernel.",
                 stacklevel=2,
             )
 

@@ -195,15 +195,14 @@ def l1_path(K: np.ndarray, y: np.ndarray, weights: np.ndarray, last: float) -> L
 
 
 def l1_violation(K: np.ndarray, y: np.ndarray, weights: np.ndarray, zeta: float, a: np.ndarray, b: float) -> float:
-    """The largest violation of the optimality conditions of eq. (16), in units of the largest correlation."""
+    """The largest violation of the optimality conditions of eq. (16), as a share of their bound zeta/2."""
     centred = K - weights @ K / weights.sum()
     c = centred.T @ (weights * (y - K @ a - b))
-    size = float(np.max(np.abs(centred.T @ (weights * y)), initial=0.0)) or 1.0
     on = a != 0.0
     excess = c - zeta / 2 * np.sign(a)
     mu = float(np.mean(excess[on])) if on.any() else float(c.max() + c.min()) / 2
     largest = max(np.max(np.abs(excess[on] - mu), initial=0.0), np.max(np.abs(c - mu) - zeta / 2, initial=0.0))
-    return float(largest) / size
+    return float(largest) / (zeta / 2)
 
 
 def least_squares(K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> L1Path:
