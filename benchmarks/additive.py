@@ -1,7 +1,7 @@
 """Additive machines that select their inputs, side by side with other additive models.
 
-    python -m benchmarks.additive            20 draws: about ten minutes on one core
-    python -m benchmarks.additive --quick    4 draws
+    python -m benchmarks.additive            20 draws (2 of the wider problem): about a quarter of an hour on one core
+    python -m benchmarks.additive --quick    4 draws (1)
 
 Prints Markdown. Vapnik's additive function (Pelckmans et al. 2005, eq. 31: inputs 1 to 4 matter), 100 rows, 25 inputs,
 and a wider problem of 400 rows and 40 inputs, of which six matter, two of them binary. Errors are those of the
@@ -133,7 +133,7 @@ def main() -> None:
     draws = 4 if parser.parse_args().quick else 20
     warnings.simplefilter("ignore")
     study("Vapnik's function: 100 rows, 25 inputs, noise 1", vapnik, 100, {0, 1, 2, 3}, draws)
-    study("400 rows, 40 inputs, 10 of them binary, noise 1", wide, 400, {0, 1, 2, 3, 30, 31}, max(draws // 4, 2))
+    study("400 rows, 40 inputs, 10 of them binary, noise 1", wide, 400, {0, 1, 2, 3, 30, 31}, max(draws // 10, 1))
 
 
 if __name__ == "__main__":

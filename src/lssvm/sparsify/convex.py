@@ -86,7 +86,7 @@ class Substrate(Step):
     def __call__(self, problem: Problem) -> Problem:
         check_weight(self, self.zeta, "zeta")
         folds = check_validation(self, folds=True)
-        problem, weights = _prepared(problem)
+        problem, weights = _prepared(problem, self.refit)
         held_out = np.empty(0, dtype=np.intp)
         if self.zeta is None and not folds:
             held_out = held_out_rows(self, problem)
@@ -206,7 +206,7 @@ class Components(Step):
                 "write kernel=kernels.Additive(kernels.Spline())."
             )
         given = problem
-        problem, weights = _prepared(problem)
+        problem, weights = _prepared(problem, self.refit)
         held_out = np.empty(0, dtype=np.intp)
         if self.rho is None and self.validation is not None:
             held_out = held_out_rows(self, problem)
@@ -442,9 +442,14 @@ def held_out_rows(step: Any, problem: Problem) -> np.ndarray:
     return np.sort(held_out if len(held_out) else draw.permutation(max(groups, key=len))[:1])
 
 
-def _prepared(problem: Problem) -> tuple[Problem, np.ndarray]:
-    """The problem with its kernel known, and the weights of the rows, robust ones included."""
-    problem = tuned(problem.replace(coefficients=None))
+def _prepared(problem: Problem, refit: bool) -> tuple[Problem, np.ndarray]:
+    """The problem with its kernel known, and the weights of the rows, robust ones included.
+
+    C has no part in the programmes: where a machine is fitted afterwards, it is chosen then.
+    """
+    problem = problem.replace(coefficients=None)
+    if problem.kernel.is_free or problem.robust is not None or not refit:
+        problem = tuned(problem)
     if problem.robust is None:
         return problem, _xp.to_numpy(problem.weights)
     return problem, _xp.to_numpy(problem.replace(reduced=False).solve().weights)

@@ -373,10 +373,34 @@ class Structure:
                 rho, np.zeros((self.blocks.A.shape[1], 2)), np.zeros((len(self.rows), 2)), np.empty((0, 2)), []
             )
         scaled = rho / (self.unit * self.root)
-        while True:
+        found = self._interior_point(scaled)
+        while self._add_violated(found.x, found.t):
             found = self._interior_point(scaled)
-            if not self._add_violated(found.x, found.t):
-                return self._polish(rho, scaled, found)
+        piece = self._polish(rho, scaled, found)
+        if piece is not None:
+            return piece
+        # Too close to a breakpoint to tell which rows are active: what the interior-point method found.
+        still = np.array([1.0, 0.0])
+        x, t, zero = found.x.copy(), found.t.copy(), self._zero(found.t)
+        for part in np.flatnonzero(zero):
+            x[self.columns[part]] = t[part] = 0.0
+        rows = [(row, m) for row, m in zip(found.rows, found.multipliers, strict=True) if not zero[row[0]]]
+        multipliers = np.outer([m for _, m in rows], still)
+        return self._piece(rho, np.outer(x, still), np.outer(t, still), multipliers, [row for row, _ in rows])
+
+    def _zero(self, t: np.ndarray) -> np.ndarray:
+        """The components that are 0: none where they share alpha, which are never all 0."""
+        return (t < 1e-6 * max(1.0, float(t.max()))) & (self.blocks.basis is None)
+
+    def _piece(self, rho: float, x: np.ndarray, t: np.ndarray, multipliers: np.ndarray, active: list[Row]) -> Piece:
+        """A piece in the units of the data; its active rows are the first to try at the next rho."""
+        self.working = [
+            rows | {(i, sign) for c, i, sign in active if c == part} for part, rows in enumerate(self.first_rows)
+        ]
+        size, to_rho = self.unit / self.root, np.array([1.0, 1.0 / (self.unit * self.root)])
+        z = self.unit * x * to_rho
+        z = z if self.blocks.basis is None else self.blocks.basis @ z
+        return Piece(rho, z, size * t * to_rho, self.unit * self.root * multipliers * to_rho, active)
 
     def _interior_point(self, rho: float) -> _Found:
         """The programme with the working rows alone."""
@@ -415,12 +439,10 @@ class Structure:
             self.working[part].add((i, sign))
         return bool(new)
 
-    def _polish(self, rho: float, scaled: float, found: _Found) -> Piece:
+    def _polish(self, rho: float, scaled: float, found: _Found) -> Piece | None:
         """The linear system of the active rows, to working precision; rows leave or enter until all signs are right."""
         x, t = found.x, found.t
-        zero = t < 1e-6 * max(1.0, float(t.max()))
-        if self.blocks.basis is not None:
-            zero[:] = False  # components that share alpha are never all 0
+        zero = self._zero(t)
         active = [
             (part, i, sign)
             for (part, i, sign), multiplier in zip(found.rows, found.multipliers, strict=True)
@@ -428,7 +450,6 @@ class Structure:
             and multiplier > max(t[part] - sign * self.rows[part][i] @ x[self.columns[part]], 1e-7 * scaled)
         ]
         point = np.array([1.0, scaled])
-        to_rho = np.array([1.0, 1.0 / (self.unit * self.root)])
         for _ in range(30):
             x2, t2, multipliers = self._affine(zero, active)
             signs = multipliers @ point
@@ -437,18 +458,9 @@ class Structure:
                 continue
             entering = [row for row in self._worst(x2 @ point, t2 @ point, 1e-11) if row not in active]
             if not entering:
-                break
+                return self._piece(rho, x2, t2, multipliers, active)
             active += entering
-        else:  # too close to a breakpoint to tell which rows are active: the solution of the interior-point method
-            x2, t2 = np.outer(x, [1.0, 0.0]), np.outer(t, [1.0, 0.0])
-            active, multipliers = found.rows, np.outer(found.multipliers, [1.0, 0.0])
-        x2 = self.unit * x2 * to_rho
-        z = x2 if self.blocks.basis is None else self.blocks.basis @ x2
-        self.working = [
-            rows | {(i, sign) for c, i, sign in active if c == part} for part, rows in enumerate(self.first_rows)
-        ]
-        size = self.unit / self.root
-        return Piece(rho, z, size * t2 * to_rho, self.unit * self.root * multipliers * to_rho, active)
+        return None
 
     def _affine(self, zero: np.ndarray, active: list[Row]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """x, t and multipliers, each (constant, slope) in the scaled rho, with the active rows at their bounds."""
