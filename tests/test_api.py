@@ -55,6 +55,8 @@ def explained(estimator):
         LSSVR(**GIVEN, steps=[sparsify.Prune(40, rows="keep")]),
         LSSVC(**GIVEN, steps=[sparsify.InversePrune()]),
         LSSVC(**GIVEN, steps=[sparsify.Random(10, random_state=0)]),
+        LSSVR(kernels.Additive(kernels.Spline(3)), C=1.0, steps=[sparsify.Components(random_state=0)]),
+        LSSVR(**GIVEN, steps=[sparsify.Substrate(random_state=0)]),
     ],
     expected_failed_checks=explained,
 )

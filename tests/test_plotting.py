@@ -8,9 +8,11 @@ from sklearn.exceptions import NotFittedError
 
 from lssvm import LSSVC, LSSVR, datasets, kernels, sparsify
 from lssvm.plotting import (
+    ComponentsDisplay,
     CPathDisplay,
     FitDisplay,
     LeaveOneOutDisplay,
+    MaximalVariationDisplay,
     ReliabilityDisplay,
     ResidualsDisplay,
     SparsityPathDisplay,
@@ -301,3 +303,59 @@ def test_reliability_of_left_out_and_of_other_rows():
     assert labels == ["given rows", "left-out rows"]
     with pytest.raises(ValueError, match="both X and y"):
         ReliabilityDisplay.from_estimator(model, test.data)
+
+
+# Additive machines ----------------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def additive():
+    rows, targets = datasets.make_additive(60, 6, random_state=0)
+    rows[:, 3] = np.round(3 * rows[:, 3])
+    model = LSSVR(kernels.Additive(kernels.Spline(3)), C=20.0, steps=[sparsify.Components(validation=None)])
+    return model.fit(rows, targets), rows, targets
+
+
+def test_maximal_variations_are_those_of_the_path(additive):
+    model, _, _ = additive
+    display = MaximalVariationDisplay.from_estimator(model)
+    path = model.path_
+    np.testing.assert_array_equal(display.rho, path.rho)
+    assert len(display.lines_) == 6
+    for number, line in enumerate(display.lines_):
+        drawn_rho, drawn = line.get_data()
+        np.testing.assert_array_equal(drawn_rho, path.rho)
+        np.testing.assert_array_equal(drawn, path.max_variation[:, number])
+    assert display.chosen_.get_xdata()[0] == path.chosen
+    labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert labels == [f"x{number + 1}" for number in model.active_]
+    assert display.ax_.get_xscale() == "log"
+    again = display.plot(pyplot.subplots()[1], linewidth=3)
+    assert {line.get_linewidth() for line in again.lines_} == {3}
+
+
+def test_components_are_drawn_with_two_standard_deviations(additive):
+    model, rows, targets = additive
+    display = ComponentsDisplay.from_estimator(model, rows)
+    assert display.names == [f"x{number + 1}" for number in model.active_]
+    assert len(display.axes_) == len(model.active_)
+    for number, ax, grid, values, deviation in zip(
+        model.active_, display.axes_, display.inputs, display.values, display.deviations, strict=True
+    ):
+        at = np.tile(rows[0], (len(grid), 1))
+        at[:, number] = grid
+        np.testing.assert_allclose(values, model.components(at)[:, number])
+        np.testing.assert_array_equal(ax.lines[0].get_data(), [grid, values])
+        band = ax.collections[0].get_paths()[0].vertices
+        assert band[:, 1].max() == pytest.approx((values + 2 * deviation).max())
+    np.testing.assert_array_equal(display.inputs[list(model.active_).index(3)], [0, 1, 2, 3])  # a category
+    penalised = LSSVR(model.kernel, C=20.0, steps=[sparsify.Components(rho=5.0, refit=False)]).fit(rows, targets)
+    assert set(ComponentsDisplay.from_estimator(penalised, rows).deviations) == {None}
+
+
+def test_additive_displays_refuse_other_machines(additive):
+    plain = LSSVR(**GIVEN, steps=()).fit(X, y)
+    with pytest.raises(ValueError, match="no path of maximal variations"):
+        MaximalVariationDisplay.from_estimator(plain)
+    with pytest.raises(ValueError, match="no additive machine of one output"):
+        ComponentsDisplay.from_estimator(plain, X)
+    with pytest.raises(NotFittedError):
+        ComponentsDisplay.from_estimator(LSSVR(), X)

@@ -17,6 +17,7 @@ from lssvm.problem import Problem
 from lssvm.sparsify import (
     Adaline,
     AdaPinv,
+    Components,
     Echelon,
     FeatureVectors,
     Forward,
@@ -27,6 +28,7 @@ from lssvm.sparsify import (
     Prune,
     Random,
     RandomlyPivoted,
+    Substrate,
 )
 from lssvm.tune import LeaveOneOut
 
@@ -39,6 +41,7 @@ GIVEN = {"kernel": kernels.RBF(sigma=1.3), "C": 10.0}
 STEPS = {
     "AdaPinv": [AdaPinv()],
     "Adaline": [Adaline(tol=0.05)],
+    "Components": [Components(rho=0.5), Components(random_state=0)],
     "Echelon": [Echelon(n=SIZE), Echelon()],
     "FeatureVectors": [FeatureVectors(SIZE), FeatureVectors(SIZE, candidates=9, random_state=0)],
     "Forward": [Forward(SIZE, random_state=0)],
@@ -54,6 +57,7 @@ STEPS = {
     ],
     "Random": [Random(SIZE, random_state=0)],
     "RandomlyPivoted": [RandomlyPivoted(SIZE, random_state=0)],
+    "Substrate": [Substrate(zeta=0.3, refit=True), Substrate(refit=True, random_state=0)],
 }
 KKT_COLUMNS = (InversePrune, AdaPinv, Echelon, Adaline)
 CASES = [(name, position) for name in sparsify.__all__ for position in range(len(STEPS.get(name, [None])))]
@@ -61,8 +65,10 @@ TASKS = ("numbers", "two classes", "three classes")
 
 
 @pytest.fixture(params=CASES, ids=lambda case: f"{case[0]}{case[1]}")
-def step(request):
+def step(request, monkeypatch):
     name, position = request.param
+    if name == "Components":  # which keeps the basis and chooses inputs, of an additive machine
+        monkeypatch.setitem(GIVEN, "kernel", kernels.Additive(kernels.RBF(sigma=1.3)))
     assert name in STEPS, f"sparsify.{name} has no instance in STEPS: add a line"
     assert type(STEPS[name][position]) is getattr(sparsify, name)
     return clone(STEPS[name][position])
@@ -138,6 +144,7 @@ def reduced_left_out(K, support, y, weights, ridge, blocks=None, K_new=None):
 def assert_sound(model, X, y, *, reduced=False, smaller=True):
     """A valid, smaller basis; predictions and left-out residuals are those of the machine by its definition."""
     basis, support = model.support_vectors_, model.support_
+    smaller = smaller and not any(isinstance(step, Components) for step in model.steps)
     assert 1 <= len(basis) == len(model.dual_coef_)
     assert len(basis) < len(X) if smaller else len(basis) <= len(X)
     if support is None:
@@ -212,8 +219,9 @@ def test_is_the_same_for_a_seed_and_keeps_its_parameters(step):
 
 def test_composes_with_a_tuner(step):
     model, X, y = make("numbers")
-    model.set_params(kernel=None, C=None, steps=[step, LeaveOneOut()]).fit(X, y)
-    assert np.all(model.kernel_.sigma > 0)
+    kernel = kernels.Additive(kernels.Matern()) if isinstance(step, Components) else None
+    model.set_params(kernel=kernel, C=None, steps=[step, LeaveOneOut()]).fit(X, y)
+    assert all(np.all(leaf.sigma > 0) for leaf in model.kernel_.leaves)
     assert model.C_ > 0
     assert_sound(model, X, y, reduced=isinstance(step, KKT_COLUMNS), smaller=not may_keep_all(step))
 
@@ -297,6 +305,7 @@ def test_a_kernel_that_is_zero(step, kernel):
     """Inputs of zeros: the machine is the mean of the rows that count, or the step says that the kernel is zero."""
     X, y = np.zeros((20, 2)), np.random.default_rng(0).standard_normal(20)
     given = Given(np.arange(3)) if isinstance(step, Given) else step
+    kernel = kernels.Additive(kernel) if isinstance(step, Components) else kernel
     model, error = LSSVR(kernel, C=1.0, steps=[given]), ""
     try:
         model.fit(X, y)
@@ -370,7 +379,7 @@ def test_a_precomputed_kernel_gives_the_same_machine(step):
     model.set_params(steps=[step])
     K = model.kernel(X, X)
     given = clone(model).set_params(kernel=kernels.Precomputed())
-    if isinstance(step, (KMeans, Learned)) or (isinstance(step, Given) and step.points.ndim == 2):
+    if isinstance(step, (KMeans, Learned, Components)) or (isinstance(step, Given) and step.points.ndim == 2):
         with pytest.raises(ValueError, match=r"Precomputed|columns"):
             given.fit(K, y)
         return

@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .intervals import METHODS, calibrate, prediction_intervals, probabilities
-from .kernels import RBF, Choice, Kernel, Matern, as_kernel
+from .kernels import RBF, Additive, Choice, Kernel, Matern, as_kernel, pick_columns
 from .problem import Problem, Step
 from .robust import as_weight_function
 from .sparsify import Random
@@ -38,6 +38,15 @@ def _adds_chunks(model: _LSSVM) -> bool:
         )
     if getattr(model.kernel, "is_precomputed", False):
         raise AttributeError("partial_fit with kernels.Precomputed: give a kernel of the columns, or use fit.")
+    return True
+
+
+def _is_additive(model: _LSSVM) -> bool:
+    kernel = getattr(model, "kernel_", model.kernel)
+    if not isinstance(kernel, Additive):
+        raise AttributeError(
+            f"components with kernel={kernel!r}: an additive machine has kernel=kernels.Additive(...)."
+        )
     return True
 
 
@@ -80,6 +89,7 @@ class _LSSVM(BaseEstimator):
             left_out = checked._left_out(problem.y, problem.weights, fit.weights, fit)
         attributes = {
             **checked._machine(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
+            **_additive(fit.kernel, fit.points, fit.coef, problem.X[problem.rows]),
             **left_out,
             "support_": fit.support,
             "path_": _main_path(problem),
@@ -122,7 +132,10 @@ class _LSSVM(BaseEstimator):
             left_out = checked._left_out(y, weights, weights, problem.solve())
             calibration = {name: value for name, value in left_out.items() if name == "_slopes_"}
         stream = stream.add(X, y, weights)
-        machine = checked._machine(stream.whitening.kernel, stream.C, stream.points, *stream.solve())
+        coef, intercept = stream.solve()
+        kernel, points = stream.whitening.kernel, stream.points
+        machine = checked._machine(kernel, stream.C, points, coef, intercept)
+        machine.update(_additive(kernel, points, coef, points))
         self._store(checked, {**machine, **calibration, "support_": None, "path_": None, "_stream_": stream})
         return self
 
@@ -168,6 +181,7 @@ class _LSSVM(BaseEstimator):
                 fit = fit_stream(partial(read, weights), stream.whitening, 1.0 / stream.C)
         attributes = {
             **checked._machine(stream.whitening.kernel, stream.C, stream.points, fit.coef, fit.intercept),
+            **_additive(stream.whitening.kernel, stream.points, fit.coef, stream.points),
             **checked._left_out(y, sample_weight, weights, fit),
             "support_": None,
             "path_": None,
@@ -188,6 +202,7 @@ class _LSSVM(BaseEstimator):
         kernel = (
             default_kernel(self) if self.kernel is None else clone(as_kernel(self.kernel))
         )  # the user's stays apart
+        kernel = kernel.placed(X[weights > 0])
         robust = as_weight_function(self.robust)
         if robust is not None:
             robust.check()
@@ -243,6 +258,28 @@ class _LSSVM(BaseEstimator):
         kept = {name: value for name, value in vars(self).items() if not name.endswith("_")}
         seen = {name: value for name, value in vars(checked).items() if name in _SEEN}
         self.__dict__ = {**kept, **seen, **attributes}
+
+    @available_if(_is_additive)
+    def components(self, X: Any) -> np.ndarray:
+        """The functions of one input each that an additive machine is the sum of, each with mean 0 over the rows.
+
+        Their sum differs from the prediction (of a classifier, the decision value) by a constant. Inputs that are not
+        kept have zeros. Of a model of `partial_fit` or `fit_chunks` the means are those over the basis points.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features)
+
+        Returns
+        -------
+        array (n_samples, n_components) or (n_samples, n_components, n_outputs)
+            One component an input, or a group of `kernels.Additive`.
+        """
+        X = self._checked(X)
+        coef = self.dual_coef_[:, None] if self.dual_coef_.ndim == 1 else self.dual_coef_
+        with np.errstate(all="ignore"):
+            values = _raw_components(self.kernel_, self.support_vectors_, coef, X) - self._component_means_
+        return values[:, :, 0] if self.dual_coef_.ndim == 1 else values
 
     def _raw_predict(self, X: Any) -> np.ndarray:
         """f(x), rows x outputs."""
@@ -309,6 +346,10 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         sum of weights_ * loo_residuals_^2.
     path_ : Bunch or None
         What the last step that searched has recorded.
+    active_ : array of int
+        Additive machines (`kernels.Additive`): the inputs (or groups of columns) kept.
+    max_variation_ : array (n_components,)
+        Additive machines: the largest |f^l(x_i)| over the rows, of the centred components.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -596,6 +637,28 @@ def run_steps(problem: Problem, steps: Any) -> Problem:
             raise TypeError(f"steps holds {step!r}, which is not a step: see lssvm.sparsify and lssvm.tune.")
         problem = step(problem)
     return tuned(problem)
+
+
+def _raw_components(kernel: Additive, points: Any, coef: Any, X: Any) -> np.ndarray:
+    """Rows x components x outputs, not centred."""
+    out = np.zeros((X.shape[0], len(kernel.components(X.shape[1])), coef.shape[1]))
+    for number, (group, part) in kernel.kept(X.shape[1]).items():
+        out[:, number] = part.dot(pick_columns(X, group), pick_columns(points, group), coef)
+    return out
+
+
+def _additive(kernel: Kernel, points: Any, coef: Any, rows: Any) -> dict[str, Any]:
+    """The attributes of an additive machine; its components are centred over the rows given."""
+    if not isinstance(kernel, Additive):
+        return {}
+    values = _raw_components(kernel, points, coef, rows)
+    means = values.mean(axis=0)
+    variation = np.max(np.abs(values - means), axis=0)
+    return {
+        "active_": np.array(sorted(kernel.kept(rows.shape[1])), dtype=np.intp),
+        "max_variation_": variation[:, 0] if coef.shape[1] == 1 else variation,
+        "_component_means_": means,
+    }
 
 
 def _validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options: Any) -> Any:

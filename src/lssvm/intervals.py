@@ -11,6 +11,7 @@ from scipy.special import softmax
 
 from . import _xp
 from ._xp import Array
+from .kernels import Additive, pick_columns
 from .problem import Fit, Problem
 
 METHODS = ("jackknife+", "jackknife-minmax", "cv+")
@@ -64,6 +65,32 @@ def _fold_positions(folds: Any, rows: np.ndarray, n_rows: int) -> list[np.ndarra
     if len(names) < 2:
         raise ValueError("folds holds one label only: leaving that fold out leaves no row.")
     return [np.flatnonzero(codes == number) for number in range(len(names))]
+
+
+def component_deviations(problem: Problem, fit: Fit, X: Array) -> np.ndarray:
+    """Standard deviations of the centred components of an additive machine at new rows: (rows, components, outputs).
+
+    Every component is linear in the targets, whose variance is that of the residuals, sum v e^2/(l - sum h), over the
+    weights. C, kernel, basis and weights are held fixed; the bias that the ridge causes is not in it.
+    """
+    kernel = fit.kernel
+    assert isinstance(kernel, Additive)
+    factor = problem.replace(weights=fit.weights, C=fit.C, robust=None).factorise()
+    whitening, rows = factor.whitening, factor.rows
+    points = factor.points if whitening is None else whitening.points
+    training = _xp.take(problem.X, rows)
+    v = _xp.to_numpy(fit.weights)[rows]
+    freedom = len(rows) - float(_xp.to_numpy(fit.leverage)[rows].sum())
+    variance = v @ _xp.to_numpy(fit.residuals)[rows] ** 2 / max(freedom, 1e-12)
+    out = np.zeros((X.shape[0], len(kernel.components(X.shape[1])), len(variance)))
+    for number, (group, part) in kernel.kept(X.shape[1]).items():
+        place = pick_columns(points, group)
+        new, old = (part.evaluate(pick_columns(inputs, group), place) for inputs in (X, training))
+        columns = new - _xp.namespace(old).mean(old, axis=0)[None, :]
+        columns = columns if whitening is None else _xp.whiten_rows(columns, whitening.lower)
+        moves = factor.system.smoother(columns, 1.0 / fit.C) - factor.system.smoother(0.0 * columns, 1.0 / fit.C)
+        out[:, number] = np.sqrt(np.outer(_xp.to_numpy(moves) ** 2 @ (1.0 / v), variance))
+    return out
 
 
 def order_statistic(values: np.ndarray, rank: int) -> np.ndarray:

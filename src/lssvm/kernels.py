@@ -31,6 +31,7 @@ __all__ = [
     "Polynomial",
     "Precomputed",
     "Product",
+    "Spline",
     "Sum",
     "as_kernel",
 ]
@@ -108,14 +109,23 @@ class Kernel(BaseEstimator):
                 kernel.sigma = factor * np.asarray(value)
         return kernel
 
-    def column(self, c: int) -> Kernel:
-        """A copy for column c alone: of widths that differ by column, that of column c."""
+    def placed(self, X: Array) -> Kernel:
+        """A copy in which what comes from the training columns themselves, e.g. knots, is filled in."""
         kernel = copy.copy(self)
         for name, value in self.get_params(deep=False).items():
             if isinstance(value, Kernel):
-                setattr(kernel, name, value.column(c))
+                setattr(kernel, name, value.placed(X))
+        return kernel
+
+    def columns(self, group: Sequence[int]) -> Kernel:
+        """A copy for some columns alone: of widths that differ by column, those of these columns."""
+        kernel = copy.copy(self)
+        for name, value in self.get_params(deep=False).items():
+            if isinstance(value, Kernel):
+                setattr(kernel, name, value.columns(group))
             elif name == "sigma" and np.ndim(value) == 1:
-                kernel.sigma = value[c if len(value) > 1 else 0]
+                widths = np.asarray(_xp.to_numpy(value))
+                kernel.sigma = widths[list(group)] if len(widths) > 1 else widths[0]
         return kernel
 
     def check(self, n_features: int) -> None:
@@ -457,44 +467,182 @@ class Polynomial(Kernel):
         return degree * (G * (X @ Z.T + float(self.coef0)) ** (degree - 1)).T @ X
 
 
+# Splines --------------------------------------------------------------------------------------------------------------
+class Spline(Kernel):
+    """Natural cubic splines with few knots, summed over the columns: a kernel of finite rank.
+
+    Of one column, scaled so that its knots span [0, 1]: the functions sum_j c_j k0(x, t_j) of the knots t_j, with the
+    norm of k0, which is that of a smoothing spline (the square of f'' and of the slope, integrated); beyond the outer
+    knots they are straight. k0 is centred: every function has the mean 0 over [0, 1]. The rank is the number of knots,
+    so that `sparsify.Components` finds exact zeros.
+
+    Parameters
+    ----------
+    knots : int, array (n_knots,) or (n_knots, n_features), or None
+        A number is placed at quantiles of each column's distinct values, the smallest and the largest among them, when
+        a model is fitted. None: as many as leave the columns of an additive machine independent of each other,
+        3 to 6. An array holds the knots themselves, for all columns or by column.
+    """
+
+    def __init__(self, knots: Any = None) -> None:
+        self.knots = knots
+
+    def placed(self, X: Array) -> Kernel:
+        if np.ndim(self.knots) > 0:
+            return copy.copy(self)
+        values = _xp.to_numpy(X)
+        count = self.knots
+        if count is None:
+            count = int(np.clip(0.8 * values.shape[0] // values.shape[1], 3, 6))
+        if isinstance(count, bool) or not (isinstance(count, (int, np.integer)) and count >= 2):
+            raise ValueError(f"Spline: knots must be an integer of at least 2, an array or None, got {self.knots!r}.")
+        shares = np.linspace(0.0, 1.0, int(count))
+        return Spline(np.column_stack([np.quantile(np.unique(column), shares) for column in values.T]))
+
+    def columns(self, group: Sequence[int]) -> Kernel:
+        return Spline(self.knots[:, list(group)]) if np.ndim(self.knots) == 2 else copy.copy(self)
+
+    def check(self, n_features: int) -> None:
+        self._by_column(n_features)
+
+    def _by_column(self, n_features: int) -> np.ndarray:
+        """The knots, sorted, one column a column of X."""
+        if np.ndim(self.knots) == 0:
+            raise ValueError(f"Spline(knots={self.knots!r}) has no place yet: give the knots, or fit a model.")
+        knots = np.asarray(_xp.to_numpy(self.knots), dtype=float)
+        knots = np.repeat(knots[:, None], n_features, axis=1) if knots.ndim == 1 else knots
+        if knots.ndim != 2 or knots.shape[1] != n_features or len(knots) < 2 or not np.isfinite(knots).all():
+            raise ValueError(
+                f"Spline: knots has shape {np.shape(self.knots)}: give at least 2 finite knots, one column a column of "
+                f"X ({n_features})."
+            )
+        return np.sort(knots, axis=0)
+
+    def features(self, X: Array) -> Array:
+        """Columns whose products are the kernel: as many as independent knots, column after column of X."""
+        by_column = self._by_column(X.shape[1]).T
+        parts = [self._column_features(X[:, c], knots) for c, knots in enumerate(by_column)]
+        return _xp.namespace(X).concat(parts, axis=1)
+
+    @staticmethod
+    def _column_features(x: Array, knots: np.ndarray) -> Array:
+        span = knots[-1] - knots[0]
+        span = span if span > 0 else 1.0
+        places = (knots - knots[0]) / span
+        values, vectors = np.linalg.eigh(_spline_kernel(places, places))
+        kept = values > 1e-10 * values[-1]
+        K = _spline_kernel((x - float(knots[0])) / float(span), _xp.like(places, x))
+        return K @ _xp.like(vectors[:, kept] / np.sqrt(values[kept]), x)
+
+    def evaluate(self, X: Array, Z: Array) -> Array:
+        features = self.features(X)
+        return features @ (features if X is Z else self.features(Z)).T
+
+    def diagonal(self, X: Array) -> Array:
+        features = self.features(X)
+        return _xp.namespace(X).sum(features * features, axis=1)
+
+
+def _spline_kernel(u: Array, v: Array) -> Array:
+    """(u - 1/2)(v - 1/2) plus the integral over s in [0, 1] of (u - s)+ (v - s)+, its means over [0, 1] taken out."""
+    xp = _xp.namespace(u, v)
+
+    def mean(x: Array) -> Array:  # of the integral over the other argument; straight outside [0, 1]
+        a = xp.clip(x, 0.0, 1.0)
+        return a * a * (6.0 - 4.0 * a + a * a) / 24.0 + xp.where(x > 1.0, (x - 1.0) / 6.0, 0.0 * x)
+
+    product, total = u[:, None] * v[None, :], u[:, None] + v[None, :]
+    low = xp.minimum(u[:, None] + 0.0 * product, v[None, :] + 0.0 * product)
+    a = xp.clip(low, 0.0, 1.0)
+    K = a * (product - a * (total / 2.0 - a / 3.0))
+    return K - mean(u)[:, None] - mean(v)[None, :] + 0.05 + product - 0.5 * total + 0.25
+
+
 # Kernels of kernels -------------------------------------------------------------------------------------------------
 class Additive(Kernel):
     """A sum over the inputs of a kernel of one input each: sum_c k(x_c, z_c) (componentwise LS-SVM).
+
+    The machine is then a sum of functions of one input each, f(x) = sum_c f^c(x_c) + b, which `LSSVR.components` gives.
 
     Parameters
     ----------
     kernel : Kernel
         The kernel of each component; one with a `sigma` may hold one width a column.
+    groups : list of lists of column numbers, or None
+        The columns of each component, e.g. the indicators of one category together; None: each column its own.
+        Columns in no group do not count.
+    active : list of int, or None
+        Numbers of the components that are kept, as `sparsify.Components` finds them; None: all. The columns of the
+        others are not looked at.
     """
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, groups: Any = None, active: Any = None) -> None:
         self.kernel = kernel
+        self.groups = groups
+        self.active = active
 
     @property
     def parts(self) -> tuple[Kernel, ...]:
         return (self.kernel,)
 
+    def check(self, n_features: int) -> None:
+        super().check(n_features)
+        self.components(n_features)
+
+    def components(self, n_features: int) -> list[list[int]]:
+        """The columns of every component, kept or not."""
+        if self.groups is None:
+            groups = [[c] for c in range(n_features)]
+        else:
+            groups = [[int(c) for c in np.atleast_1d(np.asarray(group))] for group in self.groups]
+        if not groups or not all(group and min(group) >= 0 and max(group) < n_features for group in groups):
+            raise ValueError(
+                f"Additive: groups must be lists of column numbers from 0 to {n_features - 1}, got {self.groups!r}."
+            )
+        if self.active is not None and not set(self.active) <= set(range(len(groups))):
+            raise ValueError(f"Additive: active must hold numbers from 0 to {len(groups) - 1}, got {self.active!r}.")
+        return groups
+
+    def kept(self, n_features: int) -> dict[int, tuple[list[int], Kernel]]:
+        """The components kept: by their numbers, their columns and the kernel of these columns."""
+        groups = self.components(n_features)
+        numbers = range(len(groups)) if self.active is None else self.active
+        return {int(number): (groups[number], self.kernel.columns(groups[number])) for number in numbers}
+
     def evaluate(self, X: Array, Z: Array) -> Array:
         K = _xp.zeros((X.shape[0], Z.shape[0]), X)
-        for c in range(X.shape[1]):
-            K += self.kernel.column(c).evaluate(X[:, c : c + 1], Z[:, c : c + 1])
+        for group, kernel in self.kept(X.shape[1]).values():
+            K += kernel.evaluate(pick_columns(X, group), pick_columns(Z, group))
         return K
 
     def diagonal(self, X: Array) -> Array:
         total = _xp.zeros((X.shape[0],), X)
-        for c in range(X.shape[1]):
-            total += self.kernel.column(c).diagonal(X[:, c : c + 1])
+        for group, kernel in self.kept(X.shape[1]).values():
+            total += kernel.diagonal(pick_columns(X, group))
         return total
 
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        columns = [slice(c, c + 1) for c in range(X.shape[1])]
-        terms = [self.kernel.column(c.start).gradient(X[:, c], Z[:, c], G) for c in columns]
-        return _xp.namespace(X).concat(terms, axis=1)
+        total = _xp.zeros((len(self.leaves), X.shape[1]), X)
+        for group, kernel in self.kept(X.shape[1]).values():
+            term = kernel.gradient(pick_columns(X, group), pick_columns(Z, group), G)
+            for place, c in enumerate(group):
+                total[:, c] += term[:, place]
+        return total
 
     def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        columns = [slice(c, c + 1) for c in range(X.shape[1])]
-        terms = [self.kernel.column(c.start).point_gradient(X[:, c], Z[:, c], G) for c in columns]
-        return _xp.namespace(X).concat(terms, axis=1)
+        total = _xp.zeros((Z.shape[0], Z.shape[1]), X)
+        for group, kernel in self.kept(X.shape[1]).values():
+            term = kernel.point_gradient(pick_columns(X, group), pick_columns(Z, group), G)
+            for place, c in enumerate(group):
+                total[:, c] += term[:, place]
+        return total
+
+
+def pick_columns(X: Array, group: Sequence[int]) -> Array:
+    """Some columns of X."""
+    if len(group) == 1:
+        return X[:, group[0] : group[0] + 1]
+    return _xp.take(X.T, np.asarray(group)).T
 
 
 class _Pair(Kernel):

@@ -215,7 +215,9 @@ class Problem:
         return factor.fit(factor.C)
 
     def _given_fit(self, coef: Array, intercept: Array) -> Fit:
-        points = self.kernel.basis_points(self.X, np.asarray(self.support))
+        points = self.points
+        if points is None:
+            points = self.kernel.basis_points(self.X, np.asarray(self.support))
         residuals = self.y - self.kernel.dot(self.X, points, coef) - intercept[None, :]
         unknown = float("nan") * residuals
         assert self.C is not None

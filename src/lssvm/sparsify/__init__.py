@@ -2,11 +2,13 @@
 
 from .bases import FeatureVectors, Forward, Given, KMeans, Learned, Random, RandomlyPivoted
 from .columns import Adaline, AdaPinv, Echelon, InversePrune
+from .convex import Components, Substrate
 from .pruning import Prune
 
 __all__ = [
     "AdaPinv",
     "Adaline",
+    "Components",
     "Echelon",
     "FeatureVectors",
     "Forward",
@@ -17,4 +19,5 @@ __all__ = [
     "Prune",
     "Random",
     "RandomlyPivoted",
+    "Substrate",
 ]

@@ -1,0 +1,563 @@
+"""The convex programmes behind `convex.py`, solved exactly: an L1 penalty's path, and the sum of maximal variations.
+
+Nothing here knows a Problem: matrices in, coefficients out.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import piqp
+import scipy.linalg
+from scipy.linalg import qr_delete, solve_triangular
+from scipy.optimize import linprog
+
+from .. import _xp
+from .._xp import EPS
+from ..kernels import Additive, Kernel, pick_columns
+
+
+# The L1 path ----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class L1Path:
+    """All minimisers of sum_i v_i (y_i - k_i'a - b)^2 + zeta |a|_1 with 1'a = 0, affine between the breakpoints.
+
+    zeta falls from the value at which a = 0; coef is (breakpoints, n), intercept (breakpoints,).
+    """
+
+    zeta: np.ndarray
+    coef: np.ndarray
+    intercept: np.ndarray
+
+    def at(self, zeta: float) -> tuple[np.ndarray, float]:
+        """Coefficients and intercept for one zeta; beyond the last breakpoint, those of the last."""
+        if zeta >= self.zeta[0]:
+            return self.coef[0], float(self.intercept[0])
+        place = min(int(np.searchsorted(-self.zeta, -zeta)), len(self.zeta) - 1)
+        upper, lower = self.zeta[place - 1], self.zeta[place]
+        share = min((upper - zeta) / (upper - lower), 1.0) if upper > lower else 1.0
+        a, b = self.coef[place - 1 : place + 1], self.intercept[place - 1 : place + 1]
+        coef = np.where(share < 1.0, (1 - share) * a[0] + share * a[1], a[1])
+        return coef, float((1 - share) * b[0] + share * b[1])
+
+
+class Homotopy:
+    """The path of eq. (16), traced from zeta_max down, one index in or out at every breakpoint.
+
+    With b eliminated (columns and targets centred, rows scaled by the square roots of their weights) and lam = zeta/2:
+    on the support, K_S'(t - K_S a) = lam s + mu 1 and 1'a = 0; off it, |K_j'(t - K a) - mu| <= lam. A row of constants
+    under the columns changes nothing, because 1'a = 0, and makes their QR factorisation that of the whole system. Of
+    identical columns the first alone takes part.
+    """
+
+    def __init__(self, K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
+        self.n_columns = K.shape[1]
+        self.distinct = np.sort(np.unique(K.T, axis=0, return_index=True)[1])
+        K = K[:, self.distinct]
+        scale = np.sqrt(weights)
+        centre = weights @ K / weights.sum()
+        self.means = centre, float(weights @ y / weights.sum())
+        self.K = scale[:, None] * (K - centre)
+        self.t = scale * (y - self.means[1])
+        self.q = self.K.T @ self.t
+        self.size = float(np.max(np.abs(self.q), initial=0.0))
+        self.K, self.t = _compressed(self.K, self.t)
+        self.products = _xp.gram(self.K) if len(self.t) == len(y) > 200 else None
+        norm = float(np.sqrt(np.max(np.sum(self.K * self.K, axis=0), initial=0.0))) or 1.0
+        self.K = np.asfortranarray(np.vstack([self.K, np.full(K.shape[1], norm)]))
+        self.t = np.append(self.t, 0.0)
+        self.support: list[int] = []
+        self.signs: list[float] = []
+        self.Q: np.ndarray = np.empty((len(self.t), 0), order="F")
+        self.R: np.ndarray = np.empty((0, 0), order="F")
+        self.out: set[int] = set()  # columns that depend on the support: at the bound as long as it stays
+        self.lam = float(np.ptp(self.q)) / 2
+        self.zetas, self.coefs = [2 * self.lam], [np.zeros(self.n_columns)]
+
+    # The QR factorisation of the support's columns
+    def _insert(self, j: int, sign: float) -> bool:
+        """Take column j in, unless it depends on those there to working precision."""
+        column = self.K[:, j]
+        rest, above = column, np.zeros(len(self.support))
+        for _ in range(2):
+            inside = self.Q.T @ rest
+            rest, above = rest - self.Q @ inside, above + inside
+        norm = float(np.linalg.norm(rest))
+        if norm <= 1e-9 * np.linalg.norm(column):
+            return False
+        self.Q = np.asfortranarray(np.column_stack([self.Q, rest / norm]))
+        self.R = np.block([[self.R, above[:, None]], [np.zeros((1, len(above))), np.array([[norm]])]])
+        self.support.append(j)
+        self.signs.append(sign)
+        return True
+
+    def _delete(self, place: int) -> None:
+        self.Q, self.R = qr_delete(self.Q, self.R, place, which="col", overwrite_qr=True, check_finite=False)
+        del self.support[place], self.signs[place]
+
+    # The affine pieces
+    def _piece(self, lam: float) -> tuple[np.ndarray, ...]:
+        """a_S and mu and the correlations of all columns, each as (constant, slope) in lam."""
+        back = lambda right: solve_triangular(self.R, right, trans="T", check_finite=False)  # noqa: E731
+        g = back(np.ones(len(self.support)))
+        inner = np.column_stack([self.Q.T @ self.t, -back(np.array(self.signs))])
+        mu = g @ inner / (g @ g)
+        inner = inner - np.outer(g, mu)
+        a = solve_triangular(self.R, inner, check_finite=False)
+        if self.products is not None:
+            # Sums over the support are shorter than those over the rows, and as good while nothing cancels.
+            terms = np.abs(a).sum(axis=0) @ np.array([1.0, lam]) * self.products.diagonal().max()
+            if EPS * terms < 1e-12 * self.size:
+                c = -(a.T @ self.products[self.support]).T
+                c[:, 0] += self.q
+                return a, mu, c
+        rest = -(self.Q @ inner)
+        rest[:, 0] += self.t
+        return a, mu, self.K.T @ rest
+
+    def to(self, last: float) -> L1Path:
+        """The path down to zeta = last, from where it ended before."""
+        end = max(last / 2, 1e-13 * self.size)
+        if not self.support and self.lam > end:
+            self._insert(int(np.argmax(self.q)), 1.0)
+            self._insert(int(np.argmin(self.q)), -1.0)
+        standing = 0  # steps of no length, one after the other
+        while self.lam > end and standing <= 10 + 2 * len(self.distinct):
+            before = self.lam
+            self._step(end)
+            standing = standing + 1 if self.lam == before else 0
+        zeta, coef = np.array(self.zetas), np.array(self.coefs)
+        kept = np.append(np.diff(zeta) < 0, True)  # of steps of no length, the last
+        intercept = self.means[1] - coef[kept][:, self.distinct] @ self.means[0]
+        return L1Path(zeta[kept], coef[kept], intercept)
+
+    def _step(self, end: float) -> None:
+        """To the next breakpoint."""
+        a, mu, c = self._piece(self.lam)
+        leave = self._leaving(a, self.lam)
+        enter = self._entering(c - mu, self.lam)
+        self.lam = max(leave[0], enter[0], end)
+        coef = np.zeros(self.n_columns)
+        coef[self.distinct[self.support]] = a[:, 0] + self.lam * a[:, 1]
+        self.zetas.append(2 * self.lam)
+        self.coefs.append(coef)
+        if self.lam == leave[0]:
+            coef[self.distinct[self.support[leave[1]]]] = 0.0
+            self._delete(leave[1])
+            self.out.clear()
+        elif self.lam == enter[0] and not self._insert(enter[1], enter[2]):
+            self.out.add(enter[1])
+
+    def _leaving(self, a: np.ndarray, lam: float) -> tuple[float, int]:
+        """The next lam at which a coefficient is 0, and its place in the support."""
+        sign = np.array(self.signs)
+        constant, slope = sign * a[:, 0], sign * a[:, 1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            zero = np.where(slope > 0, -constant / slope, -np.inf)  # falls with lam towards 0
+        zero = np.where(zero > lam, lam, zero)
+        place = int(np.argmax(zero))
+        return float(zero[place]), place
+
+    def _entering(self, c: np.ndarray, lam: float) -> tuple[float, int, float]:
+        """The next lam at which the correlation of a column off the support reaches the bound, the column, the sign."""
+        best = (-np.inf, -1, 1.0)
+        free = np.ones(len(c), dtype=bool)
+        free[self.support] = False
+        free[list(self.out)] = False
+        for sign in (1.0, -1.0):
+            constant, slope = sign * c[:, 0], 1.0 - sign * c[:, 1]  # constant - lam slope = 0
+            with np.errstate(divide="ignore", invalid="ignore"):
+                hit = np.where(free & (slope > 0), constant / slope, -np.inf)
+            hit = np.where(hit > lam, lam, hit)
+            j = int(np.argmax(hit))
+            if hit[j] > best[0]:
+                best = (float(hit[j]), j, sign)
+        return best
+
+
+def _compressed(K: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same columns in as few dimensions as they span to working precision: smooth kernels span few."""
+    size = float(np.linalg.norm(K))
+    if len(t) < 200 or size == 0.0:
+        return K, t
+    Q = np.linalg.qr(K @ np.random.RandomState(0).standard_normal((K.shape[1], 100)))[0]
+    inside = Q.T @ K
+    if np.linalg.norm(K - Q @ inside) <= 1e-14 * size:
+        return inside, Q.T @ t
+    return K, t
+
+
+def l1_path(K: np.ndarray, y: np.ndarray, weights: np.ndarray, last: float) -> L1Path:
+    """The exact path of eq. (16) down to `last`."""
+    return Homotopy(K, y, weights).to(last)
+
+
+def l1_violation(K: np.ndarray, y: np.ndarray, weights: np.ndarray, zeta: float, a: np.ndarray, b: float) -> float:
+    """The largest violation of the optimality conditions of eq. (16), as a share of their bound zeta/2."""
+    centred = K - weights @ K / weights.sum()
+    c = centred.T @ (weights * (y - K @ a - b))
+    on = a != 0.0
+    excess = c - zeta / 2 * np.sign(a)
+    mu = float(np.mean(excess[on])) if on.any() else float(c.max() + c.min()) / 2
+    largest = max(np.max(np.abs(excess[on] - mu), initial=0.0), np.max(np.abs(c - mu) - zeta / 2, initial=0.0))
+    return float(largest) / (zeta / 2)
+
+
+def least_squares(K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> L1Path:
+    """zeta = 0: the least-squares coefficients of least norm with 1'a = 0 (eq. 22)."""
+    centre, mean = weights @ K / weights.sum(), float(weights @ y / weights.sum())
+    inner = (K - centre) - np.mean(K - centre, axis=1, keepdims=True)  # 1'a = 0
+    scale = np.sqrt(weights)
+    a = np.linalg.lstsq(scale[:, None] * inner, scale * (y - mean), rcond=1e-13)[0]
+    a = a - a.mean()
+    return L1Path(np.array([0.0]), a[None, :], np.array([mean - centre @ a]))
+
+
+# Structure detection --------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Blocks:
+    """The components of an additive kernel on the rows that train: f^l = Q_l z_l with z = A'alpha and 1'alpha = 0.
+
+    Columns of a Q_l are orthonormal. Where the ranks add up to less than the number of basis points every z has an
+    alpha (`basis` is None), and a component can be exactly 0. Otherwise z = basis @ x.
+    """
+
+    Q: list[np.ndarray]
+    other: list[np.ndarray]  # the same functions on the rows that do not train
+    A: np.ndarray
+    basis: np.ndarray | None
+
+    @property
+    def places(self) -> list[slice]:
+        """Where z has each component."""
+        ends = np.cumsum([block.shape[1] for block in self.Q])
+        return [slice(int(end) - block.shape[1], int(end)) for end, block in zip(ends, self.Q, strict=True)]
+
+    def alpha(self, z: np.ndarray) -> np.ndarray:
+        """The coefficients of least norm that give z."""
+        return np.linalg.lstsq(self.A.T, z, rcond=1e-13)[0]
+
+
+def component_blocks(kernel: Additive, X: np.ndarray, points: np.ndarray, train: np.ndarray) -> Blocks:
+    """Q_l for the rows `train` of X, and for the others, with the basis `points`."""
+    Q, other, A = [], [], []
+    for group, part in kernel.kept(X.shape[1]).values():
+        phi, factor = _features(part, pick_columns(X, group), pick_columns(points, group))
+        U, s, T = np.linalg.svd(factor - factor.mean(axis=0), full_matrices=False)  # 1'alpha = 0
+        kept = s > 1e-10 * max(float(s[0]) if len(s) else 0.0, 1e-8 * float(np.linalg.norm(factor)))
+        phi, U = phi @ (T[kept].T * s[kept]), U[:, kept]
+        _, s, T = np.linalg.svd(phi[train], full_matrices=False)
+        kept = s > 1e-10 * (float(s[0]) if len(s) else 0.0)
+        phi = phi @ (T[kept].T / s[kept])
+        Q.append(phi[train])
+        other.append(phi[~train])
+        A.append(U @ (T[kept].T * s[kept]))
+    stacked = np.hstack(A)
+    norms = np.linalg.norm(stacked, axis=0)
+    _, s, T = np.linalg.svd(stacked / np.where(norms > 0, norms, 1.0), full_matrices=False)
+    if len(s) == stacked.shape[1] and (not len(s) or s[-1] > 1e-9 * s[0]):
+        return Blocks(Q, other, stacked, None)
+    _, s, T = np.linalg.svd(stacked, full_matrices=False)
+    return Blocks(Q, other, stacked, T[s > 1e-12 * s[0]].T)
+
+
+def _features(kernel: Kernel, X: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """phi of the rows and of the points with k(x, z) = phi(x)'phi(z): a pivoted Cholesky factor, cut at 1e-12."""
+    rest = kernel.diagonal(points).copy()
+    tolerance = 1e-12 * max(float(rest.max()), 0.0)
+    F = np.empty((len(points), 0))
+    pivots: list[int] = []
+    while len(pivots) < len(points) and float(rest.max()) > tolerance:
+        j = int(np.argmax(rest))
+        column = (kernel.evaluate(points, points[j : j + 1])[:, 0] - F @ F[j]) / np.sqrt(rest[j])
+        column[pivots] = 0.0
+        F = np.column_stack([F, column])
+        pivots.append(j)
+        rest -= column * column
+        rest[pivots] = 0.0
+    if not pivots:
+        return np.zeros((len(X), 0)), F
+    return solve_triangular(F[pivots], kernel.evaluate(X, points[pivots]).T, lower=True, check_finite=False).T, F
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The solution of eq. (25) for one rho, and for the interval around it on which it is affine in rho.
+
+    z and t (maximal variations) and the multipliers of the active rows are (constant, slope) in rho, one column each.
+    """
+
+    rho: float
+    z: np.ndarray
+    t: np.ndarray
+    multipliers: np.ndarray
+    active: list[Row]
+
+    def at(self, rho: float) -> tuple[np.ndarray, np.ndarray]:
+        """z and t."""
+        return self.z @ np.array([1.0, rho]), np.maximum(self.t @ np.array([1.0, rho]), 0.0)
+
+
+Row = tuple[int, int, float]  # component, row, sign
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What the interior-point method returns."""
+
+    x: np.ndarray
+    t: np.ndarray
+    rows: list[Row]
+    multipliers: np.ndarray
+
+
+class Structure:
+    """Eq. (25) with a bias: min 1/2 sum_i v_i (y_i - sum_l f^l(x_i) - b)^2 + rho sum_l t_l, |f^l(x_i)| <= t_l.
+
+    An interior-point method finds the active rows, with only those rows among the constraints that were ever violated;
+    the linear system of the active rows then gives the solution to working precision, affine in rho.
+    """
+
+    def __init__(self, blocks: Blocks, y: np.ndarray, weights: np.ndarray) -> None:
+        self.blocks = blocks
+        scale = np.sqrt(weights)
+        stacked = np.hstack(blocks.Q)
+        self.means = weights @ stacked / weights.sum(), float(weights @ y / weights.sum())
+        H = scale[:, None] * (stacked - self.means[0])
+        target = scale * (y - self.means[1])
+        self.unit = float(np.linalg.norm(target)) or 1.0
+        self.root = float(np.sqrt(len(y)))
+        basis = blocks.basis
+        H = H if basis is None else H @ basis
+        self.gram, self.right = H.T @ H, H.T @ (target / self.unit)
+        self.rows = [  # sup-norm rows in the unknown x, in units in which they are of size 1
+            self.root * (Q if basis is None else Q @ basis[place])
+            for Q, place in zip(blocks.Q, blocks.places, strict=True)
+        ]
+        whole = slice(0, len(self.right))
+        self.columns = blocks.places if basis is None else [whole] * len(self.rows)  # the unknowns of each component
+        self.first_rows = [self._spanning(Q) for Q in blocks.Q]
+        self.working = [set(rows) for rows in self.first_rows]
+        self.largest_rho = self._largest_rho()
+
+    @staticmethod
+    def _spanning(Q: np.ndarray) -> set[tuple[int, float]]:
+        """Rows that bound a component in every direction."""
+        if not Q.shape[1]:
+            return set()
+        order = scipy.linalg.qr(Q.T, mode="r", pivoting=True, check_finite=False)[1][: Q.shape[1] + 1]
+        return {(int(i), sign) for i in order for sign in (1.0, -1.0)}
+
+    def _largest_rho(self) -> float:
+        """A rho at and beyond which all components are 0: the multipliers of least norm are feasible."""
+        g = self._gradient(np.zeros(len(self.right)))
+        sums = [np.abs(Q @ g[place]).sum() for Q, place in zip(self.blocks.Q, self.blocks.places, strict=True)]
+        return self.unit * float(max(sums, default=0.0))
+
+    def _gradient(self, x: np.ndarray) -> np.ndarray:
+        """Correlations of the residuals with the columns of all Q."""
+        g = self.right - self.gram @ x
+        return g if self.blocks.basis is None else self.blocks.basis @ g
+
+    def intercept(self, z: np.ndarray) -> float:
+        """b for z."""
+        return float(self.means[1] - self.means[0] @ z)
+
+    # One rho
+    def solve(self, rho: float) -> Piece:
+        """The solution for one rho, and the affine piece that it lies on."""
+        if rho >= self.largest_rho:
+            return Piece(
+                rho, np.zeros((self.blocks.A.shape[1], 2)), np.zeros((len(self.rows), 2)), np.empty((0, 2)), []
+            )
+        scaled = rho / (self.unit * self.root)
+        found = self._interior_point(scaled)
+        while self._add_violated(found.x, found.t):
+            found = self._interior_point(scaled)
+        piece = self._polish(rho, scaled, found)
+        if piece is not None:
+            return piece
+        # Too close to a breakpoint to tell which rows are active: what the interior-point method found.
+        still = np.array([1.0, 0.0])
+        x, t, zero = found.x.copy(), found.t.copy(), self._zero(found.t)
+        for part in np.flatnonzero(zero):
+            x[self.columns[part]] = t[part] = 0.0
+        rows = [(row, m) for row, m in zip(found.rows, found.multipliers, strict=True) if not zero[row[0]]]
+        multipliers = np.outer([m for _, m in rows], still)
+        return self._piece(rho, np.outer(x, still), np.outer(t, still), multipliers, [row for row, _ in rows])
+
+    def _zero(self, t: np.ndarray) -> np.ndarray:
+        """The components that are 0: none where they share alpha, which are never all 0."""
+        return (t < 1e-6 * max(1.0, float(t.max()))) & (self.blocks.basis is None)
+
+    def _piece(self, rho: float, x: np.ndarray, t: np.ndarray, multipliers: np.ndarray, active: list[Row]) -> Piece:
+        """A piece in the units of the data; its active rows are the first to try at the next rho."""
+        self.working = [
+            rows | {(i, sign) for c, i, sign in active if c == part} for part, rows in enumerate(self.first_rows)
+        ]
+        size, to_rho = self.unit / self.root, np.array([1.0, 1.0 / (self.unit * self.root)])
+        z = self.unit * x * to_rho
+        z = z if self.blocks.basis is None else self.blocks.basis @ z
+        return Piece(rho, z, size * t * to_rho, self.unit * self.root * multipliers * to_rho, active)
+
+    def _interior_point(self, rho: float) -> _Found:
+        """The programme with the working rows alone."""
+        r, d = len(self.right), len(self.rows)
+        rows = [(part, i, sign) for part, working in enumerate(self.working) for i, sign in sorted(working)]
+        P = np.zeros((r + d, r + d), order="F")
+        P[:r, :r] = self.gram
+        G = np.zeros((len(rows), r + d), order="F")
+        for k, (part, i, sign) in enumerate(rows):
+            G[k, self.columns[part]] = sign * self.rows[part][i]
+            G[k, r + part] = -1.0
+        solver = piqp.DenseSolver()
+        solver.settings.eps_abs = solver.settings.eps_duality_gap_abs = 1e-11
+        solver.settings.eps_rel = solver.settings.eps_duality_gap_rel = 1e-11
+        solver.setup(P, np.concatenate([-self.right, np.full(d, rho)]), G=G, h_u=np.zeros(len(rows)))
+        solver.solve()
+        x = np.array(solver.result.x)
+        if not np.isfinite(x).all():
+            raise ValueError("Components: the quadratic programme has no finite solution: scale your features.")
+        return _Found(x[:r], x[r:], rows, np.array(solver.result.z_u))
+
+    def _worst(self, x: np.ndarray, t: np.ndarray, tolerance: float) -> list[Row]:
+        """The most violated row of every component and sign."""
+        rows = []
+        for part, block in enumerate(self.rows):
+            f = block @ x[self.columns[part]]
+            rows += [
+                (part, int(np.argmax(sign * f)), sign) for sign in (1.0, -1.0) if np.max(sign * f) > t[part] + tolerance
+            ]
+        return rows
+
+    def _add_violated(self, x: np.ndarray, t: np.ndarray) -> bool:
+        """Let the most violated rows in."""
+        new = [(part, i, sign) for part, i, sign in self._worst(x, t, 1e-10) if (i, sign) not in self.working[part]]
+        for part, i, sign in new:
+            self.working[part].add((i, sign))
+        return bool(new)
+
+    def _polish(self, rho: float, scaled: float, found: _Found) -> Piece | None:
+        """The linear system of the active rows, to working precision; rows leave or enter until all signs are right."""
+        x, t = found.x, found.t
+        zero = self._zero(t)
+        active = [
+            (part, i, sign)
+            for (part, i, sign), multiplier in zip(found.rows, found.multipliers, strict=True)
+            if not zero[part]
+            and multiplier > max(t[part] - sign * self.rows[part][i] @ x[self.columns[part]], 1e-7 * scaled)
+        ]
+        point = np.array([1.0, scaled])
+        for _ in range(30):
+            x2, t2, multipliers = self._affine(zero, active)
+            signs = multipliers @ point
+            if len(signs) and signs.min() < -1e-10 * scaled:
+                del active[int(np.argmin(signs))]
+                continue
+            entering = [row for row in self._worst(x2 @ point, t2 @ point, 1e-11) if row not in active]
+            if not entering:
+                return self._piece(rho, x2, t2, multipliers, active)
+            active += entering
+        return None
+
+    def _affine(self, zero: np.ndarray, active: list[Row]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """x, t and multipliers, each (constant, slope) in the scaled rho, with the active rows at their bounds."""
+        r, d = len(self.right), len(self.rows)
+        null = self._null_space(zero)
+        kept = np.flatnonzero(~zero)
+        place = {int(part): k for k, part in enumerate(kept)}
+        n, p, m = null.shape[1], len(kept), len(active)
+        C = np.zeros((m, r))
+        E = np.zeros((m, p))
+        for k, (part, i, sign) in enumerate(active):
+            C[k, self.columns[part]] = sign * self.rows[part][i]
+            E[k, place[part]] = 1.0
+        C = C @ null
+        system = np.zeros((n + p + m, n + p + m))
+        system[:n, :n] = null.T @ self.gram @ null
+        system[:n, n + p :] = C.T
+        system[n : n + p, n + p :] = -E.T
+        system[n + p :, :n] = C
+        system[n + p :, n : n + p] = -E
+        right = np.zeros((n + p + m, 2))
+        right[:n, 0] = null.T @ self.right
+        right[n : n + p, 1] = -1.0
+        solution = _solve_symmetric(system, right)
+        t = np.zeros((d, 2))
+        t[kept] = solution[n : n + p]
+        return null @ solution[:n], t, solution[n + p :]
+
+    def _null_space(self, zero: np.ndarray) -> np.ndarray:
+        """Directions of x in which the components of `zero` stay 0."""
+        r = len(self.right)
+        if self.blocks.basis is None:
+            free = np.ones(r, dtype=bool)
+            for part in np.flatnonzero(zero):
+                free[self.blocks.places[part]] = False
+            return np.eye(r)[:, free]
+        return np.eye(r)
+
+    # The piece around one rho
+    def interval(self, piece: Piece) -> tuple[float, float]:
+        """The values of rho on which the piece is the solution."""
+        point = np.array([1.0, piece.rho])
+        if not piece.z.any():
+            return self.largest_rho, np.inf
+        above = [piece.multipliers]  # what must not fall below 0, (constant, slope) each
+        for part, place in enumerate(self.blocks.places):
+            if piece.t[part].any():
+                f = self.blocks.Q[part] @ piece.z[place]
+                away = np.ones((2, len(f)), dtype=bool)
+                for c, i, sign in piece.active:
+                    if c == part:
+                        away[int(sign < 0), i] = False
+                above += [(piece.t[part] - f)[away[0]], (piece.t[part] + f)[away[1]]]
+        bounds = np.vstack(above)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            edges = np.where(bounds @ point > 0, -bounds[:, 0] / bounds[:, 1], piece.rho)
+        low = float(np.max(edges[bounds[:, 1] > 0], initial=0.0))
+        high = float(np.min(edges[bounds[:, 1] < 0], initial=np.inf))
+        return self._enter(piece, min(low, piece.rho)), self._enter(piece, max(high, piece.rho))
+
+    def _enter(self, piece: Piece, edge: float) -> float:
+        """The edge, moved towards the piece's own rho until every component that is 0 may stay so.
+
+        The least multipliers of such a component sum to h(rho) = max g(rho)'u over |Q u| <= 1, convex in rho; it may
+        stay while h(rho) <= rho. Newton's method from the edge ends after finitely many linear programmes.
+        """
+        if self.blocks.basis is not None:
+            return edge
+        g = -(self.gram @ piece.z)
+        g[:, 0] += self.unit * self.right
+        edge = min(edge, 10.0 * self.largest_rho)
+        for part, place in enumerate(self.blocks.places):
+            if piece.t[part].any() or not self.blocks.Q[part].shape[1]:
+                continue
+            Q = self.blocks.Q[part]
+            for _ in range(20):
+                now = g[place] @ np.array([1.0, edge])
+                if np.abs(Q @ now).sum() <= edge:
+                    break
+                best = linprog(-now, A_ub=np.vstack([Q, -Q]), b_ub=np.ones(2 * len(Q)), bounds=(None, None))
+                constant, rate = best.x @ g[place]
+                if constant + rate * edge <= edge * (1.0 + 1e-9) or rate == 1.0:
+                    break
+                edge = constant / (1.0 - rate)
+        return edge
+
+
+def _solve_symmetric(A: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """A \\ right, of least norm where A is singular, with a step of refinement."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", scipy.linalg.LinAlgWarning)
+            factor = scipy.linalg.lu_factor(A, check_finite=False)
+            x = scipy.linalg.lu_solve(factor, right, check_finite=False)
+            x = x + scipy.linalg.lu_solve(factor, right - A @ x, check_finite=False)
+            if np.abs(A @ x - right).max(initial=0.0) <= 1e-11 * (1 + np.abs(right).max(initial=0.0)):
+                return x
+    except (scipy.linalg.LinAlgWarning, scipy.linalg.LinAlgError):
+        pass
+    return np.linalg.lstsq(A, right, rcond=1e-14)[0]
