@@ -37,7 +37,31 @@ def is_numpy(*arrays: Array) -> bool:
 
 def is_cupy(array: Array) -> bool:
     """True for a CuPy array."""
-    return type(array).__module__.partition(".")[0] == "cupy"
+    return _package(array) == "cupy"
+
+
+def is_torch(array: Array) -> bool:
+    """True for a torch tensor."""
+    return bool(array_api_compat.is_torch_array(array))
+
+
+def is_foreign(array: Array) -> bool:
+    """True for the arrays other than NumPy's that are computed where they live."""
+    return is_torch(array) or _package(array) in ("cupy", "array_api_strict")
+
+
+def is_dask(collection: Any) -> bool:
+    """True for a Dask array, dataframe or series."""
+    return _package(collection) in ("dask", "dask_expr") and hasattr(collection, "__dask_graph__")
+
+
+def on_accelerator(array: Array) -> bool:
+    """True for an array in the memory of a GPU or the like."""
+    return is_cupy(array) or (is_torch(array) and array.device.type != "cpu")
+
+
+def _package(thing: Any) -> str:
+    return type(thing).__module__.partition(".")[0]
 
 
 def to_numpy(array: Array) -> np.ndarray:
@@ -46,17 +70,24 @@ def to_numpy(array: Array) -> np.ndarray:
         return array
     if is_cupy(array):
         return np.asarray(array.get())
-    if hasattr(array, "detach"):  # torch
+    if is_torch(array):
         return np.asarray(array.detach().cpu())
     return np.asarray(array)
 
 
+def device(array: Array) -> Any:
+    """The device that an array lives on."""
+    return array_api_compat.device(array)
+
+
 def like(values: Array, reference: Array) -> Array:
-    """Return `values` (NumPy) as a float64 array of the kind and on the device of `reference`."""
+    """Return `values` as a float64 array of the kind and on the device of `reference`."""
     if isinstance(reference, np.ndarray):
-        return np.asarray(values, dtype=np.float64)
+        return np.asarray(to_numpy(values), dtype=np.float64)
     xp = namespace(reference)
-    return xp.asarray(values, dtype=xp.float64, device=array_api_compat.device(reference))
+    if is_foreign(values) and namespace(values) is not xp:
+        values = to_numpy(values)
+    return xp.asarray(values, dtype=xp.float64, device=device(reference))
 
 
 def zeros(shape: tuple[int, ...], reference: Array) -> Array:
@@ -64,7 +95,7 @@ def zeros(shape: tuple[int, ...], reference: Array) -> Array:
     xp = namespace(reference)
     if xp is np:
         return np.zeros(shape)
-    return xp.zeros(shape, dtype=xp.float64, device=array_api_compat.device(reference))
+    return xp.zeros(shape, dtype=xp.float64, device=device(reference))
 
 
 def empty(shape: tuple[int, ...], reference: Array) -> Array:
@@ -72,7 +103,7 @@ def empty(shape: tuple[int, ...], reference: Array) -> Array:
     xp = namespace(reference)
     if xp is np:
         return np.empty(shape)
-    return xp.empty(shape, dtype=xp.float64, device=array_api_compat.device(reference))
+    return xp.empty(shape, dtype=xp.float64, device=device(reference))
 
 
 def identity(n: int, reference: Array) -> Array:
@@ -80,13 +111,16 @@ def identity(n: int, reference: Array) -> Array:
     xp = namespace(reference)
     if xp is np:
         return np.eye(n)
-    return xp.eye(n, dtype=xp.float64, device=array_api_compat.device(reference))
+    return xp.eye(n, dtype=xp.float64, device=device(reference))
 
 
 def add_diagonal(A: Array, value: float) -> Array:
     """Add `value` to the diagonal of A, in place where the namespace allows it."""
     if is_numpy(A):
         A.flat[:: A.shape[0] + 1] += value
+        return A
+    if is_torch(A):
+        A.diagonal().add_(value)
         return A
     return A + value * identity(A.shape[0], A)
 
@@ -96,12 +130,12 @@ def take(A: Array, rows: Array) -> Array:
     if is_numpy(A):
         return A[rows]
     xp = namespace(A)
-    return xp.take(A, xp.asarray(rows, device=array_api_compat.device(A)), axis=0)
+    return xp.take(A, xp.asarray(rows, device=device(A)), axis=0)
 
 
 def put(A: Array, index: Any, values: Array) -> Array:
     """A with ``A[index] = values``; the array API standard has no assignment by row numbers."""
-    if is_numpy(A) or hasattr(A, "detach") or is_cupy(A):
+    if is_numpy(A) or is_torch(A) or is_cupy(A):
         A[index] = values
         return A
     changed = to_numpy(A).copy()
@@ -109,12 +143,41 @@ def put(A: Array, index: Any, values: Array) -> Array:
     return like(changed, A)
 
 
-def row_blocks(n_rows: int, bytes_per_row: int) -> Iterator[slice]:
-    """Slices of rows, each within scikit-learn's ``working_memory`` (and within 16 MiB, which the allocator reuses)."""
-    budget = min(get_config()["working_memory"], 16) * 2**20
-    step = max(1, int(budget // max(bytes_per_row, 1)))
+def cut_below(A: Array, smallest: float) -> Array:
+    """A with 0 in place of entries below `smallest`, overwritten."""
+    if is_torch(A):
+        import torch
+
+        return torch.nn.functional.threshold_(A, smallest, 0.0)
+    A[smallest > A] = 0.0
+    return A
+
+
+def row_blocks(n_rows: int, bytes_per_row: int, array: Array = None, least: int = 1) -> Iterator[slice]:
+    """Slices of rows, each within scikit-learn's ``working_memory``.
+
+    They stay within 16 MiB, which the allocator reuses, unless that is fewer than `least` rows; on an accelerator,
+    which `array` tells, within 1 GiB, which keeps it busy.
+    """
+    limit = get_config()["working_memory"] * 2**20
+    budget = min(limit, 2**30 if on_accelerator(array) else 2**24)
+    step = max(1, int(min(limit, max(budget, least * bytes_per_row)) // max(bytes_per_row, 1)))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
+
+
+def memory(array: Array) -> int | None:
+    """Bytes of memory where the array lives, free or not; None where that is not known."""
+    try:
+        if is_cupy(array):
+            return int(array.device.mem_info[1])
+        if on_accelerator(array):
+            import torch
+
+            return int(torch.cuda.mem_get_info(array.device)[1])
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 def in_threads(function: Callable[[Array], object], array: Array) -> None:
@@ -137,13 +200,31 @@ def _cores() -> int:
 def gram(A: Array) -> Array:
     """A'A, symmetric to the last bit."""
     if not is_numpy(A):
-        return A.T @ A
+        return _gram_of_parts(A)
     if A.size == 0:
         return np.zeros((A.shape[1], A.shape[1]))
     G = blas.dsyrk(1.0, A.T, lower=0).T  # row-major: the lower triangle, zeros above it
     diagonal = G.diagonal().copy()
     G = G + G.T
     np.fill_diagonal(G, diagonal)
+    return G
+
+
+def _parts(n: int) -> list[slice]:
+    """Up to 8 parts of n columns, none below 256: triangles are then worked on by matrix products alone."""
+    edges = np.linspace(0, n, max(1, min(8, n // 256)) + 1).astype(int)
+    return [slice(int(i), int(j)) for i, j in itertools.pairwise(edges)]
+
+
+def _gram_of_parts(A: Array) -> Array:
+    """A'A from matrix products, about half of the full one."""
+    G = empty((A.shape[1], A.shape[1]), A)
+    for part in _parts(A.shape[1]):
+        block = A[:, part].T @ A[:, : part.stop]
+        own = block[:, part.start :]
+        G[part, : part.start] = block[:, : part.start]
+        G[: part.start, part] = block[:, : part.start].T
+        G[part, part] = 0.5 * (own + own.T)
     return G
 
 
@@ -178,7 +259,7 @@ def solve_lower(L: Array, B: Array, *, transpose: bool = False) -> Array:
     """Solve L X = B (or L'X = B)."""
     if is_numpy(L, B):
         return blas.dtrsm(1.0, L.T, B, lower=0, trans_a=0 if transpose else 1) if B.size else B
-    if hasattr(L, "detach"):
+    if is_torch(L):
         torch = namespace(L)
         return torch.linalg.solve_triangular(L.T if transpose else L, B, upper=transpose)
     if is_cupy(L):
@@ -194,7 +275,17 @@ def whiten_rows(Z: Array, L: Array) -> Array:
         if Z.size and Z.flags.c_contiguous:
             return blas.dtrsm(1.0, L.T, Z.T, lower=0, trans_a=1, overwrite_b=1).T
         return solve_lower(L, Z.T).T
-    return solve_lower(L, Z.T).T
+    parts = _parts(L.shape[0])
+    if len(parts) == 1 or not (is_torch(L) or is_cupy(L)):
+        return solve_lower(L, Z.T).T
+    for part in parts:
+        columns, done = Z[:, part], slice(0, part.start)
+        if is_torch(Z):
+            columns.addmm_(Z[:, done], L[part, done].T, alpha=-1.0)
+        else:
+            columns -= Z[:, done] @ L[part, done].T
+        columns[...] = columns @ invert_lower(L[part, part]).T
+    return Z
 
 
 def invert_lower(L: Array) -> Array:
@@ -204,7 +295,20 @@ def invert_lower(L: Array) -> Array:
             return L
         inverse, _ = lapack.dtrtri(L.T, lower=0, overwrite_c=1)
         return inverse.T
-    return solve_lower(L, identity(L.shape[0], L))
+    n = L.shape[0]
+    if n <= 512 or not (is_torch(L) or is_cupy(L)):
+        return solve_lower(L, identity(n, L))
+    inverse = zeros((n, n), L)
+    head, tail = slice(0, n // 2), slice(n // 2, n)
+    inverse[head, head] = invert_lower(L[head, head])
+    inverse[tail, tail] = invert_lower(L[tail, tail])
+    corner = empty((n - n // 2, n // 2), L)
+    for part in _parts(n // 2):
+        corner[:, part] = L[tail, part.start : n // 2] @ inverse[part.start : n // 2, part]
+    for part in _parts(n - n // 2):
+        rows = slice(tail.start + part.start, tail.start + part.stop)
+        inverse[rows, head] = -(inverse[rows, tail.start : rows.stop] @ corner[: part.stop, :])
+    return inverse
 
 
 def condition(L: Array, norm: float) -> float:

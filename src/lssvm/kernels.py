@@ -56,14 +56,14 @@ class Kernel(BaseEstimator):
 
     def fill(self, out: Array, X: Array, Z: Array) -> Array:
         """Write the kernel matrix into `out`, in blocks of rows that stay within the working memory."""
-        for rows in _xp.row_blocks(X.shape[0], 8 * Z.shape[0]):
+        for rows in _xp.row_blocks(X.shape[0], 8 * Z.shape[0], X):
             out[rows, :] = self.evaluate(X[rows, :], Z)
         return out
 
     def dot(self, X: Array, Z: Array, coef: Array) -> Array:
         """k(X, Z) @ coef, in blocks of rows: the matrix itself is never held."""
         out = _xp.empty((X.shape[0], coef.shape[1]), coef)
-        for rows in _xp.row_blocks(X.shape[0], 8 * Z.shape[0]):
+        for rows in _xp.row_blocks(X.shape[0], 8 * Z.shape[0], X):
             out[rows, :] = self.evaluate(X[rows, :], Z) @ coef
         return out
 
@@ -266,6 +266,8 @@ class RBF(_Stationary):
         if _xp.is_numpy(D):
             np.negative(D, out=D)
             np.exp(D, out=D)
+        elif _xp.is_torch(D):
+            D.neg_().exp_()
         else:
             D[...] = _xp.namespace(D).exp(-D)
 
@@ -335,9 +337,16 @@ def squared_distances(X: Array, Z: Array, *, exact_small: bool = True) -> Array:
             D += difference
         return D
     x2, z2 = xp.sum(X * X, axis=1), xp.sum(Z * Z, axis=1)
-    D = X @ (-2.0 * Z.T)
-    D += x2[:, None]
-    D += z2[None, :]
+    if _xp.on_accelerator(X):  # bound by memory there: the two sums ride on the product
+        ones = _xp.zeros((X.shape[0], 1), X) + 1.0
+        D = (
+            xp.concat([X, x2[:, None], ones], axis=1)
+            @ xp.concat([-2.0 * Z, 0.0 * z2[:, None] + 1.0, z2[:, None]], axis=1).T
+        )
+    else:
+        D = X @ (-2.0 * Z.T)
+        D += x2[:, None]
+        D += z2[None, :]
     largest = float(xp.max(x2)) + float(xp.max(z2)) if D.shape[0] and D.shape[1] else 0.0
     if exact_small or largest > 64.0:
         i, j = xp.nonzero(1e-3 * (x2[:, None] + z2[None, :]) > D)
@@ -345,8 +354,7 @@ def squared_distances(X: Array, Z: Array, *, exact_small: bool = True) -> Array:
             a, b = i[part], j[part]
             difference = xp.take(X, a, axis=0) - xp.take(Z, b, axis=0)
             D = _xp.put(D, (a, b), xp.sum(difference * difference, axis=1))
-    D[8.0 * _xp.EPS * largest > D] = 0.0  # below the rounding of the sum: copies are at distance 0
-    return D
+    return _xp.cut_below(D, 8.0 * _xp.EPS * largest)  # below the rounding of the sum: copies are at distance 0
 
 
 # Inner products -----------------------------------------------------------------------------------------------------

@@ -75,13 +75,13 @@ class LeaveOneOut(Step):
         if problem.is_known:
             return problem
         if problem.is_dual:
-            check_memory(len(problem.rows), 6 if len(problem.rows) <= DENSE_STAGES[-1] else 2)
+            check_memory(len(problem.rows), 6 if len(problem.rows) <= DENSE_STAGES[-1] else 2, problem.X)
         record = Bunch(evaluations=0, plan=[])
         known = problem
         if problem.kernel.is_free:
             known = self._best_kernel(problem, record)
         if problem.C is None and (known.C is None or len(problem.rows) > _covered(problem)):
-            known = known.replace(C=best_C(known)[0])
+            known = known.replace(C=best_C(_in_memory(known))[0])
         score = _finish(known, problem.C is None, record)
         record.update(C=known.C, loo=score, widths=[_xp.to_numpy(leaf.sigma) for leaf in known.kernel.leaves])
         return known.replace(paths={**problem.paths, type(self).__name__: record})
@@ -323,6 +323,13 @@ def _search_machine(problem: Problem, stage: int) -> Problem:
     return machine
 
 
+def _in_memory(problem: Problem) -> Problem:
+    """The problem, or as many of its rows as memory holds with all of their columns."""
+    if problem.fits_memory:
+        return problem
+    return problem.subset(_sample(problem, (_xp.memory(problem.X) or 2**30) // (32 * problem.basis_size)))
+
+
 def _sample(problem: Problem, size: int) -> np.ndarray:
     """At most `size` of the rows that count, always the same ones."""
     return np.sort(np.random.RandomState(0).permutation(problem.rows)[:size])
@@ -340,8 +347,9 @@ def _finish(problem: Problem, chosen: bool, record: Bunch) -> float:
                 stacklevel=2,
             )
     record.plan.append("C on all rows" if len(problem.rows) > _covered(problem) else "C with the widths")
+    problem = _in_memory(problem)
     factor = problem.factorise()
-    solution = factor.system.solution(1.0 / problem.C, careful=False)
+    solution = factor.system.solution(1.0 / factor.C, careful=False)
     loo = _xp.to_numpy(solution.loo_residuals)
     if problem.classification:
         y = _xp.to_numpy(problem.y)[factor.rows]
