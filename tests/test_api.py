@@ -71,13 +71,13 @@ LAYERS = {
     "_xp": 0,
     **dict.fromkeys(["kernels", "system", "robust", "datasets"], 1),
     "problem": 2,
-    **dict.fromkeys(["sparsify", "tune", "stream"], 3),
+    **dict.fromkeys(["sparsify", "tune", "stream", "cluster"], 3),
     **dict.fromkeys(["estimators", "intervals"], 4),
     **dict.fromkeys(["persist", "export", "plotting", "report", "cli"], 5),
 }
-SAME_LAYER = {("estimators", "intervals"), ("sparsify", "tune")}
+SAME_LAYER = {("estimators", "intervals"), ("sparsify", "tune"), ("cluster", "stream")}
 # Heavy or optional packages: imported inside the functions that need them. click's decorators are the command line.
-OPTIONAL = {"click", "cupy", "cupyx", "dask", "matplotlib", "onnx", "pandas", "polars", "pyarrow", "torch"}
+OPTIONAL = {"click", "cupy", "cupyx", "dask", "distributed", "matplotlib", "onnx", "pandas", "polars", "pyarrow", "torch"}
 AT_THE_TOP = {("cli", "click")}
 
 

@@ -72,6 +72,8 @@ def to_numpy(array: Array) -> np.ndarray:
         return np.asarray(array.get())
     if is_torch(array):
         return np.asarray(array.detach().cpu())
+    if _package(array) == "array_api_strict":
+        return np.array(np.from_dlpack(array, device="cpu"))
     return np.asarray(array)
 
 

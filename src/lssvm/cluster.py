@@ -7,6 +7,7 @@ that it is computed again to the last bit. Only sums and samples come back.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -110,7 +111,9 @@ def lazily(model: Any, method: str, X: Any, **options: Any) -> Any:
     blocks = _blocks(X, None)
     call = dask.delayed(_call, pure=True)
     fitted = dask.delayed(model, traverse=False)
-    example = _call(model, method, np.zeros((1, model.n_features_in_)), options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the row of zeros has no names of columns
+        example = _call(model, method, np.zeros((1, model.n_features_in_)), options)
     lengths = X.chunks[0] if hasattr(X, "chunks") else (np.nan,) * len(blocks)
     parts = [
         dask.array.from_delayed(call(fitted, method, block, options), (rows, *example.shape[1:]), example.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Self
 
@@ -180,14 +180,16 @@ class _LSSVM(BaseEstimator):
         checked._start_chunks(*source.first())
         scan = source.reduce(checked._scan_chunk)
         checked._finish_scan(scan)
-        sample = checked._check_chunk(*scan.sample.arrays)
+        plain = copy.copy(checked)  # for the sample, whose columns have lost their names
+        plain.__dict__.pop("feature_names_in_", None)
+        sample = plain._check_chunk(*scan.sample.arrays)
         stream = start_stream(run_steps(checked._problem(*sample), self._chunk_steps()))
         passes = Passes(checked._check_chunk, stream.whitening, as_weight_function(self.robust))
         keep = leave_one_out == "rows" or (leave_one_out == "auto" and scan.rows <= KEPT_ROWS)
         fit = fit_chunks(source, passes, 1.0 / stream.C, left_out=leave_one_out != "none", keep=keep)
         attributes = {
             **checked._machine(stream.whitening.kernel, stream.C, stream.points, fit.coef, fit.machine.intercept),
-            **checked._chunks_left_out(fit, scan.sample.arrays, keep),
+            **plain._chunks_left_out(fit, scan.sample.arrays, keep),
             "support_": None,
             "path_": None,
         }
@@ -214,7 +216,8 @@ class _LSSVM(BaseEstimator):
 
     def _chunks_left_out(self, fit: ChunkedFit, sample: tuple[Any, ...], keep: bool) -> dict[str, Any]:
         """The attributes of leave-one-out: all of them, or PRESS and what a sample of the rows tells."""
-        few = None if keep else fit.passes.left_out(fit.machine, True, 0, *sample)
+        passes = replace(fit.passes, check=self._check_chunk)
+        few = None if keep else passes.left_out(fit.machine, True, 0, *sample)
         targets, own, weights, *rest = fit.rows(few)
         attributes = self._left_out(targets, own, weights, LeftOutRows(*rest))
         if not keep:
@@ -307,7 +310,7 @@ class _LSSVM(BaseEstimator):
         if not self.kernel_.is_precomputed:
             return _validate(self, X, reset=False)
         K = check_array(_xp.to_numpy(X) if _xp.is_foreign(X) else X, dtype=np.float64)
-        if K.shape[1] == len(self.support_) != self.n_features_in_:
+        if K.shape[1] == self.support_.shape[0] != self.n_features_in_:
             full = np.zeros((K.shape[0], self.n_features_in_))
             full[:, _xp.to_numpy(self.support_)] = K
             X = _xp.like(full, X) if _xp.is_foreign(X) else full
@@ -397,7 +400,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         if issparse(y):
             raise TypeError("y is a sparse matrix: give a dense array.")
         try:
-            y = _xp.like(y, X)
+            y = _xp.like(y, X) + 0.0  # a copy
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"y holds values that are no numbers ({error}): LSSVR predicts numbers, LSSVC classes."
@@ -729,7 +732,10 @@ def _validate_foreign(
         raise ValueError("Complex data not supported: X must hold real numbers.")
     if _xp.is_torch(X):
         X = X.detach()
-    X = _xp.like(X, X) + 0.0  # a copy
+    try:
+        X = _xp.like(X, X) + 0.0  # a copy
+    except TypeError as error:
+        raise ValueError(f"X is on a device without float64 ({error}): move it to the CPU.") from None
     if not bool(xp.all(xp.isfinite(X))):
         raise ValueError("Input X contains NaN or infinity: remove or impute those values.")
     if isinstance(y, str) and y == "no_validation":

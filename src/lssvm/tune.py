@@ -380,7 +380,7 @@ def loo_error(factor: Factor, C: float) -> float:
     """Mean loss of the left-out residuals of the rows that count, in units in which their squares stay in range."""
     y = _xp.to_numpy(factor.problem.y)
     unit = float(np.max(np.abs(y - y.mean(axis=0)), initial=0.0)) or 1.0
-    loo = _xp.to_numpy(factor.system.solution(1.0 / C, careful=False).loo_residuals) / unit
+    loo = _xp.to_numpy(factor.system.solution(1.0 / float(C), careful=False).loo_residuals) / unit
     return mean_loss(factor.problem, loo, _xp.to_numpy(factor.problem.weights)[factor.rows])
 
 
