@@ -8,6 +8,7 @@ such, so that ``L.T`` is what Fortran sees, without a copy.
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -127,6 +128,15 @@ def add_diagonal(A: Array, value: float) -> Array:
     return A + value * identity(A.shape[0], A)
 
 
+def add_outer(B: Array, u: Array, v: Array) -> Array:
+    """B + u v', in place."""
+    if is_torch(B):
+        return B.addr_(u, v)
+    for rows in row_blocks(B.shape[0], 8 * B.shape[1], B):
+        B[rows, :] += u[rows, None] * v[None, :]
+    return B
+
+
 def take(A: Array, rows: Array) -> Array:
     """Rows of A by number."""
     if is_numpy(A):
@@ -159,11 +169,13 @@ def row_blocks(n_rows: int, bytes_per_row: int, array: Array = None, least: int 
     """Slices of rows, each within scikit-learn's ``working_memory``.
 
     They stay within 16 MiB, which the allocator reuses, unless that is fewer than `least` rows; on an accelerator,
-    which `array` tells, within 1 GiB, which keeps it busy.
+    which `array` tells, within a share of its memory, which keeps it busy.
     """
     limit = get_config()["working_memory"] * 2**20
-    budget = min(limit, 2**30 if on_accelerator(array) else 2**24)
-    step = max(1, int(min(limit, max(budget, least * bytes_per_row)) // max(bytes_per_row, 1)))
+    budget = min(limit, max(2**24, least * bytes_per_row))
+    if on_accelerator(array):
+        budget = max(budget, (memory(array) or 0) // 32)
+    step = max(1, int(budget // max(bytes_per_row, 1)))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
 
@@ -213,9 +225,9 @@ def gram(A: Array) -> Array:
 
 
 def _parts(n: int) -> list[slice]:
-    """Up to 8 parts of n columns, none below 256: triangles are then worked on by matrix products alone."""
-    edges = np.linspace(0, n, max(1, min(8, n // 256)) + 1).astype(int)
-    return [slice(int(i), int(j)) for i, j in itertools.pairwise(edges)]
+    """Up to 8 parts of n columns, of 512 at least: triangles are then worked on by matrix products alone."""
+    width = max(512, 128 * math.ceil(n / (8 * 128)))
+    return [slice(start, min(start + width, n)) for start in range(0, n, width)]
 
 
 def _gram_of_parts(A: Array) -> Array:

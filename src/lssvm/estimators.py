@@ -188,7 +188,7 @@ class _LSSVM(BaseEstimator):
         keep = leave_one_out == "rows" or (leave_one_out == "auto" and scan.rows <= KEPT_ROWS)
         fit = fit_chunks(source, passes, 1.0 / stream.C, left_out=leave_one_out != "none", keep=keep)
         attributes = {
-            **checked._machine(stream.whitening.kernel, stream.C, stream.points, fit.coef, fit.machine.intercept),
+            **checked._machine(stream.whitening.kernel, stream.C, stream.points, fit.coef, fit.machine[0].intercept),
             **plain._chunks_left_out(fit, scan.sample.arrays, keep),
             "support_": None,
             "path_": None,

@@ -27,6 +27,7 @@ from .problem import Problem, Whitening, whiten
 from .robust import WeightFunction
 
 Chunk = tuple[Array, Array, Array]  # rows, coded targets, weights
+Machine = tuple[system.Summed, tuple[Array, ...]]  # and `Whitening.steps` to its columns
 FAN_IN = 4
 SCALE_ROWS = 1_000_000  # robust scales come from a sample of this many residuals
 CHUNK_BYTES = 2**25  # of the rows that arrays and files are cut into
@@ -44,7 +45,7 @@ class Stream:
 
     def add(self, X: Array, targets: Array, weights: Array) -> Stream:
         """The stream with the rows of one more chunk."""
-        part = self.whitening.sums(None, X, targets, weights)
+        part = self.whitening.sums(self.whitening.steps(), X, targets, weights)
         return replace(self, moments=part if self.moments is None else self.moments + part)
 
     def solve(self) -> tuple[Array, Array]:
@@ -91,32 +92,32 @@ class Passes:
     check: Callable[[Any, Any, Any], Chunk]
     whitening: Whitening
     robust: WeightFunction | None = None
-    machine: system.Summed | None = None  # whose residuals give the robust weights,
+    machine: Machine | None = None  # whose residuals give the robust weights,
     scales: np.ndarray | None = None  # in units of these
 
     def weigh(self, X: Array, targets: Array, weights: Array) -> Array:
         """Sample weight times robust weight."""
         if self.robust is None or self.machine is None or self.scales is None:
             return weights
-        residuals = self.whitening.left_out(self.machine, X, targets, weights)[0]
+        residuals = self.whitening.left_out(*self.machine, X, targets, weights)[0]
         return weights * _xp.like(self.robust.from_scales(_xp.to_numpy(residuals), self.scales), weights)
 
-    def sums(self, R: Array | None, number: int, *chunk: Any) -> system.Moments:
+    def sums(self, steps: tuple[Array, ...], number: int, *chunk: Any) -> system.Moments:
         """The sums of one chunk."""
         X, targets, weights = self.check(*chunk)
-        return self.whitening.sums(R, X, targets, self.weigh(X, targets, weights))
+        return self.whitening.sums(steps, X, targets, self.weigh(X, targets, weights))
 
-    def residuals(self, machine: system.Summed, number: int, *chunk: Any) -> Sample:
+    def residuals(self, machine: Machine, number: int, *chunk: Any) -> Sample:
         """A sample of the residuals of one chunk, with their sample weights."""
         X, targets, weights = self.check(*chunk)
-        e = _xp.to_numpy(self.whitening.left_out(machine, X, targets, weights)[0])
+        e = _xp.to_numpy(self.whitening.left_out(*machine, X, targets, weights)[0])
         return sample_rows(SCALE_ROWS, number, e, _xp.to_numpy(weights))
 
-    def left_out(self, machine: system.Summed, keep: bool, number: int, *chunk: Any) -> LeftOut:
+    def left_out(self, machine: Machine, keep: bool, number: int, *chunk: Any) -> LeftOut:
         """Leave-one-out of the rows of one chunk."""
         X, targets, own = self.check(*chunk)
         weights = self.weigh(X, targets, own)
-        residuals, leverage, loo = self.whitening.left_out(machine, X, targets, weights)
+        residuals, leverage, loo = self.whitening.left_out(*machine, X, targets, weights)
         xp = _xp.namespace(loo)
         largest = float(xp.max(leverage)) if X.shape[0] else 0.0
         rows = ((targets, own, weights, residuals, leverage, loo),) if keep else ()
@@ -128,13 +129,13 @@ class ChunkedFit:
     """A fit over chunks that can be read again; what belongs to rows is there when it was asked for."""
 
     passes: Passes
-    machine: system.Summed
+    machine: Machine
     left_out: LeftOut | None
 
     @property
     def coef(self) -> Array:
         """Coefficients of the basis points."""
-        return self.passes.whitening.expand(self.machine.coef)
+        return self.passes.whitening.expand(self.machine[0].coef)
 
     def rows(self, chunk: LeftOut | None = None) -> tuple[Array, ...]:
         """Targets, sample weights, weights, residuals, leverages and left-out residuals of all rows that were kept."""
@@ -145,8 +146,10 @@ class ChunkedFit:
 def fit_chunks(source: Source, passes: Passes, ridge: float, *, left_out: bool, keep: bool) -> ChunkedFit:
     """The machine by Cholesky QR over the chunks (`system.summed`), robust weights, leave-one-out in one more pass."""
 
-    def solve(passes: Passes, start: system.Summed | None = None) -> system.Summed:
-        return system.summed(lambda R: source.reduce(functools.partial(passes.sums, R)), ridge, start)
+    def solve(passes: Passes, start: system.Summed | None = None) -> Machine:
+        steps = passes.whitening.steps
+        machine = system.summed(lambda R: source.reduce(functools.partial(passes.sums, steps(R))), ridge, start)
+        return machine, steps(machine.R, machine.condition)
 
     machine = solve(passes)
     for _ in range(0 if passes.robust is None else passes.robust.iterations):
@@ -158,9 +161,9 @@ def fit_chunks(source: Source, passes: Passes, ridge: float, *, left_out: bool, 
         return ChunkedFit(passes, machine, None)
     while True:
         result = source.reduce(functools.partial(passes.left_out, machine, keep))
-        if machine.serves(result.largest):
+        if machine[0].serves(result.largest):
             return ChunkedFit(passes, machine, result)
-        machine = solve(passes, machine)
+        machine = solve(passes, machine[0])
 
 
 # Samples --------------------------------------------------------------------------------------------------------------
@@ -179,11 +182,14 @@ class Sample:
         return Sample(self.size, keys[order], tuple(_xp.take(array, order) for array in joined))
 
 
-def sample_rows(size: int, number: int, *arrays: Array) -> Sample:
+def sample_rows(limit: int, number: int, *arrays: Array) -> Sample:
     """A sample of the rows of some arrays of equal length; the number of the chunk is the seed of its keys."""
-    keys = np.random.default_rng(number).uniform(size=arrays[0].shape[0])
-    order = np.argsort(keys, kind="stable")[:size]
-    return Sample(size, keys[order], tuple(_xp.take(array, order) for array in arrays))
+    draw, rows = np.random.default_rng(number), arrays[0].shape[0]
+    size = min(limit, rows)
+    chosen = draw.choice(rows, size, replace=False)
+    # the smallest of as many uniform keys as there are rows, in order: sums of exponential gaps
+    keys = -np.expm1(-np.cumsum(draw.exponential(size=size) / (rows - np.arange(size))))
+    return Sample(limit, keys, tuple(_xp.take(array, chosen) for array in arrays))
 
 
 @dataclass(frozen=True)

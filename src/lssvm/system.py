@@ -138,8 +138,9 @@ def dual(K: Array, targets: Array, weights: Array, ridge: float | None = None) -
     w = xp.sqrt(weights)
     mean = (weights @ targets) / xp.sum(weights)
     scaled_targets = w[:, None] * (targets - mean[None, :])
-    for rows in _xp.row_blocks(n, 8 * n, K):
-        K[rows, :] *= w[rows, None] * w[None, :]
+    if not bool(xp.all(w == 1.0)):
+        for rows in _xp.row_blocks(n, 8 * n, K):
+            K[rows, :] *= w[rows, None] * w[None, :]
     norm = math.sqrt(float(w @ w))
     first = int(
         xp.argmax(w)
@@ -170,7 +171,7 @@ def dual(K: Array, targets: Array, weights: Array, ridge: float | None = None) -
         inner = _xp.solve_lower(L, _xp.solve_lower(L, reflected), transpose=True)
         inverse = _xp.invert_lower(L)
         inverse[first, first] = 0.0
-        root = _rank_one(inverse, -c * (inverse @ v), v).T
+        root = _xp.add_outer(inverse, -c * (inverse @ v), v).T
         return Dual(root=root, eigenvalues=None, ridge=ridge, scaled=_reflect(inner, v, c), **fields)
     # the axis taken out stays apart from the null space: its eigenvalue is the smallest
     K[first, first] = -2.0 * float(xp.max(xp.sum(xp.abs(K), axis=1))) or -1.0
@@ -183,22 +184,18 @@ def dual(K: Array, targets: Array, weights: Array, ridge: float | None = None) -
 
 def _reflect(B: Array, v: Array, c: float) -> Array:
     """H B for the reflection H = I - c v v'."""
-    return _rank_one(B, -c * v, v @ B)
-
-
-def _rank_one(B: Array, u: Array, v: Array) -> Array:
-    """B + u v', in place."""
-    for rows in _xp.row_blocks(B.shape[0], 8 * B.shape[1], B):
-        B[rows, :] += u[rows, None] * v[None, :]
-    return B
+    return _xp.add_outer(B, -c * v, v @ B)
 
 
 def _reflect_symmetric(K: Array, v: Array, c: float, first: int) -> Array:
     """Overwrite K with H K H, one row and column cleared; return that row (its own entry 0)."""
     p = c * (K @ v)
     p = p - (0.5 * c * float(v @ p)) * v
-    for rows in _xp.row_blocks(K.shape[0], 16 * K.shape[0], K):
-        K[rows, :] -= v[rows, None] * p[None, :] + p[rows, None] * v[None, :]
+    if _xp.is_torch(K):
+        _xp.add_outer(_xp.add_outer(K, -v, p), -p, v)
+    else:
+        for rows in _xp.row_blocks(K.shape[0], 16 * K.shape[0], K):
+            K[rows, :] -= v[rows, None] * p[None, :] + p[rows, None] * v[None, :]
     border = K[first, :] + 0.0
     border[first] = 0.0
     K[first, :] = 0.0
@@ -329,7 +326,7 @@ class Primal:
         rows, targets = _xp.take(Q, others), _xp.take(self.targets, others)
         centre = (w @ rows) / total
         mean = (w * w) @ targets / total
-        rows = _rank_one(rows, -w, centre)
+        rows = _xp.add_outer(rows, -w, centre)
         block_rows = _xp.take(Q, block) - w_block[:, None] * centre[None, :]
         root = _xp.svd(penalty)  # symmetric: its square root stacks under the rows
         bottom = xp.sqrt(root[1])[:, None] * root[2]
