@@ -292,14 +292,16 @@ def whiten_rows(Z: Array, L: Array) -> Array:
     parts = _parts(L.shape[0])
     if len(parts) == 1 or not (is_torch(L) or is_cupy(L)):
         return solve_lower(L, Z.T).T
+    out = empty(Z.shape, Z)
     for part in parts:
-        columns, done = Z[:, part], slice(0, part.start)
-        if is_torch(Z):
-            columns.addmm_(Z[:, done], L[part, done].T, alpha=-1.0)
+        columns, done, inverse = Z[:, part], slice(0, part.start), invert_lower(L[part, part])
+        if is_torch(Z):  # products go where they belong, without a copy
+            columns.addmm_(out[:, done], L[part, done].T, alpha=-1.0)
+            namespace(Z).mm(columns, inverse.T, out=out[:, part])
         else:
-            columns -= Z[:, done] @ L[part, done].T
-        columns[...] = columns @ invert_lower(L[part, part]).T
-    return Z
+            columns -= out[:, done] @ L[part, done].T
+            out[:, part] = columns @ inverse.T
+    return out
 
 
 def invert_lower(L: Array) -> Array:

@@ -204,11 +204,10 @@ class _LSSVM(BaseEstimator):
     def _scan_chunk(self, number: int, X: Any, y: Any, weight: Any) -> Scan:
         """What the first pass learns from a chunk."""
         X, y = self._check_raw(X, y)
-        weights = _check_weights(weight, len(y), 0)
+        weights = _check_weights(weight, X.shape[0], 0)
         labels, counts = self._count_labels(y, weights)
-        arrays = (X, y if isinstance(y, np.ndarray) else _xp.to_numpy(y), weights)
-        rows = len(y)
-        return Scan(rows, int(np.count_nonzero(weights)), sample_rows(SAMPLE_ROWS, number, *arrays), labels, counts)
+        sample = sample_rows(SAMPLE_ROWS, number, X, y, weights)
+        return Scan(X.shape[0], int(np.count_nonzero(weights)), sample, labels, counts)
 
     def _check_chunk(self, X: Any, y: Any, weight: Any) -> tuple[Array, Array, Array]:
         """The rows of a chunk, which may be none."""

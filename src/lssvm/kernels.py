@@ -354,6 +354,8 @@ def squared_distances(X: Array, Z: Array, *, exact_small: bool = True) -> Array:
             a, b = i[part], j[part]
             difference = xp.take(X, a, axis=0) - xp.take(Z, b, axis=0)
             D = _xp.put(D, (a, b), xp.sum(difference * difference, axis=1))
+    if _xp.on_accelerator(D) and not exact_small:
+        return D  # the exponential minds no rounding, and a pass over the memory is dear
     return _xp.cut_below(D, 8.0 * _xp.EPS * largest)  # below the rounding of the sum: copies are at distance 0
 
 
