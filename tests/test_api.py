@@ -77,7 +77,19 @@ LAYERS = {
 }
 SAME_LAYER = {("estimators", "intervals"), ("sparsify", "tune"), ("cluster", "stream")}
 # Heavy or optional packages: imported inside the functions that need them. click's decorators are the command line.
-OPTIONAL = {"click", "cupy", "cupyx", "dask", "distributed", "matplotlib", "onnx", "pandas", "polars", "pyarrow", "torch"}
+OPTIONAL = {
+    "click",
+    "cupy",
+    "cupyx",
+    "dask",
+    "distributed",
+    "matplotlib",
+    "onnx",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "torch",
+}
 AT_THE_TOP = {("cli", "click")}
 
 

@@ -554,7 +554,8 @@ class LSSVC(ClassifierMixin, _LSSVM):
         X, y = _validate(self, X, y, **_chunk_options(options))
         y = _xp.to_numpy(y)
         _sorted_labels(y)
-        check_classification_targets(y)
+        if len(y):
+            check_classification_targets(y)
         return X, y
 
     def _check_rows(
@@ -694,6 +695,8 @@ def run_steps(problem: Problem, steps: Any) -> Problem:
 
 def _validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options: Any) -> Any:
     """scikit-learn's validation, with a copy of X and with messages that name the argument and the column."""
+    if options.get("ensure_min_samples") == 0 and not (X.shape[0] if hasattr(X, "shape") else len(X)):
+        return np.zeros((0, model.n_features_in_)), np.zeros((0, *np.shape(y)[1:]))  # a chunk without rows
     if _xp.is_foreign(X):
         return _validate_foreign(model, X, y, **options)
     if _xp.is_foreign(y):
@@ -850,7 +853,7 @@ def _check_weights(weights: Any, n_rows: int, smallest: int, name: str = "sample
     if (values < 0).any():
         row = int(np.argmin(values))
         raise ValueError(f"Negative values in {name}: {values[row]!r} in row {row}. Weights are zero or positive.")
-    extremes = [float(np.max(values)), float(np.min(values[values > 0], initial=1.0))]
+    extremes = [float(np.max(values, initial=0.0)), float(np.min(values[values > 0], initial=1.0))]
     if extremes[0] > 1e100 or extremes[1] < 1e-100:
         raise ValueError(f"{name} ranges from {extremes[1]:.3g} to {extremes[0]:.3g}: rescale it towards 1.")
     if np.count_nonzero(values) < smallest:

@@ -244,7 +244,7 @@ class Chunks:
             for number, chunk in enumerate(self.read()):
                 rows = normalise(chunk)
                 _push(levels, 0, function(number, *rows))
-                progress.add(len(rows[1]))
+                progress.add(np.shape(rows[1])[0])
         for level in range(len(levels)):
             if level + 1 == len(levels):
                 return add_all(levels[level])
