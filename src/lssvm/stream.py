@@ -314,7 +314,8 @@ def _slices(arrays: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
     if _xp.on_accelerator(arrays[0]):
         rows = arrays[0].shape[0]  # `Whitening.sums` works in blocks
     for start in range(0, arrays[0].shape[0], rows):
-        yield tuple(array[start : start + rows] for array in arrays)
+        cut = slice(start, start + rows)
+        yield tuple(array.iloc[cut] if hasattr(array, "iloc") else array[cut, ...] for array in arrays)
 
 
 def _read_table(
