@@ -314,7 +314,7 @@ def _slices(arrays: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
     if _xp.on_accelerator(arrays[0]):
         rows = arrays[0].shape[0]  # `Whitening.sums` works in blocks
     for start in range(0, arrays[0].shape[0], rows):
-        cut = slice(start, start + rows)
+        cut = slice(start, min(start + rows, arrays[0].shape[0]))
         yield tuple(array.iloc[cut] if hasattr(array, "iloc") else array[cut, ...] for array in arrays)
 
 
