@@ -225,8 +225,8 @@ def gram(A: Array) -> Array:
 
 
 def _parts(n: int) -> list[slice]:
-    """Up to 8 parts of n columns, of 512 at least: triangles are then worked on by matrix products alone."""
-    width = max(512, 128 * math.ceil(n / (8 * 128)))
+    """Up to 16 parts of n columns, of 512 at least: triangles are then worked on by matrix products alone."""
+    width = max(512, 128 * math.ceil(n / (16 * 128)))
     return [slice(start, min(start + width, n)) for start in range(0, n, width)]
 
 
@@ -315,16 +315,26 @@ def invert_lower(L: Array) -> Array:
     if n <= 512 or not (is_torch(L) or is_cupy(L)):
         return solve_lower(L, identity(n, L))
     inverse = zeros((n, n), L)
-    head, tail = slice(0, n // 2), slice(n // 2, n)
-    inverse[head, head] = invert_lower(L[head, head])
-    inverse[tail, tail] = invert_lower(L[tail, tail])
-    corner = empty((n - n // 2, n // 2), L)
-    for part in _parts(n // 2):
-        corner[:, part] = L[tail, part.start : n // 2] @ inverse[part.start : n // 2, part]
-    for part in _parts(n - n // 2):
-        rows = slice(tail.start + part.start, tail.start + part.stop)
-        inverse[rows, head] = -(inverse[rows, tail.start : rows.stop] @ corner[: part.stop, :])
+    _invert_parts(inverse, L)
     return inverse
+
+
+def _invert_parts(out: Array, L: Array) -> None:
+    """Write the inverse of a lower triangular matrix into the zeros `out`, half by half, by matrix products."""
+    n = L.shape[0]
+    half = n // 2
+    if n <= 512:
+        out[...] = solve_lower(L, identity(n, L))
+        return
+    head, tail = slice(0, half), slice(half, n)
+    _invert_parts(out[head, head], L[head, head])
+    _invert_parts(out[tail, tail], L[tail, tail])
+    corner = empty((n - half, half), L)
+    for part in _parts(half):
+        corner[:, part] = L[tail, part.start : half] @ out[part.start : half, part]
+    for part in _parts(n - half):
+        rows = slice(half + part.start, half + part.stop)
+        out[rows, head] = -(out[rows, half : rows.stop] @ corner[: part.stop, :])
 
 
 def condition(L: Array, norm: float) -> float:

@@ -204,7 +204,8 @@ class _LSSVM(BaseEstimator):
     def _scan_chunk(self, number: int, X: Any, y: Any, weight: Any) -> Scan:
         """What the first pass learns from a chunk."""
         X, y = self._check_raw(X, y)
-        weights = _check_weights(weight, X.shape[0], 0)
+        ones = np.broadcast_to(np.float64(1.0), (X.shape[0],))  # of no size
+        weights = ones if weight is None else _check_weights(weight, X.shape[0], 0)
         labels, counts = self._count_labels(y, weights)
         sample = sample_rows(SAMPLE_ROWS, number, X, y, weights)
         return Scan(X.shape[0], int(np.count_nonzero(weights)), sample, labels, counts)
