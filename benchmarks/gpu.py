@@ -80,7 +80,6 @@ def large(rows: int, n: int, device: str, gemm: float, aims: tuple[str, str, str
     report("fit with leave-one-out", both, "s", aims[1])
     needed = 2 * rows * n * n + 2 * rows * n * 20  # whitening (triangular), Gram matrix (symmetric), distances
     report("share of DGEMM's rate, fit (2 l n^2 flops)", 100 * needed / alone / gemm, "%", aims[2])
-    report("share, with leave-one-out (4 l n^2 flops)", 100 * 2 * needed / both / gemm, "%")
     report("predictions a second", rows / seconds(lambda: model.predict(X)), "1/s")
     report("left-out RMSE (noise 0.1)", float((model.loo_residuals_**2).mean().sqrt()), "")
 

@@ -48,6 +48,14 @@ def test_partial_fit_equals_whole_in_any_order_of_chunks(rows):
         assert_allclose(parts.predict(new), whole.predict(new), rtol=1e-9)
 
 
+def test_other_sizes_of_chunks_differ_in_rounding_alone(rows):
+    X, y, weight, new = rows
+    model = LSSVR(kernels.RBF(2.0), C=10.0, steps=[sparsify.Given(X[:40])])
+    first, second = (clone(model).fit_chunks(split(X, y, weight, size=size)) for size in (170, 37))
+    assert_allclose(second.predict(new), first.predict(new), rtol=1e-10)
+    assert_allclose(second.loo_residuals_, first.loo_residuals_, rtol=1e-9, atol=1e-10)
+
+
 def test_partial_fit_goes_on_from_fit(rows):
     X, y, weight, new = rows
     model = LSSVR(kernels.RBF(2.0), C=1.0, steps=[sparsify.Given(X[:40])])

@@ -90,7 +90,7 @@ def _compute(node: Any) -> Any:
             try:
                 return future.result(timeout=1.0)
             except TimeoutError:
-                workers = client.scheduler_info(n_workers=-1)["workers"]
+                workers = client.nthreads()
             now = time.monotonic()
             alone = None if workers else (alone or now)
             if alone is not None and now - alone > NO_WORKERS:
