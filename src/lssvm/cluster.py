@@ -44,12 +44,16 @@ class DaskChunks:
     def reduce(self, function: Callable[..., Any]) -> Any:
         import dask
 
-        work = dask.delayed(function, pure=False, traverse=False)  # one copy of the basis in the graph
-        add = dask.delayed(add_all, pure=False)
-        parts = [work(number, *block) for number, block in enumerate(self.blocks)]
+        shared = dask.delayed(function, traverse=False)  # an argument, so that the graph holds the basis once
+        work, add = dask.delayed(_apply, pure=False), dask.delayed(add_all, pure=False)
+        parts = [work(shared, number, *block) for number, block in enumerate(self.blocks)]
         while len(parts) > 1:
             parts = [add(parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
         return _compute(parts[0])
+
+
+def _apply(function: Callable[..., Any], *chunk: Any) -> Any:
+    return function(*chunk)
 
 
 def _blocks(collection: Any, rows: tuple[int, ...] | None) -> list[Any]:
