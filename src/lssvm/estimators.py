@@ -174,7 +174,7 @@ class _LSSVM(BaseEstimator):
     def _fit_source(self, source: Source, leave_one_out: str) -> Self:
         checked = copy.copy(self)  # without what was learned before: it travels to the workers
         checked.__dict__ = {name: value for name, value in vars(self).items() if not name.endswith("_")}
-        for step in self.steps or ():
+        for step in self.steps if isinstance(self.steps, Sequence) else ():
             if isinstance(step, Given) and np.ndim(step.points) == 1:
                 raise ValueError(f"{step!r} holds row numbers, which chunks do not have: give the points themselves.")
         checked._start_chunks(*source.first())
