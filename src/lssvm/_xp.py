@@ -155,16 +155,6 @@ def put(A: Array, index: Any, values: Array) -> Array:
     return like(changed, A)
 
 
-def cut_below(A: Array, smallest: float) -> Array:
-    """A with 0 in place of entries below `smallest`, overwritten."""
-    if is_torch(A):
-        import torch
-
-        return torch.nn.functional.threshold_(A, smallest, 0.0)
-    A[smallest > A] = 0.0
-    return A
-
-
 def row_blocks(n_rows: int, bytes_per_row: int, array: Array = None, least: int = 1) -> Iterator[slice]:
     """Slices of rows, each within scikit-learn's ``working_memory``.
 
@@ -194,15 +184,30 @@ def memory(array: Array) -> int | None:
         return None
 
 
-def in_threads(function: Callable[[Array], object], array: Array) -> None:
-    """Apply an in-place elementwise `function` to row parts of `array`, one thread a core (NumPy's ufuncs use one)."""
-    threads = min(_cores(), array.size // 100_000) if is_numpy(array) else 1
-    if threads < 2:
-        function(array)
+def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: int) -> None:
+    """Call `function(rows, columns)` for tiles that cover `array`, each tile a matrix product of that depth.
+
+    NumPy's elementwise functions use one thread, and the threads of its BLAS keep the cores busy for a while after a
+    product. So the tiles of a large array go to a thread a core, small enough to stay in a cache and, at a moderate
+    depth, for the product to be done by the thread that asks for it.
+    """
+    n_rows, n_columns = array.shape
+    if not is_numpy(array) or array.size < 2**17 or depth > 128:
+        for block in row_blocks(n_rows, 8 * n_columns, array):
+            function(block, slice(0, n_columns))
         return
-    edges = np.linspace(0, array.shape[0], threads + 1).astype(int)
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(function, (array[i:j] for i, j in itertools.pairwise(edges))))
+    parts = -(-n_columns // 1024)
+    edges = [n_columns * part // parts for part in range(parts + 1)]
+    height = max(4, 2**18 // (depth * edges[1]))
+    rows = [slice(i, min(i + height, n_rows)) for i in range(0, n_rows, height)]
+    tiles = [(i, slice(j, k)) for i in rows for j, k in itertools.pairwise(edges)]
+
+    def group(start: int) -> None:
+        for tile in tiles[start : start + 16]:
+            function(*tile)
+
+    with ThreadPoolExecutor(_cores()) as pool:
+        list(pool.map(group, range(0, len(tiles), 16)))
 
 
 def _cores() -> int:

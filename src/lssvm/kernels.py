@@ -194,11 +194,24 @@ class _Stationary(Kernel):
             raise ValueError(f"{name}: sigma must be positive and finite, got {self.sigma!r}.")
 
     def evaluate(self, X: Array, Z: Array) -> Array:
-        same = X is Z
-        X, Z = self._scale(X, Z)
-        K = squared_distances(X, X if same else Z, exact_small=self._needs_exact_small)
-        _xp.in_threads(self._from_squared_distance, K)
-        return K
+        return self._write(_xp.empty((X.shape[0], Z.shape[0]), X), X, Z)
+
+    def fill(self, out: Array, X: Array, Z: Array) -> Array:
+        for rows in _xp.row_blocks(X.shape[0], 32 * X.shape[1], X):  # in place: only scaled copies of X are made
+            self._write(out[rows, :], X[rows, :], Z)
+        return out
+
+    def _write(self, out: Array, X: Array, Z: Array) -> Array:
+        """Distances and kernel values tile by tile, while a tile is in the cache."""
+        distances = Distances(*self._scale(X, Z), exact_small=self._needs_exact_small)
+
+        def tile(rows: slice, columns: slice) -> None:
+            part = out[rows, columns]
+            distances.write(part, rows, columns)
+            self._from_squared_distance(part)
+
+        _xp.in_tiles(tile, out, distances.depth)
+        return out
 
     def diagonal(self, X: Array) -> Array:
         return _xp.zeros((X.shape[0],), X) + 1.0
@@ -222,8 +235,16 @@ class _Stationary(Kernel):
 
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
         X, Z = self._scale(X, Z)
-        D = squared_distances(X, Z, exact_small=self._needs_exact_small)
-        W = G * self._slope(D)
+        W = _xp.empty((X.shape[0], Z.shape[0]), X)
+        distances = Distances(X, Z, exact_small=self._needs_exact_small)
+
+        def tile(rows: slice, columns: slice) -> None:
+            part = W[rows, columns]
+            distances.write(part, rows, columns)
+            part[...] = self._slope(part)
+            part *= G[rows, columns]
+
+        _xp.in_tiles(tile, W, distances.depth)
         xp = _xp.namespace(X)
         # sum_ij W_ij (x_ic - z_jc)^2, column by column, from row sums, column sums and one product
         total = xp.sum(W, axis=1) @ (X * X) + xp.sum(W, axis=0) @ (Z * Z) - 2.0 * xp.sum(X * (W @ Z), axis=0)
@@ -304,12 +325,16 @@ class Matern(_Stationary):
 
     def _from_squared_distance(self, D: Array) -> None:
         xp = _xp.namespace(D)
-        r = math.sqrt(2 * self.nu) * xp.sqrt(D)
-        D[...] = xp.exp(-r)
-        if self.nu == 1.5:
-            D *= 1 + r
-        elif self.nu == 2.5:
-            D *= 1 + r + r * r / 3
+        D *= 2.0 * self.nu
+        D[...] = xp.sqrt(D)
+        decay = xp.exp(-D)
+        if self.nu == 0.5:
+            D[...] = decay
+            return
+        if self.nu == 2.5:
+            D *= 1.0 + D / 3.0
+        D += 1.0
+        D *= decay
 
     def _slope(self, D: Array) -> Array:
         xp = _xp.namespace(D)
@@ -321,42 +346,56 @@ class Matern(_Stationary):
         return 5 / 6 * (1 + r) * xp.exp(-r)
 
 
-def squared_distances(X: Array, Z: Array, *, exact_small: bool = True) -> Array:
-    """|x_i - z_j|^2 for centred, scaled inputs, never negative, zero for identical rows.
+class Distances:
+    """|x_i - z_j|^2 for centred, scaled inputs, never negative, zero for identical rows, written by tiles.
 
     Up to four columns differences are squared and summed. Beyond that |x|^2 + |z|^2 - 2xz is one matrix product; with
     `exact_small`, or where that form would cost more than about 1e-14, the entries in which it cancels are done again
     from the differences.
     """
-    xp = _xp.namespace(X, Z)
-    if X.shape[1] <= 4:
-        D = _xp.zeros((X.shape[0], Z.shape[0]), X)
-        for c in range(X.shape[1]):
-            difference = X[:, c][:, None] - Z[:, c][None, :]
-            difference *= difference
-            D += difference
-        return D
-    x2, z2 = xp.sum(X * X, axis=1), xp.sum(Z * Z, axis=1)
-    if _xp.on_accelerator(X):  # bound by memory there: the two sums ride on the product
-        ones = _xp.zeros((X.shape[0], 1), X) + 1.0
-        D = (
-            xp.concat([X, x2[:, None], ones], axis=1)
-            @ xp.concat([-2.0 * Z, 0.0 * z2[:, None] + 1.0, z2[:, None]], axis=1).T
-        )
-    else:
-        D = X @ (-2.0 * Z.T)
-        D += x2[:, None]
-        D += z2[None, :]
-    largest = float(xp.max(x2)) + float(xp.max(z2)) if D.shape[0] and D.shape[1] else 0.0
-    if exact_small or largest > 64.0:
-        i, j = xp.nonzero(1e-3 * (x2[:, None] + z2[None, :]) > D)
+
+    def __init__(self, X: Array, Z: Array, *, exact_small: bool = True) -> None:
+        xp = _xp.namespace(X, Z)
+        self.X, self.Z = X, Z
+        self.depth = X.shape[1] + 2
+        if X.shape[1] <= 4:
+            return
+        self.x2, self.z2 = xp.sum(X * X, axis=1), xp.sum(Z * Z, axis=1)
+        self.left = xp.concat([X, self.x2[:, None], xp.ones_like(self.x2)[:, None]], axis=1)
+        self.right = xp.concat([-2.0 * Z, xp.ones_like(self.z2)[:, None], self.z2[:, None]], axis=1)
+        self.largest = float(xp.max(self.x2)) + float(xp.max(self.z2)) if X.shape[0] and Z.shape[0] else 0.0
+        self.exact_small = exact_small or self.largest > 64.0
+
+    def write(self, out: Array, rows: slice, columns: slice) -> None:
+        """Overwrite `out` with the distances of those rows to those columns."""
+        if self.X.shape[1] <= 4:
+            out[...] = 0.0
+            for c in range(self.X.shape[1]):
+                difference = self.X[rows, c][:, None] - self.Z[columns, c][None, :]
+                difference *= difference
+                out += difference
+            return
+        if _xp.is_numpy(out) or _xp.is_torch(out):
+            _xp.namespace(out).matmul(self.left[rows, :], self.right[columns, :].T, out=out)
+        else:
+            out[...] = self.left[rows, :] @ self.right[columns, :].T
+        if self.exact_small:
+            self._mend(out, rows, columns)
+        elif _xp.on_accelerator(out):
+            return  # the exponential minds no rounding, and a pass over the memory is dear
+        out[out < 8.0 * _xp.EPS * self.largest] = 0.0  # below the rounding of the sum: copies are at distance 0
+
+    def _mend(self, out: Array, rows: slice, columns: slice) -> None:
+        xp = _xp.namespace(out)
+        i, j = xp.nonzero(out < 1e-3 * self.largest)
+        x2, z2 = xp.take(self.x2[rows], i, axis=0), xp.take(self.z2[columns], j, axis=0)
+        near = 1e-3 * (x2 + z2) > out[i, j]
+        i, j = i[near], j[near]
+        X, Z = self.X[rows, :], self.Z[columns, :]
         for part in _xp.row_blocks(i.shape[0], 16 * X.shape[1]):
             a, b = i[part], j[part]
             difference = xp.take(X, a, axis=0) - xp.take(Z, b, axis=0)
-            D = _xp.put(D, (a, b), xp.sum(difference * difference, axis=1))
-    if _xp.on_accelerator(D) and not exact_small:
-        return D  # the exponential minds no rounding, and a pass over the memory is dear
-    return _xp.cut_below(D, 8.0 * _xp.EPS * largest)  # below the rounding of the sum: copies are at distance 0
+            _xp.put(out, (a, b), xp.sum(difference * difference, axis=1))
 
 
 # Inner products -----------------------------------------------------------------------------------------------------

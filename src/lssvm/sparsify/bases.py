@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.linalg.blas import dger
+from scipy.linalg.blas import dgemm, dger, dtrsm
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import Bunch, check_random_state
 
@@ -176,7 +175,11 @@ class FeatureVectors(Step):
         return rows[support], np.array(errors)
 
     def _stochastic(self, kernel: Kernel, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-        """The same gain for a few drawn candidates, its mean taken over a sample of rows."""
+        """The same gain for a few drawn candidates, its mean taken over a sample of rows.
+
+        The candidates of eight steps are drawn and deflated together, by two products; within those steps they are
+        deflated by each vector as it is chosen. Rows of F, E belong to candidates, rows of `factor` to vectors chosen.
+        """
         draw = check_random_state(self.random_state)
         rows = problem.rows
         limit = self._limit(len(rows))
@@ -185,36 +188,44 @@ class FeatureVectors(Step):
         diagonal = kernel_diagonal(kernel, problem)
         own = diagonal[sample]
         inverse = np.divide(1.0, own, out=np.zeros_like(own), where=own > 0)
-        room = min(limit, 128)  # doubled when it is full: n may be left open
-        sample_factor, lower = np.empty((size, room)), np.zeros((room, room))
         left = np.ones(size) * (own > 0)  # share of each sampled row still to be reconstructed
+        lower, factor = np.empty((0, 0)), np.empty((0, size))
         support: list[int] = []
         errors: list[float] = []
         misses = 0
         while len(support) < limit and not self._enough(errors) and misses < 20:
             m = len(support)
-            if m == room:
-                room = min(limit, 2 * room)
-                sample_factor = np.hstack([sample_factor, np.empty((size, room - m))])
-                lower = np.pad(lower, (0, room - m))
-            drawn = rows[np.unique(draw.randint(len(rows), size=self.candidates))]
+            steps = [rows[np.unique(draw.randint(len(rows), size=self.candidates))] for _ in range(min(8, limit - m))]
+            drawn = np.concatenate(steps)
             chosen = np.array(support, dtype=np.intp)
-            factor = solve_triangular(lower[:m, :m], kernel_rows(kernel, problem, chosen, drawn), lower=True)
-            pivots = diagonal[drawn] - np.einsum("ij,ij->j", factor, factor)
-            floor = max(self.tol, 10.0 * (m + 1) * _xp.EPS)
-            allowed = (pivots > floor * diagonal[drawn]) & ~np.isin(drawn, chosen)
-            misses = 0 if allowed.any() else misses + 1
-            if not allowed.any():
-                continue
-            drawn, factor, pivots = drawn[allowed], factor[:, allowed], pivots[allowed]
-            E = kernel_rows(kernel, problem, sample, drawn)
-            E -= sample_factor[:, :m] @ factor
-            best = int(np.argmax(np.einsum("ij,ij,i->j", E, E, inverse) / pivots))
-            lower[m, :m], lower[m, m] = factor[:, best], np.sqrt(pivots[best])
-            sample_factor[:, m] = E[:, best] / lower[m, m]
-            left -= sample_factor[:, m] ** 2 * inverse
-            support.append(int(drawn[best]))
-            errors.append(float(np.mean(np.maximum(left, 0.0))))
+            F = _xp.whiten_rows(kernel_rows(kernel, problem, drawn, chosen), lower)
+            E = kernel_rows(kernel, problem, drawn, sample)
+            if m:
+                E = dgemm(-1.0, factor.T, F.T, 1.0, E.T, overwrite_c=1).T
+            pivots = diagonal[drawn] - np.einsum("ij,ij->i", F, F)
+            taken, columns = [], []
+            for step in np.split(np.arange(len(drawn)), np.cumsum([len(step) for step in steps])[:-1]):
+                floor = max(self.tol, 10.0 * (len(support) + 1) * _xp.EPS)
+                allowed = (pivots[step] > floor * diagonal[drawn[step]]) & ~np.isin(drawn[step], support)
+                misses = 0 if allowed.any() else misses + 1
+                if not allowed.any() or self._enough(errors):
+                    continue
+                step = step[allowed]
+                best = step[np.argmax((E[step] ** 2 @ inverse) / pivots[step])]
+                root = np.sqrt(pivots[best])
+                column = E[best] / root
+                along = kernel_rows(kernel, problem, drawn, drawn[best : best + 1])[:, 0] - F @ F[best]
+                F = np.column_stack([F, along / root])
+                E[best + 1 :] -= np.outer(F[best + 1 :, -1], column)
+                pivots = pivots - F[:, -1] ** 2
+                left -= column**2 * inverse
+                taken.append(best)
+                columns.append(column)
+                support.append(int(drawn[best]))
+                errors.append(float(np.mean(np.maximum(left, 0.0))))
+            if taken:
+                lower = np.tril(np.vstack([np.pad(lower, ((0, 0), (0, len(taken)))), F[taken]]))
+                factor = np.vstack([factor, columns])
         return np.array(support, dtype=np.intp), np.array(errors)
 
 
@@ -258,10 +269,11 @@ class RandomlyPivoted(Step):
             if not len(accepted):
                 continue
             picked = proposals[accepted]
-            new = kernel_rows(kernel, problem, rows[picked], rows)
-            new -= factor[:m, picked].T @ factor[:m]
-            new = solve_triangular(lower, new, lower=True, overwrite_b=True, check_finite=False)
-            factor[m : m + len(picked)] = new
+            new = factor[m : m + len(picked)]
+            kernel_rows(kernel, problem, rows[picked], rows, out=new)
+            if m:  # both in place: new.T is a contiguous column-major matrix
+                dgemm(-1.0, factor[:m].T, factor[:m, picked], 1.0, new.T, overwrite_c=1)
+            dtrsm(1.0, lower, new.T, side=1, lower=1, trans_a=1, overwrite_b=1)
             left = np.maximum(left - np.einsum("ij,ij->j", new, new), 0.0)
             chosen = np.concatenate([chosen, picked])
             left[chosen] = 0.0
@@ -418,10 +430,17 @@ def provisional(problem: Problem, *, supervised: bool = False) -> Problem:
     return problem.replace(kernel=known.kernel, C=known.C)
 
 
-def kernel_rows(kernel: Kernel, problem: Problem, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Kernel values between rows of the problem."""
-    points = kernel.basis_points(problem.X, columns)
-    return _xp.to_numpy(kernel.evaluate(_xp.take(problem.X, rows), points))
+def kernel_rows(
+    kernel: Kernel, problem: Problem, rows: np.ndarray, columns: np.ndarray, out: np.ndarray | None = None
+) -> np.ndarray:
+    """Kernel values between rows of the problem, written into `out` if given."""
+    inputs, points = _xp.take(problem.X, rows), kernel.basis_points(problem.X, columns)
+    if out is None:
+        return _xp.to_numpy(kernel.evaluate(inputs, points))
+    if _xp.is_numpy(inputs):
+        return kernel.fill(out, inputs, points)
+    out[...] = _xp.to_numpy(kernel.evaluate(inputs, points))
+    return out
 
 
 def kernel_diagonal(kernel: Kernel, problem: Problem) -> np.ndarray:
