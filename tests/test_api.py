@@ -73,7 +73,7 @@ LAYERS = {
     "_xp": 0,
     **dict.fromkeys(["kernels", "system", "robust", "datasets"], 1),
     "problem": 2,
-    **dict.fromkeys(["sparsify", "tune", "stream"], 3),
+    **dict.fromkeys(["sparsify", "tune", "stream", "cluster"], 3),
     **dict.fromkeys(["estimators", "intervals", "diagnose"], 4),
     **dict.fromkeys(["persist", "export", "plotting", "report", "tables", "cli"], 5),
 }
@@ -81,10 +81,23 @@ SAME_LAYER = {
     ("estimators", "intervals"),
     ("diagnose", "intervals"),
     ("sparsify", "tune"),
+    ("cluster", "stream"),
     *(("cli", module) for module in ("persist", "export", "report", "tables")),
 }
 # Heavy or optional packages: imported inside the functions that need them. click's decorators are the command line.
-OPTIONAL = {"click", "cupy", "cupyx", "dask", "matplotlib", "onnx", "pandas", "polars", "pyarrow", "torch"}
+OPTIONAL = {
+    "click",
+    "cupy",
+    "cupyx",
+    "dask",
+    "distributed",
+    "matplotlib",
+    "onnx",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "torch",
+}
 AT_THE_TOP = {("cli", "click")}
 
 

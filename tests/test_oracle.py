@@ -354,3 +354,16 @@ def test_nist_linear_sets(name, score):
         model = LSSVR(kernels.Linear(), C=1e20, steps=[sparsify.Given(np.eye(columns.shape[1]))])
         model.fit(columns.astype(float), y.astype(float))
         assert digits([model.intercept_, *model.dual_coef_], truth) >= score
+
+
+@pytest.mark.parametrize(("name", "score"), [("Longley", 6), ("Wampler1", 6), ("Wampler2", 6), ("Filip", 6)])
+def test_nist_linear_sets_in_chunks(name, score):
+    """The rows pass by again until the condition is gone."""
+    with mpmath.workdps(100):
+        columns, y = nist(name)
+        design = np.hstack([exact(np.ones((len(y), 1))), columns])
+        truth = solve(design.T @ design, (design.T @ y)[:, None])[:, 0]
+        X, y = columns.astype(float), y.astype(float)
+        chunks = [(X[i : i + 7], y[i : i + 7]) for i in range(0, len(y), 7)]
+        model = LSSVR(kernels.Linear(), C=1e20, steps=[sparsify.Given(np.eye(X.shape[1]))]).fit_chunks(chunks)
+        assert digits([model.intercept_, *model.dual_coef_], truth) >= score

@@ -1,11 +1,15 @@
 """Chunks: sums that add give the machine of all rows."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
-from lssvm import LSSVC, LSSVR, kernels, sparsify, system
+from lssvm import LSSVC, LSSVR, _xp, estimators, kernels, sparsify, stream, system
 
 
 @pytest.fixture
@@ -42,6 +46,14 @@ def test_partial_fit_equals_whole_in_any_order_of_chunks(rows):
         for chunk in chunks:
             parts.partial_fit(*chunk)
         assert_allclose(parts.predict(new), whole.predict(new), rtol=1e-9)
+
+
+def test_other_sizes_of_chunks_differ_in_rounding_alone(rows):
+    X, y, weight, new = rows
+    model = LSSVR(kernels.RBF(2.0), C=10.0, steps=[sparsify.Given(X[:40])])
+    first, second = (clone(model).fit_chunks(split(X, y, weight, size=size)) for size in (170, 37))
+    assert_allclose(second.predict(new), first.predict(new), rtol=1e-10)
+    assert_allclose(second.loo_residuals_, first.loo_residuals_, rtol=1e-9, atol=1e-10)
 
 
 def test_partial_fit_goes_on_from_fit(rows):
@@ -87,6 +99,217 @@ def test_chunks_of_nothing_chosen(rows):
     assert model.predict(new).shape == (50, 2)
 
 
+# Sources --------------------------------------------------------------------------------------------------------------
+def source_of(kind, X, y, weight, folder):
+    """The same chunks of 170 rows in every disguise, with the names of columns where there are any."""
+    if kind == "list":
+        return split(X, y, weight), {}
+    if kind == "function":
+        return (lambda: iter(split(X, y, weight))), {}
+    if kind == "generator":
+
+        def chunks():
+            yield from split(X, y, weight)
+
+        return chunks, {}
+    if kind == "arrays":
+        return (X, y, weight), {}
+    if kind == "frames":
+        pd = pytest.importorskip("pandas")
+        return (pd.DataFrame(X), pd.DataFrame(y), pd.Series(weight)), {}
+    if kind == "memory maps":
+        names = [folder / f"{i}.npy" for i in range(3)]
+        for name, array in zip(names, (X, y, weight), strict=True):
+            np.save(name, array)
+        return tuple(np.load(name, mmap_mode="r") for name in names), {}
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import dataset, parquet
+
+    columns = {"a": X[:, 0], "weight": weight, "b": X[:, 1], "c": X[:, 2], "u": y[:, 0], "v": y[:, 1]}
+    table = pa.table(columns)
+    parquet.write_table(table, folder / "rows.parquet")
+    names = {"target": ["u", "v"], "weight": "weight"}
+    if kind == "path":
+        return str(folder / "rows.parquet"), names
+    if kind == "folder":
+        return folder, names
+    return {"dataset": dataset.dataset(folder / "rows.parquet"), "table": table}[kind], {
+        "columns": ["a", "b", "c"],
+        **names,
+    }
+
+
+KINDS = ["list", "function", "generator", "arrays", "frames", "memory maps", "path", "folder", "dataset", "table"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sources_give_the_same_bits(rows, kind, tmp_path, monkeypatch):
+    X, y, weight, new = rows
+    monkeypatch.setattr(stream, "CHUNK_BYTES", 170 * 8 * 3)
+    model = LSSVR(kernels.RBF(2.0), C=10.0, steps=[sparsify.Given(X[:40])])
+    expected = clone(model).fit_chunks(split(X, y, weight))
+    source, names = source_of(kind, X, y, weight, tmp_path)
+    model.fit_chunks(source, **names)
+    if kind == "frames":  # columns lie in memory one after the other, and products add in another order
+        assert_allclose(model.predict(new), expected.predict(new), rtol=1e-12)
+        return
+    assert np.array_equal(model.dual_coef_, expected.dual_coef_)
+    assert np.array_equal(model.loo_residuals_, expected.loo_residuals_)
+    if names:
+        assert list(model.feature_names_in_) == ["a", "b", "c"]
+    else:
+        assert np.array_equal(model.predict(new), expected.predict(new))
+
+
+def test_labels_from_a_file(rows, tmp_path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    X, y, _, _ = rows
+    labels = np.where(y[:, 0] > np.median(y[:, 0]), "yes", "no")
+    table = pa.table({"a": X[:, 0], "b": X[:, 1], "label": labels})
+    parquet.write_table(table, tmp_path / "rows.parquet")
+    model = LSSVC(kernels.RBF(2.0), C=1.0, steps=[sparsify.Given(X[:40, :2])])
+    chunked = clone(model).fit_chunks(tmp_path / "rows.parquet", target="label")
+    whole = model.fit(X[:, :2], labels)
+    assert list(chunked.classes_) == ["no", "yes"]
+    assert_allclose(chunked.dual_coef_, whole.dual_coef_, rtol=1e-7)
+
+
+# What is kept ---------------------------------------------------------------------------------------------------------
+def test_leave_one_out_as_asked(rows):
+    X, y, weight, _ = rows
+    model = LSSVR(kernels.RBF(2.0), C=10.0, steps=[sparsify.Given(X[:40])])
+    whole = clone(model).fit(X, y, weight)
+    press = clone(model).fit_chunks(split(X, y, weight), leave_one_out="press")
+    none = clone(model).fit_chunks(split(X, y, weight), leave_one_out="none")
+    assert_allclose(press.press_, whole.press_, rtol=1e-9)
+    assert np.array_equal(press.dual_coef_, none.dual_coef_)
+    assert not any(hasattr(m, "loo_residuals_") or hasattr(m, "leverage_") for m in (press, none))
+    assert not hasattr(none, "press_")
+
+
+def test_many_rows_keep_press_alone(rows, monkeypatch):
+    X, y, _, _ = rows
+    monkeypatch.setattr(estimators, "KEPT_ROWS", 599)
+    model = LSSVR(kernels.RBF(2.0), C=10.0, steps=[sparsify.Given(X[:40])])
+    assert not hasattr(clone(model).fit_chunks(split(X, y)), "loo_residuals_")
+    monkeypatch.setattr(estimators, "KEPT_ROWS", 600)
+    assert clone(model).fit_chunks(split(X, y)).loo_residuals_.shape == (600, 2)
+
+
+@pytest.mark.parametrize("leave_one_out", ["press", "none"])
+def test_probabilities_from_the_sample(rows, leave_one_out):
+    """All 600 rows are in the sample, so that it calibrates as the rows do."""
+    X, y, weight, new = rows
+    labels = (y[:, 0] > np.median(y[:, 0])).astype(int)
+    model = LSSVC(kernels.RBF(2.0), C=1.0, steps=[sparsify.Given(X[:40])], class_weight="balanced", robust="hampel")
+    whole = clone(model).fit(X, labels, weight)
+    chunked = clone(model).fit_chunks(split(X, labels, weight), leave_one_out=leave_one_out)
+    assert_allclose(chunked.predict_proba(new), whole.predict_proba(new), rtol=1e-6)
+    assert model.class_weight == "balanced"
+
+
+def test_empty_chunks_and_chunks_of_no_weight(rows):
+    X, y, _, new = rows
+    weight = np.repeat([1.0, 0.0, 2.0], 200)
+    model = LSSVR(kernels.RBF(2.0), C=10.0, steps=[sparsify.Given(X[:40])])
+    whole = clone(model).fit(X, y, weight)
+    chunks = [*split(X, y, weight, size=200), (X[:0], y[:0], weight[:0])]
+    chunked = clone(model).fit_chunks(chunks)
+    assert_allclose(chunked.predict(new), whole.predict(new), rtol=1e-9)
+    assert_allclose(chunked.loo_residuals_, whole.loo_residuals_, rtol=1e-7, atol=1e-10)
+
+
+def test_a_sample_is_uniform_and_adds_in_any_order():
+    values = np.arange(3000.0)
+    parts = [stream.sample_rows(50, i, values[i * 300 : (i + 1) * 300]) for i in range(10)]
+    total = sum(parts[1:], parts[0])
+    other = parts[7] + (parts[2] + sum((parts[i] for i in (9, 0, 1, 3, 4, 5, 6)), parts[8]))
+    assert len(np.unique(total.arrays[0])) == 50
+    assert np.array_equal(other.arrays[0], total.arrays[0])
+    first, second = values[:500], values[500:]
+    means = [
+        np.mean((stream.sample_rows(40, 2 * i, first) + stream.sample_rows(40, 2 * i + 1, second)).arrays[0])
+        for i in range(200)
+    ]
+    assert abs(np.mean(means) - 1499.5) < 4 * 866.0 / np.sqrt(40 * 200)
+    assert 0.8 < np.std(means) / (866.0 / np.sqrt(40)) < 1.2
+
+
+def test_planned_on_the_sample_in_one_pass(rows):
+    """Selector and tuner see the sample; the chunks are read three times in all, once more for the first of them."""
+    X, y, _, _ = rows
+    reads = []
+
+    def chunks():
+        reads.append(0)
+        for chunk in split(X, y[:, 0]):
+            reads[-1] += 1
+            yield chunk
+
+    model = LSSVR(C=10.0, steps=[sparsify.RandomlyPivoted(50, random_state=0)]).fit_chunks(chunks)
+    assert reads == [1, 4, 4, 4]
+    assert model.support_vectors_.shape == (50, 3)
+
+
+# Rows that do not fit -------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("robust", [None, "hampel"])
+def test_fit_in_blocks_equals_fit(rows, robust, monkeypatch):
+    X, y, weight, new = rows
+    model = LSSVR(kernels.RBF(2.0), C=100.0, steps=[sparsify.Random(60, random_state=0)], robust=robust)
+    whole = clone(model).fit(X, y, weight)
+    monkeypatch.setattr(_xp, "memory", lambda array: 16 * 60 * 300)
+    blocks = clone(model).fit(X, y, weight)
+    assert_allclose(blocks.predict(new), whole.predict(new), rtol=1e-9)
+    assert_allclose(blocks.loo_residuals_, whole.loo_residuals_, rtol=1e-7, atol=1e-10)
+    assert_allclose(blocks.leverage_, whole.leverage_, rtol=1e-8, atol=1e-14)
+    assert np.array_equal(blocks.support_, whole.support_)
+    with pytest.raises(MemoryError, match="smaller basis"):
+        blocks.predict_interval(new)
+    tuned = LSSVR(kernels.RBF(2.0), steps=[sparsify.Random(60, random_state=0)]).fit(X, y[:, 0])
+    assert tuned.press_ / 600 < 0.05
+
+
+def test_progress_on_a_terminal_alone(rows, capsys, monkeypatch):
+    X, y, _, _ = rows
+    clock = iter(np.arange(0.0, 1e4, 0.3))
+    monkeypatch.setattr(stream.time, "monotonic", lambda: float(next(clock)))
+    model = LSSVR(kernels.RBF(2.0), C=10.0, steps=[sparsify.Given(X[:40])])
+    clone(model).fit_chunks(split(X, y))
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr(stream.sys.stderr, "isatty", lambda: True, raising=False)
+    clone(model).fit_chunks(split(X, y))
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "pass 2: 340 rows" in err
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_rows():
+    script = """
+import sys
+import numpy as np
+from lssvm import LSSVR, kernels, sparsify
+
+points = np.random.default_rng(1).standard_normal((100, 10))
+
+def chunks():
+    for i in range(int(sys.argv[1])):
+        X = np.random.default_rng(i).standard_normal((20_000, 10))
+        yield X, X[:, 0] + np.sin(X[:, 1])
+
+LSSVR(kernels.RBF(5.0), C=1.0, steps=[sparsify.Given(points)]).fit_chunks(chunks, leave_one_out="press")
+lines = open("/proc/self/status").read().splitlines()
+print(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
+"""
+    if not Path("/proc/self/status").exists():
+        pytest.skip("the peak is read from /proc")
+    peaks = [
+        int(subprocess.run([sys.executable, "-c", script, n], check=True, capture_output=True, text=True).stdout)
+        for n in ("10", "20")
+    ]
+    assert peaks[1] < 1.05 * peaks[0]
+
+
 def test_mistakes(rows):
     X, y, _, _ = rows
     with pytest.raises(TypeError, match="read only once"):
@@ -95,6 +318,20 @@ def test_mistakes(rows):
         LSSVR().fit_chunks([])
     with pytest.raises(ValueError, match="wrap it in a tuple"):
         LSSVR().fit_chunks([X])
+    with pytest.raises(ValueError, match="the second time"):
+        LSSVR().fit_chunks(iter([iter([(X, y)]), iter([])]).__next__)
+    with pytest.raises(ValueError, match="row numbers"):
+        LSSVR(steps=[sparsify.Given([0, 1])]).fit_chunks([(X, y)])
+    with pytest.raises(ValueError, match="leave_one_out='all'"):
+        LSSVR().fit_chunks([(X, y)], leave_one_out="all")
+    with pytest.raises(ValueError, match="same number"):
+        LSSVR().fit_chunks((X, y[:-1]))
+    with pytest.raises(ValueError, match="chunks is neither"):
+        LSSVR().fit_chunks([(X, y)], target="y")
+    with pytest.raises(ValueError, match="at least 2 must count"):
+        LSSVR().fit_chunks([(X[:5], y[:5], np.zeros(5)), (X[:1], y[:1])])
+    with pytest.raises(ValueError, match="2 at least"):
+        LSSVC().fit_chunks([(X[:5], np.zeros(5)), (X[:5], np.ones(5), np.zeros(5))])
     with pytest.raises(AttributeError, match="partial_fit"):
         LSSVR(robust="hampel").partial_fit(X, y)
     with pytest.raises(ValueError, match="not among the classes"):
@@ -103,3 +340,14 @@ def test_mistakes(rows):
         LSSVR(kernels.RBF(2.0), C=1.0).partial_fit(X, y).predict_interval(X)
     with pytest.warns(UserWarning, match="condition"):
         LSSVR(kernels.RBF(10.0), C=1e12, steps=[sparsify.Given(X[:100])]).partial_fit(X, y)
+
+
+def test_mistakes_in_files(rows, tmp_path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    X, _, _, _ = rows
+    name = str(tmp_path / "rows.parquet")
+    parquet.write_table(pa.table({"a": X[:, 0], "b": X[:, 1]}), name)
+    with pytest.raises(ValueError, match="name the column to predict"):
+        LSSVR().fit_chunks(name)
+    with pytest.raises(ValueError, match="no column 'c'"):
+        LSSVR().fit_chunks(name, target="c")

@@ -8,6 +8,7 @@ such, so that ``L.T`` is what Fortran sees, without a copy.
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -37,7 +38,31 @@ def is_numpy(*arrays: Array) -> bool:
 
 def is_cupy(array: Array) -> bool:
     """True for a CuPy array."""
-    return type(array).__module__.partition(".")[0] == "cupy"
+    return _package(array) == "cupy"
+
+
+def is_torch(array: Array) -> bool:
+    """True for a torch tensor."""
+    return bool(array_api_compat.is_torch_array(array))
+
+
+def is_foreign(array: Array) -> bool:
+    """True for the arrays other than NumPy's that are computed where they live."""
+    return is_torch(array) or _package(array) in ("cupy", "array_api_strict")
+
+
+def is_dask(collection: Any) -> bool:
+    """True for a Dask array, dataframe or series."""
+    return _package(collection) in ("dask", "dask_expr") and hasattr(collection, "__dask_graph__")
+
+
+def on_accelerator(array: Array) -> bool:
+    """True for an array in the memory of a GPU or the like."""
+    return is_cupy(array) or (is_torch(array) and array.device.type != "cpu")
+
+
+def _package(thing: Any) -> str:
+    return type(thing).__module__.partition(".")[0]
 
 
 def to_numpy(array: Array) -> np.ndarray:
@@ -46,17 +71,26 @@ def to_numpy(array: Array) -> np.ndarray:
         return array
     if is_cupy(array):
         return np.asarray(array.get())
-    if hasattr(array, "detach"):  # torch
+    if is_torch(array):
         return np.asarray(array.detach().cpu())
+    if _package(array) == "array_api_strict":
+        return np.array(np.from_dlpack(array, device="cpu"))
     return np.asarray(array)
 
 
+def device(array: Array) -> Any:
+    """The device that an array lives on."""
+    return array_api_compat.device(array)
+
+
 def like(values: Array, reference: Array) -> Array:
-    """Return `values` (NumPy) as a float64 array of the kind and on the device of `reference`."""
+    """Return `values` as a float64 array of the kind and on the device of `reference`."""
     if isinstance(reference, np.ndarray):
-        return np.asarray(values, dtype=np.float64)
+        return np.asarray(to_numpy(values), dtype=np.float64)
     xp = namespace(reference)
-    return xp.asarray(values, dtype=xp.float64, device=array_api_compat.device(reference))
+    if is_foreign(values) and namespace(values) is not xp:
+        values = to_numpy(values)
+    return xp.asarray(values, dtype=xp.float64, device=device(reference))
 
 
 def zeros(shape: tuple[int, ...], reference: Array) -> Array:
@@ -64,7 +98,7 @@ def zeros(shape: tuple[int, ...], reference: Array) -> Array:
     xp = namespace(reference)
     if xp is np:
         return np.zeros(shape)
-    return xp.zeros(shape, dtype=xp.float64, device=array_api_compat.device(reference))
+    return xp.zeros(shape, dtype=xp.float64, device=device(reference))
 
 
 def empty(shape: tuple[int, ...], reference: Array) -> Array:
@@ -72,7 +106,7 @@ def empty(shape: tuple[int, ...], reference: Array) -> Array:
     xp = namespace(reference)
     if xp is np:
         return np.empty(shape)
-    return xp.empty(shape, dtype=xp.float64, device=array_api_compat.device(reference))
+    return xp.empty(shape, dtype=xp.float64, device=device(reference))
 
 
 def identity(n: int, reference: Array) -> Array:
@@ -80,7 +114,7 @@ def identity(n: int, reference: Array) -> Array:
     xp = namespace(reference)
     if xp is np:
         return np.eye(n)
-    return xp.eye(n, dtype=xp.float64, device=array_api_compat.device(reference))
+    return xp.eye(n, dtype=xp.float64, device=device(reference))
 
 
 def add_diagonal(A: Array, value: float) -> Array:
@@ -88,7 +122,19 @@ def add_diagonal(A: Array, value: float) -> Array:
     if is_numpy(A):
         A.flat[:: A.shape[0] + 1] += value
         return A
+    if is_torch(A):
+        A.diagonal().add_(value)
+        return A
     return A + value * identity(A.shape[0], A)
+
+
+def add_outer(B: Array, u: Array, v: Array) -> Array:
+    """B + u v', in place."""
+    if is_torch(B):
+        return B.addr_(u, v)
+    for rows in row_blocks(B.shape[0], 8 * B.shape[1], B):
+        B[rows, :] += u[rows, None] * v[None, :]
+    return B
 
 
 def take(A: Array, rows: Array) -> Array:
@@ -96,12 +142,12 @@ def take(A: Array, rows: Array) -> Array:
     if is_numpy(A):
         return A[rows]
     xp = namespace(A)
-    return xp.take(A, xp.asarray(rows, device=array_api_compat.device(A)), axis=0)
+    return xp.take(A, xp.asarray(rows, device=device(A)), axis=0)
 
 
 def put(A: Array, index: Any, values: Array) -> Array:
     """A with ``A[index] = values``; the array API standard has no assignment by row numbers."""
-    if is_numpy(A) or hasattr(A, "detach") or is_cupy(A):
+    if is_numpy(A) or is_torch(A) or is_cupy(A):
         A[index] = values
         return A
     changed = to_numpy(A).copy()
@@ -109,12 +155,33 @@ def put(A: Array, index: Any, values: Array) -> Array:
     return like(changed, A)
 
 
-def row_blocks(n_rows: int, bytes_per_row: int) -> Iterator[slice]:
-    """Slices of rows, each within scikit-learn's ``working_memory`` (and within 16 MiB, which the allocator reuses)."""
-    budget = min(get_config()["working_memory"], 16) * 2**20
+def row_blocks(n_rows: int, bytes_per_row: int, array: Array = None, least: int = 1) -> Iterator[slice]:
+    """Slices of rows, each within scikit-learn's ``working_memory``.
+
+    They stay within 16 MiB, which the allocator reuses, unless that is fewer than `least` rows; on an accelerator,
+    which `array` tells, within a share of its memory, which keeps it busy.
+    """
+    limit = get_config()["working_memory"] * 2**20
+    budget = min(limit, max(2**24, least * bytes_per_row))
+    if on_accelerator(array):
+        budget = max(budget, (memory(array) or 0) // 32)
     step = max(1, int(budget // max(bytes_per_row, 1)))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
+
+
+def memory(array: Array) -> int | None:
+    """Bytes of memory where the array lives, free or not; None where that is not known."""
+    try:
+        if is_cupy(array):
+            return int(array.device.mem_info[1])
+        if on_accelerator(array):
+            import torch
+
+            return int(torch.cuda.mem_get_info(array.device)[1])
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: int) -> None:
@@ -126,8 +193,8 @@ def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: in
     """
     n_rows, n_columns = array.shape
     if not is_numpy(array) or array.size < 2**17 or depth > 128:
-        for rows in row_blocks(n_rows, 8 * n_columns):
-            function(rows, slice(0, n_columns))
+        for block in row_blocks(n_rows, 8 * n_columns, array):
+            function(block, slice(0, n_columns))
         return
     parts = -(-n_columns // 1024)
     edges = [n_columns * part // parts for part in range(parts + 1)]
@@ -152,13 +219,31 @@ def _cores() -> int:
 def gram(A: Array) -> Array:
     """A'A, symmetric to the last bit."""
     if not is_numpy(A):
-        return A.T @ A
+        return _gram_of_parts(A)
     if A.size == 0:
         return np.zeros((A.shape[1], A.shape[1]))
     G = blas.dsyrk(1.0, A.T, lower=0).T  # row-major: the lower triangle, zeros above it
     diagonal = G.diagonal().copy()
     G = G + G.T
     np.fill_diagonal(G, diagonal)
+    return G
+
+
+def _parts(n: int) -> list[slice]:
+    """Up to 16 parts of n columns, of 512 at least: triangles are then worked on by matrix products alone."""
+    width = max(512, 128 * math.ceil(n / (16 * 128)))
+    return [slice(start, min(start + width, n)) for start in range(0, n, width)]
+
+
+def _gram_of_parts(A: Array) -> Array:
+    """A'A from matrix products, about half of the full one."""
+    G = empty((A.shape[1], A.shape[1]), A)
+    for part in _parts(A.shape[1]):
+        block = A[:, part].T @ A[:, : part.stop]
+        own = block[:, part.start :]
+        G[part, : part.start] = block[:, : part.start]
+        G[: part.start, part] = block[:, : part.start].T
+        G[part, part] = 0.5 * (own + own.T)
     return G
 
 
@@ -193,7 +278,7 @@ def solve_lower(L: Array, B: Array, *, transpose: bool = False) -> Array:
     """Solve L X = B (or L'X = B)."""
     if is_numpy(L, B):
         return blas.dtrsm(1.0, L.T, B, lower=0, trans_a=0 if transpose else 1) if B.size else B
-    if hasattr(L, "detach"):
+    if is_torch(L):
         torch = namespace(L)
         return torch.linalg.solve_triangular(L.T if transpose else L, B, upper=transpose)
     if is_cupy(L):
@@ -209,7 +294,19 @@ def whiten_rows(Z: Array, L: Array) -> Array:
         if Z.size and Z.flags.c_contiguous:
             return blas.dtrsm(1.0, L.T, Z.T, lower=0, trans_a=1, overwrite_b=1).T
         return solve_lower(L, Z.T).T
-    return solve_lower(L, Z.T).T
+    parts = _parts(L.shape[0])
+    if len(parts) == 1 or not (is_torch(L) or is_cupy(L)):
+        return solve_lower(L, Z.T).T
+    out = empty(Z.shape, Z)
+    for part in parts:
+        columns, done, inverse = Z[:, part], slice(0, part.start), invert_lower(L[part, part])
+        if is_torch(Z):  # products go where they belong, without a copy
+            columns.addmm_(out[:, done], L[part, done].T, alpha=-1.0)
+            namespace(Z).mm(columns, inverse.T, out=out[:, part])
+        else:
+            columns -= out[:, done] @ L[part, done].T
+            out[:, part] = columns @ inverse.T
+    return out
 
 
 def unwhiten_rows(Z: Array, L: Array) -> Array:
@@ -226,7 +323,30 @@ def invert_lower(L: Array) -> Array:
             return L
         inverse, _ = lapack.dtrtri(L.T, lower=0, overwrite_c=1)
         return inverse.T
-    return solve_lower(L, identity(L.shape[0], L))
+    n = L.shape[0]
+    if n <= 512 or not (is_torch(L) or is_cupy(L)):
+        return solve_lower(L, identity(n, L))
+    inverse = zeros((n, n), L)
+    _invert_parts(inverse, L)
+    return inverse
+
+
+def _invert_parts(out: Array, L: Array) -> None:
+    """Write the inverse of a lower triangular matrix into the zeros `out`, half by half, by matrix products."""
+    n = L.shape[0]
+    half = n // 2
+    if n <= 512:
+        out[...] = solve_lower(L, identity(n, L))
+        return
+    head, tail = slice(0, half), slice(half, n)
+    _invert_parts(out[head, head], L[head, head])
+    _invert_parts(out[tail, tail], L[tail, tail])
+    corner = empty((n - half, half), L)
+    for part in _parts(half):
+        corner[:, part] = L[tail, part.start : half] @ out[part.start : half, part]
+    for part in _parts(n - half):
+        rows = slice(half + part.start, half + part.stop)
+        out[rows, head] = -(out[rows, half : rows.stop] @ corner[: part.stop, :])
 
 
 def condition(L: Array, norm: float) -> float:

@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn import get_config  # type: ignore[attr-defined]
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin, clone
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import check_array, compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from . import _xp
+from ._xp import Array
+from .cluster import DaskChunks, lazily
 from .intervals import METHODS, calibrate, prediction_intervals, probabilities
 from .kernels import RBF, Additive, Choice, Kernel, Matern, as_kernel, pick_columns
 from .problem import Problem, Step
 from .robust import as_weight_function
-from .sparsify import Random
-from .stream import Reservoir, Stream, fit_stream, normalise, reread, start_stream
+from .sparsify import Given, Random
+from .stream import ChunkedFit, Passes, Scan, Source, Stream, as_source, fit_chunks, sample_rows, start_stream
 from .tune import LeaveOneOut, describe, tuned
 
 DENSE_ROWS = 2000  # steps=None: the basis is all rows up to here,
 BASIS_SIZE = 500  # and this many rows beyond
-SAMPLE_ROWS = 5000  # fit_chunks: kernel, C and basis are planned on a sample of this many rows
+SAMPLE_ROWS = 5000  # fit_chunks: kernel, C and basis are planned on a sample of this many rows,
+KEPT_ROWS = 1_000_000  # and what belongs to the rows is kept up to here
 _SEEN = ("n_features_in_", "feature_names_in_", "classes_", "_single_output_")
 
 
@@ -61,6 +67,7 @@ class _LSSVM(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = getattr(self.kernel, "is_precomputed", False)
+        tags.array_api_support = True
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -69,7 +76,9 @@ class _LSSVM(BaseEstimator):
         Parameters
         ----------
         X : array (n_samples, n_features)
-            The square kernel matrix for `kernels.Precomputed`.
+            The square kernel matrix for `kernels.Precomputed`. A torch tensor or CuPy array is worked on where it
+            lives, and the results are of its kind. A Dask array or dataframe is worked on by its scheduler, as
+            `fit_chunks` does; nothing but sums and a sample of rows comes back.
         y : array (n_samples,), or (n_samples, n_outputs) for regression
             Numbers for `LSSVR`, labels of any type for `LSSVC`.
         sample_weight : array (n_samples,) or None
@@ -79,6 +88,8 @@ class _LSSVM(BaseEstimator):
         -------
         self
         """
+        if _xp.is_dask(X):
+            return self._fit_source(DaskChunks(X, y, sample_weight), "press")
         checked = copy.copy(self)
         X, y, weights = checked._check_rows(X, y, sample_weight, reset=True)
         with np.errstate(all="ignore"):  # what overflows ends in a ValueError that says so
@@ -89,9 +100,9 @@ class _LSSVM(BaseEstimator):
             left_out = checked._left_out(problem.y, problem.weights, fit.weights, fit)
         attributes = {
             **checked._machine(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
-            **_additive(fit.kernel, fit.points, fit.coef, problem.X[problem.rows]),
+            **_additive(fit.kernel, fit.points, fit.coef, _xp.take(problem.X, problem.rows)),
             **left_out,
-            "support_": fit.support,
+            "support_": _same_kind(fit.support, X),
             "path_": _main_path(problem),
             "_problem_": problem,
             "_fit_": fit,
@@ -139,60 +150,99 @@ class _LSSVM(BaseEstimator):
         self._store(checked, {**machine, **calibration, "support_": None, "path_": None, "_stream_": stream})
         return self
 
-    def fit_chunks(self, chunks: Any) -> Self:
+    def fit_chunks(
+        self,
+        chunks: Any,
+        *,
+        columns: Sequence[str] | None = None,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
+        leave_one_out: str = "auto",
+    ) -> Self:
         """Fit the machine on rows that come in chunks and can be read again, with exact leave-one-out.
 
-        Kernel, C and basis are planned on a sample of at most 5000 rows (500 of them are the basis for
-        ``steps=None``); sums over all chunks then give the machine, and one more pass its leave-one-out residuals.
+        A first pass draws a sample of 5000 rows, on which kernel, C and basis are planned (500 rows are the basis for
+        ``steps=None``). Sums over all chunks then give the machine, and one more pass its leave-one-out residuals.
+        No more than a chunk is held at a time.
 
         Parameters
         ----------
         chunks : iterable of (X, y) or (X, y, sample_weight), or a function that returns a new iterator of them
-            Read several times.
+            Read several times. Or a pair or triple of arrays, such as NumPy memory maps, that are cut into chunks; or
+            a Parquet file, a folder of them, a pyarrow dataset or table.
+        columns, target, weight : column names
+            For Parquet and pyarrow: the inputs (all other columns by default), what to predict (one or several), and
+            the sample weights.
+        leave_one_out : {"auto", "rows", "press", "none"}
+            "rows" keeps what belongs to the rows (`loo_residuals_`, `leverage_`, `weights_`), "press" only `press_`,
+            "none" saves the pass. "auto" is "rows" up to a million rows, "press" beyond.
 
         Returns
         -------
         self
         """
-        checked = copy.copy(self)
-        start_again = reread(chunks)
-        checked._prepare_chunks(start_again)
+        if leave_one_out not in ("auto", "rows", "press", "none"):
+            raise ValueError(f"leave_one_out={leave_one_out!r}: give 'auto', 'rows', 'press' or 'none'.")
+        return self._fit_source(as_source(chunks, columns, target, weight), leave_one_out)
 
-        def read(weights: np.ndarray | None = None) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-            row = 0
-            for chunk in start_again():
-                X, y, own = checked._check_rows(*normalise(chunk), reset=False)
-                row += len(y)
-                yield X, y, own if weights is None else weights[row - len(y) : row]
-
-        sample, row_weights, targets = Reservoir(SAMPLE_ROWS), [], []
-        for X, y, own in read():
-            sample.add(X, y, own)
-            row_weights.append(own)
-            targets.append(y)
-        stream = start_stream(run_steps(checked._problem(*sample.rows()), self._chunk_steps()))
-        sample_weight, y = np.concatenate(row_weights), np.concatenate(targets)
-        weights = sample_weight
-        fit = fit_stream(read, stream.whitening, 1.0 / stream.C)
-        robust = as_weight_function(self.robust)
-        if robust is not None:
-            for _ in range(robust.iterations):
-                weights = sample_weight * robust(fit.residuals, sample_weight)
-                fit = fit_stream(partial(read, weights), stream.whitening, 1.0 / stream.C)
+    def _fit_source(self, source: Source, leave_one_out: str) -> Self:
+        checked = copy.copy(self)  # without what was learned before: it travels to the workers
+        checked.__dict__ = {name: value for name, value in vars(self).items() if not name.endswith("_")}
+        for step in self.steps if isinstance(self.steps, Sequence) else ():
+            if isinstance(step, Given) and np.ndim(step.points) == 1:
+                raise ValueError(f"{step!r} holds row numbers, which chunks do not have: give the points themselves.")
+        checked._start_chunks(*source.first())
+        scan = source.reduce(checked._scan_chunk)
+        checked._finish_scan(scan)
+        plain = copy.copy(checked)  # for the sample, whose columns have lost their names
+        plain.__dict__.pop("feature_names_in_", None)
+        sample = plain._check_chunk(*scan.sample.arrays)
+        stream = start_stream(run_steps(checked._problem(*sample), self._chunk_steps()))
+        passes = Passes(checked._check_chunk, stream.whitening, as_weight_function(self.robust))
+        keep = leave_one_out == "rows" or (leave_one_out == "auto" and scan.rows <= KEPT_ROWS)
+        fit = fit_chunks(source, passes, 1.0 / stream.C, left_out=leave_one_out != "none", keep=keep)
         attributes = {
-            **checked._machine(stream.whitening.kernel, stream.C, stream.points, fit.coef, fit.intercept),
+            **checked._machine(stream.whitening.kernel, stream.C, stream.points, fit.coef, fit.machine[0].intercept),
             **_additive(stream.whitening.kernel, stream.points, fit.coef, stream.points),
-            **checked._left_out(y, sample_weight, weights, fit),
+            **plain._chunks_left_out(fit, scan.sample.arrays, keep),
             "support_": None,
             "path_": None,
         }
         self._store(checked, attributes)
         return self
 
+    def _start_chunks(self, X: Any, y: Any, weight: Any) -> None:
+        """Learn the columns and the number of outputs from the first chunk."""
+        validate_data(self, X, reset=True, skip_check_array=True)
+        self._single_output_ = np.ndim(y) == 1
+
+    def _scan_chunk(self, number: int, X: Any, y: Any, weight: Any) -> Scan:
+        """What the first pass learns from a chunk."""
+        X, y = self._check_raw(X, y)
+        ones = np.broadcast_to(np.float64(1.0), (X.shape[0],))  # of no size
+        weights = ones if weight is None else _check_weights(weight, X.shape[0], 0)
+        labels, counts = self._count_labels(y, weights)
+        sample = sample_rows(SAMPLE_ROWS, number, X, y, weights)
+        return Scan(X.shape[0], int(np.count_nonzero(weights)), sample, labels, counts)
+
+    def _check_chunk(self, X: Any, y: Any, weight: Any) -> tuple[Array, Array, Array]:
+        """The rows of a chunk, which may be none."""
+        return self._check_rows(X, y, weight, reset=False, smallest=0)
+
+    def _chunks_left_out(self, fit: ChunkedFit, sample: tuple[Any, ...], keep: bool) -> dict[str, Any]:
+        """The attributes of leave-one-out: all of them, or PRESS and what a sample of the rows tells."""
+        passes = replace(fit.passes, check=self._check_chunk)
+        few = None if keep else passes.left_out(fit.machine, True, 0, *sample)
+        targets, own, weights, *rest = fit.rows(few)
+        attributes = self._left_out(targets, own, weights, LeftOutRows(*rest))
+        if not keep:
+            attributes = {name: value for name, value in attributes.items() if name == "_slopes_"}
+        return attributes if fit.left_out is None else {**attributes, "press_": fit.left_out.press}
+
     def _chunk_steps(self) -> Any:
         return (Random(BASIS_SIZE, random_state=0),) if self.steps is None else self.steps
 
-    def _problem(self, X: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> Problem:
+    def _problem(self, X: Array, targets: Array, weights: Array) -> Problem:
         """The problem before its steps, constructor arguments checked."""
         C = self.C
         if C is not None and (isinstance(C, bool) or not (isinstance(C, Real) and 1e-150 <= float(C) <= 1e150)):
@@ -212,7 +262,7 @@ class _LSSVM(BaseEstimator):
             raise ValueError(
                 f"X has shape {X.shape}: with kernels.Precomputed, fit takes the square matrix of the training rows."
             )
-        if kernel.is_precomputed and np.max(np.abs(X - X.T)) > 1e-6 * np.max(np.abs(X)):
+        if kernel.is_precomputed and not _is_symmetric(_xp.to_numpy(X)):
             raise ValueError(
                 "X is not symmetric: with kernels.Precomputed, fit takes k(x_i, x_j) of the training rows."
             )
@@ -228,9 +278,7 @@ class _LSSVM(BaseEstimator):
             classification=isinstance(self, ClassifierMixin),
         )
 
-    def _machine(
-        self, kernel: Kernel, C: float, points: Any, coef: np.ndarray, intercept: np.ndarray
-    ) -> dict[str, Any]:
+    def _machine(self, kernel: Kernel, C: float, points: Array, coef: Array, intercept: Array) -> dict[str, Any]:
         """The attributes that predict."""
         single = self._single_output_
         return {
@@ -241,16 +289,14 @@ class _LSSVM(BaseEstimator):
             "kernel_": kernel,
         }
 
-    def _left_out(
-        self, targets: np.ndarray, sample_weight: np.ndarray, weights: np.ndarray, fit: Any
-    ) -> dict[str, Any]:
+    def _left_out(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
         """The attributes of leave-one-out."""
         loo = fit.loo_residuals
         return {
             "weights_": weights,
             "leverage_": fit.leverage,
             "loo_residuals_": loo[:, 0] if self._single_output_ else loo,
-            "press_": float(weights @ np.sum(loo**2, axis=1)),
+            "press_": float(weights @ _xp.namespace(loo).sum(loo * loo, axis=1)),
         }
 
     def _store(self, checked: _LSSVM, attributes: dict[str, Any]) -> None:
@@ -260,7 +306,7 @@ class _LSSVM(BaseEstimator):
         self.__dict__ = {**kept, **seen, **attributes}
 
     @available_if(_is_additive)
-    def components(self, X: Any) -> np.ndarray:
+    def components(self, X: Any) -> Array:
         """The functions of one input each that an additive machine is the sum of, each with mean 0 over the rows.
 
         Their sum differs from the prediction (of a classifier, the decision value) by a constant. Inputs that are not
@@ -275,35 +321,57 @@ class _LSSVM(BaseEstimator):
         array (n_samples, n_components) or (n_samples, n_components, n_outputs)
             One component an input, or a group of `kernels.Additive`.
         """
-        X = self._checked(X)
+        X = self._checked(X, "components")
         coef = self.dual_coef_[:, None] if self.dual_coef_.ndim == 1 else self.dual_coef_
         with np.errstate(all="ignore"):
             values = _raw_components(self.kernel_, self.support_vectors_, coef, X) - self._component_means_
-        return values[:, :, 0] if self.dual_coef_.ndim == 1 else values
+        return _same_kind(values[:, :, 0] if self.dual_coef_.ndim == 1 else values, X)
 
-    def _raw_predict(self, X: Any) -> np.ndarray:
+    def _raw_predict(self, X: Any, method: str) -> Array:
         """f(x), rows x outputs."""
-        X = self._checked(X)
+        X = self._checked(X, method)
         with np.errstate(all="ignore"):
             f = self._evaluate(X)
-        if not np.isfinite(f).all():
+        if not bool(_xp.namespace(f).all(_xp.namespace(f).isfinite(f))):
             raise ValueError("Predictions overflow: scale your features, at fit and at predict.")
         return f
 
-    def _evaluate(self, X: np.ndarray) -> np.ndarray:
+    def _evaluate(self, X: Array) -> Array:
         coef = self.dual_coef_[:, None] if self.dual_coef_.ndim == 1 else self.dual_coef_
-        return self.kernel_.dot(X, self.support_vectors_, coef) + self.intercept_
+        intercept = self.intercept_ if self.dual_coef_.ndim == 1 else _xp.like(self.intercept_, X)
+        return self.kernel_.dot(X, _xp.like(self.support_vectors_, X), _xp.like(coef, X)) + intercept
 
-    def _checked(self, X: Any) -> np.ndarray:
+    def _checked(self, X: Any, method: str) -> Array:
         """New rows, validated; the columns of a precomputed kernel may be the training rows or only the basis."""
         check_is_fitted(self)
+        self._check_kind(X, method)
         if not self.kernel_.is_precomputed:
             return _validate(self, X, reset=False)
-        K = check_array(X, dtype=np.float64)
-        if K.shape[1] == len(self.support_) != self.n_features_in_:
-            X = np.zeros((K.shape[0], self.n_features_in_))
-            X[:, self.support_] = K
+        K = check_array(_xp.to_numpy(X) if _xp.is_foreign(X) else X, dtype=np.float64)
+        if K.shape[1] == self.support_.shape[0] != self.n_features_in_:
+            full = np.zeros((K.shape[0], self.n_features_in_))
+            full[:, _xp.to_numpy(self.support_)] = K
+            X = _xp.like(full, X) if _xp.is_foreign(X) else full
         return _validate(self, X, reset=False)
+
+    def _check_kind(self, X: Any, method: str) -> None:
+        """scikit-learn's rule where its array API dispatch is on; else arrays of another kind are converted."""
+        if get_config()["array_api_dispatch"] and (_xp.is_foreign(X) or isinstance(X, np.ndarray)):
+            coef = self.dual_coef_
+            if _xp.namespace(X) is not _xp.namespace(coef):
+                raise ValueError(
+                    f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace and the same "
+                    f"device as those passed to fit(): got {type(X).__name__}, fitted on {type(coef).__name__}."
+                )
+
+
+@dataclass(frozen=True)
+class LeftOutRows:
+    """What `_left_out` reads of a fit over chunks."""
+
+    residuals: Array
+    leverage: Array
+    loo_residuals: Array
 
 
 class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
@@ -368,61 +436,72 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         self.steps = steps
         self.robust = robust
 
-    def _check_rows(
-        self, X: Any, y: Any, sample_weight: Any, *, reset: bool
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Validated rows, targets (rows x outputs) and weights."""
-        smallest = 2 if reset else 1
-        X, y = _validate(self, X, y, multi_output=True, y_numeric=True, ensure_min_samples=smallest, reset=reset)
+    def _check_raw(self, X: Any, y: Any, **options: Any) -> tuple[Array, Array]:
+        """Validated rows and targets."""
+        X, y = _validate(self, X, y, multi_output=True, y_numeric=True, **_chunk_options(options))
         if issparse(y):
             raise TypeError("y is a sparse matrix: give a dense array.")
         try:
-            y = y.astype(np.float64)
+            y = _xp.like(y, X) + 0.0  # a copy
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"y holds values that are no numbers ({error}): LSSVR predicts numbers, LSSVC classes."
             ) from None
-        if np.max(np.abs(y), initial=0.0) > 1e150:
-            raise ValueError(f"y holds {np.max(np.abs(y)):.3g}, whose square overflows: rescale y.")
+        largest = float(_xp.namespace(y).max(_xp.namespace(y).abs(y))) if 0 not in y.shape else 0.0
+        if not largest <= 1e150:
+            raise ValueError(f"y holds {largest:.3g}, whose square overflows: rescale y.")
+        return X, y
+
+    def _check_rows(
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool, smallest: int | None = None
+    ) -> tuple[Array, Array, Array]:
+        """Validated rows, targets (rows x outputs) and weights."""
+        smallest = (2 if reset else 1) if smallest is None else smallest
+        X, y = self._check_raw(X, y, ensure_min_samples=smallest, reset=reset)
         if reset:
             self._single_output_ = y.ndim == 1
         targets = y[:, None] if y.ndim == 1 else y
-        if not reset and hasattr(self, "dual_coef_") and targets.shape[1] != np.atleast_1d(self.intercept_).shape[0]:
+        if not reset and hasattr(self, "dual_coef_") and targets.shape[1] != np.size(_xp.to_numpy(self.intercept_)):
             raise ValueError(f"y has {targets.shape[1]} outputs, the machine has {np.size(self.intercept_)}.")
-        return X, targets, _check_weights(sample_weight, len(y), smallest)
+        if sample_weight is None and _xp.is_foreign(X):
+            return X, targets, _xp.zeros((X.shape[0],), X) + 1.0
+        return X, targets, _same_kind(_check_weights(sample_weight, X.shape[0], smallest), X)
 
-    def _prepare_chunks(self, read: Callable[[], Iterator[Any]]) -> None:
-        """Learn columns and outputs from the first chunk."""
-        for chunk in read():
-            X, y, weight = normalise(chunk)
-            self._check_rows(X, y, weight, reset=True)
-            return
-        raise ValueError("chunks is empty: give at least one (X, y).")
+    def _count_labels(self, y: Array, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.empty(0), np.empty(0)
 
-    def _left_out(
-        self, targets: np.ndarray, sample_weight: np.ndarray, weights: np.ndarray, fit: Any
-    ) -> dict[str, Any]:
+    def _finish_scan(self, scan: Scan) -> None:
+        """Two rows at least must count."""
+        if scan.counting < 2:
+            raise ValueError(f"The chunks hold {scan.counting} rows of positive weight: at least 2 must count.")
+
+    def _left_out(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
         attributes = super()._left_out(targets, sample_weight, weights, fit)
         f = targets - fit.loo_residuals
         return {**attributes, "loo_predictions_": f[:, 0] if self._single_output_ else f}
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Array:
         """f(x) for every row.
 
         Parameters
         ----------
         X : array (n_samples, n_features)
+            A Dask collection gives a lazy Dask array.
 
         Returns
         -------
         array (n_samples,) or (n_samples, n_outputs)
         """
-        f = self._raw_predict(X)
+        if _xp.is_dask(X):
+            return lazily(self, "predict", X)
+        f = self._raw_predict(X, "predict")
         return f[:, 0] if self.dual_coef_.ndim == 1 else f
 
-    def predict_interval(
-        self, X: Any, coverage: float = 0.9, method: str = "jackknife+", *, folds: Any = 10
-    ) -> np.ndarray:
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Coefficient of determination R^2 of the predictions."""
+        return _score(r2_score, self.predict(X), y, sample_weight)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "jackknife+", *, folds: Any = 10) -> Array:
         """Prediction intervals from left-out residuals (Barber et al. 2021), exact and without a refit.
 
         All methods hold kernel, C, basis and the weights of the other rows fixed; robust weights are among these.
@@ -445,17 +524,21 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         array (n_samples, 2) or (n_samples, 2, n_outputs)
             Lower and upper ends.
         """
-        X = self._checked(X)
+        if _xp.is_dask(X):
+            return lazily(self, "predict_interval", X, coverage=coverage, method=method, folds=folds)
+        X = self._checked(X, "predict_interval")
         if not (isinstance(coverage, Real) and 0 < float(coverage) < 1):
             raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}: 0.9 gives 90 % intervals.")
         if method not in METHODS:
             raise ValueError(f"method must be one of {METHODS}, got {method!r}.")
         if not hasattr(self, "_problem_"):
             raise ValueError("predict_interval needs the training rows: a model of partial_fit or fit_chunks has none.")
-        if np.isnan(self.loo_residuals_).any():
+        if np.isnan(_xp.to_numpy(self.loo_residuals_)).any():
             raise ValueError(f"predict_interval needs left-out residuals, which are not known after {self.steps!r}.")
         with np.errstate(all="ignore"):
+            X = _xp.like(X, self._problem_.X)
             intervals = prediction_intervals(self._problem_, self._fit_, X, float(coverage), method, folds)
+            intervals = _same_kind(intervals, X)
         return intervals[:, :, 0] if self.dual_coef_.ndim == 1 else intervals
 
 
@@ -523,17 +606,32 @@ class LSSVC(ClassifierMixin, _LSSVM):
         """
         return self._add_chunk(X, y, sample_weight, classes=classes)
 
+    def _check_raw(self, X: Any, y: Any, **options: Any) -> tuple[Array, np.ndarray]:
+        """Validated rows and labels."""
+        X, y = _validate(self, X, y, **_chunk_options(options))
+        y = _xp.to_numpy(y)
+        _sorted_labels(y)
+        if len(y):
+            check_classification_targets(y)
+        return X, y
+
     def _check_rows(
-        self, X: Any, y: Any, sample_weight: Any, *, reset: bool, classes: Any = None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        *,
+        reset: bool,
+        smallest: int | None = None,
+        classes: Any = None,
+    ) -> tuple[Array, Array, Array]:
         """Validated rows, coded targets (rows x columns) and weights times class weights."""
-        smallest = 2 if reset else 1
-        X, y = _validate(self, X, y, ensure_min_samples=smallest, reset=reset)
-        found = _sorted_labels(y)
-        check_classification_targets(y)
+        smallest = (2 if reset else 1) if smallest is None else smallest
+        X, y = self._check_raw(X, y, ensure_min_samples=smallest, reset=reset)
         weights = _check_weights(sample_weight, len(y), smallest)
+        found = np.unique(y)
         if reset:
-            self.classes_ = found if classes is None else np.unique(np.asarray(classes))
+            self.classes_ = found if classes is None else np.unique(_xp.to_numpy(classes))
             self._single_output_ = len(self.classes_) == 2
         if len(self.classes_) < 2:
             raise ValueError(f"y holds only one class, {self.classes_[0]!r}: a classifier needs at least 2 classes.")
@@ -551,65 +649,78 @@ class LSSVC(ClassifierMixin, _LSSVM):
                 "sample_weight and class_weight are zero for all classes but one: 2 classes at least must count."
             )
         labels = np.array([1]) if self._single_output_ else np.arange(len(self.classes_))
-        return X, np.where(codes[:, None] == labels[None, :], 1.0, -1.0), weights
+        coded = np.where(codes[:, None] == labels[None, :], 1.0, -1.0)
+        return X, _same_kind(coded, X), _same_kind(weights, X)
 
-    def _prepare_chunks(self, read: Callable[[], Iterator[Any]]) -> None:
-        """Learn columns from the first chunk and classes from all."""
-        if isinstance(self.class_weight, str):
-            raise ValueError(f"class_weight={self.class_weight!r} needs all rows at once: give a dict, or use fit.")
-        found: list[np.ndarray] = []
-        first: Any = None
-        for chunk in read():
-            X, y, weight = normalise(chunk)
-            first = (X, y, weight) if first is None else first
-            found.append(np.unique(np.asarray(y)))
-        if first is None:
-            raise ValueError("chunks is empty: give at least one (X, y).")
-        self._check_rows(*first, reset=True, classes=np.concatenate(found))
+    def _count_labels(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        labels, codes = np.unique(y, return_inverse=True)
+        return labels, np.bincount(codes, weights, len(labels))
 
-    def _left_out(
-        self, targets: np.ndarray, sample_weight: np.ndarray, weights: np.ndarray, fit: Any
-    ) -> dict[str, Any]:
+    def _finish_scan(self, scan: Scan) -> None:
+        """Classes, and weights that balance them."""
+        self.classes_ = scan.labels
+        self._single_output_ = len(self.classes_) == 2
+        if np.count_nonzero(scan.label_weights) < 2:
+            raise ValueError(
+                f"y holds the classes {scan.labels!r} with positive weight in fewer than 2: give 2 at least."
+            )
+        if self.class_weight is not None:
+            balanced = _class_weights(self.class_weight, scan.labels, scan.labels, scan.label_weights)
+            self.class_weight = dict(zip(scan.labels, balanced, strict=True))
+
+    def _left_out(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
         attributes = super()._left_out(targets, sample_weight, weights, fit)
-        codes = (targets[:, 0] > 0).astype(int) if self._single_output_ else np.argmax(targets, axis=1)
-        left_out = targets - fit.loo_residuals
+        coded, v, own, loo, residuals, leverage = (
+            _xp.to_numpy(a) for a in (targets, weights, sample_weight, fit.loo_residuals, fit.residuals, fit.leverage)
+        )
+        codes = (coded[:, 0] > 0).astype(int) if self._single_output_ else np.argmax(coded, axis=1)
         # Calibrate with one unit of weight left out, so that an integer weight is as good as copies of the row.
         factors = self._class_factors[codes]
-        copies = np.maximum(sample_weight / np.where(factors > 0, factors, 1.0), 1.0)
-        one_copy = fit.residuals / (1.0 - fit.leverage / copies)[:, None]
-        unit = np.where(copies[:, None] > 1.0, one_copy, fit.loo_residuals)
-        unit = np.where(np.isnan(unit), fit.residuals, unit)  # a machine whose leave-one-out is unknown
-        return {
-            **attributes,
-            "loo_predictions_": None if np.isnan(fit.loo_residuals).any() else _winner(left_out, self.classes_),
-            "_slopes_": calibrate(targets - unit, codes, weights),
-            "_codes_": codes.astype(np.int32),  # chunks keep no targets
-        }
+        copies = np.maximum(own / np.where(factors > 0, factors, 1.0), 1.0)
+        one_copy = residuals / (1.0 - leverage / copies)[:, None]
+        unit = np.where(copies[:, None] > 1.0, one_copy, loo)
+        unit = np.where(np.isnan(unit), residuals, unit)  # a machine whose leave-one-out is unknown
+        winner = None if np.isnan(loo).any() else _winner(targets - fit.loo_residuals, self.classes_)
+        slopes = _same_kind(calibrate(coded - unit, codes, v), targets)
+        return {**attributes, "loo_predictions_": winner, "_slopes_": slopes, "_codes_": codes.astype(np.int32)}
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any) -> Array:
         """Decision values: (n_samples,) for two classes, positive for ``classes_[1]``; else (n_samples, n_classes)."""
-        f = self._raw_predict(X)
+        if _xp.is_dask(X):
+            return lazily(self, "decision_function", X)
+        f = self._raw_predict(X, "decision_function")
         return f[:, 0] if self.dual_coef_.ndim == 1 else f
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Array:
         """The class of every row.
 
         Parameters
         ----------
         X : array (n_samples, n_features)
+            A Dask collection gives a lazy Dask array.
 
         Returns
         -------
         array (n_samples,)
+            Labels that are no numbers come as a NumPy array, whatever the kind of X.
         """
-        return _winner(self._raw_predict(X), self.classes_)
+        if _xp.is_dask(X):
+            return lazily(self, "predict", X)
+        return _winner(self._raw_predict(X, "predict"), self.classes_)
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any) -> Array:
         """Class probabilities (n_samples, n_classes), calibrated on left-out decision values without a refit.
 
         The most probable class is the one that `predict` names.
         """
-        return probabilities(self._raw_predict(X), self._slopes_)
+        if _xp.is_dask(X):
+            return lazily(self, "predict_proba", X)
+        f = self._raw_predict(X, "predict_proba")
+        return _same_kind(probabilities(_xp.to_numpy(f), _xp.to_numpy(self._slopes_)), f)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of rows whose class is predicted."""
+        return _score(accuracy_score, self.predict(X), y, sample_weight)
 
 
 # Plans and checks -----------------------------------------------------------------------------------------------------
@@ -643,7 +754,7 @@ def _raw_components(kernel: Additive, points: Any, coef: Any, X: Any) -> np.ndar
     """Rows x components x outputs, not centred."""
     out = np.zeros((X.shape[0], len(kernel.components(X.shape[1])), coef.shape[1]))
     for number, (group, part) in kernel.kept(X.shape[1]).items():
-        out[:, number] = part.dot(pick_columns(X, group), pick_columns(points, group), coef)
+        out[:, number] = _xp.to_numpy(part.dot(pick_columns(X, group), pick_columns(points, group), coef))
     return out
 
 
@@ -663,6 +774,12 @@ def _additive(kernel: Kernel, points: Any, coef: Any, rows: Any) -> dict[str, An
 
 def _validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options: Any) -> Any:
     """scikit-learn's validation, with a copy of X and with messages that name the argument and the column."""
+    if options.get("ensure_min_samples") == 0 and not (X.shape[0] if hasattr(X, "shape") else len(X)):
+        return np.zeros((0, model.n_features_in_)), np.zeros((0, *np.shape(y)[1:]))  # a chunk without rows
+    if _xp.is_foreign(X):
+        return _validate_foreign(model, X, y, **options)
+    if _xp.is_foreign(y):
+        y = _xp.to_numpy(y)
     try:
         with np.errstate(all="ignore"):
             return validate_data(model, X, y, dtype=np.float64, copy=True, **options)
@@ -677,6 +794,71 @@ def _validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options:
                 f"y holds labels of several types, which cannot be sorted ({text}): use one type."
             ) from None
         raise
+
+
+def _validate_foreign(
+    model: BaseEstimator, X: Array, y: Any, *, reset: bool, ensure_min_samples: int = 1, **options: Any
+) -> Any:
+    """The same for arrays that stay where they are; y goes where X is, unless it holds labels."""
+    xp = _xp.namespace(X)
+    if X.ndim != 2:
+        raise ValueError(f"Expected 2D array, got {X.ndim}D array instead: X must have rows and columns.")
+    if X.shape[0] < ensure_min_samples or X.shape[1] < 1:
+        raise ValueError(
+            f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s) (shape={tuple(X.shape)}): at least "
+            f"{ensure_min_samples} and 1 are required."
+        )
+    validate_data(model, X, reset=reset, skip_check_array=True)
+    if xp.isdtype(X.dtype, "complex floating"):
+        raise ValueError("Complex data not supported: X must hold real numbers.")
+    if _xp.is_torch(X):
+        X = X.detach()
+    try:
+        X = _xp.like(X, X) + 0.0  # a copy
+    except TypeError as error:
+        raise ValueError(f"X is on a device without float64 ({error}): move it to the CPU.") from None
+    if not bool(xp.all(xp.isfinite(X))):
+        raise ValueError("Input X contains NaN or infinity: remove or impute those values.")
+    if isinstance(y, str) and y == "no_validation":
+        return X
+    if y is None:
+        raise ValueError("y is None: give one target a row.")
+    if _xp.is_foreign(y) and "multi_output" in options:
+        values = _xp.like(y, X)
+        if values.ndim not in (1, 2) or not bool(xp.all(xp.isfinite(values))):
+            raise ValueError(f"Input y contains NaN or infinity, or has {values.ndim} dimensions: give finite targets.")
+    else:
+        values = check_array(
+            _xp.to_numpy(y), dtype=None, ensure_2d=False, ensure_min_samples=ensure_min_samples, input_name="y"
+        )
+    if "multi_output" not in options:
+        values = column_or_1d(values, warn=True)
+    if values.shape[0] != X.shape[0]:
+        raise ValueError(f"X has {X.shape[0]} rows, y has {values.shape[0]}: inconsistent numbers of samples.")
+    return X, values
+
+
+def _chunk_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of a chunk that follows others, which may hold no row, unless they are given."""
+    return {"reset": False, "ensure_min_samples": 0, **options}
+
+
+def _same_kind(values: Any, reference: Array) -> Any:
+    """NumPy values as an array of the kind and on the device of `reference`; None stays None."""
+    if values is None or isinstance(reference, np.ndarray) or values.dtype.kind not in "biuf":
+        return values
+    xp = _xp.namespace(reference)
+    return xp.asarray(values, device=_xp.device(reference))
+
+
+def _is_symmetric(K: np.ndarray) -> bool:
+    return bool(np.max(np.abs(K - K.T)) <= 1e-6 * np.max(np.abs(K)))
+
+
+def _score(metric: Any, predicted: Any, y: Any, sample_weight: Any) -> float:
+    """A metric of scikit-learn, on arrays of any kind."""
+    weights = None if sample_weight is None else _xp.to_numpy(sample_weight)
+    return float(metric(_xp.to_numpy(y), _xp.to_numpy(predicted), sample_weight=weights))
 
 
 def _explain_text(model: BaseEstimator, X: Any, y: Any, text: str) -> None:
@@ -703,10 +885,10 @@ def _main_path(problem: Problem) -> Any:
     return problem.paths[chosen[-1]] if chosen else None
 
 
-def _winner(decision: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    if decision.shape[1] == 1:
-        return classes[(decision[:, 0] > 0).astype(int)]
-    return classes[np.argmax(decision, axis=1)]
+def _winner(decision: Array, classes: np.ndarray) -> Array:
+    values = _xp.to_numpy(decision)
+    codes = (values[:, 0] > 0).astype(int) if values.shape[1] == 1 else np.argmax(values, axis=1)
+    return _same_kind(classes[codes], decision)
 
 
 def _sorted_labels(y: np.ndarray) -> np.ndarray:
@@ -735,7 +917,7 @@ def _check_weights(weights: Any, n_rows: int, smallest: int, name: str = "sample
     if weights is None:
         return np.ones(n_rows)
     try:
-        values = np.asarray(weights)
+        values = np.asarray(_xp.to_numpy(weights))
         if values.dtype.kind == "c":
             raise TypeError("complex values")
         values = values.astype(np.float64)
@@ -750,7 +932,7 @@ def _check_weights(weights: Any, n_rows: int, smallest: int, name: str = "sample
     if (values < 0).any():
         row = int(np.argmin(values))
         raise ValueError(f"Negative values in {name}: {values[row]!r} in row {row}. Weights are zero or positive.")
-    extremes = [float(np.max(values)), float(np.min(values[values > 0], initial=1.0))]
+    extremes = [float(np.max(values, initial=0.0)), float(np.min(values[values > 0], initial=1.0))]
     if extremes[0] > 1e100 or extremes[1] < 1e-100:
         raise ValueError(f"{name} ranges from {extremes[1]:.3g} to {extremes[0]:.3g}: rescale it towards 1.")
     if np.count_nonzero(values) < smallest:

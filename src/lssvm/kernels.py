@@ -57,14 +57,14 @@ class Kernel(BaseEstimator):
 
     def fill(self, out: Array, X: Array, Z: Array) -> Array:
         """Write the kernel matrix into `out`, in blocks of rows that stay within the working memory."""
-        for rows in _xp.row_blocks(X.shape[0], 8 * Z.shape[0]):
+        for rows in _xp.row_blocks(X.shape[0], 8 * Z.shape[0], X):
             out[rows, :] = self.evaluate(X[rows, :], Z)
         return out
 
     def dot(self, X: Array, Z: Array, coef: Array) -> Array:
         """k(X, Z) @ coef, in blocks of rows: the matrix itself is never held."""
         out = _xp.empty((X.shape[0], coef.shape[1]), coef)
-        for rows in _xp.row_blocks(X.shape[0], 8 * Z.shape[0]):
+        for rows in _xp.row_blocks(X.shape[0], 8 * Z.shape[0], X):
             out[rows, :] = self.evaluate(X[rows, :], Z) @ coef
         return out
 
@@ -211,7 +211,7 @@ class _Stationary(Kernel):
         return self._write(_xp.empty((X.shape[0], Z.shape[0]), X), X, Z)
 
     def fill(self, out: Array, X: Array, Z: Array) -> Array:
-        for rows in _xp.row_blocks(X.shape[0], 32 * X.shape[1]):  # written in place: only scaled copies of X are made
+        for rows in _xp.row_blocks(X.shape[0], 32 * X.shape[1], X):  # in place: only scaled copies of X are made
             self._write(out[rows, :], X[rows, :], Z)
         return out
 
@@ -312,6 +312,8 @@ class RBF(_Stationary):
         if _xp.is_numpy(D):
             np.negative(D, out=D)
             np.exp(D, out=D)
+        elif _xp.is_torch(D):
+            D.neg_().exp_()
         else:
             D[...] = _xp.namespace(D).exp(-D)
 
@@ -398,12 +400,14 @@ class Distances:
                 difference *= difference
                 out += difference
             return
-        if _xp.is_numpy(out):
-            np.matmul(self.left[rows], self.right[columns].T, out=out)
+        if _xp.is_numpy(out) or _xp.is_torch(out):
+            _xp.namespace(out).matmul(self.left[rows, :], self.right[columns, :].T, out=out)
         else:
             out[...] = self.left[rows, :] @ self.right[columns, :].T
         if self.exact_small:
             self._mend(out, rows, columns)
+        elif _xp.on_accelerator(out):
+            return  # the exponential minds no rounding, and a pass over the memory is dear
         out[out < 8.0 * _xp.EPS * self.largest] = 0.0  # below the rounding of the sum: copies are at distance 0
 
     def _mend(self, out: Array, rows: slice, columns: slice) -> None:

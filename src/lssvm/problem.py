@@ -9,9 +9,10 @@ row out of the machine; its residual is then that of a new point.
 from __future__ import annotations
 
 import dataclasses
-import os
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ class Problem:
         """A copy with some fields changed."""
         return dataclasses.replace(self, **changes)
 
-    @property
+    @cached_property
     def rows(self) -> np.ndarray:
         """Numbers of the rows that count."""
         return np.flatnonzero(_xp.to_numpy(self.weights) > 0)
@@ -134,7 +135,7 @@ class Problem:
         if self.is_dual:
             support = rows
             points = self.kernel.basis_points(self.X, rows)
-            check_memory(len(rows), 2 if every else 1)
+            check_memory(len(rows), 2 if every else 1, self.X)
             dual = None if every else system.dual(self._gram(X, points), y, weights, 1.0 / C)
             if dual is None:
                 dual = system.dual(self._gram(X, points), y, weights)
@@ -153,6 +154,11 @@ class Problem:
         if points is None:
             points = self.kernel.basis_points(self.X, np.asarray(support))
         whitening = whiten(self.kernel, points, self._among(support, points))
+        if not self.fits_memory:
+            raise MemoryError(
+                f"{len(rows)} rows and {whitening.rank} basis points do not fit in memory, which this needs: take a "
+                "smaller basis or fewer rows."
+            )
         phi = self.kernel.fill(_xp.empty((X.shape[0], whitening.rank), X), X, whitening.points)
         _check_finite(phi, self.kernel)
         phi = _xp.whiten_rows(phi, whitening.lower)
@@ -211,8 +217,46 @@ class Problem:
         return fit
 
     def _solve_once(self) -> Fit:
+        if not self.fits_memory:
+            return self._solve_in_blocks()
         factor = self.factorise()
         return factor.fit(factor.C)
+
+    @property
+    def fits_memory(self) -> bool:
+        """False where the columns of a smaller basis fill more than half of the memory: blocks of rows then pass by."""
+        available = _xp.memory(self.X)
+        return self.is_dual or self.reduced or available is None or 16 * len(self.rows) * self.basis_size <= available
+
+    def _solve_in_blocks(self) -> Fit:
+        """The primal machine from sums over blocks of rows, and a second pass for what belongs to the rows."""
+        if self.C is None:
+            raise ValueError("C=None: give C, or let tune.LeaveOneOut choose it.")
+        points = self.points
+        if points is None:
+            points = self.kernel.basis_points(self.X, np.asarray(self.support))
+        whitening = whiten(self.kernel, points, self._among(self.support, points))
+        rows = (self.X, self.y, self.weights)
+        machine = None
+        while True:
+            machine = system.summed(lambda R: whitening.sums(whitening.steps(R), *rows), 1.0 / self.C, machine)
+            residuals, leverage, loo = whitening.left_out(machine, whitening.steps(machine.R, machine.condition), *rows)
+            if machine.serves(float(_xp.namespace(leverage).max(leverage))):
+                break
+        coef = whitening.expand(machine.coef)
+        _check_solution(coef, machine.intercept, loo)
+        return Fit(
+            self.kernel,
+            self.C,
+            self.weights,
+            self.support,
+            points,
+            coef,
+            machine.intercept,
+            residuals,
+            leverage,
+            loo,
+        )
 
     def _given_fit(self, coef: Array, intercept: Array) -> Fit:
         points = self.points
@@ -460,6 +504,54 @@ class Whitening:
         """Whitened columns phi(X), rows x rank."""
         return _xp.whiten_rows(self.kernel.evaluate(X, self.points), self.lower)
 
+    def steps(self, R: Array | None = None, condition: float = math.inf) -> tuple[Array, ...]:
+        """Lower factors that turn kernel columns into the columns phi R^-1, one after the other.
+
+        One product of both saves a pass of triangular solves, and costs about sqrt(cond(K_SS) cond(R'R)) in digits:
+        where the two conditions, that of R'R being given, leave enough of them.
+        """
+        if R is None:
+            return (self.lower,)
+        if EPS * math.sqrt(self._condition * condition) <= system.ORTHOGONAL:
+            return (self.lower @ R.T,)
+        return (self.lower, R.T)
+
+    @cached_property
+    def _condition(self) -> float:
+        K = self.lower @ self.lower.T
+        return _xp.condition(self.lower, float(_xp.namespace(K).max(_xp.namespace(K).sum(abs(K), axis=0))))
+
+    def sums(self, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array) -> system.Moments:
+        """Sums over rows of their columns and targets, in blocks that stay within the working memory."""
+        total: system.Moments | None = None
+        for rows in self._blocks(X):
+            part = system.moments(self._columns(steps, X[rows, :]), targets[rows, :], weights[rows])
+            total = part if total is None else total + part
+        if total is None:
+            return system.moments(_xp.zeros((0, self.rank), self.lower), targets, weights)
+        return total
+
+    def left_out(
+        self, machine: system.Summed, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array
+    ) -> tuple[Array, Array, Array]:
+        """Residuals, leverages and left-out residuals of rows under a machine from sums."""
+        out = (targets + 0.0, weights + 0.0, targets + 0.0)
+        for rows in self._blocks(X):
+            columns = self._columns(steps, X[rows, :])
+            residuals, leverage, loo = machine.left_out(columns, targets[rows, :], weights[rows])
+            out[0][rows, :], out[1][rows], out[2][rows, :] = residuals, leverage, loo
+        return out
+
+    def _blocks(self, X: Array) -> Iterator[slice]:
+        # adding the sums of two blocks costs as much as a few rows a column
+        return _xp.row_blocks(X.shape[0], 8 * self.rank, X, least=2 * self.rank)
+
+    def _columns(self, steps: tuple[Array, ...], X: Array) -> Array:
+        columns = self.kernel.evaluate(X, self.points)
+        for lower in steps:
+            columns = _xp.whiten_rows(columns, lower)
+        return columns
+
     def expand(self, theta: Array) -> Array:
         """Coefficients of all basis points: those of the independent ones, shared equally with their copies.
 
@@ -507,14 +599,10 @@ def _check_solution(*arrays: Array) -> None:
         raise ValueError("The solution is not finite: scale your features, targets and weights, or lower C.")
 
 
-def check_memory(n_rows: int, matrices: int) -> None:
-    """Raise MemoryError before the work when n x n matrices cannot fit in this machine."""
-    needed = 8 * n_rows**2 * matrices
-    try:
-        available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return
-    if needed > available:
+def check_memory(n_rows: int, matrices: int, X: Array) -> None:
+    """Raise MemoryError before the work when n x n matrices cannot fit in the memory where X lives."""
+    needed, available = 8 * n_rows**2 * matrices, _xp.memory(X)
+    if available is not None and needed > available:
         raise MemoryError(
             f"A dense machine of {n_rows} rows needs {needed / 2**30:.1f} GiB for its kernel matrix, this machine has "
             f"{available / 2**30:.1f} GiB: use a basis, e.g. steps=[lssvm.sparsify.Random(1000)], or chunks."

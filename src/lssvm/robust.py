@@ -24,21 +24,27 @@ class WeightFunction(BaseEstimator):
     iterations: int
 
     def __call__(self, residuals: np.ndarray, sample_weight: np.ndarray | None = None) -> np.ndarray:
-        """One weight for each row of residuals (rows, or rows x outputs).
+        """One weight for each row of residuals (rows, or rows x outputs)."""
+        return self.from_scales(residuals, self.scales(residuals, sample_weight))
+
+    def scales(self, residuals: np.ndarray, sample_weight: np.ndarray | None = None) -> np.ndarray:
+        """The robust scale of each output; 0 where it is one of rounding errors."""
+        self.check()
+        columns = np.asarray(residuals, dtype=float).reshape(len(residuals), -1)
+        scales = np.array([robust_scale(column, self.scale, sample_weight) for column in columns.T])
+        return np.where(scales > 1e-12 * np.max(np.abs(columns), axis=0, initial=0.0), scales, 0.0)
+
+    def from_scales(self, residuals: np.ndarray, scales: np.ndarray) -> np.ndarray:
+        """One weight for each row of residuals, given the scale of each output.
 
         Several outputs share a weight, that of the root mean square of their scaled residuals. A scale of 0 (more than
         half of the residuals equal) says nothing about outliers: all weights are then 1.
         """
-        self.check()
-        residuals = np.asarray(residuals, dtype=float)
-        columns = residuals.reshape(residuals.shape[0], -1)
-        scales = np.array([robust_scale(column, self.scale, sample_weight) for column in columns.T])
-        size = np.max(np.abs(columns), axis=0, initial=0.0)
-        usable = scales > 1e-12 * size  # a scale of rounding errors is a scale of 0
+        usable = scales > 0
         if not usable.any():
-            return np.ones(residuals.shape[0])
-        scaled = columns[:, usable] / scales[usable]
-        return np.clip(self.weight(np.sqrt(np.mean(scaled**2, axis=1))), FLOOR, 1.0)
+            return np.ones(len(residuals))
+        columns = np.asarray(residuals, dtype=float).reshape(len(residuals), -1)
+        return np.clip(self.weight(np.sqrt(np.mean((columns[:, usable] / scales[usable]) ** 2, axis=1))), FLOOR, 1.0)
 
     def weight(self, r: np.ndarray) -> np.ndarray:
         """Weight of a residual r >= 0 in units of the scale."""

@@ -1,26 +1,39 @@
-"""The same machine from sums over chunks of rows: `partial_fit` and `fit_chunks`.
+"""The same machine from sums over chunks of rows: `partial_fit`, `fit_chunks` and Dask collections.
 
 The basis is fixed, so the machine needs only `Moments`, which add. Chunks that can be read again allow what one pass
 cannot: another orthogonalising pass where the condition asks for it, and leave-one-out for every row.
+
+A source of chunks has `first()`, the first (X, y, weight), and `reduce(function)`, the sum of function(number, X, y,
+weight) over all chunks by a tree of fixed shape: the same chunks give the same bits, whoever adds them.
 """
 
 from __future__ import annotations
 
-import math
+import functools
+import operator
+import sys
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
 from . import _xp, system
 from ._xp import EPS, Array
 from .problem import Problem, Whitening, whiten
+from .robust import WeightFunction
 
 Chunk = tuple[Array, Array, Array]  # rows, coded targets, weights
+Machine = tuple[system.Summed, tuple[Array, ...]]  # and `Whitening.steps` to its columns
+FAN_IN = 4
+SCALE_ROWS = 1_000_000  # robust scales come from a sample of this many residuals
+CHUNK_BYTES = 2**25  # of the rows that arrays and files are cut into
 
 
+# Fits -----------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Stream:
     """A fixed basis, its whitening and the sums over the rows so far."""
@@ -32,7 +45,7 @@ class Stream:
 
     def add(self, X: Array, targets: Array, weights: Array) -> Stream:
         """The stream with the rows of one more chunk."""
-        part = chunk_moments(self.whitening, X, targets, weights)
+        part = self.whitening.sums(self.whitening.steps(), X, targets, weights)
         return replace(self, moments=part if self.moments is None else self.moments + part)
 
     def solve(self) -> tuple[Array, Array]:
@@ -49,17 +62,6 @@ class Stream:
         return self.whitening.expand(theta), intercept
 
 
-def chunk_moments(columns: Callable[[Array], Array], X: Array, targets: Array, weights: Array) -> system.Moments:
-    """The sums of one chunk, in blocks of rows that stay within the working memory."""
-    width = columns(X[:1, :]).shape[1]
-    blocks = _xp.row_blocks(X.shape[0], 8 * width)
-    parts = [system.moments(columns(X[rows, :]), targets[rows, :], weights[rows]) for rows in blocks]
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
-
-
 def start_stream(problem: Problem) -> Stream:
     """A stream with the kernel, C and basis of a planned problem, and no rows yet."""
     if problem.kernel.is_precomputed or problem.C is None:
@@ -70,57 +72,283 @@ def start_stream(problem: Problem) -> Stream:
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """What the last pass gives: PRESS, the largest leverage, and, where asked for, what belongs to the rows."""
+
+    press: float
+    largest: float
+    rows: tuple[
+        tuple[Array, ...], ...
+    ] = ()  # a chunk: targets, sample weights, weights, residuals, leverages, left out
+
+    def __add__(self, other: LeftOut) -> LeftOut:
+        return LeftOut(self.press + other.press, max(self.largest, other.largest), self.rows + other.rows)
+
+
+@dataclass(frozen=True)
+class Passes:
+    """What is done with a chunk: check and code it (`check`), weigh it, then sum its rows or leave each of them out."""
+
+    check: Callable[[Any, Any, Any], Chunk]
+    whitening: Whitening
+    robust: WeightFunction | None = None
+    machine: Machine | None = None  # whose residuals give the robust weights,
+    scales: np.ndarray | None = None  # in units of these
+
+    def weigh(self, X: Array, targets: Array, weights: Array) -> Array:
+        """Sample weight times robust weight."""
+        if self.robust is None or self.machine is None or self.scales is None:
+            return weights
+        residuals = self.whitening.left_out(*self.machine, X, targets, weights)[0]
+        return weights * _xp.like(self.robust.from_scales(_xp.to_numpy(residuals), self.scales), weights)
+
+    def sums(self, steps: tuple[Array, ...], number: int, *chunk: Any) -> system.Moments:
+        """The sums of one chunk."""
+        X, targets, weights = self.check(*chunk)
+        return self.whitening.sums(steps, X, targets, self.weigh(X, targets, weights))
+
+    def residuals(self, machine: Machine, number: int, *chunk: Any) -> Sample:
+        """A sample of the residuals of one chunk, with their sample weights."""
+        X, targets, weights = self.check(*chunk)
+        e = _xp.to_numpy(self.whitening.left_out(*machine, X, targets, weights)[0])
+        return sample_rows(SCALE_ROWS, number, e, _xp.to_numpy(weights))
+
+    def left_out(self, machine: Machine, keep: bool, number: int, *chunk: Any) -> LeftOut:
+        """Leave-one-out of the rows of one chunk."""
+        X, targets, own = self.check(*chunk)
+        weights = self.weigh(X, targets, own)
+        residuals, leverage, loo = self.whitening.left_out(*machine, X, targets, weights)
+        xp = _xp.namespace(loo)
+        largest = float(xp.max(leverage)) if X.shape[0] else 0.0
+        rows = ((targets, own, weights, residuals, leverage, loo),) if keep else ()
+        return LeftOut(float(xp.sum(weights[:, None] * loo * loo)), largest, rows)
+
+
+@dataclass(frozen=True)
 class ChunkedFit:
-    """A fit over chunks that can be read again."""
+    """A fit over chunks that can be read again; what belongs to rows is there when it was asked for."""
 
-    coef: Array
-    intercept: Array
-    residuals: np.ndarray
-    leverage: np.ndarray
-    loo_residuals: np.ndarray
+    passes: Passes
+    machine: Machine
+    left_out: LeftOut | None
 
+    @property
+    def coef(self) -> Array:
+        """Coefficients of the basis points."""
+        return self.passes.whitening.expand(self.machine[0].coef)
 
-def fit_stream(chunks: Callable[[], Iterator[Chunk]], whitening: Whitening, ridge: float) -> ChunkedFit:
-    """Cholesky QR over re-readable chunks (see `system.orthogonalise`), then a pass for residuals and leverages."""
-    bottom = math.sqrt(ridge) * _xp.identity(whitening.rank, whitening.lower)
-    R = _xp.identity(whitening.rank, whitening.lower)
-
-    def columns(X: Array) -> Array:
-        return _xp.whiten_rows(whitening(X), R.T)
-
-    for _ in range(6):
-        parts = (chunk_moments(columns, *chunk) for chunk in chunks())
-        total = next(parts)
-        for part in parts:
-            total = total + part
-        lower, condition = system.cholesky_pass(total.scatter + _xp.gram(bottom))
-        R, bottom = lower.T @ R, _xp.whiten_rows(bottom, lower)
-        if EPS * condition <= system.ORTHOGONAL:
-            break
-    # In the columns q(x) = R^-T phi(x) the fit is (q(x) - centre)'projected + mean.
-    projected = _xp.solve_lower(lower, total.cross)
-    centre = _xp.solve_lower(lower, total.phi[:, None])[:, 0]
-    residuals, leverage = [], []
-    for X, targets, weights in chunks():
-        for rows in _xp.row_blocks(X.shape[0], 8 * whitening.rank):
-            q = columns(X[rows, :]) - centre[None, :]
-            residuals.append(_xp.to_numpy(targets[rows, :] - total.targets[None, :] - q @ projected))
-            squares = _xp.namespace(q).sum(q * q, axis=1)
-            leverage.append(_xp.to_numpy(weights[rows] * (squares + 1.0 / total.weight)))
-    e, h = np.concatenate(residuals), np.concatenate(leverage)
-    coef = whitening.expand(_xp.solve_lower(R.T, projected, transpose=True))
-    return ChunkedFit(coef, total.targets - centre @ projected, e, h, e / (1.0 - h)[:, None])
+    def rows(self, chunk: LeftOut | None = None) -> tuple[Array, ...]:
+        """Targets, sample weights, weights, residuals, leverages and left-out residuals of all rows that were kept."""
+        kept = (chunk or self.left_out).rows  # type: ignore[union-attr]
+        return tuple(_xp.namespace(parts[0]).concat(parts) for parts in zip(*kept, strict=True))
 
 
-def reread(chunks: Any) -> Callable[[], Iterator[Any]]:
-    """A function that starts the chunks anew: they are such a function, or an iterable that a pass leaves whole."""
+def fit_chunks(source: Source, passes: Passes, ridge: float, *, left_out: bool, keep: bool) -> ChunkedFit:
+    """The machine by Cholesky QR over the chunks (`system.summed`), robust weights, leave-one-out in one more pass."""
+
+    def solve(passes: Passes, start: system.Summed | None = None) -> Machine:
+        steps = passes.whitening.steps
+        machine = system.summed(lambda R: source.reduce(functools.partial(passes.sums, steps(R))), ridge, start)
+        return machine, steps(machine.R, machine.condition)
+
+    machine = solve(passes)
+    for _ in range(0 if passes.robust is None else passes.robust.iterations):
+        assert passes.robust is not None
+        residuals, weights = source.reduce(functools.partial(passes.residuals, machine)).arrays
+        passes = replace(passes, machine=machine, scales=passes.robust.scales(residuals, weights))
+        machine = solve(passes)
+    if not left_out:
+        return ChunkedFit(passes, machine, None)
+    while True:
+        result = source.reduce(functools.partial(passes.left_out, machine, keep))
+        if machine[0].serves(result.largest):
+            return ChunkedFit(passes, machine, result)
+        machine = solve(passes, machine[0])
+
+
+# Samples --------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Sample:
+    """A uniform sample of rows: those with the smallest of random keys, in the order of the keys; samples add."""
+
+    size: int
+    keys: np.ndarray
+    arrays: tuple[Array, ...]
+
+    def __add__(self, other: Sample) -> Sample:
+        keys = np.concatenate([self.keys, other.keys])
+        order = np.argsort(keys, kind="stable")[: self.size]
+        joined = [_xp.namespace(*pair).concat(pair) for pair in zip(self.arrays, other.arrays, strict=True)]
+        return Sample(self.size, keys[order], tuple(_xp.take(array, order) for array in joined))
+
+
+def sample_rows(limit: int, number: int, *arrays: Array) -> Sample:
+    """A sample of the rows of some arrays of equal length; the number of the chunk is the seed of its keys."""
+    draw, rows = np.random.default_rng(number), arrays[0].shape[0]
+    size = min(limit, rows)
+    chosen = draw.choice(rows, size, replace=False)
+    # the smallest of as many uniform keys as there are rows, in order: sums of exponential gaps
+    keys = -np.expm1(-np.cumsum(draw.exponential(size=size) / (rows - np.arange(size))))
+    return Sample(limit, keys, tuple(_xp.take(array, chosen) for array in arrays))
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What the first pass learns: how many rows count, a sample of the rows, the labels and the weight of each."""
+
+    rows: int
+    counting: int
+    sample: Sample
+    labels: np.ndarray
+    label_weights: np.ndarray
+
+    def __add__(self, other: Scan) -> Scan:
+        labels, place = np.unique(np.concatenate([self.labels, other.labels]), return_inverse=True)
+        weights = np.bincount(place, np.concatenate([self.label_weights, other.label_weights]), len(labels))
+        sample, counting = self.sample + other.sample, self.counting + other.counting
+        return Scan(self.rows + other.rows, counting, sample, labels, weights)
+
+
+# Sources --------------------------------------------------------------------------------------------------------------
+class Source(Protocol):
+    """Where chunks come from."""
+
+    def first(self) -> tuple[Any, Any, Any]:
+        """The first chunk, or one without rows that looks like it."""
+
+    def reduce(self, function: Callable[..., Any]) -> Any:
+        """The sum of function(number, X, y, weight) over all chunks, by `add_all` of FAN_IN at a time."""
+
+
+def add_all(parts: Sequence[Any]) -> Any:
+    """parts[0] + parts[1] + ..."""
+    return functools.reduce(operator.add, parts)
+
+
+class Chunks:
+    """Chunks of this process, one after the other; the tree keeps a few sums a level. Progress on a terminal."""
+
+    def __init__(self, read: Callable[[], Iterator[Any]]) -> None:
+        self.read = read
+        self.passes = 0
+
+    def first(self) -> tuple[Any, Any, Any]:
+        for chunk in self.read():
+            return normalise(chunk)
+        raise ValueError("chunks is empty: give at least one (X, y).")
+
+    def reduce(self, function: Callable[..., Any]) -> Any:
+        self.passes += 1
+        levels: list[list[Any]] = []
+        with Progress(f"pass {self.passes}") as progress:
+            for number, chunk in enumerate(self.read()):
+                rows = normalise(chunk)
+                _push(levels, 0, function(number, *rows))
+                progress.add(np.shape(rows[1])[0])
+        for level in range(len(levels)):
+            if level + 1 == len(levels):
+                return add_all(levels[level])
+            if levels[level]:
+                levels[level + 1].append(add_all(levels[level]))
+        raise ValueError("chunks is empty the second time: give a list, or a function that starts anew.")
+
+
+def _push(levels: list[list[Any]], level: int, part: Any) -> None:
+    if level == len(levels):
+        levels.append([])
+    levels[level].append(part)
+    if len(levels[level]) == FAN_IN:
+        group, levels[level] = levels[level], []
+        _push(levels, level + 1, add_all(group))
+
+
+class Progress:
+    """Rows so far, on a terminal alone."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.rows = 0
+        self.started = self.shown = time.monotonic()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def add(self, rows: int) -> None:
+        """Count rows, and show them twice a second."""
+        self.rows += rows
+        now = time.monotonic()
+        if now - self.shown > 0.5 and sys.stderr.isatty():
+            rate = self.rows / (now - self.started)
+            print(f"\r{self.label}: {self.rows:,} rows, {rate:,.0f} a second ", end="", file=sys.stderr, flush=True)
+            self.shown = now
+
+    def __exit__(self, *exception: object) -> None:
+        if self.shown > self.started:
+            print(file=sys.stderr)
+
+
+def as_source(chunks: Any, columns: Sequence[str] | None, target: Any, weight: str | None) -> Chunks:
+    """A source from what `fit_chunks` takes."""
+    if isinstance(chunks, (str, Path)) or type(chunks).__module__.startswith("pyarrow"):
+        return Chunks(_read_table(chunks, columns, target, weight))
+    if columns is not None or target is not None or weight is not None:
+        raise ValueError("columns, target and weight name columns of a Parquet file or dataset: chunks is neither.")
+    if isinstance(chunks, tuple) and len(chunks) in (2, 3) and np.ndim(chunks[0]) == 2:
+        return Chunks(functools.partial(_slices, chunks))
     if callable(chunks):
-        return lambda: iter(chunks())
+        return Chunks(lambda: iter(chunks()))
     if isinstance(chunks, Iterator) or not isinstance(chunks, Iterable):
         raise TypeError(
             f"chunks={chunks!r} can be read only once: give a list of (X, y), or a function that returns an iterator."
         )
-    return lambda: iter(chunks)
+    return Chunks(lambda: iter(chunks))
+
+
+def _slices(arrays: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    """Row slices of arrays, which may be memory maps."""
+    if len({array.shape[0] for array in arrays}) > 1:
+        raise ValueError(
+            f"The arrays have {[array.shape[0] for array in arrays]} rows: they must have the same number."
+        )
+    rows = max(1, CHUNK_BYTES // (8 * max(arrays[0].shape[1], 1)))
+    if _xp.on_accelerator(arrays[0]):
+        rows = arrays[0].shape[0]  # `Whitening.sums` works in blocks
+    for start in range(0, arrays[0].shape[0], rows):
+        cut = slice(start, min(start + rows, arrays[0].shape[0]))
+        yield tuple(array.iloc[cut] if hasattr(array, "iloc") else array[cut, ...] for array in arrays)
+
+
+def _read_table(
+    source: Any, columns: Sequence[str] | None, target: Any, weight: str | None
+) -> Callable[[], Iterator[Any]]:
+    """A function that reads a Parquet file, a folder of them, a pyarrow dataset or table in batches."""
+    try:
+        import pyarrow
+        import pyarrow.dataset
+    except ImportError:
+        raise ImportError("Reading Parquet needs pyarrow: pip install 'lssvm[files]'.") from None
+    if not isinstance(source, pyarrow.dataset.Dataset):
+        source = pyarrow.dataset.dataset(source if not isinstance(source, Path) else str(source))
+    names = source.schema.names
+    if target is None:
+        raise ValueError(f"target=None: name the column to predict (or several), one of {names}.")
+    targets = [target] if isinstance(target, str) else list(target)
+    others = {*targets, *([] if weight is None else [weight])}
+    features = [name for name in names if name not in others] if columns is None else list(columns)
+    for name in (*features, *others):
+        if name not in names:
+            raise ValueError(f"There is no column {name!r}: the columns are {names}.")
+    rows = max(1, CHUNK_BYTES // (8 * max(len(features), 1)))
+
+    def read() -> Iterator[Any]:
+        for batch in source.to_batches(columns=[*features, *others], batch_size=rows, batch_readahead=1):
+            if batch.num_rows:
+                y = [batch.column(name).to_numpy(zero_copy_only=False) for name in targets]
+                v = () if weight is None else (batch.column(weight).to_numpy(zero_copy_only=False),)
+                table = pyarrow.Table.from_batches([batch]).select(features)
+                yield (table, y[0] if isinstance(target, str) else np.column_stack(y), *v)
+
+    return read
 
 
 def normalise(chunk: Any) -> tuple[Any, Any, Any]:
@@ -129,24 +357,3 @@ def normalise(chunk: Any) -> tuple[Any, Any, Any]:
         raise ValueError(f"chunks must yield (X, y) or (X, y, weight), got {type(chunk).__name__}: wrap it in a tuple.")
     X, y, *weight = chunk
     return X, y, weight[0] if weight else None
-
-
-class Reservoir:
-    """A uniform sample of at most `size` rows of a stream, with its own fixed seed."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self._draw = np.random.RandomState(0)
-        self._keys = np.empty(0)
-        self._parts: tuple[np.ndarray, ...] = ()
-
-    def add(self, *arrays: np.ndarray) -> None:
-        """Offer the rows of some arrays of equal length."""
-        keys = np.concatenate([self._keys, self._draw.uniform(size=len(arrays[0]))])
-        kept = np.sort(np.argsort(keys)[: self.size])
-        joined = arrays if not self._parts else [np.concatenate(pair) for pair in zip(self._parts, arrays, strict=True)]
-        self._keys, self._parts = keys[kept], tuple(array[kept] for array in joined)
-
-    def rows(self) -> tuple[np.ndarray, ...]:
-        """The sample, in the order of the stream."""
-        return self._parts

@@ -17,7 +17,7 @@ weights and basis are held fixed.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,6 +26,7 @@ from . import _xp
 from ._xp import EPS, Array
 
 ORTHOGONAL = 1e-10  # loss of orthogonality, times the amplification of leave-one-out, that asks for another pass
+SUMMED = 1e-9  # loss of orthogonality of a machine from sums that asks for another pass over the rows
 CAREFUL = 1e-4  # 1 - h below which e/(1 - h) has lost too many digits
 
 
@@ -137,8 +138,9 @@ def dual(K: Array, targets: Array, weights: Array, ridge: float | None = None) -
     w = xp.sqrt(weights)
     mean = (weights @ targets) / xp.sum(weights)
     scaled_targets = w[:, None] * (targets - mean[None, :])
-    for rows in _xp.row_blocks(n, 8 * n):
-        K[rows, :] *= w[rows, None] * w[None, :]
+    if not bool(xp.all(w == 1.0)):
+        for rows in _xp.row_blocks(n, 8 * n, K):
+            K[rows, :] *= w[rows, None] * w[None, :]
     norm = math.sqrt(float(w @ w))
     first = int(
         xp.argmax(w)
@@ -169,7 +171,7 @@ def dual(K: Array, targets: Array, weights: Array, ridge: float | None = None) -
         inner = _xp.solve_lower(L, _xp.solve_lower(L, reflected), transpose=True)
         inverse = _xp.invert_lower(L)
         inverse[first, first] = 0.0
-        root = _rank_one(inverse, -c * (inverse @ v), v).T
+        root = _xp.add_outer(inverse, -c * (inverse @ v), v).T
         return Dual(root=root, eigenvalues=None, ridge=ridge, scaled=_reflect(inner, v, c), **fields)
     # the axis taken out stays apart from the null space: its eigenvalue is the smallest
     K[first, first] = -2.0 * float(xp.max(xp.sum(xp.abs(K), axis=1))) or -1.0
@@ -182,22 +184,18 @@ def dual(K: Array, targets: Array, weights: Array, ridge: float | None = None) -
 
 def _reflect(B: Array, v: Array, c: float) -> Array:
     """H B for the reflection H = I - c v v'."""
-    return _rank_one(B, -c * v, v @ B)
-
-
-def _rank_one(B: Array, u: Array, v: Array) -> Array:
-    """B + u v', in place."""
-    for rows in _xp.row_blocks(B.shape[0], 8 * B.shape[1]):
-        B[rows, :] += u[rows, None] * v[None, :]
-    return B
+    return _xp.add_outer(B, -c * v, v @ B)
 
 
 def _reflect_symmetric(K: Array, v: Array, c: float, first: int) -> Array:
     """Overwrite K with H K H, one row and column cleared; return that row (its own entry 0)."""
     p = c * (K @ v)
     p = p - (0.5 * c * float(v @ p)) * v
-    for rows in _xp.row_blocks(K.shape[0], 16 * K.shape[0]):
-        K[rows, :] -= v[rows, None] * p[None, :] + p[rows, None] * v[None, :]
+    if _xp.is_torch(K):
+        _xp.add_outer(_xp.add_outer(K, -v, p), -p, v)
+    else:
+        for rows in _xp.row_blocks(K.shape[0], 16 * K.shape[0], K):
+            K[rows, :] -= v[rows, None] * p[None, :] + p[rows, None] * v[None, :]
     border = K[first, :] + 0.0
     border[first] = 0.0
     K[first, :] = 0.0
@@ -334,7 +332,7 @@ class Primal:
         rows, targets = _xp.take(Q, others), _xp.take(self.targets, others)
         centre = (w @ rows) / total
         mean = (w * w) @ targets / total
-        rows = _rank_one(rows, -w, centre)
+        rows = _xp.add_outer(rows, -w, centre)
         block_rows = _xp.take(Q, block) - w_block[:, None] * centre[None, :]
         root = _xp.svd(penalty)  # symmetric: its square root stacks under the rows
         bottom = xp.sqrt(root[1])[:, None] * root[2]
@@ -404,7 +402,7 @@ def primal(
     targets = targets - mean[None, :]
     rest = (weights @ targets) / total  # what a large offset leaves after the first time
     targets, mean = targets - rest[None, :], mean + rest
-    for rows in _xp.row_blocks(phi.shape[0], 8 * phi.shape[1]):
+    for rows in _xp.row_blocks(phi.shape[0], 8 * phi.shape[1], phi):
         phi[rows, :] -= centre[None, :]
         phi[rows, :] *= w[rows, None]
     bottom = math.sqrt(ridge) * _xp.identity(phi.shape[1], phi)
@@ -412,7 +410,7 @@ def primal(
     eigenvalues = None
     if every_ridge:
         U, singular, Vt = _xp.svd(R)
-        for rows in _xp.row_blocks(Q.shape[0], 8 * Q.shape[1]):
+        for rows in _xp.row_blocks(Q.shape[0], 8 * Q.shape[1], Q):
             Q[rows, :] = Q[rows, :] @ U
         bottom, R = bottom @ U, singular[:, None] * Vt
         eigenvalues = xp.clip(singular * singular - ridge, 0.0, None)
@@ -637,10 +635,66 @@ def moments(phi: Array, targets: Array, weights: Array) -> Moments:
         return Moments(0.0, *(_xp.zeros(shape, phi) for shape in ((r,), (k,), (r, r), (r, k))))
     mean_phi, mean_targets = (weights @ phi) / total, (weights @ targets) / total
     w = xp.sqrt(weights)[:, None]
-    phi = _rank_one(phi, 0.0 * w[:, 0] - 1.0, mean_phi)
-    phi *= w
+    phi -= mean_phi[None, :]
+    if not bool(xp.all(w == 1.0)):
+        phi *= w
     cross = phi.T @ (w * (targets - mean_targets[None, :]))
     return Moments(total, mean_phi, mean_targets, _xp.gram(phi), cross)
+
+
+@dataclass(frozen=True)
+class Summed:
+    """A primal machine from sums over rows that are not held: f = mean + (q - c)'p in the columns q = phi R^-1."""
+
+    R: Array  # (r, r)  upper triangular
+    bottom: Array  # (r, r)  sqrt(ridge) R^-1
+    projected: Array  # (r, k)  p
+    centre: Array  # (r,)  c
+    mean: Array  # (k,)
+    weight: float
+    condition: float  # of the last Gram matrix
+
+    @property
+    def coef(self) -> Array:
+        """Weights of the whitened columns."""
+        return _xp.solve_lower(self.R.T, self.projected, transpose=True)
+
+    @property
+    def intercept(self) -> Array:
+        """The bias."""
+        return self.mean - self.centre @ self.projected
+
+    def left_out(self, q: Array, targets: Array, weights: Array) -> tuple[Array, Array, Array]:
+        """Residuals, leverages and left-out residuals of some rows from their columns q, which are overwritten."""
+        xp = _xp.namespace(q)
+        q -= self.centre[None, :]
+        residuals = targets - self.mean[None, :] - q @ self.projected
+        leverage = weights * (_row_squares(q, None) + 1.0 / self.weight)
+        return residuals, leverage, residuals / xp.clip(1.0 - leverage, EPS, None)[:, None]
+
+    def serves(self, leverage: float) -> bool:
+        """Whether the leverages are sure enough for leave-one-out where the largest is this; see `orthogonalise`."""
+        h = min(leverage, 1.0 - CAREFUL)
+        return EPS * self.condition * h / (1.0 - h) <= ORTHOGONAL
+
+
+def summed(total: Callable[[Array | None], Moments], ridge: float, start: Summed | None = None) -> Summed:
+    """Cholesky QR as in `orthogonalise`, of rows that pass by: total(R) gives the sums of their columns phi R^-1.
+
+    None stands for R = I. From a machine to `start` at, one pass more than it had.
+    """
+    R, bottom = (None, None) if start is None else (start.R, start.bottom + 0.0)
+    for _ in range(6):
+        sums = total(R)
+        if R is None or bottom is None:
+            R = _xp.identity(sums.scatter.shape[0], sums.scatter)
+            bottom = math.sqrt(ridge) * R
+        lower, condition = cholesky_pass(sums.scatter + _xp.gram(bottom))
+        R, bottom = lower.T @ R, _xp.whiten_rows(bottom, lower)
+        if EPS * condition <= SUMMED:
+            break
+    projected, centre = _xp.solve_lower(lower, sums.cross), _xp.solve_lower(lower, sums.phi[:, None])[:, 0]
+    return Summed(R, bottom, projected, centre, sums.targets, sums.weight, condition)
 
 
 # Small helpers -------------------------------------------------------------------------------------------------------
@@ -649,8 +703,10 @@ def _row_squares(A: Array, spectrum: Array | None) -> Array:
     xp = _xp.namespace(A)
     if _xp.is_numpy(A) and spectrum is None:
         return np.einsum("ij,ij->i", A, A) if A.flags.c_contiguous else np.einsum("ji,ji->i", A.T, A.T)
+    if _xp.is_torch(A) and spectrum is None:
+        return xp.linalg.vector_norm(A, axis=1) ** 2
     out = _xp.empty((A.shape[0],), A)
-    for rows in _xp.row_blocks(A.shape[0], 8 * A.shape[1]):
+    for rows in _xp.row_blocks(A.shape[0], 8 * A.shape[1], A):
         squares = A[rows, :] * A[rows, :]
         out[rows] = xp.sum(squares, axis=1) if spectrum is None else squares @ spectrum
     return out

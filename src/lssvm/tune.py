@@ -80,13 +80,13 @@ class LeaveOneOut(Step):
         if problem.is_known or _is_fixed(problem):
             return problem
         if problem.is_dual:
-            check_memory(len(problem.rows), 2)
+            check_memory(len(problem.rows), 2, problem.X)
         record = Bunch(evaluations=0, plan=[])
         known = problem
         if problem.kernel.is_free:
             known = self._best_kernel(problem, record)
         if problem.C is None and (known.C is None or len(problem.rows) > _covered(problem)):
-            known = known.replace(C=best_C(known)[0])
+            known = known.replace(C=best_C(_in_memory(known))[0])
         if problem.C is None:
             warn_at_edge(known)
         record.plan.append("C on all rows" if len(problem.rows) > _covered(problem) else "C with the widths")
@@ -627,6 +627,13 @@ def _covered(problem: Problem) -> int:
     return rows if basis is None or basis == problem.basis_size else 0
 
 
+def _in_memory(problem: Problem) -> Problem:
+    """The problem, or as many of its rows as memory holds with all of their columns."""
+    if problem.fits_memory:
+        return problem
+    return problem.subset(_sample(problem, (_xp.memory(problem.X) or 2**30) // (32 * problem.basis_size)))
+
+
 def _sample(problem: Problem, size: int) -> np.ndarray:
     """At most `size` of the rows that count, always the same ones."""
     return np.sort(np.random.RandomState(0).permutation(problem.rows)[:size])
@@ -665,7 +672,7 @@ def loo_error(factor: Factor, C: float) -> float:
     """Mean loss of the left-out residuals of the rows that count, in units in which their squares stay in range."""
     y = _xp.to_numpy(factor.problem.y)
     unit = float(np.max(np.abs(y - y.mean(axis=0)), initial=0.0)) or 1.0
-    loo = _xp.to_numpy(factor.system.solution(1.0 / C, careful=False).loo_residuals) / unit
+    loo = _xp.to_numpy(factor.system.solution(1.0 / float(C), careful=False).loo_residuals) / unit
     return mean_loss(factor.problem, loo, _xp.to_numpy(factor.problem.weights)[factor.rows])
 
 

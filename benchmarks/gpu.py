@@ -1,0 +1,205 @@
+"""Fits on one accelerator against the rates of its own routines, and against GPyTorch where that is installed.
+
+    python -m benchmarks.gpu             sizes for a card of 80 GB and more: about three minutes
+    python -m benchmarks.gpu --quick     small sizes, also on a CPU
+
+Data are made on the card. Every figure is the best of two runs after one that warms up, in float64.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from lssvm import LSSVR, kernels, sparsify
+
+
+def seconds(run: Callable[[], Any], repeats: int = 2) -> float:
+    """Best wall seconds, the card's queue emptied before and after."""
+    best = float("inf")
+    for _ in range(repeats + 1):
+        synchronise()
+        start = time.perf_counter()
+        run()
+        synchronise()
+        elapsed = time.perf_counter() - start
+        best = min(best, elapsed)
+        if elapsed > 20:
+            break
+    return best
+
+
+def synchronise() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def data(rows: int, columns: int, device: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Standard normal inputs, a smooth function of five of them, noise of standard deviation 0.1."""
+    generator = torch.Generator(device).manual_seed(0)
+    X = torch.randn(rows, columns, dtype=torch.float64, device=device, generator=generator)
+    y = torch.sin(X[:, 0] * X[:, 1]) + 0.5 * X[:, 2] ** 2 + X[:, 3] - 0.5 * X[:, 4]
+    return X, y + 0.1 * torch.randn(rows, dtype=torch.float64, device=device, generator=generator)
+
+
+def rates(n: int, device: str) -> dict[str, float]:
+    """Operations a second of the routines that bound a fit (exp: values a second)."""
+    A = torch.randn(n, n, dtype=torch.float64, device=device)
+    S = A @ A.T / n + torch.eye(n, dtype=torch.float64, device=device)
+    found = {
+        "DGEMM": 2 * n**3 / seconds(lambda: A @ A),
+        "DPOTRF": n**3 / 3 / seconds(lambda: torch.linalg.cholesky(S)),
+        "DTRSM": n**3 / seconds(lambda: torch.linalg.solve_triangular(S, A, upper=False)),
+    }
+    found["exp"] = n * n / seconds(lambda: S.exp_())
+    return found
+
+
+def sparse(n: int, sigma: float, points: torch.Tensor) -> LSSVR:
+    return LSSVR(kernels.RBF(sigma), C=1.0, steps=[sparsify.Given(points[:n])])
+
+
+def report(name: str, value: float, unit: str, aim: str = "") -> None:
+    print(f"  {name:<44}{value:10.3g} {unit:<10}{aim}", flush=True)
+
+
+def large(rows: int, n: int, device: str, gemm: float, aims: tuple[str, str, str]) -> None:
+    """A fit without and with leave-one-out, and the share of the card's rate for matrix products that it reaches."""
+    X, y = data(rows, 20, device)
+    model = sparse(n, 5.0, X)
+    print(f"l = {rows:,}, d = 20, n = {n:,}")
+    alone = seconds(lambda: model.fit_chunks((X, y), leave_one_out="none"))
+    report("fit_chunks without leave-one-out", alone, "s", aims[0])
+    both = seconds(lambda: model.fit(X, y))
+    report("fit with leave-one-out", both, "s", aims[1])
+    needed = 2 * rows * n * n + 2 * rows * n * 20  # whitening (triangular), Gram matrix (symmetric), distances
+    report("share of DGEMM's rate, fit (2 l n^2 flops)", 100 * needed / alone / gemm, "%", aims[2])
+    report("predictions a second", rows / seconds(lambda: model.predict(X)), "1/s")
+    report("left-out RMSE (noise 0.1)", float((model.loo_residuals_**2).mean().sqrt()), "")
+
+
+def dense(rows: int, device: str) -> None:
+    """The dual machine with leave-one-out against Cholesky's factorisation alone."""
+    X, y = data(rows, 20, device)
+    K = kernels.RBF(5.0)(X) + torch.eye(rows, dtype=torch.float64, device=device)
+    potrf = seconds(partial(torch.linalg.cholesky, K))
+    del K
+    model = LSSVR(kernels.RBF(5.0), C=1.0, steps=[])
+    fit = seconds(lambda: model.fit(X, y))
+    print(f"dense, N = {rows:,}")
+    report("Cholesky factorisation alone", potrf, "s")
+    report("fit with leave-one-out", fit, "s")
+    report("ratio", fit / potrf, "", "(aim: at most 2)")
+
+
+def same(device: str) -> None:
+    """The card's answer against NumPy's."""
+    X, y = data(20_000, 20, device)
+    model, other = sparse(500, 5.0, X), sparse(500, 5.0, X.cpu())
+    model.fit(X, y)
+    other.fit(X.cpu().numpy(), y.cpu().numpy())
+    difference = abs(model.predict(X[:1000]).cpu().numpy() - other.predict(X[:1000].cpu().numpy())).max()
+    report("largest difference from NumPy (l = 20,000)", difference, "")
+
+
+def gpytorch_rivals(rows: int, n: int, device: str) -> None:
+    """SVGP (one epoch) and SGPR (one step) of GPyTorch with as many inducing points, against the whole fit."""
+    try:
+        import gpytorch
+    except ImportError:
+        print("gpytorch is not installed: its rows are left out")
+        return
+    X, y = data(rows + 10_000, 20, device)
+    X, y, X_test, y_test = X[:rows], y[:rows], X[rows:], y[rows:]
+    print(f"against GPyTorch {gpytorch.__version__}: l = {rows:,}, n = {n:,}")
+    model = sparse(n, 5.0, X)
+    report("lssvm: fit with leave-one-out", seconds(lambda: model.fit(X, y)), "s")
+    report("lssvm: test RMSE", float(((model.predict(X_test) - y_test) ** 2).mean().sqrt()), "")
+
+    class SVGP(gpytorch.models.ApproximateGP):
+        def __init__(self, points: torch.Tensor) -> None:
+            q = gpytorch.variational.CholeskyVariationalDistribution(points.shape[0])
+            super().__init__(gpytorch.variational.VariationalStrategy(self, points, q))
+            self.mean_module = gpytorch.means.ConstantMean()
+            self.covar_module = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel())
+            self.covar_module.base_kernel.lengthscale = 5.0 / 2**0.5
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+    X32, y32 = X.float(), y.float()
+    gp, likelihood = SVGP(X32[:n].clone()).to(device), gpytorch.likelihoods.GaussianLikelihood().to(device)
+    optimiser = torch.optim.Adam([*gp.parameters(), *likelihood.parameters()], lr=0.01)
+    objective = gpytorch.mlls.VariationalELBO(likelihood, gp, rows)
+
+    def epoch() -> None:
+        for batch in torch.randperm(rows, device=device).split(4096):
+            optimiser.zero_grad()
+            loss = -objective(gp(X32[batch]), y32[batch])
+            loss.backward()
+            optimiser.step()
+
+    start = time.perf_counter()
+    epoch()
+    synchronise()
+    report("SVGP: one epoch (float32, batches of 4096)", time.perf_counter() - start, "s")
+    gp.eval()
+    with torch.no_grad():
+        error = gp(X_test.float()).mean - y_test
+    report("SVGP: test RMSE after it", float((error**2).mean().sqrt()), "")
+
+    few = min(rows, 100_000)
+
+    class SGPR(gpytorch.models.ExactGP):
+        def __init__(self, likelihood: Any) -> None:
+            super().__init__(X[:few], y[:few], likelihood)
+            self.mean_module = gpytorch.means.ConstantMean()
+            base = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel())
+            self.covar_module = gpytorch.kernels.InducingPointKernel(base, X[:n].clone(), likelihood)
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+    likelihood = gpytorch.likelihoods.GaussianLikelihood().to(device).double()
+    sgpr = SGPR(likelihood).to(device).double()
+    exact = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, sgpr)
+
+    def step() -> None:
+        with gpytorch.settings.cholesky_max_tries(6):
+            (-exact(sgpr(X[:few]), y[:few])).backward()
+
+    report(f"SGPR: one step on {few:,} rows (float64)", seconds(step, 1), "s")
+    report(f"lssvm: whole fit on {few:,} rows", seconds(lambda: model.fit(X[:few], y[:few]), 1), "s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    quick = parser.parse_args().quick
+    warnings.simplefilter("ignore")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    print(torch.cuda.get_device_name() if device == "cuda" else "CPU", "torch", torch.__version__)
+    found = rates(1000 if quick else 10_000, device)
+    for name, rate in found.items():
+        report(name, rate / 1e12, "Tflop/s" if name != "exp" else "T values/s")
+    same(device)
+    if quick:
+        large(50_000, 300, device, found["DGEMM"], ("", "", ""))
+        large(10_000, 600, device, found["DGEMM"], ("", "", ""))
+        dense(2000, device)
+        gpytorch_rivals(5000, 100, device)
+        return
+    large(10_000_000, 2000, device, found["DGEMM"], ("(aim: at most 2.5)", "(aim: at most 5)", ""))
+    large(1_000_000, 10_000, device, found["DGEMM"], ("", "", "(aim: at least 60)"))
+    dense(40_000, device)
+    gpytorch_rivals(1_000_000, 1000, device)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""Dask collections as a source of chunks: one task a chunk, then a tree of sums, on the user's scheduler.
+
+The whole fit is in the graph, so that what a lost worker held is computed again, and the tree has a fixed shape, so
+that it is computed again to the last bit. Only sums and samples come back.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import _xp
+from .stream import FAN_IN, add_all
+
+NO_WORKERS = 30.0  # seconds without any worker after which a fit gives up
+
+
+class DaskChunks:
+    """The blocks of Dask arrays, or the partitions of Dask dataframes, as chunks."""
+
+    def __init__(self, X: Any, y: Any, weight: Any = None) -> None:
+        named = [(name, part) for name, part in (("X", X), ("y", y), ("sample_weight", weight)) if part is not None]
+        for name, part in named:
+            if not _xp.is_dask(part):
+                raise TypeError(f"X is a Dask collection, {name} is a {type(part).__name__}: make it one as well.")
+        if y is None:
+            raise ValueError("y is None: give one target a row.")
+        arrays = [part for _, part in named if hasattr(part, "chunks")]
+        rows = arrays[0].chunks[0] if arrays and not np.isnan(arrays[0].chunks[0]).any() else None
+        blocks = [_blocks(part, rows) for _, part in named]
+        if len({len(part) for part in blocks}) > 1:
+            counts = ", ".join(f"{name} has {len(part)}" for (name, _), part in zip(named, blocks, strict=True))
+            raise ValueError(f"The collections are cut differently ({counts} partitions): repartition or rechunk them.")
+        self.blocks = [(*parts, None)[:3] for parts in zip(*blocks, strict=True)]
+        self._first = tuple(None if part is None else _meta(part) for part in (X, y, weight))
+
+    def first(self) -> tuple[Any, Any, Any]:
+        return self._first  # type: ignore[return-value]
+
+    def reduce(self, function: Callable[..., Any]) -> Any:
+        import dask
+
+        shared = dask.delayed(function, traverse=False)  # an argument, so that the graph holds the basis once
+        work, add = dask.delayed(_apply, pure=False), dask.delayed(add_all, pure=False)
+        parts = [work(shared, number, *block) for number, block in enumerate(self.blocks)]
+        while len(parts) > 1:
+            parts = [add(parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
+        return _compute(parts[0])
+
+
+def _apply(function: Callable[..., Any], *chunk: Any) -> Any:
+    return function(*chunk)
+
+
+def _blocks(collection: Any, rows: tuple[int, ...] | None) -> list[Any]:
+    """Delayed blocks of rows."""
+    if not hasattr(collection, "chunks"):
+        return list(collection.to_delayed())
+    if rows is not None:
+        chunks = (rows, *(-1 for _ in collection.shape[1:]))
+        if sum(rows) != collection.shape[0]:
+            raise ValueError(f"X has {sum(rows)} rows, another collection {collection.shape[0]}: inconsistent lengths.")
+        collection = collection.rechunk(chunks)
+    elif len(collection.shape) > 1:
+        collection = collection.rechunk({1: -1})
+    return list(collection.to_delayed().ravel())
+
+
+def _meta(collection: Any) -> Any:
+    """Something without rows that has the columns of a collection."""
+    if not hasattr(collection, "chunks"):
+        return collection._meta
+    return np.empty((0, *collection.shape[1:]))
+
+
+def _compute(node: Any) -> Any:
+    """The value of a delayed node; on a cluster, an error when no worker is left for a while."""
+    import dask
+
+    try:
+        from distributed import Client, get_client
+
+        client: Client = get_client()
+    except (ImportError, ValueError):  # no cluster: threads or processes of this machine
+        return dask.compute(node)[0]
+    future = client.compute(node)
+    alone: float | None = None
+    try:
+        while not future.done():
+            try:
+                return future.result(timeout=1.0)
+            except TimeoutError:
+                workers = client.nthreads()
+            now = time.monotonic()
+            alone = None if workers else (alone or now)
+            if alone is not None and now - alone > NO_WORKERS:
+                raise RuntimeError(
+                    f"No Dask worker is left for {NO_WORKERS:.0f} s: start workers again and fit again, or look into "
+                    "their logs (a worker out of memory is killed; smaller chunks need less)."
+                )
+        return future.result()
+    finally:
+        future.release()
+
+
+def lazily(model: Any, name: str, X: Any, **options: Any) -> Any:
+    """A method of a fitted model on a Dask collection: a lazy Dask array."""
+    import dask
+    import dask.array
+
+    blocks = _blocks(X, None)
+    call = dask.delayed(_call, pure=True)
+    fitted = dask.delayed(model, traverse=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the row of zeros has no names of columns
+        example = _call(model, name, np.zeros((1, model.n_features_in_)), options)
+    lengths = X.chunks[0] if hasattr(X, "chunks") else (np.nan,) * len(blocks)
+    parts = [
+        dask.array.from_delayed(call(fitted, name, block, options), (rows, *example.shape[1:]), example.dtype)
+        for rows, block in zip(lengths, blocks, strict=True)
+    ]
+    return dask.array.concatenate(parts, allow_unknown_chunksizes=True)
+
+
+def _call(model: Any, method: str, X: Any, options: dict[str, Any]) -> Any:
+    return getattr(model, method)(X, **options)

@@ -1,0 +1,169 @@
+"""Dask: the same bits as the same chunks in one process, whoever adds them and whoever dies."""
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+
+from lssvm import LSSVC, LSSVR, cluster, kernels, sparsify
+from lssvm.cluster import DaskChunks
+from lssvm.stream import Chunks
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+pytest.importorskip("distributed")
+from distributed import Client, LocalCluster  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("default")  # distributed has its own
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(5.0, 1.0, (900, 3))
+    y = np.column_stack([np.sin(X).sum(axis=1), X[:, 0] * X[:, 1]]) + 0.1 * rng.standard_normal((900, 2))
+    return X, y, rng.integers(0, 3, 900).astype(float)
+
+
+def regressor(X, **options):
+    return LSSVR(kernels.RBF(2.0), C=10.0, steps=[sparsify.Given(X[:40])], **options)
+
+
+def split(*arrays, size=100):
+    return [tuple(a[i : i + size] for a in arrays) for i in range(0, len(arrays[0]), size)]
+
+
+def collections(*arrays, size=100):
+    return [da.from_array(a, chunks=(size, *a.shape[1:])) for a in arrays]
+
+
+class Tree:
+    """A sum that remembers who was added to whom."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __add__(self, other):
+        return Tree((self.name, other.name))
+
+
+@pytest.mark.parametrize("n", [*range(1, 23), 63, 64, 65])
+def test_the_tree_has_one_shape(n):
+    X = np.zeros((n, 1))
+    in_order = Chunks(lambda: iter(split(X, X[:, 0], size=1))).reduce(lambda number, *chunk: Tree(number))
+    with dask.config.set(scheduler="synchronous"):
+        tasks = DaskChunks(*collections(X, X[:, 0], size=1)).reduce(lambda number, *chunk: Tree(number))
+    assert tasks.name == in_order.name
+    assert str(in_order.name).count(",") == n - 1
+
+
+@pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
+@pytest.mark.parametrize("robust", [None, "hampel"])
+def test_arrays_equal_whole_and_chunks(rows, scheduler, robust):
+    X, y, weight = rows
+    model = regressor(X, robust=robust)
+    whole = clone(model).fit(X, y, weight)
+    chunked = clone(model).fit_chunks(split(X, y, weight))
+    with dask.config.set(scheduler=scheduler):
+        lazy = clone(model).fit(*collections(X, y, weight))
+        predictions = lazy.predict(da.from_array(X, chunks=(250, 2)))
+    assert isinstance(predictions, da.Array)
+    assert predictions.shape == (900, 2)
+    assert_allclose(predictions.compute(), whole.predict(X), rtol=1e-9)
+    assert np.array_equal(lazy.dual_coef_, chunked.dual_coef_)
+    assert lazy.press_ == chunked.press_
+    assert_allclose(lazy.press_, whole.press_, rtol=1e-9)
+    assert not hasattr(lazy, "loo_residuals_")
+
+
+def test_classes_and_frames(rows):
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    X, y, weight = rows
+    labels = np.array(["low", "mid", "top"])[(np.argsort(np.argsort(y[:, 0])) * 3) // 900]
+    frame = pd.DataFrame(X, columns=["one", "two", "three"]).assign(label=labels, weight=weight)
+    model = LSSVC(kernels.RBF(2.0), C=1.0, steps=[sparsify.Given(X[:40])], class_weight="balanced")
+    inputs = ["one", "two", "three"]
+    whole = clone(model).fit(frame[inputs], labels, weight)
+    with dask.config.set(scheduler="synchronous"):
+        table = dd.from_pandas(frame, npartitions=4)
+        lazy = clone(model).fit(table[inputs], table["label"], table["weight"])
+        assert list(lazy.feature_names_in_) == inputs
+        assert list(lazy.classes_) == ["low", "mid", "top"]
+        decision, labels_ = lazy.decision_function(table[inputs]), lazy.predict(table[inputs])
+        assert isinstance(labels_, da.Array)
+        assert_allclose(decision.compute(), whole.decision_function(frame[inputs]), rtol=1e-9, atol=1e-12)
+        assert np.array_equal(labels_.compute(), whole.predict(frame[inputs]))
+        assert_allclose(lazy.predict_proba(table[inputs]).compute(), whole.predict_proba(frame[inputs]), rtol=1e-6)
+        assert lazy.score(table[inputs], table["label"]) == whole.score(frame[inputs], labels)
+
+
+def test_nothing_given_and_empty_partitions(rows):
+    X, y, _ = rows
+    with dask.config.set(scheduler="synchronous"):
+        table = da.from_array(np.column_stack([X, y[:, 0]]), chunks=(150, 4))
+        table = table[table[:, 0] > 4.0]  # unknown lengths
+        model = LSSVR(steps=[sparsify.Random(60, random_state=0)]).fit(table[:, :3], table[:, 3])
+        kept = X[:, 0] > 4.0
+        assert model.press_ / kept.sum() < 0.05
+        assert model.predict(table[:, :3]).compute().shape == (kept.sum(),)
+        head = da.from_array(X, chunks=(150, 3))
+        empty = da.concatenate([head, head[:0]])
+        again = regressor(X).fit(empty, da.from_array(y, chunks=(150, 2)).rechunk((empty.chunks[0], 2)))
+        assert_allclose(again.predict(X), regressor(X).fit(X, y).predict(X), rtol=1e-9)
+
+
+def test_mistakes(rows):
+    X, y, weight = rows
+    dX, dy, _ = collections(X, y, weight)
+    with pytest.raises(TypeError, match="y is a ndarray"):
+        LSSVR().fit(dX, y)
+    with pytest.raises(ValueError, match="inconsistent"):
+        LSSVR().fit(dX, dy[:-1])
+    with pytest.raises(ValueError, match="row numbers"):
+        LSSVR(steps=[sparsify.Given([0, 1])]).fit(dX, dy)
+
+
+# A cluster of processes -----------------------------------------------------------------------------------------------
+def doomed(block, folder, reading, block_info=None):
+    """Chunk 3 takes its worker with it the first time that it is read for the n-th pass."""
+    number = block_info[0]["chunk-location"][0]
+    if number == 3:
+        name = folder / "reads"
+        reads = int(name.read_text()) + 1 if name.exists() else 1
+        name.write_text(str(reads))
+        if reads == reading:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return block
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reading", [1, 2, 3])  # the scan, the sums, leave-one-out
+def test_a_killed_worker_changes_nothing(rows, tmp_path, reading):
+    X, y, weight = rows
+    expected = regressor(X).fit_chunks(split(X, y, weight))
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as workers, Client(workers) as client:
+        dX, dy, dweight = collections(X, y, weight)
+        dX = dX.map_blocks(doomed, tmp_path, reading, dtype=float, meta=np.empty((0, 3)))
+        model = regressor(X).fit(dX, dy, dweight)
+        assert client is not None
+    assert int((tmp_path / "reads").read_text()) == 4  # three passes, one of them twice
+    assert np.array_equal(model.dual_coef_, expected.dual_coef_)
+    assert model.press_ == expected.press_
+
+
+@pytest.mark.slow
+def test_no_worker_left(rows, monkeypatch):
+    X, y, _ = rows
+    monkeypatch.setattr(cluster, "NO_WORKERS", 2.0)
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as workers, Client(workers) as client:
+        workers.scale(0)
+        while client.scheduler_info()["workers"]:
+            time.sleep(0.1)
+        start = time.monotonic()
+        with pytest.raises(RuntimeError, match="No Dask worker"):
+            regressor(X).fit(*collections(X, y))
+        assert time.monotonic() - start < 60
