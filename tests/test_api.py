@@ -60,6 +60,7 @@ def explained(estimator):
     ],
     expected_failed_checks=explained,
 )
+@pytest.mark.filterwarnings("ignore:The sums over the chunks have a condition:UserWarning")
 def test_scikit_learn_common_checks(estimator, check):
     check(estimator)
 

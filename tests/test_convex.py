@@ -107,7 +107,7 @@ def test_a_substrate_is_the_minimiser_and_its_path_is_kept():
     path = model.path_
     assert path.chosen == path.zeta[-1] == 0.4
     assert_array_equal(path.supports[-1], model.support_)
-    assert_allclose(path.coef.toarray()[-1][model.support_], model.dual_coef_)
+    assert_allclose(path.coef[-1][model.support_], model.dual_coef_)
 
 
 def test_a_zeta_beyond_working_precision_is_told():

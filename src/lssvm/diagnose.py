@@ -78,7 +78,7 @@ def _targets(model: Any, residuals: np.ndarray) -> np.ndarray:
     if not is_classifier(model):
         return residuals + _xp.to_numpy(model.loo_predictions_).reshape(residuals.shape)
     labels = np.array([1]) if residuals.shape[1] == 1 else np.arange(residuals.shape[1])
-    return np.where(model._codes_[:, None] == labels[None, :], 1.0, -1.0)
+    return np.where(_xp.to_numpy(model._codes_)[:, None] == labels[None, :], 1.0, -1.0)
 
 
 def left_out_probabilities(model: Any) -> tuple[np.ndarray, np.ndarray]:

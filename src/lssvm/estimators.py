@@ -324,7 +324,8 @@ class _LSSVM(BaseEstimator):
         X = self._checked(X, "components")
         coef = self.dual_coef_[:, None] if self.dual_coef_.ndim == 1 else self.dual_coef_
         with np.errstate(all="ignore"):
-            values = _raw_components(self.kernel_, self.support_vectors_, coef, X) - self._component_means_
+            values = _raw_components(self.kernel_, self.support_vectors_, coef, X)
+            values -= _xp.to_numpy(self._component_means_)
         return _same_kind(values[:, :, 0] if self.dual_coef_.ndim == 1 else values, X)
 
     def _raw_predict(self, X: Any, method: str) -> Array:
@@ -682,7 +683,7 @@ class LSSVC(ClassifierMixin, _LSSVM):
         unit = np.where(np.isnan(unit), residuals, unit)  # a machine whose leave-one-out is unknown
         winner = None if np.isnan(loo).any() else _winner(targets - fit.loo_residuals, self.classes_)
         slopes = _same_kind(calibrate(coded - unit, codes, v), targets)
-        return {**attributes, "loo_predictions_": winner, "_slopes_": slopes, "_codes_": codes.astype(np.int32)}
+        return {**attributes, "loo_predictions_": winner, "_slopes_": slopes, "_codes_": _same_kind(codes, targets)}
 
     def decision_function(self, X: Any) -> Array:
         """Decision values: (n_samples,) for two classes, positive for ``classes_[1]``; else (n_samples, n_classes)."""
@@ -766,9 +767,9 @@ def _additive(kernel: Kernel, points: Any, coef: Any, rows: Any) -> dict[str, An
     means = values.mean(axis=0)
     variation = np.max(np.abs(values - means), axis=0)
     return {
-        "active_": np.array(sorted(kernel.kept(rows.shape[1])), dtype=np.intp),
-        "max_variation_": variation[:, 0] if coef.shape[1] == 1 else variation,
-        "_component_means_": means,
+        "active_": _same_kind(np.array(sorted(kernel.kept(rows.shape[1])), dtype=np.intp), rows),
+        "max_variation_": _same_kind(variation[:, 0] if coef.shape[1] == 1 else variation, rows),
+        "_component_means_": _same_kind(means, rows),
     }
 
 

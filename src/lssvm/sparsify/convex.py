@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 from sklearn.utils import Bunch, check_random_state
 
 from .. import _xp
@@ -68,7 +67,7 @@ class Substrate(Step):
 
     Notes
     -----
-    ``path_`` holds ``zeta`` (the breakpoints, falling), ``coef`` (sparse, breakpoints x basis points), ``intercept``,
+    ``path_`` holds ``zeta`` (the breakpoints, falling), ``coef`` (breakpoints x basis points), ``intercept``,
     ``supports`` (row numbers at every breakpoint; places in the basis where it holds points), ``scores`` (the
     validation error at every breakpoint) and ``chosen``, a zeta; with several outputs, ``outputs`` is a list of these,
     a path and a zeta each. The path ends at a thousandth of the zeta at which the first coefficients appear, later
@@ -469,7 +468,7 @@ def _record(path: L1Path, scores: np.ndarray | None, zeta: float, support: np.nd
     supports = [np.flatnonzero(row) for row in path.coef]
     return Bunch(
         zeta=path.zeta,
-        coef=csr_array(path.coef),
+        coef=path.coef,
         intercept=path.intercept,
         supports=supports if support is None else [support[places] for places in supports],
         scores=scores,
