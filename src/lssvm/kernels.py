@@ -65,7 +65,7 @@ class Kernel(BaseEstimator):
         """k(X, Z) @ coef, in blocks of rows: the matrix itself is never held."""
         out = _xp.empty((X.shape[0], coef.shape[1]), coef)
         for rows in _xp.row_blocks(X.shape[0], 8 * Z.shape[0], X):
-            out[rows, :] = self.evaluate(X[rows, :], Z) @ coef
+            out[rows, :] = _xp.matmul(self.evaluate(X[rows, :], Z), coef)
         return out
 
     def basis_points(self, X: Array, support: np.ndarray) -> Array:
@@ -252,14 +252,14 @@ class _Stationary(Kernel):
         xp = _xp.namespace(X)
         W = self._weighted_slope(X, Z, G)
         # sum_ij W_ij (x_ic - z_jc)^2, column by column, from row sums, column sums and one product
-        total = xp.sum(W, axis=1) @ (X * X) + xp.sum(W, axis=0) @ (Z * Z) - 2.0 * xp.sum(X * (W @ Z), axis=0)
+        total = xp.sum(W, axis=1) @ (X * X) + xp.sum(W, axis=0) @ (Z * Z) - 2.0 * xp.sum(X * _xp.matmul(W, Z), axis=0)
         return 2.0 * total[None, :]
 
     def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
         sigma = _xp.like(self._widths(X.shape[1]), X)
         X, Z = self._scale(X, Z)
         W = self._weighted_slope(X, Z, G)
-        return 2.0 * (W.T @ X - _xp.namespace(X).sum(W, axis=0)[:, None] * Z) / sigma
+        return 2.0 * (_xp.matmul(W.T, X) - _xp.namespace(X).sum(W, axis=0)[:, None] * Z) / sigma
 
     def _weighted_slope(self, X: Array, Z: Array, G: Array) -> Array:
         """G times -dk/d(r^2), for scaled inputs."""
@@ -428,7 +428,7 @@ class Linear(Kernel):
     """Inner product x'z. With the unpenalised bias this is ridge regression."""
 
     def evaluate(self, X: Array, Z: Array) -> Array:
-        return X @ Z.T
+        return _xp.matmul(X, Z.T)
 
     def diagonal(self, X: Array) -> Array:
         return _xp.namespace(X).sum(X * X, axis=1)
@@ -460,7 +460,7 @@ class Polynomial(Kernel):
 
     def evaluate(self, X: Array, Z: Array) -> Array:
         with np.errstate(over="ignore"):
-            return (X @ Z.T + float(self.coef0)) ** int(self.degree)
+            return (_xp.matmul(X, Z.T) + float(self.coef0)) ** int(self.degree)
 
     def diagonal(self, X: Array) -> Array:
         with np.errstate(over="ignore"):

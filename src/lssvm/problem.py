@@ -513,12 +513,12 @@ class Whitening:
         if R is None:
             return (self.lower,)
         if EPS * math.sqrt(self._condition * condition) <= system.ORTHOGONAL:
-            return (self.lower @ R.T,)
+            return (_xp.matmul(self.lower, R.T),)
         return (self.lower, R.T)
 
     @cached_property
     def _condition(self) -> float:
-        K = self.lower @ self.lower.T
+        K = _xp.gram(self.lower.T)
         return _xp.condition(self.lower, float(_xp.namespace(K).max(_xp.namespace(K).sum(abs(K), axis=0))))
 
     def sums(self, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array) -> system.Moments:
