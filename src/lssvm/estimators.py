@@ -387,8 +387,9 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
     Parameters
     ----------
     kernel : Kernel, callable k(X, Z) or None
-        None takes the better of `RBF` and `Matern` by leave-one-out, with one width a column (``ard=True``). A `sigma`
-        that is given applies to the columns as they are; one left at None is searched in units of their spread.
+        None takes the better of `RBF` and `Matern` by leave-one-out, with one width a column where these are worth it
+        (``ard=True``; `tune.LeaveOneOut` says how). A `sigma` that is given applies to the columns as they are; one left
+        at None is searched in units of their spread.
     C : float or None
         Weight of the errors against smoothness (the papers' gamma; the ridge is 1/C).
     steps : list of steps or None
@@ -556,7 +557,7 @@ class LSSVC(ClassifierMixin, _LSSVM):
     Parameters
     ----------
     kernel : Kernel, callable k(X, Z) or None
-        As in `LSSVR`; None is `kernels.RBF()`, one width in units of the columns' spread.
+        As in `LSSVR`; None is `kernels.RBF(ard=True)`.
     C, steps, robust
         As in `LSSVR`.
     class_weight : dict, "balanced" or None
