@@ -388,8 +388,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
     ----------
     kernel : Kernel, callable k(X, Z) or None
         None takes the better of `RBF` and `Matern` by leave-one-out, with one width a column where these are worth it
-        (``ard=True``; `tune.LeaveOneOut` says how). A `sigma` that is given applies to the columns as they are; one left
-        at None is searched in units of their spread.
+        (``ard=True``; `tune.LeaveOneOut` says how). A `sigma` that is given applies to the columns as they are; one
+        left at None is searched in units of their spread.
     C : float or None
         Weight of the errors against smoothness (the papers' gamma; the ridge is 1/C).
     steps : list of steps or None

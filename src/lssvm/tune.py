@@ -58,8 +58,8 @@ class LeaveOneOut(Step):
     of standard deviation 0.7 about the common one, a column without which log PRESS rises by less than
     log(rows)/rows is left out (its width is a million spreads), and all are given up for the common width where
     the gain of log PRESS is below 4 (number of widths - 1)/rows, or where, of e left-out classes that are wrong with
-    the common width, fewer than 2 sqrt(e) come right. The search runs on samples of at most 1000 to 4000 rows, with a
-    part of the basis; C is then chosen on all. Robust weights, where asked for, are re-estimated between searches.
+    the common width, fewer than 2 sqrt(e) (and one) come right. The search runs on samples of at most 6000 rows, with
+    a part of the basis; C is then chosen on all. Robust weights, where asked for, are re-estimated between searches.
 
     ``path_`` holds ``widths`` (one row a leaf of the kernel), ``C``, ``loo`` (the mean squared left-out residual,
     absolute for robust weights), ``evaluations``, ``plan`` (what was done, in words) and, for classes, ``error_rate``.
@@ -105,7 +105,7 @@ class LeaveOneOut(Step):
                 search.start()
                 if len(searches) > 1:
                     search.stages(1)
-            if len(searches) > 1:
+            if len(searches) > 1 and self.search != "grid":
                 search.compare()
         if len(searches) > 1:
             record.plan.append(f"{len(searches)} kernels compared")
@@ -535,15 +535,17 @@ class _Search:
             self.value = self._minimise(machine, ITERATIONS[1])
         rows = len(machine.rows)
         gain = common[2] - (self.value - self._prior(self._vector(), rows)[0])
-        fewer = errors - self._errors(machine)
-        if gain < WORTH * (len(self.widths) - len(common[0])) / rows or fewer < 2.0 * math.sqrt(errors):
+        worth = gain >= WORTH * (len(self.widths) - len(common[0])) / rows
+        if machine.classification:
+            worth &= errors - self._errors(machine) >= max(1.0, 2.0 * math.sqrt(errors))
+        if not worth:
             self.widths, self.C, self.value = common
             self.ard = [False] * len(self.many)
             self.out = np.zeros(len(self.widths), dtype=bool)
             self.record.plan.append("one common width: more are not worth it")
 
     def _errors(self, machine: Problem) -> float:
-        """Number of classes that are wrong when their row is left out; 0 for numbers."""
+        """Number of rows whose class is another one when they are left out; 0 for numbers."""
         if not machine.classification:
             return 0.0
         factor = self._at_vector(self._vector(), machine).factorise(quick=True)
