@@ -1,7 +1,8 @@
 """Robust weights from residuals (Suykens et al. 2002, Algorithm 1).
 
 A weight function sees residuals in units of a robust scale and returns weights in [1e-4, 1]. `Problem.solve` applies it
-`iterations` times: solve, weigh, solve again. One iteration is the paper's algorithm.
+`iterations` times: solve, weigh, solve again. One iteration is the paper's algorithm; where C or widths are chosen by
+leave-one-out there are at least three.
 """
 
 from __future__ import annotations

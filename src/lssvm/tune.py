@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import sklearn.model_selection as model_selection
 from scipy import optimize
+from sklearn.base import clone
 from sklearn.utils import Bunch
 
 from . import _xp
@@ -32,6 +33,7 @@ ITERATIONS = (60, 6, 5)  # at most, in each of them
 COMPARISON = {True: (500, None), False: (2000, 250)}  # rows and basis size by which kernels are compared; dual or not
 CLOSE = 0.05  # kernels whose log PRESS is that close to the best are compared again at the end of their searches
 FLATNESS = 0.05  # a step that gains less than this over the number of rows ends a search: noise is larger
+ROBUST_ITERATIONS = 3  # at least: what suits clean rows may follow an outlier before it has lost its weight
 DENSE_STAGE = 1500  # rows of the last search where the basis is the rows
 
 
@@ -59,7 +61,8 @@ class LeaveOneOut(Step):
     log(rows)/rows is left out (its width is a million spreads), and all are given up for the common width where
     the gain of log PRESS is below 4 (number of widths - 1)/rows, or where, of e left-out classes that are wrong with
     the common width, fewer than 2 sqrt(e) (and one) come right. The search runs on samples of at most 6000 rows, with
-    a part of the basis; C is then chosen on all. Robust weights, where asked for, are re-estimated between searches.
+    a part of the basis; C is then chosen on all. Robust weights, where asked for, are re-estimated between searches,
+    and three times at least, then as in the final machine.
 
     ``path_`` holds ``widths`` (one row a leaf of the kernel), ``C``, ``loo`` (the mean squared left-out residual,
     absolute for robust weights), ``evaluations``, ``plan`` (what was done, in words) and, for classes, ``error_rate``.
@@ -81,6 +84,9 @@ class LeaveOneOut(Step):
             return problem
         if problem.is_dual:
             check_memory(len(problem.rows), 2, problem.X)
+        if problem.robust is not None:
+            iterations = max(ROBUST_ITERATIONS, problem.robust.iterations)
+            problem = problem.replace(robust=clone(problem.robust).set_params(iterations=iterations))
         record = Bunch(evaluations=0, plan=[])
         known = problem
         if problem.kernel.is_free:
