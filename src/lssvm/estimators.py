@@ -324,7 +324,7 @@ class _LSSVM(BaseEstimator):
         X = self._checked(X, "components")
         coef = self.dual_coef_[:, None] if self.dual_coef_.ndim == 1 else self.dual_coef_
         with np.errstate(all="ignore"):
-            values = _raw_components(self.kernel_, self.support_vectors_, coef, X)
+            values = _raw_components(self.kernel_, _xp.like(self.support_vectors_, X), _xp.like(coef, X), X)
             values -= _xp.to_numpy(self._component_means_)
         return _same_kind(values[:, :, 0] if self.dual_coef_.ndim == 1 else values, X)
 
@@ -537,8 +537,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         if np.isnan(_xp.to_numpy(self.loo_residuals_)).any():
             raise ValueError(f"predict_interval needs left-out residuals, which are not known after {self.steps!r}.")
         with np.errstate(all="ignore"):
-            X = _xp.like(X, self._problem_.X)
-            intervals = prediction_intervals(self._problem_, self._fit_, X, float(coverage), method, folds)
+            rows = _xp.like(X, self._problem_.X)
+            intervals = prediction_intervals(self._problem_, self._fit_, rows, float(coverage), method, folds)
             intervals = _same_kind(intervals, X)
         return intervals[:, :, 0] if self.dual_coef_.ndim == 1 else intervals
 

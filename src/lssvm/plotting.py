@@ -422,7 +422,7 @@ class FitDisplay(_Display):
                 y = problem.labels
             else:
                 response = _output(estimator.predict(inputs), output)
-                ends = np.asarray(estimator.predict_interval(inputs, coverage))
+                ends = estimator.predict_interval(inputs, coverage)
                 interval = (ends if ends.ndim == 2 else ends[:, :, output]).reshape(*shape, 2)
                 y = _output(_xp.to_numpy(problem.y), output)
         display = cls(
@@ -1215,7 +1215,7 @@ class ComponentsDisplay:
         kernel = getattr(estimator, "kernel_", None)
         if not isinstance(kernel, Additive) or estimator.dual_coef_.ndim > 1:
             raise ValueError(f"{type(estimator).__name__} is no additive machine of one output: use kernels.Additive.")
-        table = _xp.to_numpy(np.asarray(X, dtype=float))
+        table = np.asarray(_xp.to_numpy(X), dtype=float)
         names = _component_names(estimator)
         inputs: list[Any] = []
         values: list[Any] = []
