@@ -474,9 +474,10 @@ def _summary(machine: Any) -> dict[str, Any]:
     result["support vectors"] = len(machine.support_vectors_)
     result["kernel"] = type(machine.kernel_).__name__
     result["C"] = float(machine.C_)
-    names, used = diagnose.feature_names(machine), diagnose.columns_used(machine)
+    used = diagnose.columns_used(machine)
     if not used.all():
-        result["left out"] = [name for name, is_used in zip(names, used, strict=True) if not is_used]
+        columns = zip(diagnose.feature_names(machine), used, strict=True)
+        result["left out"] = [name for name, is_used in columns if not is_used]
     try:
         scores = diagnose.scores(machine)
     except ValueError:
