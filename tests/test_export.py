@@ -100,7 +100,7 @@ def run_c(model, rows, folder):
     vector = np.ctypeslib.ndpointer(dtype=np.float64, flags="C_CONTIGUOUS")
     loaded.f.argtypes = [vector, vector]
     last = model[-1] if hasattr(model, "steps") and not isinstance(model, (LSSVR, LSSVC)) else model
-    decisions = np.empty((len(rows), np.size(last.intercept_)))
+    decisions = np.empty((len(rows), np.size(np.asarray(last.intercept_))))
     for row, out in zip(rows, decisions, strict=True):
         loaded.f(np.ascontiguousarray(row), out)
     if not classes:

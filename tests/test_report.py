@@ -58,6 +58,11 @@ def cells(reader, first):
     return next(row for row in reader.rows if row and row[0] == first)
 
 
+def chosen(reader, first):
+    """The same of the table of what was chosen, which follows that of what was asked."""
+    return [row for row in reader.rows if row and row[0] == first][1]
+
+
 def hostile_model():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(RIPLEY[::3], columns=[HOSTILE, "b" * 300])
@@ -151,9 +156,9 @@ def test_what_the_search_recorded_is_told(tuned):
         reader = Reader(report.to_html(model))
         told = cells(reader, "search by leave-one-out")[1]
         assert told == "; ".join([*record.plan, f"{record.evaluations} machines evaluated"])
-        assert cells(reader, "C")[1].startswith(f"{model.C_:.4g}, chosen by leave-one-out")
+        assert chosen(reader, "C")[1].startswith(f"{model.C_:.4g}, chosen by leave-one-out")
         error = cells(reader, "left-out error")[1]
-        assert error.startswith(f"mean square of the residuals {np.mean(model.loo_residuals_**2):.4g}")
+        assert error.startswith(f"RMSE {np.sqrt(np.mean(model.loo_residuals_**2)):.4g} (")
         assert ("in a wrong class" in error) == isinstance(model, LSSVC)
     assert f"{np.mean(model.loo_predictions_ != np.where(tuned[3] > 0, 'yes', 'no')):.2%} of the weight" in error
 
@@ -164,7 +169,7 @@ def test_columns_left_out_are_named_without_their_widths(tuned):
         page = report.to_html(model)
         reader = Reader(page)
         assert cells(reader, "left out: 3 of 5 columns")[1] == "column 2, column 3, column 4"
-        assert "sigma=(one width a column)" in cells(reader, "kernel")[1]
+        assert "sigma=(one width a column)" in chosen(reader, "kernel")[1]
         assert reader.text.count("left out") == 3  # the bars
         assert not re.search(r"e\+0[56]|1184", " ".join(reader.text))
     both = LSSVR(kernels.RBF(sigma=[1.0, 1.0, 1e7, 1e7, 1e7]) + kernels.Linear(), C=1.0).fit(*tuned[2:])
@@ -172,7 +177,7 @@ def test_columns_left_out_are_named_without_their_widths(tuned):
     additive = LSSVR(kernels.Additive(kernels.Spline(3), active=[0, 1]), C=1.0).fit(*tuned[2:])
     reader = Reader(report.to_html(additive))
     assert cells(reader, "left out: 3 of 5 columns")[1] == "column 2, column 3, column 4"
-    assert cells(reader, "kernel")[1] == "Additive(active=[0, 1], kernel=Spline(knots=(3 a column)))"
+    assert chosen(reader, "kernel")[1] == "Additive(active=[0, 1], kernel=Spline(knots=(3 a column)))"
 
 
 @pytest.mark.parametrize(
@@ -181,10 +186,11 @@ def test_columns_left_out_are_named_without_their_widths(tuned):
 def test_other_searches_are_named(step, words):
     model = LSSVR(kernels.RBF(), steps=[step]).fit(X, y)
     reader = Reader(report.to_html(model))
-    assert cells(reader, "C")[1].startswith(f"{model.C_:.4g}, chosen by {words}: ")
-    assert cells(reader, f"search by {words}")[1].endswith(f"{model.path_.score:.4g}")
+    assert cells(reader, "C")[1] == f"None: chosen for you by {words}"
+    assert chosen(reader, "C")[1].startswith(f"{model.C_:.4g}, chosen by {words}: ")
+    assert cells(reader, f"search by {words}")[1].endswith(f"RMSE {model.path_.score**0.5:.4g} (units of y)")
     chunked = Reader(report.to_html(LSSVR(kernels.RBF(13.1)).partial_fit(X, y)))
-    assert "chosen on the first rows" in cells(chunked, "C")[1]
+    assert chosen(chunked, "C")[1].endswith("chosen on the first rows")
 
 
 @pytest.mark.parametrize("classes", [False, True])

@@ -462,8 +462,9 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         if reset:
             self._single_output_ = y.ndim == 1
         targets = y[:, None] if y.ndim == 1 else y
-        if not reset and hasattr(self, "dual_coef_") and targets.shape[1] != np.size(_xp.to_numpy(self.intercept_)):
-            raise ValueError(f"y has {targets.shape[1]} outputs, the machine has {np.size(self.intercept_)}.")
+        outputs = np.size(_xp.to_numpy(self.intercept_)) if not reset and hasattr(self, "dual_coef_") else None
+        if outputs not in (None, targets.shape[1]):
+            raise ValueError(f"y has {targets.shape[1]} outputs, the machine has {outputs}.")
         if sample_weight is None and _xp.is_foreign(X):
             return X, targets, _xp.zeros((X.shape[0],), X) + 1.0
         return X, targets, _same_kind(_check_weights(sample_weight, X.shape[0], smallest), X)

@@ -1005,7 +1005,7 @@ class ReliabilityDisplay(_Display):
             probability, codes = left_out_probabilities(estimator)
         else:
             check_is_fitted(estimator)
-            probability, codes = estimator.predict_proba(X), class_codes(estimator, y)
+            probability, codes = _xp.to_numpy(estimator.predict_proba(X)), class_codes(estimator, y)
         loss = class_scores(probability, codes)["log_loss"]
         label = f"{'left-out rows' if X is None else 'given rows'}: log loss {loss:.3f}" if name is None else name
         two = probability.shape[1] == 2
@@ -1110,7 +1110,7 @@ class MaximalVariationDisplay(_Display):
             rho=np.array(path.rho),
             max_variation=np.array(path.max_variation),
             chosen=float(path.chosen),
-            kept=np.array(estimator.active_),
+            kept=_xp.to_numpy(estimator.active_),
             names=_component_names(estimator),
         )
         return display.plot(ax, **kwargs)

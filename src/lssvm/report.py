@@ -371,16 +371,19 @@ def _search_words(facts: _Facts) -> list[tuple[str, str]]:
         record = _paths(facts).get(name)
         if record is not None:
             tried = f"; {len(record.shifts)} common factors of the widths" if len(record.shifts) > 1 else ""
-            rows.append((f"search by {TUNERS[name]}", f"C{tried}; mean {_loss(facts)} {record.score:.4g}"))
+            rows.append((f"search by {TUNERS[name]}", f"C{tried}; left-out {_loss(facts, record.score)}"))
     record = _paths(facts).get("LeaveOneOut", {})
-    if "loo" in record:
+    if math.isfinite(record.get("loo", math.inf)):
         wrong = f"; {record.error_rate:.2%} of the weight in a wrong class" if "error_rate" in record else ""
-        rows.append(("left-out error", f"mean {_loss(facts)} {record.loo:.4g} ({facts.unit}){wrong}"))
+        rows.append(("left-out error", _loss(facts, record.loo) + wrong))
     return rows
 
 
-def _loss(facts: _Facts) -> str:
-    return "square of the residuals" if facts.model.robust is None else "absolute residual"
+def _loss(facts: _Facts, value: float) -> str:
+    """What a search minimised, in the units of the targets."""
+    several = ", outputs summed" if facts.model.dual_coef_.ndim > 1 else ""
+    kind, value = ("RMSE", math.sqrt(value)) if facts.model.robust is None else ("mean absolute error", value)
+    return f"{kind} {value:.4g} ({facts.unit}{several})"
 
 
 def _why_C(facts: _Facts) -> str:
