@@ -7,11 +7,14 @@ such, so that ``L.T`` is what Fortran sees, without a copy.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ContextDecorator
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,7 @@ import scipy.linalg
 from scipy.linalg import blas, lapack
 from sklearn import get_config  # type: ignore[attr-defined]
 from sklearn.externals import array_api_compat
+from threadpoolctl import ThreadpoolController
 
 Array = Any
 EPS = float(np.finfo(np.float64).eps)
@@ -214,6 +218,56 @@ def _cores() -> int:
     limit = os.environ.get("OMP_NUM_THREADS") or os.environ.get("OPENBLAS_NUM_THREADS")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, int(limit)) if limit and limit.isdigit() and int(limit) > 0 else cores
+
+
+class one_blas(ContextDecorator):
+    """While inside, in whatever thread, NumPy's own BLAS uses one thread where SciPy brings a BLAS of its own.
+
+    The wheels of NumPy and SciPy each have an OpenBLAS, whose threads keep a core busy for a while after each call: two
+    of them on the same cores halve the speed of both. Large products go to SciPy's (`matmul`, `gram`, ...).
+    """
+
+    _lock = threading.Lock()
+    _inside = 0
+    _before = 1
+
+    def __enter__(self) -> None:
+        with one_blas._lock:
+            one_blas._inside += 1
+            library = _numpy_blas()
+            if one_blas._inside == 1 and library is not None:
+                one_blas._before = library.num_threads
+                library.set_num_threads(1)
+
+    def __exit__(self, *exception: object) -> None:
+        with one_blas._lock:
+            one_blas._inside -= 1
+            library = _numpy_blas()
+            if one_blas._inside == 0 and library is not None:
+                library.set_num_threads(one_blas._before)
+
+
+@functools.cache
+def _numpy_blas() -> Any:
+    """threadpoolctl's handle of the BLAS that comes with NumPy alone, or None."""
+    libraries = [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]
+    numpy_only = [library for library in libraries if "numpy" in library.filepath]
+    return numpy_only[0] if numpy_only and any("scipy." in library.filepath for library in libraries) else None
+
+
+def matmul(A: Array, B: Array) -> Array:
+    """A @ B; a large product of NumPy matrices by SciPy's BLAS."""
+    if not is_numpy(A, B) or A.ndim != 2 or B.ndim != 2 or A.size * B.shape[1] < 2**18:
+        return A @ B
+    if A.dtype != np.float64 or B.dtype != np.float64:
+        return A @ B
+    (left, transpose_left), (right, transpose_right) = _fortran(B), _fortran(A)  # (A B)' = B'A'
+    return blas.dgemm(1.0, left, right, trans_a=transpose_left, trans_b=transpose_right).T
+
+
+def _fortran(A: np.ndarray) -> tuple[np.ndarray, int]:
+    """A' as a column-major matrix, or A itself and 1 where that is what lies in memory."""
+    return (A, 1) if A.flags.f_contiguous and not A.flags.c_contiguous else (np.ascontiguousarray(A).T, 0)
 
 
 def gram(A: Array) -> Array:

@@ -65,7 +65,7 @@ class Kernel(BaseEstimator):
         """k(X, Z) @ coef, in blocks of rows: the matrix itself is never held."""
         out = _xp.empty((X.shape[0], coef.shape[1]), coef)
         for rows in _xp.row_blocks(X.shape[0], 8 * Z.shape[0], X):
-            out[rows, :] = self.evaluate(X[rows, :], Z) @ coef
+            out[rows, :] = _xp.matmul(self.evaluate(X[rows, :], Z), coef)
         return out
 
     def basis_points(self, X: Array, support: np.ndarray) -> Array:
@@ -167,6 +167,10 @@ class Kernel(BaseEstimator):
         """sum_i G_ij dk(x_i, z_j)/dz_j, one row for each z_j."""
         raise TypeError(f"{type(self).__name__} has no derivative in its points, so that they cannot be moved.")
 
+    def both_gradients(self, X: Array, Z: Array, G: Array) -> tuple[Array, Array]:
+        """`gradient` and `point_gradient` together."""
+        return self.gradient(X, Z, G), self.point_gradient(X, Z, G)
+
     # Algebra ---------------------------------------------------------------------------------------------------------
     def __add__(self, other: Kernel) -> Sum:
         return Sum(self, as_kernel(other))
@@ -249,17 +253,31 @@ class _Stationary(Kernel):
 
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
         X, Z = self._scale(X, Z)
-        xp = _xp.namespace(X)
-        W = self._weighted_slope(X, Z, G)
-        # sum_ij W_ij (x_ic - z_jc)^2, column by column, from row sums, column sums and one product
-        total = xp.sum(W, axis=1) @ (X * X) + xp.sum(W, axis=0) @ (Z * Z) - 2.0 * xp.sum(X * (W @ Z), axis=0)
-        return 2.0 * total[None, :]
+        return self._width_gradient(X, Z, self._weighted_slope(X, Z, G))
 
     def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        sigma = _xp.like(self._widths(X.shape[1]), X)
+        sigma = self._widths(X.shape[1])
+        X, Z = self._scale(X, Z)
+        return self._place_gradient(X, Z, self._weighted_slope(X, Z, G), sigma)
+
+    def both_gradients(self, X: Array, Z: Array, G: Array) -> tuple[Array, Array]:
+        sigma = self._widths(X.shape[1])
         X, Z = self._scale(X, Z)
         W = self._weighted_slope(X, Z, G)
-        return 2.0 * (W.T @ X - _xp.namespace(X).sum(W, axis=0)[:, None] * Z) / sigma
+        return self._width_gradient(X, Z, W), self._place_gradient(X, Z, W, sigma)
+
+    @staticmethod
+    def _width_gradient(X: Array, Z: Array, W: Array) -> Array:
+        """2 sum_ij W_ij (x_ic - z_jc)^2, column by column, from row sums, column sums and one product."""
+        xp = _xp.namespace(X)
+        total = xp.sum(W, axis=1) @ (X * X) + xp.sum(W, axis=0) @ (Z * Z)
+        return 2.0 * (total - 2.0 * xp.sum(X * _xp.matmul(W, Z), axis=0))[None, :]
+
+    @staticmethod
+    def _place_gradient(X: Array, Z: Array, W: Array, sigma: np.ndarray) -> Array:
+        """2 sum_i W_ij (x_i - z_j)/sigma, for scaled inputs."""
+        change = _xp.matmul(W.T, X) - _xp.namespace(X).sum(W, axis=0)[:, None] * Z
+        return 2.0 * change / _xp.like(sigma, X)
 
     def _weighted_slope(self, X: Array, Z: Array, G: Array) -> Array:
         """G times -dk/d(r^2), for scaled inputs."""
@@ -428,7 +446,7 @@ class Linear(Kernel):
     """Inner product x'z. With the unpenalised bias this is ridge regression."""
 
     def evaluate(self, X: Array, Z: Array) -> Array:
-        return X @ Z.T
+        return _xp.matmul(X, Z.T)
 
     def diagonal(self, X: Array) -> Array:
         return _xp.namespace(X).sum(X * X, axis=1)
@@ -460,7 +478,7 @@ class Polynomial(Kernel):
 
     def evaluate(self, X: Array, Z: Array) -> Array:
         with np.errstate(over="ignore"):
-            return (X @ Z.T + float(self.coef0)) ** int(self.degree)
+            return (_xp.matmul(X, Z.T) + float(self.coef0)) ** int(self.degree)
 
     def diagonal(self, X: Array) -> Array:
         with np.errstate(over="ignore"):

@@ -342,9 +342,10 @@ class Factor:
         if not self.has_point_gradient:
             raise ValueError("The basis has points that depend on others, or as many as rows: they have no derivative.")
         value, (rows, basis), in_C = self._log_press()
-        gradient = kernel.gradient(*rows) + kernel.gradient(*basis)
-        Z, G = basis[1:]
-        return value, gradient, in_C, kernel.point_gradient(*rows) + kernel.point_gradient(Z, Z, G + G.T)
+        in_widths, in_points = kernel.both_gradients(*rows)
+        Z, G = basis[1:]  # k(z, z') moves with both of its points; each pair is counted twice for the widths
+        within = kernel.both_gradients(Z, Z, G + G.T)
+        return value, in_widths + 0.5 * within[0], in_C, in_points + within[1]
 
     @property
     def has_point_gradient(self) -> bool:
@@ -513,12 +514,12 @@ class Whitening:
         if R is None:
             return (self.lower,)
         if EPS * math.sqrt(self._condition * condition) <= system.ORTHOGONAL:
-            return (self.lower @ R.T,)
+            return (_xp.matmul(self.lower, R.T),)
         return (self.lower, R.T)
 
     @cached_property
     def _condition(self) -> float:
-        K = self.lower @ self.lower.T
+        K = _xp.gram(self.lower.T)
         return _xp.condition(self.lower, float(_xp.namespace(K).max(_xp.namespace(K).sum(abs(K), axis=0))))
 
     def sums(self, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array) -> system.Moments:

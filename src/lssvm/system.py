@@ -112,7 +112,7 @@ class Dual:
         out = a + 0.0
         for fold in filter(len, folds):
             rows = _xp.take(self.root, fold)
-            block = (rows * spectrum[None, :]) @ rows.T
+            block = _xp.matmul(rows * spectrum[None, :], rows.T)
             out = _xp.put(out, fold, _solve_symmetric(block, _xp.take(a, fold)) / _xp.take(w, fold))
         return out
 
@@ -123,7 +123,7 @@ class Dual:
     def smoother(self, K_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows) and training rows (columns); K_new holds k(x, x_i)."""
         w = self.sqrt_weights
-        P = lambda B: ((B @ self.root) * self._spectrum(lam)[None, :]) @ self.root.T  # noqa: E731
+        P = lambda B: _xp.matmul(_xp.matmul(B, self.root) * self._spectrum(lam)[None, :], self.root.T)  # noqa: E731
         return w[None, :] * (P(K_new * w[None, :] - self.bias_change[None, :]) + self.bias_row[None, :])
 
 
@@ -229,7 +229,7 @@ class Primal:
         """Q and B'B of one ridge."""
         spectrum = self._spectrum(lam)
         if spectrum is None:
-            return self.Q, self.bottom.T @ self.bottom
+            return self.Q, _xp.gram(self.bottom)
         xp = _xp.namespace(self.Q)
         rest = _xp.identity(self.Q.shape[1], self.Q) * (lam / (self.eigenvalues + lam))[None, :]
         return self.Q * xp.sqrt(spectrum)[None, :], rest
@@ -287,7 +287,7 @@ class Primal:
         value, a, b = log_press(e, xp.clip(1.0 - h, EPS, None))
         q = Q.T @ a
         middle = _xp.gram(xp.sqrt(b) * Q)
-        columns = Q @ middle
+        columns = _xp.matmul(Q, middle)
         columns *= -2.0
         columns += (2.0 * b) * Q
         vector = Q @ q - a + w * (w[:, 0] @ a)[None, :] / total
@@ -297,7 +297,7 @@ class Primal:
         inner = 0.5 * (q @ c.T + c @ q.T) - middle
         half = _xp.invert_lower(self.R.T + 0.0)
         in_ridge = self.ridge * float(xp.sum(_xp.gram(half.T) * inner))
-        T = lower @ self.R.T
+        T = _xp.matmul(lower, self.R.T)
         inner = self.ridge * _xp.solve_lower(T, inner, transpose=True)
         return value, _xp.unwhiten_rows(columns, T), _xp.unwhiten_rows(inner, T), in_ridge
 
@@ -312,7 +312,7 @@ class Primal:
             near = np.delete(near, int(np.argmin(_xp.to_numpy(leverage)[near])))
         without, T = self._without(near, lam)
         w = _xp.take(self.sqrt_weights, near)[:, None]
-        L = _xp.cholesky(_xp.add_diagonal(T @ T.T, 1.0))
+        L = _xp.cholesky(_xp.add_diagonal(_xp.gram(T.T), 1.0))
         if L is None:
             return residuals, leverage, loo
         e = _xp.solve_lower(L, _xp.solve_lower(L, w * without), transpose=True)
@@ -353,7 +353,7 @@ class Primal:
             w_fold = _xp.take(w, fold)[:, None]
             rows = xp.concat([_xp.take(Q, fold), w_fold / math.sqrt(total)], axis=1)
             short = rows.shape[0] <= rows.shape[1]
-            L = _xp.cholesky(_xp.add_diagonal(-(rows @ rows.T if short else _xp.gram(rows)), 1.0))
+            L = _xp.cholesky(_xp.add_diagonal(-_xp.gram(rows.T if short else rows), 1.0))
             if L is None or float(xp.min(xp.linalg.diagonal(L))) ** 2 < CAREFUL:
                 out = _xp.put(out, fold, self._without(fold, lam)[0])
                 continue
@@ -378,8 +378,8 @@ class Primal:
         if spectrum is None:
             q = _xp.whiten_rows(centred, self.R.T)
         else:
-            q = (centred @ self.R.T) / (self.eigenvalues + lam)[None, :]
-        return w[None, :] * (q @ self.Q.T) + (w * w)[None, :] / total
+            q = _xp.matmul(centred, self.R.T) / (self.eigenvalues + lam)[None, :]
+        return w[None, :] * _xp.matmul(q, self.Q.T) + (w * w)[None, :] / total
 
 
 def primal(
@@ -411,8 +411,8 @@ def primal(
     if every_ridge:
         U, singular, Vt = _xp.svd(R)
         for rows in _xp.row_blocks(Q.shape[0], 8 * Q.shape[1], Q):
-            Q[rows, :] = Q[rows, :] @ U
-        bottom, R = bottom @ U, singular[:, None] * Vt
+            Q[rows, :] = _xp.matmul(Q[rows, :], U)
+        bottom, R = _xp.matmul(bottom, U), singular[:, None] * Vt
         eigenvalues = xp.clip(singular * singular - ridge, 0.0, None)
     return Primal(Q, R, bottom, eigenvalues, ridge, targets, mean, centre, w)
 
@@ -439,14 +439,14 @@ class Wide:
 
     def smoother(self, phi_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows, whitened columns phi_new) and training rows (columns)."""
-        return self.dual.smoother(phi_new @ self.phi.T, lam)
+        return self.dual.smoother(_xp.matmul(phi_new, self.phi.T), lam)
 
 
 def wide(phi: Array, targets: Array, weights: Array, ridge: float | None) -> Wide:
     """Factorise a machine with at least as many unknowns as rows; without a ridge, for every ridge."""
-    factor = dual(phi @ phi.T, targets, weights, ridge)
+    factor = dual(_xp.gram(phi.T), targets, weights, ridge)
     if factor is None:
-        factor = dual(phi @ phi.T, targets, weights)
+        factor = dual(_xp.gram(phi.T), targets, weights)
     assert factor is not None
     return Wide(phi, factor)
 
@@ -463,7 +463,7 @@ def orthogonalise(A: Array, bottom: Array, tolerance: float = ORTHOGONAL) -> tup
     R = _xp.identity(A.shape[1], A)
     for _ in range(6):
         lower, condition = cholesky_pass(_xp.gram(A) + _xp.gram(bottom))
-        A, bottom, R = _xp.whiten_rows(A, lower), _xp.whiten_rows(bottom, lower), lower.T @ R
+        A, bottom, R = _xp.whiten_rows(A, lower), _xp.whiten_rows(bottom, lower), _xp.matmul(lower.T, R)
         h = min(float(xp.max(_row_squares(A, None))) if A.shape[0] else 0.0, 1.0 - CAREFUL)
         if EPS * condition * h / (1.0 - h) <= tolerance:
             break
@@ -571,7 +571,7 @@ class Reduced:
         """df(x)/dt_i for new points (rows) and training rows (columns); K_new holds k(x, basis)."""
         ones = _xp.zeros((K_new.shape[0], 1), K_new) + 1.0
         columns = _xp.namespace(K_new).concat([K_new, ones], axis=1)
-        return _xp.whiten_rows(columns, self.R.T) @ (self.Q[:-1, :].T * self.sqrt_weights[None, :])
+        return _xp.matmul(_xp.whiten_rows(columns, self.R.T), self.Q[:-1, :].T * self.sqrt_weights[None, :])
 
 
 def reduced(K: Array, targets: Array, weights: Array, position: np.ndarray, lam: float) -> Reduced:

@@ -16,6 +16,8 @@ from ..tune import best_C, tuned
 
 __all__ = ["FeatureVectors", "Forward", "Given", "KMeans", "Learned", "Random", "RandomlyPivoted"]
 
+PATIENCE = 30  # moves of `Learned` without a gain on the rows held out
+
 
 class Given(Step):
     """The basis that the user names.
@@ -435,7 +437,7 @@ class Learned(Step):
     n : int
         Number of points; fewer where fewer rows reconstruct the others.
     steps : int
-        Largest number of moves.
+        Largest number of moves; 30 moves without a gain on the rows held out end it too.
     random_state : int, RandomState or None
         Seed of the start, the sample and the rows held out.
 
@@ -446,7 +448,7 @@ class Learned(Step):
     and ``chosen`` (the number of moves kept).
     """
 
-    def __init__(self, n: int, steps: int = 100, random_state: Any = None) -> None:
+    def __init__(self, n: int, steps: int = 150, random_state: Any = None) -> None:
         self.n = n
         self.steps = steps
         self.random_state = random_state
@@ -493,7 +495,7 @@ class Learned(Step):
         log_C = np.array([np.log(known.C or 1.0)])
         in_points, in_widths, in_C = Adam(), Adam(), Adam()
         trail: list[tuple[float, Kernel, Any]] = []
-        while len(trail) <= self.steps:
+        while len(trail) <= self.steps and len(trail) - int(np.argmin([t[0] for t in trail] or [0.0])) <= PATIENCE:
             kernel = known.kernel.with_widths(list(np.exp(logs))) if any(free) else known.kernel
             factor = machine.with_basis(points=points, kernel=kernel, C=float(np.exp(log_C[0]))).factorise(quick=True)
             solution = factor.system.solution(1.0 / factor.C, careful=False)

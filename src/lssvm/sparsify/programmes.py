@@ -9,7 +9,6 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-import piqp
 import scipy.linalg
 from scipy.linalg import qr_delete, solve_triangular
 from scipy.optimize import linprog
@@ -404,6 +403,8 @@ class Structure:
 
     def _interior_point(self, rho: float) -> _Found:
         """The programme with the working rows alone."""
+        import piqp
+
         r, d = len(self.right), len(self.rows)
         rows = [(part, i, sign) for part, working in enumerate(self.working) for i, sign in sorted(working)]
         P = np.zeros((r + d, r + d), order="F")
