@@ -495,6 +495,14 @@ def test_unsound_files_with_a_right_digest_are_refused(change, message, path):
     assert str(path) in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["_component_means_", "max_variation_", "active_"])
+def test_unsound_components_are_refused(name, path):
+    save(LSSVR(kernels.Additive(kernels.Spline(3)), C=1.0).fit(X, Y), path)
+    path.write_bytes(altered(path.read_bytes(), set_to("fitted", name, {"array": "dual_coef_"})))
+    with pytest.raises(ValueError, match=f"{name} is not"):
+        load(path)
+
+
 def test_hostile_files_execute_nothing_and_end_soon():
     """Mutations, most of them with a right digest, under an audit hook; 100,000: python tests/hostile.py 100000."""
     count = int(os.environ.get("LSSVM_MUTATIONS", "1500"))

@@ -533,14 +533,15 @@ class Spline(Kernel):
         """The knots, sorted, one column a column of X."""
         if np.ndim(self.knots) == 0:
             raise ValueError(f"Spline(knots={self.knots!r}) has no place yet: give the knots, or fit a model.")
-        knots = np.asarray(_xp.to_numpy(self.knots), dtype=float)
-        knots = np.repeat(knots[:, None], n_features, axis=1) if knots.ndim == 1 else knots
-        if knots.ndim != 2 or knots.shape[1] != n_features or len(knots) < 2 or not np.isfinite(knots).all():
+        knots = np.sort(np.asarray(_xp.to_numpy(self.knots), dtype=float), axis=0)
+        finite = bool(np.isfinite(knots).all())
+        knots = np.broadcast_to(knots[:, None], (len(knots), n_features)) if knots.ndim == 1 else knots
+        if knots.ndim != 2 or knots.shape[1] != n_features or len(knots) < 2 or not finite:
             raise ValueError(
                 f"Spline: knots has shape {np.shape(self.knots)}: give at least 2 finite knots, one column a column of "
                 f"X ({n_features})."
             )
-        return np.sort(knots, axis=0)
+        return knots
 
     def features(self, X: Array) -> Array:
         """Columns whose products are the kernel: as many as independent knots, column after column of X."""
