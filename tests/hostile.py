@@ -125,6 +125,8 @@ def originals():
     yield LSSVC(kernels.RBF(sigma=1.0), C=1.0, steps=[sparsify.Given(X[[0, 1, 1]])]).partial_fit(X, text), X
     yield LSSVR(kernels.Precomputed(), C=1.0, steps=[sparsify.Prune(5)]).fit(X @ X.T, y[:, 0]), X @ X.T
     yield LSSVR().fit(X, X[:, 0] + 0.1 * y[:, 0]), X
+    splines = kernels.Additive(kernels.Spline(3), groups=[[0, 1], [1]], active=[1])
+    yield LSSVR(splines, C=1.0).fit(X, y[:, 0]), X
 
 
 def main(count):

@@ -418,6 +418,15 @@ def test_models_saved_from_python_are_inspected_and_reported(run, folder):
     assert "saved from Python" in result.stderr
 
 
+def test_inspect_names_the_columns_left_out(run, folder):
+    rows = np.random.RandomState(0).uniform(-2, 2, (120, 3))
+    save(LSSVR(kernels.RBF(ard=True)).fit(rows, np.sin(2 * rows[:, 1])), "wide.lssvm")
+    assert read_table(run("inspect", "wide.lssvm").stdout)["left out"] == "column 0, column 2"
+    assert json.loads(run("inspect", "wide.lssvm", "--json").stdout)["left_out"] == ["column 0", "column 2"]
+    save(LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(rows, rows[:, 1]), "all.lssvm")
+    assert "left out" not in read_table(run("inspect", "all.lssvm").stdout)
+
+
 # Chunks ---------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_table_larger_than_the_memory_goes_through_chunks(run, folder, monkeypatch, kind):

@@ -39,6 +39,17 @@ KERNELS = {
     "additive-mixed": kernels.Additive(kernels.Linear() + kernels.Matern(sigma=WIDTHS) * kernels.Polynomial(2)),
     "sum": kernels.RBF(sigma=WIDTHS) + kernels.Linear(),
     "product": (kernels.RBF(sigma=3.0) + kernels.Additive(kernels.RBF(sigma=5.0))) * kernels.Matern(sigma=WIDTHS),
+    "spline": kernels.Spline(),
+    "spline-given": kernels.Spline([-1.0, 0.0, 0.0, 2.0]) + kernels.RBF(sigma=WIDTHS),
+    "additive-spline": kernels.Additive(kernels.Spline(5)),
+    "groups": kernels.Additive(kernels.RBF(sigma=WIDTHS), groups=[[0, 1], [2]]),
+    "groups-active": kernels.Additive(kernels.Matern(sigma=WIDTHS), groups=[[2, 0], [1], [1, 2]], active=[2, 0]),
+    "active": kernels.Additive(kernels.Spline(4), active=[2, 1]) + kernels.Linear(),
+    "groups-linear": kernels.Additive(kernels.Polynomial(2) + kernels.Spline(3), groups=[[2, 1, 0], [1]]),
+    "nested": kernels.Additive(
+        kernels.Additive(kernels.RBF(sigma=WIDTHS), groups=[[1], [0, 1]], active=[1]), groups=[[2, 0], [0, 1]]
+    ),
+    "nothing": kernels.Additive(kernels.RBF(sigma=WIDTHS), active=[]) + kernels.Linear(),
     "choice": kernels.Choice([kernels.RBF(), kernels.Matern(ard=True)]),
 }
 PIPELINES = {
@@ -89,7 +100,7 @@ def run_c(model, rows, folder):
     vector = np.ctypeslib.ndpointer(dtype=np.float64, flags="C_CONTIGUOUS")
     loaded.f.argtypes = [vector, vector]
     last = model[-1] if hasattr(model, "steps") and not isinstance(model, (LSSVR, LSSVC)) else model
-    decisions = np.empty((len(rows), np.size(last.intercept_)))
+    decisions = np.empty((len(rows), np.size(np.asarray(last.intercept_))))
     for row, out in zip(rows, decisions, strict=True):
         loaded.f(np.ascontiguousarray(row), out)
     if not classes:
@@ -165,6 +176,28 @@ SPARSE = [[sparsify.Prune(10)], [sparsify.Given(np.vstack([X[:8], X[:3]]))], [sp
 def test_sparse_machines(steps, tmp_path):
     assert_parity(LSSVR(kernels.RBF(sigma=WIDTHS), C=10.0, steps=steps).fit(X, Y[:, 0]), tmp_path)
     assert_parity(LSSVC(kernels.RBF(sigma=WIDTHS), C=10.0, steps=steps).fit(X, MANY), tmp_path)
+
+
+@pytest.mark.parametrize("kernel", [kernels.Spline(5), kernels.RBF(sigma=2.0)], ids=repr)
+def test_machines_of_chosen_components(kernel, tmp_path):
+    """Columns that `Components` left out move no prediction, here and elsewhere."""
+    model = LSSVR(kernels.Additive(kernel), C=10.0, steps=[sparsify.Components(random_state=0)])
+    model.fit(X, np.sin(2 * X[:, 0]) + 0.5 * X[:, 1])
+    assert_array_equal(model.kernel_.active, [0, 1])
+    assert_parity(model, tmp_path)
+    moved = NEW + np.array([0.0, 0.0, 7.0])
+    assert_array_equal(run_python(model, moved, tmp_path)[0], run_python(model, NEW, tmp_path)[0])
+
+
+@pytest.mark.parametrize("labels", [None, TWO, MANY], ids=["numbers", "two", "many"])
+def test_machines_fitted_on_tensors(labels, tmp_path):
+    torch = pytest.importorskip("torch")
+    kernel = kernels.RBF(sigma=torch.tensor(WIDTHS, dtype=torch.float64))
+    if labels is None:
+        model = LSSVR(kernel, C=10.0).fit(torch.asarray(X), torch.asarray(Y))
+    else:
+        model = LSSVC(kernel, C=10.0).fit(torch.asarray(X), labels)
+    assert_parity(model, tmp_path)
 
 
 def test_streams_and_columns_of_names(tmp_path):

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from lssvm import LSSVC, LSSVR, datasets, kernels, sparsify
@@ -288,6 +289,59 @@ def test_widths_are_sorted_bars():
     assert "left out" in [text.get_text() for text in display.ax_.texts]
     assert "(1 of 3 columns)" in WidthsDisplay.from_estimator(model, max_columns=1).ax_.get_title()
     display.figure_.canvas.draw()
+
+
+def test_columns_that_tuning_left_out_are_said_to_be():
+    rows = np.random.RandomState(0).uniform(-2, 2, (120, 4))
+    model = LSSVR(kernels.RBF(ard=True)).fit(rows, np.sin(2 * rows[:, 1]) + 0.1 * np.cos(50 * rows[:, 3]))
+    display = WidthsDisplay.from_estimator(model)
+    assert (display.inverse_widths > 0).tolist() == [False, True, False, False]
+    assert [text.get_text() for text in display.ax_.texts] == ["left out"] * 3
+    kernel = kernels.Additive(kernels.RBF(sigma=1.0), groups=[[0], [3, 1], [2]], active=[1])
+    display = WidthsDisplay.from_estimator(LSSVR(kernel, C=1.0).fit(rows, rows[:, 1]))
+    assert (display.inverse_widths > 0).tolist() == [False, True, False, True]
+    both = LSSVR(kernels.RBF(sigma=[1.0, 1.0, 1.0, 1e9]) + kernels.Linear(), C=1.0).fit(rows, rows[:, 1])
+    assert not WidthsDisplay.from_estimator(both).ax_.texts  # it has a part, a linear one
+
+
+def test_displays_of_machines_fitted_on_tensors(additive):
+    """What is drawn is NumPy's, and that of the same machine fitted on arrays."""
+    torch = pytest.importorskip("torch")
+    apart = X + 0.01 * np.arange(len(X))[:, None]  # copies of a row would be pruned in any order
+    sparse = {**GIVEN, "C": 20.0, "steps": [sparsify.Prune(20, rows="drop")]}
+    ripley, labels = datasets.load_ripley(return_X_y=True)
+    classes = LSSVC(kernels.RBF(sigma=0.5), C=5.0)
+    model, rows, targets = additive
+    cases = [
+        *(
+            (LSSVR(**sparse), apart, y, display, ())
+            for display in (
+                SparsityPathDisplay,
+                SupportSpectrumDisplay,
+                FitDisplay,
+                LeaveOneOutDisplay,
+                ResidualsDisplay,
+                CPathDisplay,
+                WidthsDisplay,
+            )
+        ),
+        (classes, ripley, labels, FitDisplay, ()),
+        (classes, ripley, labels, ReliabilityDisplay, (ripley, labels)),
+        (model, rows, targets, MaximalVariationDisplay, ()),
+        (model, rows, targets, ComponentsDisplay, (rows,)),
+    ]
+    for estimator, inputs, outputs, display, more in cases:
+        estimator = clone(estimator)
+        plain = display.from_estimator(estimator.fit(inputs, outputs), *more)
+        tensors = [torch.asarray(a) for a in (inputs, outputs)]
+        drawn = display.from_estimator(estimator.fit(*tensors), *map(torch.asarray, more))
+        for name, value in vars(plain).items():
+            other = getattr(drawn, name)
+            if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+                assert isinstance(other, np.ndarray), (display, name)
+                np.testing.assert_allclose(other, value, rtol=1e-5, atol=1e-7, err_msg=f"{display.__name__}.{name}")
+        drawn.figure_.canvas.draw()
+        pyplot.close("all")
 
 
 def test_reliability_of_left_out_and_of_other_rows():

@@ -10,7 +10,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from lssvm import LSSVC, LSSVR, datasets, kernels, load, report, save, sparsify
+from lssvm import LSSVC, LSSVR, datasets, kernels, load, report, save, sparsify, tune
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&amp;\u202e$\\"
 X, y = datasets.load_motorcycle(return_X_y=True)
@@ -58,6 +58,11 @@ def cells(reader, first):
     return next(row for row in reader.rows if row and row[0] == first)
 
 
+def chosen(reader, first):
+    """The same of the table of what was chosen, which follows that of what was asked."""
+    return [row for row in reader.rows if row and row[0] == first][1]
+
+
 def hostile_model():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(RIPLEY[::3], columns=[HOSTILE, "b" * 300])
@@ -73,6 +78,8 @@ def models():
     yield "robust", LSSVR(**GIVEN, robust="hampel").fit(X, y)
     yield "outputs", LSSVR(**GIVEN).fit(X, np.column_stack([y, y**2]))
     yield "additive", LSSVR(kernels.Additive(kernels.RBF(sigma=[10.0, 1.0])), C=5.0).fit(rows, y)
+    yield "additive groups", LSSVR(kernels.Additive(kernels.RBF(sigma=9.0), groups=[[0, 1]]), C=5.0).fit(rows, y)
+    yield "additive spline", LSSVR(kernels.Additive(kernels.Spline(5), active=[0]), C=5.0).fit(rows, y)
     yield "pruned", LSSVR(**GIVEN, steps=[sparsify.Prune(20, rows="keep")]).fit(X, y)
     yield "reduced", LSSVR(**GIVEN, steps=[sparsify.InversePrune()]).fit(X, y)
     yield "linear", LSSVR(kernels.Linear(), C=1.0).fit(X, y)
@@ -94,7 +101,7 @@ def test_every_kind_of_model_has_a_report(name, model, tmp_path):
     reader = Reader(page)
     assert "nan" not in " ".join(reader.text).lower().split()
     assert not re.search(r'[ "M](nan|inf)', "".join(re.findall(r'(?:d|cx|cy|x|y|width)="[^"]*"', page)))
-    assert ("Components" in reader.text) == (name == "additive")
+    assert ("Components" in reader.text) == name.startswith("additive")
     save(model, tmp_path / "model.lssvm")
     assert report.to_html(load(tmp_path / "model.lssvm")) == page
 
@@ -124,6 +131,83 @@ def test_components_are_the_terms_of_the_sum():
     curve = term(grid, rows[:, :1]) @ model.dual_coef_
     drawn = np.array([[float(v) for v in place.split()] for place in curves[0].split(" L")])
     assert abs(np.corrcoef(drawn[:, 1], curve)[0, 1] + 1.0) < 1e-3  # pixels count downwards
+
+
+def test_functions_of_several_columns_are_named_not_drawn():
+    rows = np.column_stack([X, np.cos(X), np.sin(X)])
+    kernel = kernels.Additive(kernels.RBF(sigma=10.0), groups=[[0], [1, 2], [0, 2]], active=[0, 1])
+    page = report.to_html(LSSVR(kernel, C=5.0).fit(rows, y))
+    section = re.search(r'<section id="components".*?</section>', page, re.DOTALL).group()
+    assert "together, not drawn: column 1 and column 2." in section
+    assert len(re.findall(r'<path class="line"', section)) == 1
+
+
+@pytest.fixture(scope="module")
+def tuned():
+    """Numbers and classes of 2 columns out of 5, everything chosen."""
+    rows = np.random.RandomState(0).uniform(-2, 2, (150, 5))
+    values = np.sin(2 * rows[:, 0]) + rows[:, 1] + 0.1 * np.random.RandomState(1).normal(size=150)
+    return LSSVR().fit(rows, values), LSSVC().fit(rows, np.where(values > 0, "yes", "no")), rows, values
+
+
+def test_what_the_search_recorded_is_told(tuned):
+    for model in tuned[:2]:
+        record = model.path_
+        reader = Reader(report.to_html(model))
+        told = cells(reader, "search by leave-one-out")[1]
+        assert told == "; ".join([*record.plan, f"{record.evaluations} machines evaluated"])
+        assert chosen(reader, "C")[1].startswith(f"{model.C_:.4g}, chosen by leave-one-out")
+        error = cells(reader, "left-out error")[1]
+        assert error.startswith(f"RMSE {np.sqrt(np.mean(model.loo_residuals_**2)):.4g} (")
+        assert ("in a wrong class" in error) == isinstance(model, LSSVC)
+    assert f"{np.mean(model.loo_predictions_ != np.where(tuned[3] > 0, 'yes', 'no')):.2%} of the weight" in error
+
+
+def test_columns_left_out_are_named_without_their_widths(tuned):
+    for model in tuned[:2]:
+        assert (np.asarray(model.kernel_.sigma)[2:] > 1e5).all()
+        page = report.to_html(model)
+        reader = Reader(page)
+        assert cells(reader, "left out: 3 of 5 columns")[1] == "column 2, column 3, column 4"
+        assert "sigma=(one width a column)" in chosen(reader, "kernel")[1]
+        assert reader.text.count("left out") == 3  # the bars
+        assert not re.search(r"e\+0[56]|1184", " ".join(reader.text))
+    both = LSSVR(kernels.RBF(sigma=[1.0, 1.0, 1e7, 1e7, 1e7]) + kernels.Linear(), C=1.0).fit(*tuned[2:])
+    assert not any("left out" in row[0] for row in Reader(report.to_html(both)).rows if row)  # all act linearly
+    additive = LSSVR(kernels.Additive(kernels.Spline(3), active=[0, 1]), C=1.0).fit(*tuned[2:])
+    reader = Reader(report.to_html(additive))
+    assert cells(reader, "left out: 3 of 5 columns")[1] == "column 2, column 3, column 4"
+    assert chosen(reader, "kernel")[1] == "Additive(active=[0, 1], kernel=Spline(knots=(3 a column)))"
+
+
+@pytest.mark.parametrize(
+    ("step", "words"), [(tune.KFold(5), "k-fold cross-validation"), (tune.Holdout(), "the error on rows held out")]
+)
+def test_other_searches_are_named(step, words):
+    model = LSSVR(kernels.RBF(), steps=[step]).fit(X, y)
+    reader = Reader(report.to_html(model))
+    assert cells(reader, "C")[1] == f"None: chosen for you by {words}"
+    assert chosen(reader, "C")[1].startswith(f"{model.C_:.4g}, chosen by {words}: ")
+    assert cells(reader, f"search by {words}")[1].endswith(f"RMSE {model.path_.score**0.5:.4g} (units of y)")
+    chunked = Reader(report.to_html(LSSVR(kernels.RBF(13.1)).partial_fit(X, y)))
+    assert chosen(chunked, "C")[1].endswith("chosen on the first rows")
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_tensors_make_the_same_report(classes):
+    """Of a machine fitted on tensors, and of other rows in tensors."""
+    torch = pytest.importorskip("torch")
+    model, rows = LSSVR(kernels.RBF(13.1), C=50.0, robust="hampel"), (X, y)
+    if classes:
+        model, rows = LSSVC(kernels.Additive(kernels.RBF(0.5)), C=5.0), (RIPLEY, LABELS)
+    half = [np.ascontiguousarray(a[::2]) for a in rows]
+    plain = report.to_html(model.fit(*half), X=rows[0], y=rows[1])
+    tensors = [torch.asarray(a) for a in rows]
+    page = report.to_html(model.fit(*map(torch.asarray, half)), X=tensors[0], y=tensors[1])
+    assert [row[0] for row in Reader(page).rows] == [row[0] for row in Reader(plain).rows]
+    for name in ("C", "kernel", "50.0", "error rate", str(len(y))):
+        if any(row and row[0] == name for row in Reader(plain).rows):
+            assert cells(Reader(page), name) == cells(Reader(plain), name)
 
 
 def test_confusion_and_wrong_rows_are_those_of_the_model():

@@ -474,6 +474,10 @@ def _summary(machine: Any) -> dict[str, Any]:
     result["support vectors"] = len(machine.support_vectors_)
     result["kernel"] = type(machine.kernel_).__name__
     result["C"] = float(machine.C_)
+    used = diagnose.columns_used(machine)
+    if not used.all():
+        columns = zip(diagnose.feature_names(machine), used, strict=True)
+        result["left out"] = [name for name, is_used in columns if not is_used]
     try:
         scores = diagnose.scores(machine)
     except ValueError:

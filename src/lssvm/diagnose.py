@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _xp
 from .intervals import order_statistic, probabilities
+from .kernels import Additive, Kernel
 from .problem import Problem, column_spread
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "c_path",
     "class_codes",
     "class_scores",
+    "columns_used",
     "coverage_path",
     "feature_names",
     "inverse_widths",
@@ -92,7 +94,7 @@ def left_out_probabilities(model: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def class_codes(model: Any, y: Any) -> np.ndarray:
     """Class numbers of labels; a label that the model has not seen is a ValueError."""
-    labels = np.asarray(y)
+    labels = np.asarray(_xp.to_numpy(y))
     unknown = np.setdiff1d(labels, model.classes_)
     if len(unknown):
         raise ValueError(f"y holds the class {unknown[0]!r}, which is not among the classes {model.classes_!r}.")
@@ -170,7 +172,7 @@ def feature_names(model: Any) -> list[str]:
 
 
 def inverse_widths(model: Any) -> np.ndarray:
-    """Spread/sigma of each column, the largest over the kernel's parts; 0: the column is left out.
+    """Spread/sigma of each column, the largest over the kernel's parts; 0: the column is left out (`columns_used`).
 
     The larger, the faster f may bend along the column. A column of a wide kernel may still matter, about linearly. A
     ValueError for kernels without widths.
@@ -179,15 +181,38 @@ def inverse_widths(model: Any) -> np.ndarray:
     leaves = model.kernel_.leaves
     if not leaves:
         raise ValueError(f"{model.kernel_!r} has no widths: they are those of kernels.RBF and kernels.Matern.")
+    spread = _spread(model)
+    return np.where(columns_used(model), np.max([spread / _sigma(leaf, len(spread)) for leaf in leaves], axis=0), 0.0)
+
+
+def columns_used(model: Any) -> np.ndarray:
+    """True for the columns that play a part: not where tuning left a column out, nor `Additive` its component."""
+    check_is_fitted(model)
+    if model.kernel_.is_precomputed:
+        return np.ones(model.n_features_in_, dtype=bool)
+    return _used(model.kernel_, _spread(model))
+
+
+def _used(kernel: Kernel, spread: np.ndarray) -> np.ndarray:
+    if "sigma" in kernel.get_params(deep=False):
+        return spread * LEFT_OUT_WIDTH > _sigma(kernel, len(spread))
+    if not kernel.parts:
+        return np.ones(len(spread), dtype=bool)
+    used = np.any([_used(part, spread) for part in kernel.parts], axis=0)
+    if isinstance(kernel, Additive):
+        kept = [c for group, _ in kernel.kept(len(spread)).values() for c in group]
+        used &= np.isin(np.arange(len(spread)), kept)
+    return used
+
+
+def _sigma(leaf: Any, n_features: int) -> np.ndarray:
+    return np.broadcast_to(np.asarray(_xp.to_numpy(leaf.sigma), float), (n_features,))
+
+
+def _spread(model: Any) -> np.ndarray:
+    """Of the training rows, or of the basis, which is a sample of them."""
     problem = getattr(model, "_problem_", None)
-    points = _xp.to_numpy(model.support_vectors_)
-    if problem is not None:
-        spread = column_spread(problem)
-    else:  # the basis is a sample of the rows
-        spread = np.std(points, axis=0)
-    sigma = np.array([np.broadcast_to(np.asarray(_xp.to_numpy(leaf.sigma), float), spread.shape) for leaf in leaves])
-    ratio = np.max(spread / sigma, axis=0)
-    return np.where(ratio < 1.0 / LEFT_OUT_WIDTH, 0.0, ratio)
+    return np.std(_xp.to_numpy(model.support_vectors_), axis=0) if problem is None else column_spread(problem)
 
 
 def reliability(probability: np.ndarray, codes: np.ndarray, n_bins: int = 10) -> Bunch:

@@ -326,7 +326,7 @@ class _LSSVM(BaseEstimator):
         X = self._checked(X, "components")
         coef = self.dual_coef_[:, None] if self.dual_coef_.ndim == 1 else self.dual_coef_
         with np.errstate(all="ignore"):
-            values = _raw_components(self.kernel_, self.support_vectors_, coef, X)
+            values = _raw_components(self.kernel_, _xp.like(self.support_vectors_, X), _xp.like(coef, X), X)
             values -= _xp.to_numpy(self._component_means_)
         return _same_kind(values[:, :, 0] if self.dual_coef_.ndim == 1 else values, X)
 
@@ -466,8 +466,9 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         if reset:
             self._single_output_ = y.ndim == 1
         targets = y[:, None] if y.ndim == 1 else y
-        if not reset and hasattr(self, "dual_coef_") and targets.shape[1] != np.size(_xp.to_numpy(self.intercept_)):
-            raise ValueError(f"y has {targets.shape[1]} outputs, the machine has {np.size(self.intercept_)}.")
+        outputs = np.size(_xp.to_numpy(self.intercept_)) if not reset and hasattr(self, "dual_coef_") else None
+        if outputs not in (None, targets.shape[1]):
+            raise ValueError(f"y has {targets.shape[1]} outputs, the machine has {outputs}.")
         if sample_weight is None and _xp.is_foreign(X):
             return X, targets, _xp.zeros((X.shape[0],), X) + 1.0
         return X, targets, _same_kind(_check_weights(sample_weight, X.shape[0], smallest), X)
@@ -542,8 +543,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         if np.isnan(_xp.to_numpy(self.loo_residuals_)).any():
             raise ValueError(f"predict_interval needs left-out residuals, which are not known after {self.steps!r}.")
         with np.errstate(all="ignore"):
-            X = _xp.like(X, self._problem_.X)
-            intervals = prediction_intervals(self._problem_, self._fit_, X, float(coverage), method, folds)
+            rows = _xp.like(X, self._problem_.X)
+            intervals = prediction_intervals(self._problem_, self._fit_, rows, float(coverage), method, folds)
             intervals = _same_kind(intervals, X)
         return intervals[:, :, 0] if self.dual_coef_.ndim == 1 else intervals
 

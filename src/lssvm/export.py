@@ -7,6 +7,7 @@ are sums of squared differences everywhere: no digits are lost near the support 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import __version__, _xp
 from .estimators import LSSVC, LSSVR
-from .kernels import RBF, Additive, Kernel, Linear, Matern, Polynomial, Product, Sum
+from .kernels import (
+    RBF,
+    Additive,
+    Kernel,
+    Linear,
+    Matern,
+    Polynomial,
+    Product,
+    Spline,
+    Sum,
+    spline_factors,
+    spline_kernel,
+)
 
 __all__ = ["to_c", "to_onnx", "to_python"]
 
@@ -71,6 +84,7 @@ def _machine(model: Any) -> _Machine:
     d = int(model.n_features_in_)
     _check_kernel(model.kernel_)
     classifies = isinstance(model, LSSVC)
+    slopes = getattr(model, "_slopes_", None) if classifies else None
     return _Machine(
         model.kernel_,
         _xp.to_numpy(model.support_vectors_)[used],
@@ -78,17 +92,17 @@ def _machine(model: Any) -> _Machine:
         np.atleast_1d(_xp.to_numpy(model.intercept_) if np.ndim(model.intercept_) else model.intercept_),
         _affine(scalers, d) if scalers else None,
         _labels(model.classes_) if classifies else None,
-        getattr(model, "_slopes_", None) if classifies else None,
+        None if slopes is None else _xp.to_numpy(slopes),
         [] if names is None else [str(name) for name in names],
         model.dual_coef_.ndim == 1,
     )
 
 
 def _check_kernel(kernel: Kernel) -> None:
-    if type(kernel) not in (RBF, Matern, Linear, Polynomial, Additive, Sum, Product):
+    if type(kernel) not in (RBF, Matern, Linear, Polynomial, Spline, Additive, Sum, Product):
         raise TypeError(
-            f"{kernel!r} cannot be exported: use RBF, Matern, Linear, Polynomial, Additive, or sums and products of "
-            "these. Values of a precomputed kernel, or of a function of yours, are not known elsewhere."
+            f"{kernel!r} cannot be exported: use RBF, Matern, Linear, Polynomial, Spline, Additive, or sums and "
+            "products of these. Values of a precomputed kernel, or of a function of yours, are not known elsewhere."
         )
     for part in kernel.parts:
         _check_kernel(part)
@@ -127,8 +141,14 @@ def _labels(classes: np.ndarray) -> list[Any]:
     return labels
 
 
-def _widths(kernel: Any, d: int) -> list[float]:
-    return [float(width) for width in kernel._widths(d)]
+def _groups(kernel: Additive) -> list[list[int]] | None:
+    """Places, among the columns that the kernel looks at, of each component kept; None: every column is one."""
+    if kernel.groups is None and kernel.active is None:
+        return None
+    if kernel.groups is None:
+        return [[int(place)] for place in dict.fromkeys(kernel.active)]
+    groups = [[int(place) for place in np.atleast_1d(group)] for group in kernel.groups]
+    return groups if kernel.active is None else [groups[number] for number in dict.fromkeys(kernel.active)]
 
 
 # ONNX -----------------------------------------------------------------------------------------------------------------
@@ -157,7 +177,8 @@ def to_onnx(model: Any) -> Any:
     if machine.affine is not None:
         for operator, values in zip(("Sub", "Mul", "Add"), machine.affine, strict=True):
             X = graph.add(operator, X, graph.constant(values[None, :]))
-    K = _Columns(graph, X, machine.points).kernel(machine.kernel, range(machine.points.shape[1]))
+    d = machine.points.shape[1]
+    K = _Columns(graph, X, machine.points).kernel(machine.kernel, range(d))
     f = graph.add("MatMul", K, graph.constant(machine.coef))
     f = graph.add("Add", f, graph.constant(machine.intercept[None, :]))
     if machine.classes is None:
@@ -253,13 +274,17 @@ class _Columns:
             self.split = self.graph.add("Split", self.X, outputs=d, axis=1, num_outputs=d)
         return self.split[c]
 
-    def kernel(self, kernel: Any, columns: range) -> str:
+    def kernel(self, kernel: Any, columns: Sequence[int]) -> str:
         graph = self.graph
         if isinstance(kernel, (Sum, Product)):
             parts = [self.kernel(part, columns) for part in kernel.parts]
             return graph.add("Add" if isinstance(kernel, Sum) else "Mul", *parts)
         if isinstance(kernel, Additive):
-            return self._sum([self.kernel(kernel.kernel, range(c, c + 1)) for c in columns])
+            places = _groups(kernel)
+            groups = [[c] for c in columns] if places is None else [[columns[p] for p in group] for group in places]
+            return self._sum([self.kernel(kernel.kernel, group) for group in groups] or [self._zeros()])
+        if isinstance(kernel, Spline):
+            return self._sum([self._spline(kernel, c) for c in columns])
         if isinstance(kernel, (RBF, Matern)):
             return self._stationary(kernel, columns)
         products = self._products(columns)
@@ -274,17 +299,48 @@ class _Columns:
             total = self.graph.add("Add", total, term)
         return total
 
-    def _products(self, columns: range) -> str:
-        if len(columns) == self.points.shape[1]:
+    def _zeros(self) -> str:
+        return self.graph.add("Mul", self.column(0), self.graph.constant(np.zeros((1, len(self.points)))))
+
+    def _products(self, columns: Sequence[int]) -> str:
+        if columns == range(self.points.shape[1]):
             return self.graph.add("MatMul", self.X, self.graph.constant(self.points.T))
         return self._sum(
             [self.graph.add("Mul", self.column(c), self.graph.constant(self.points[None, :, c])) for c in columns]
         )
 
-    def _stationary(self, kernel: RBF | Matern, columns: range) -> str:
+    def _spline(self, kernel: Spline, c: int) -> str:
+        """The features of a column (`Spline.features`), times those of the support vectors."""
+        graph = self.graph
+        table = _spline_tables(kernel, self.points.shape[1])
+        shifted = graph.add("Sub", self.column(c), graph.constant(table["starts"][c]))
+        u = graph.add("Div", shifted, graph.constant(table["spans"][c]))
+        v, factors = table["knots"][c][None, :], table["factors"][c]
+        zero, one = graph.constant(np.array(0.0)), graph.constant(np.array(1.0))
+
+        def scaled(value: str, factor: float) -> str:
+            return graph.add("Mul", value, graph.constant(np.array(factor)))
+
+        def plus(value: str, constant: Any) -> str:
+            return graph.add("Add", value, graph.constant(np.asarray(constant, dtype=float)))
+
+        a = graph.add("Clip", u, zero, one)
+        quartic = graph.add("Mul", graph.add("Mul", a, a), plus(graph.add("Mul", a, plus(a, -4.0)), 6.0))
+        beyond = graph.add("Max", plus(u, -1.0), zero)
+        mean = graph.add("Add", scaled(quartic, 1 / 24), scaled(beyond, 1 / 6))
+        product, total = graph.add("Mul", u, graph.constant(v)), plus(u, v)
+        low = graph.add("Clip", graph.add("Min", u, graph.constant(v)), zero, one)
+        inner = graph.add("Mul", low, graph.add("Sub", scaled(total, 0.5), scaled(low, 1 / 3)))
+        K = graph.add("Mul", low, graph.add("Sub", product, inner))
+        K = graph.add("Add", graph.add("Sub", K, mean), graph.add("Sub", product, scaled(total, 0.5)))
+        K = plus(K, 0.3 - v * v * (6.0 - 4.0 * v + v * v) / 24.0)  # knots lie in [0, 1]
+        features = spline_kernel((self.points[:, c] - table["starts"][c]) / table["spans"][c], v[0]) @ factors
+        return graph.add("MatMul", graph.add("MatMul", K, graph.constant(factors)), graph.constant(features.T))
+
+    def _stationary(self, kernel: RBF | Matern, columns: Sequence[int]) -> str:
         """Squared distances column by column: exact near the support vectors, and no rows x points x columns tensor."""
         graph, terms = self.graph, []
-        widths = _widths(kernel, self.points.shape[1])
+        widths = kernel._widths(self.points.shape[1])
         for c in columns:
             difference = graph.add("Sub", self.column(c), graph.constant(self.points[None, :, c]))
             scaled = graph.add("Div", difference, graph.constant(np.array(widths[c])))
@@ -323,71 +379,171 @@ def _onnx_probabilities(graph: _Graph, machine: _Machine, f: str) -> str:
 
 
 # C and Python ---------------------------------------------------------------------------------------------------------
-# A kernel becomes one function for each of its parts, of two rows and of the columns `first` to `last`: a componentwise
-# kernel then calls its part column by column, with the widths of that column.
+# A kernel becomes one function for each of its parts, of two rows and of the columns that count: an additive kernel
+# then calls its part for the columns of one component after the other. Words in capitals are replaced: by tables and
+# constants of the kernel, and by its parts.
 C_BODIES = {
-    RBF: """    double sum = 0.0;
-    for (int c = first; c < last; c++) {
-        const double r = (x[c] - z[c]) / WIDTHS[c];
+    "RBF": """    double sum = 0.0;
+    for (int i = 0; i < count; i++) {
+        const double r = (x[columns[i]] - z[columns[i]]) / WIDTHS[columns[i]];
         sum += r * r;
     }
     return exp(-sum);""",
-    Matern: """    double sum = 0.0;
-    for (int c = first; c < last; c++) {
-        const double r = (x[c] - z[c]) / WIDTHS[c];
+    "Matern": """    double sum = 0.0;
+    for (int i = 0; i < count; i++) {
+        const double r = (x[columns[i]] - z[columns[i]]) / WIDTHS[columns[i]];
         sum += r * r;
     }
     const double r = sqrt(TWICE_NU * sum);
     return FACTOR * exp(-r);""",
-    Linear: """    double sum = 0.0;
-    for (int c = first; c < last; c++)
-        sum += x[c] * z[c];
+    "Linear": """    double sum = 0.0;
+    for (int i = 0; i < count; i++)
+        sum += x[columns[i]] * z[columns[i]];
     return sum;""",
-    Polynomial: """    double sum = COEF0;
-    for (int c = first; c < last; c++)
-        sum += x[c] * z[c];
+    "Polynomial": """    double sum = COEF0;
+    for (int i = 0; i < count; i++)
+        sum += x[columns[i]] * z[columns[i]];
     return pow(sum, DEGREE);""",
-    Additive: """    double sum = 0.0;
-    for (int c = first; c < last; c++)
-        sum += PART0(x, z, c, c + 1);
+    "Spline": """    double sum = 0.0;
+    for (int i = 0; i < count; i++) {
+        const int c = columns[i];
+        double a[SIZE], b[SIZE];
+        for (int j = 0; j < SIZE; j++) {
+            a[j] = SPLINE((x[c] - STARTS[c]) / SPANS[c], KNOTS[c][j]);
+            b[j] = SPLINE((z[c] - STARTS[c]) / SPANS[c], KNOTS[c][j]);
+        }
+        for (int r = 0; r < SIZE; r++) {
+            double p = 0.0, q = 0.0;
+            for (int j = 0; j < SIZE; j++) {
+                p += a[j] * FACTORS[c][j][r];
+                q += b[j] * FACTORS[c][j][r];
+            }
+            sum += p * q;
+        }
+    }
     return sum;""",
-    Sum: "    return PART0(x, z, first, last) + PART1(x, z, first, last);",
-    Product: "    return PART0(x, z, first, last) * PART1(x, z, first, last);",
+    "Additive": """    double sum = 0.0;
+    for (int i = 0; i < count; i++)
+        sum += PART0(x, z, columns + i, 1);
+    return sum;""",
+    "Groups": """    double sum = 0.0;
+    (void)count;
+    for (int g = 0; g < SIZE; g++) {
+        int picked[LONGEST] = {0}, size = 0;
+        for (; size < LONGEST && GROUPS[g][size] >= 0; size++)
+            picked[size] = columns[GROUPS[g][size]];
+        sum += PART0(x, z, picked, size);
+    }
+    return sum;""",
+    "Nothing": """    (void)x, (void)z, (void)columns, (void)count;
+    return 0.0;""",
+    "Sum": "    return PART0(x, z, columns, count) + PART1(x, z, columns, count);",
+    "Product": "    return PART0(x, z, columns, count) * PART1(x, z, columns, count);",
 }
 PYTHON_BODIES = {
-    RBF: "    return math.exp(-sum(((x[c] - z[c]) / WIDTHS[c]) ** 2 for c in range(first, last)))",
-    Matern: """    r = math.sqrt(TWICE_NU * sum(((x[c] - z[c]) / WIDTHS[c]) ** 2 for c in range(first, last)))
+    "RBF": "    return math.exp(-sum(((x[c] - z[c]) / WIDTHS[c]) ** 2 for c in columns))",
+    "Matern": """    r = math.sqrt(TWICE_NU * sum(((x[c] - z[c]) / WIDTHS[c]) ** 2 for c in columns))
     return FACTOR * math.exp(-r)""",
-    Linear: "    return sum(x[c] * z[c] for c in range(first, last))",
-    Polynomial: "    return (COEF0 + sum(x[c] * z[c] for c in range(first, last))) ** DEGREE",
-    Additive: "    return sum(PART0(x, z, c, c + 1) for c in range(first, last))",
-    Sum: "    return PART0(x, z, first, last) + PART1(x, z, first, last)",
-    Product: "    return PART0(x, z, first, last) * PART1(x, z, first, last)",
+    "Linear": "    return sum(x[c] * z[c] for c in columns)",
+    "Polynomial": "    return (COEF0 + sum(x[c] * z[c] for c in columns)) ** DEGREE",
+    "Spline": """    total = 0.0
+    for c in columns:
+        a = [SPLINE((x[c] - STARTS[c]) / SPANS[c], knot) for knot in KNOTS[c]]
+        b = [SPLINE((z[c] - STARTS[c]) / SPANS[c], knot) for knot in KNOTS[c]]
+        for factor in zip(*FACTORS[c]):
+            total += sum(p * q for p, q in zip(a, factor)) * sum(p * q for p, q in zip(b, factor))
+    return total""",
+    "Additive": "    return sum(PART0(x, z, [c]) for c in columns)",
+    "Groups": "    return sum(PART0(x, z, [columns[place] for place in group if place >= 0]) for group in GROUPS)",
+    "Nothing": "    return 0.0",
+    "Sum": "    return PART0(x, z, columns) + PART1(x, z, columns)",
+    "Product": "    return PART0(x, z, columns) * PART1(x, z, columns)",
 }
+# The kernel of a cubic spline between two places in units of the knots' span (kernels.Spline).
+C_SPLINE = """static inline double NAMEspline_mean(double u)
+{
+    const double a = u < 0.0 ? 0.0 : u > 1.0 ? 1.0 : u;
+    return a * a * (6.0 - 4.0 * a + a * a) / 24.0 + (u > 1.0 ? (u - 1.0) / 6.0 : 0.0);
+}
+
+static inline double NAMEspline(double u, double v)
+{
+    const double low = u < v ? u : v;
+    const double a = low < 0.0 ? 0.0 : low > 1.0 ? 1.0 : low;
+    const double integral = a * (u * v - a * ((u + v) / 2.0 - a / 3.0));
+    return integral - NAMEspline_mean(u) - NAMEspline_mean(v) + 0.05 + u * v - 0.5 * (u + v) + 0.25;
+}"""
+PYTHON_SPLINE = """def spline_mean(u):
+    a = min(max(u, 0.0), 1.0)
+    return a * a * (6.0 - 4.0 * a + a * a) / 24.0 + max(u - 1.0, 0.0) / 6.0
+
+
+def spline(u, v):
+    a = min(max(min(u, v), 0.0), 1.0)
+    integral = a * (u * v - a * ((u + v) / 2.0 - a / 3.0))
+    return integral - spline_mean(u) - spline_mean(v) + 0.05 + u * v - 0.5 * (u + v) + 0.25"""
 MATERN_FACTORS = {0.5: "1.0", 1.5: "(1.0 + r)", 2.5: "(1.0 + r + r * r / 3.0)"}
+_Function = tuple[str, dict[str, np.ndarray], str]  # name, tables and body
 
 
-def _kernel_functions(kernel: Any, d: int, bodies: dict[type, str], prefix: str) -> list[tuple[str, list[float], str]]:
-    """(name, widths, body) of the functions of a kernel, parts first."""
-    functions: list[tuple[str, list[float], str]] = []
+def _kernel_functions(kernel: Any, d: int, bodies: dict[str, str], prefix: str) -> list[_Function]:
+    """The functions of a kernel, parts first."""
+    functions: list[_Function] = []
 
     def write(kernel: Any) -> str:
         parts = [write(part) for part in kernel.parts]
         name = f"{prefix}kernel{len(functions)}"
-        body = bodies[type(kernel)]
-        for number, part in enumerate(parts):
-            body = body.replace(f"PART{number}", part)
-        widths = _widths(kernel, d) if isinstance(kernel, (RBF, Matern)) else []
-        body = body.replace("WIDTHS", f"{name}_widths")
-        if isinstance(kernel, Matern):
-            body = body.replace("TWICE_NU", repr(2.0 * kernel.nu)).replace("FACTOR", MATERN_FACTORS[kernel.nu])
-        if isinstance(kernel, Polynomial):
-            body = body.replace("COEF0", repr(float(kernel.coef0))).replace("DEGREE", str(int(kernel.degree)))
-        functions.append((name, widths, body))
+        kind, tables, words = _described(kernel, d)
+        words |= {"SPLINE": f"{prefix}spline", **{table.upper(): f"{name}_{table}" for table in tables}}
+        words |= {f"PART{number}": part for number, part in enumerate(parts)}
+        body = re.sub(r"\b[A-Z][A-Z_0-9]+\b", lambda word: words[word[0]], bodies[kind])
+        functions.append((name, tables, body))
         return name
 
     write(kernel)
     return functions
+
+
+def _described(kernel: Any, d: int) -> tuple[str, dict[str, np.ndarray], dict[str, str]]:
+    """What body a kernel has, its tables, and its constants."""
+    kind = type(kernel).__name__
+    if isinstance(kernel, RBF):
+        return kind, {"widths": kernel._widths(d)}, {}
+    if isinstance(kernel, Matern):
+        words = {"TWICE_NU": repr(2.0 * kernel.nu), "FACTOR": MATERN_FACTORS[kernel.nu]}
+        return kind, {"widths": kernel._widths(d)}, words
+    if isinstance(kernel, Polynomial):
+        return kind, {}, {"COEF0": repr(float(kernel.coef0)), "DEGREE": str(int(kernel.degree))}
+    if isinstance(kernel, Spline):
+        tables = _spline_tables(kernel, d)
+        return kind, tables, {"SIZE": str(tables["knots"].shape[1])}
+    if isinstance(kernel, Additive):
+        groups = _groups(kernel)
+        if groups is None:
+            return kind, {}, {}
+        if not groups:
+            return "Nothing", {}, {}
+        longest = max(map(len, groups))
+        padded = np.array([[*group, *[-1] * (longest - len(group))] for group in groups])  # -1 ends a group
+        return "Groups", {"groups": padded}, {"SIZE": str(len(groups)), "LONGEST": str(longest)}
+    return kind, {}, {}
+
+
+def _spline_tables(kernel: Spline, d: int) -> dict[str, np.ndarray]:
+    """Of every column: where the knots start, what they span, their places in it, and the factors of the features."""
+    knots = kernel._by_column(d).T
+    spans = knots[:, -1] - knots[:, 0]
+    spans = np.where(spans > 0, spans, 1.0)
+    places = (knots - knots[:, :1]) / spans[:, None]
+    factors = np.zeros((d, knots.shape[1], knots.shape[1]))  # columns with fewer features have zeros
+    for own, column in zip(factors, places, strict=True):
+        values = spline_factors(column)
+        own[:, : values.shape[1]] = values
+    return {"starts": knots[:, 0], "spans": spans, "knots": places, "factors": factors}
+
+
+def _splines(functions: list[_Function]) -> bool:
+    return any("factors" in tables for _, tables, _ in functions)
 
 
 def to_c(model: Any, name: str = "lssvm") -> str:
@@ -434,13 +590,15 @@ def to_c(model: Any, name: str = "lssvm") -> str:
         _c_array(f"const double {name}_points[{n}][{d}]", (_c_row(point) for point in machine.points)),
         _c_array(f"const double {name}_coefficients[{n}][{k}]", (_c_row(row) for row in machine.coef)),
         _c_array(f"const double {name}_intercept[{k}]", map(_number, machine.intercept)),
+        _c_table(f"{name}_columns", np.arange(d)),
     ]
-    for function, widths, body in functions:
+    if _splines(functions):
+        text += ["", C_SPLINE.replace("NAME", f"{name}_")]
+    for function, tables, body in functions:
         text.append("")
-        if widths:
-            text.append(_c_array(f"const double {function}_widths[{d}]", map(_number, widths)))
+        text += [_c_table(f"{function}_{table}", values) for table, values in tables.items()]
         text += [
-            f"static inline double {function}(const double *x, const double *z, int first, int last)",
+            f"static inline double {function}(const double *x, const double *z, const int *columns, int count)",
             "{",
             body,
             "}",
@@ -476,7 +634,7 @@ def _c_decision(machine: _Machine, name: str, kernel: str) -> list[str]:
         f"    for (int o = 0; o < {k}; o++)",
         f"        f[o] = {name}_intercept[o];",
         f"    for (int j = 0; j < {n}; j++) {{",
-        f"        const double value = {kernel}({scaled}, {name}_points[j], 0, {d});",
+        f"        const double value = {kernel}({scaled}, {name}_points[j], {name}_columns, {d});",
         f"        for (int o = 0; o < {k}; o++)",
         f"            f[o] += {name}_coefficients[j][o] * value;",
         "    }",
@@ -540,6 +698,18 @@ def _c_array(declaration: str, values: Any) -> str:
     return f"static {declaration} = {{{', '.join(values)}}};".replace(", \n", ",\n")
 
 
+def _c_table(name: str, values: np.ndarray) -> str:
+    """A table of any number of dimensions."""
+
+    def braces(part: np.ndarray) -> str:
+        if part.ndim == 0:
+            return repr(part.item())
+        return f"{{{', '.join(map(braces, part))}}}"
+
+    kind = "int" if values.dtype.kind == "i" else "double"
+    return f"static const {kind} {name}{''.join(f'[{size}]' for size in values.shape)} = {braces(values)};"
+
+
 def _c_row(values: np.ndarray) -> str:
     return f"\n    {{{', '.join(map(_number, values))}}}"
 
@@ -591,16 +761,18 @@ def to_python(model: Any) -> str:
         *(f"    ({z.tolist()!r}, {a.tolist()!r})," for z, a in zip(machine.points, machine.coef, strict=True)),
         "]",
     ]
-    for function, widths, body in functions:
-        text += ["", f"{function}_widths = {widths!r}"] if widths else []
-        text += ["", "", f"def {function}(x, z, first, last):", body]
+    if _splines(functions):
+        text += ["", "", PYTHON_SPLINE]
+    for function, tables, body in functions:
+        text += ["", *(f"{function}_{table} = {values.tolist()!r}" for table, values in tables.items())]
+        text += ["", "", f"def {function}(x, z, columns):", body]
     text += ["", "", "def outputs(x):"]
     if machine.affine is not None:
         for part, values in zip(("centre", "scale", "offset"), machine.affine, strict=True):
             text.append(f"    {part} = {values.tolist()!r}")
         text.append("    x = [(value - c) * s + o for value, c, s, o in zip(x, centre, scale, offset)]")
     text += [
-        f"    k = [({functions[-1][0]}(x, z, 0, {d}), a) for z, a in POINTS]",
+        f"    k = [({functions[-1][0]}(x, z, range({d})), a) for z, a in POINTS]",
         f"    return [INTERCEPT[o] + sum(value * a[o] for value, a in k) for o in range({k})]",
         *_python_methods(machine),
     ]

@@ -75,6 +75,7 @@ def component_deviations(problem: Problem, fit: Fit, X: Array) -> np.ndarray:
     """
     kernel = fit.kernel
     assert isinstance(kernel, Additive)
+    X = _xp.like(X, problem.X)
     factor = problem.replace(weights=fit.weights, C=fit.C, robust=None).factorise()
     whitening, rows = factor.whitening, factor.rows
     points = factor.points if whitening is None else whitening.points

@@ -522,7 +522,9 @@ class Spline(Kernel):
         return Spline(np.column_stack([np.quantile(np.unique(column), shares) for column in values.T]))
 
     def columns(self, group: Sequence[int]) -> Kernel:
-        return Spline(self.knots[:, list(group)]) if np.ndim(self.knots) == 2 else copy.copy(self)
+        if np.ndim(self.knots) != 2:
+            return copy.copy(self)
+        return Spline(np.asarray(_xp.to_numpy(self.knots))[:, list(group)])
 
     def check(self, n_features: int) -> None:
         self._by_column(n_features)
@@ -531,14 +533,15 @@ class Spline(Kernel):
         """The knots, sorted, one column a column of X."""
         if np.ndim(self.knots) == 0:
             raise ValueError(f"Spline(knots={self.knots!r}) has no place yet: give the knots, or fit a model.")
-        knots = np.asarray(_xp.to_numpy(self.knots), dtype=float)
-        knots = np.repeat(knots[:, None], n_features, axis=1) if knots.ndim == 1 else knots
-        if knots.ndim != 2 or knots.shape[1] != n_features or len(knots) < 2 or not np.isfinite(knots).all():
+        knots = np.sort(np.asarray(_xp.to_numpy(self.knots), dtype=float), axis=0)
+        finite = bool(np.isfinite(knots).all())
+        knots = np.broadcast_to(knots[:, None], (len(knots), n_features)) if knots.ndim == 1 else knots
+        if knots.ndim != 2 or knots.shape[1] != n_features or len(knots) < 2 or not finite:
             raise ValueError(
                 f"Spline: knots has shape {np.shape(self.knots)}: give at least 2 finite knots, one column a column of "
                 f"X ({n_features})."
             )
-        return np.sort(knots, axis=0)
+        return knots
 
     def features(self, X: Array) -> Array:
         """Columns whose products are the kernel: as many as independent knots, column after column of X."""
@@ -551,10 +554,8 @@ class Spline(Kernel):
         span = knots[-1] - knots[0]
         span = span if span > 0 else 1.0
         places = (knots - knots[0]) / span
-        values, vectors = np.linalg.eigh(_spline_kernel(places, places))
-        kept = values > 1e-10 * values[-1]
-        K = _spline_kernel((x - float(knots[0])) / float(span), _xp.like(places, x))
-        return K @ _xp.like(vectors[:, kept] / np.sqrt(values[kept]), x)
+        K = spline_kernel((x - float(knots[0])) / float(span), _xp.like(places, x))
+        return K @ _xp.like(spline_factors(places), x)
 
     def evaluate(self, X: Array, Z: Array) -> Array:
         features = self.features(X)
@@ -565,7 +566,14 @@ class Spline(Kernel):
         return _xp.namespace(X).sum(features * features, axis=1)
 
 
-def _spline_kernel(u: Array, v: Array) -> Array:
+def spline_factors(places: np.ndarray) -> np.ndarray:
+    """What turns kernel values between x and the knots into the features of x; dependent knots give none."""
+    values, vectors = np.linalg.eigh(spline_kernel(places, places))
+    kept = values > 1e-10 * values[-1]
+    return vectors[:, kept] / np.sqrt(values[kept])
+
+
+def spline_kernel(u: Array, v: Array) -> Array:
     """(u - 1/2)(v - 1/2) plus the integral over s in [0, 1] of (u - s)+ (v - s)+, its means over [0, 1] taken out."""
     xp = _xp.namespace(u, v)
 

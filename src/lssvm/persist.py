@@ -438,6 +438,12 @@ def _check_model(model: Any) -> None:
         if hasattr(model, "_slopes_"):
             _check_array(model._slopes_, (2 if single else 1,), "_slopes_")
     _check_left_out(model, outputs)
+    if hasattr(model, "_component_means_"):
+        _demand(isinstance(kernel, kernels.Additive), "kernel_")
+        components = len(kernel.components(features))
+        _check_array(model._component_means_, (components, outputs), "_component_means_")
+        _check_array(model.max_variation_, (components, outputs)[: 1 if outputs == 1 else 2], "max_variation_")
+        _check_rows(model.active_, len(kernel.kept(features)), components, "active_")
     if hasattr(model, "_problem_"):
         _check_problem(model._problem_, features, outputs)
         _check_fit(model._fit_, model._problem_)

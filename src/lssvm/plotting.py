@@ -422,7 +422,7 @@ class FitDisplay(_Display):
                 y = problem.labels
             else:
                 response = _output(estimator.predict(inputs), output)
-                ends = np.asarray(estimator.predict_interval(inputs, coverage))
+                ends = estimator.predict_interval(inputs, coverage)
                 interval = (ends if ends.ndim == 2 else ends[:, :, output]).reshape(*shape, 2)
                 y = _output(_xp.to_numpy(problem.y), output)
         display = cls(
@@ -1005,7 +1005,7 @@ class ReliabilityDisplay(_Display):
             probability, codes = left_out_probabilities(estimator)
         else:
             check_is_fitted(estimator)
-            probability, codes = estimator.predict_proba(X), class_codes(estimator, y)
+            probability, codes = _xp.to_numpy(estimator.predict_proba(X)), class_codes(estimator, y)
         loss = class_scores(probability, codes)["log_loss"]
         label = f"{'left-out rows' if X is None else 'given rows'}: log loss {loss:.3f}" if name is None else name
         two = probability.shape[1] == 2
@@ -1110,7 +1110,7 @@ class MaximalVariationDisplay(_Display):
             rho=np.array(path.rho),
             max_variation=np.array(path.max_variation),
             chosen=float(path.chosen),
-            kept=np.array(estimator.active_),
+            kept=_xp.to_numpy(estimator.active_),
             names=_component_names(estimator),
         )
         return display.plot(ax, **kwargs)
@@ -1215,7 +1215,7 @@ class ComponentsDisplay:
         kernel = getattr(estimator, "kernel_", None)
         if not isinstance(kernel, Additive) or estimator.dual_coef_.ndim > 1:
             raise ValueError(f"{type(estimator).__name__} is no additive machine of one output: use kernels.Additive.")
-        table = _xp.to_numpy(np.asarray(X, dtype=float))
+        table = np.asarray(_xp.to_numpy(X), dtype=float)
         names = _component_names(estimator)
         inputs: list[Any] = []
         values: list[Any] = []

@@ -7,6 +7,7 @@ charts follow the page's light or dark colours and stay small.
 from __future__ import annotations
 
 import base64
+import copy
 import hashlib
 import html
 import math
@@ -22,7 +23,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from . import __version__, _xp, diagnose
-from .kernels import Additive
+from .kernels import Additive, Kernel
 
 __all__ = ["to_html"]
 
@@ -30,6 +31,7 @@ LARGEST_PATH = 3000  # rows of a dense machine, beyond which its path of C is no
 LARGEST_COLUMNS = 5e7  # rows times basis points likewise
 POINTS = 3000  # a cloud of more is thinned; its extremes stay
 LISTED = 20  # rows of the table of outliers
+TUNERS = {"KFold": "k-fold cross-validation", "Holdout": "the error on rows held out", "LeaveOneOut": "leave-one-out"}
 Section = tuple[str, str, str]  # id, heading, content
 
 
@@ -274,7 +276,7 @@ def _figures(facts: _Facts) -> str:
 
 
 def _asked(facts: _Facts) -> str:
-    chosen = "chosen for you by leave-one-out"
+    chosen = f"chosen for you{_how(facts)}"
     rows = [("model", type(facts.model).__name__), ("target", facts.target)]
     if facts.classes:
         rows.append(("classes", ", ".join(facts.classes)))
@@ -290,9 +292,11 @@ def _asked(facts: _Facts) -> str:
 def _chosen(facts: _Facts) -> str:
     model = facts.model
     rows = [("kernel", _kernel_words(model.kernel_)), ("C", _why_C(facts)), ("basis", _basis_words(facts))]
-    record = None if facts.problem is None else facts.problem.paths.get("LeaveOneOut")
-    if record is not None:
-        rows.append(("search", "; ".join(map(str, record.plan)) + f"; {record.evaluations} machines evaluated"))
+    without = [name for name, used in zip(facts.names, diagnose.columns_used(model), strict=True) if not used]
+    if without:
+        more = f" and {len(without) - LISTED} more" if len(without) > LISTED else ""
+        rows.append((f"left out: {len(without)} of {len(facts.names)} columns", ", ".join(without[:LISTED]) + more))
+    rows += _search_words(facts)
     parts = [_table((), rows)]
     charts = []
     if facts.c_path is not None:
@@ -314,17 +318,77 @@ def _chosen(facts: _Facts) -> str:
     return parts[0] + f'<div class="charts">{"".join(charts)}</div>' + "".join(parts[1:])
 
 
-def _kernel_words(kernel: Any) -> str:
-    widths = [np.unique(np.asarray(_xp.to_numpy(leaf.sigma), float)) for leaf in kernel.leaves]
-    name = re.sub(r"sigma=(array\()?\[.*?\]\)?", "sigma=(one width a column)", repr(kernel), flags=re.DOTALL)
-    if len(widths) == 1 and len(widths[0]) == 1:
-        return f"{name}, width {widths[0][0]:.4g}" if "one width" in name else name
-    return name
+class _Words:
+    """Stands for a value in a repr."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _kernel_words(kernel: Kernel) -> str:
+    """The kernel as one writes it; long arrays are told in words."""
+    return " ".join(repr(_worded(kernel)).split())
+
+
+def _worded(kernel: Kernel) -> Kernel:
+    kernel = copy.copy(kernel)
+    for name, value in kernel.get_params(deep=False).items():
+        if isinstance(value, Kernel):
+            setattr(kernel, name, _worded(value))
+        elif name == "sigma":
+            widths = np.unique(np.asarray(_xp.to_numpy(value), float))
+            setattr(kernel, name, float(f"{widths[0]:.4g}") if len(widths) == 1 else _Words("(one width a column)"))
+        elif name == "knots":
+            setattr(kernel, name, _Words(f"({len(value)} a column)"))
+    return kernel
+
+
+def _paths(facts: _Facts) -> dict[str, Any]:
+    return {} if facts.problem is None else facts.problem.paths
+
+
+def _how(facts: _Facts) -> str:
+    """By what the model's C and widths were chosen: the search that ended there."""
+    if facts.problem is None:
+        return " on the first rows" if hasattr(facts.model, "_stream_") else " on a sample of the rows"
+    found = [words for name, words in TUNERS.items() if _paths(facts).get(name, {}).get("C") == facts.model.C_]
+    return f" by {found[0]}" if found else ""
+
+
+def _search_words(facts: _Facts) -> list[tuple[str, str]]:
+    """What the searches did, from their records."""
+    rows = []
+    record = _paths(facts).get("LeaveOneOut")
+    if record is not None:
+        steps = [*map(str, record.get("plan", ()))]
+        if record.get("evaluations"):
+            steps.append(f"{record.evaluations} machines evaluated")
+        rows.append(("search by leave-one-out", "; ".join(steps) or "nothing was left to choose"))
+    for name in ("KFold", "Holdout"):
+        record = _paths(facts).get(name)
+        if record is not None:
+            tried = f"; {len(record.shifts)} common factors of the widths" if len(record.shifts) > 1 else ""
+            rows.append((f"search by {TUNERS[name]}", f"C{tried}; left-out {_loss(facts, record.score)}"))
+    record = _paths(facts).get("LeaveOneOut", {})
+    if math.isfinite(record.get("loo", math.inf)):
+        wrong = f"; {record.error_rate:.2%} of the weight in a wrong class" if "error_rate" in record else ""
+        rows.append(("left-out error", _loss(facts, record.loo) + wrong))
+    return rows
+
+
+def _loss(facts: _Facts, value: float) -> str:
+    """What a search minimised, in the units of the targets."""
+    several = ", outputs summed" if facts.model.dual_coef_.ndim > 1 else ""
+    kind, value = ("RMSE", math.sqrt(value)) if facts.model.robust is None else ("mean absolute error", value)
+    return f"{kind} {value:.4g} ({facts.unit}{several})"
 
 
 def _why_C(facts: _Facts) -> str:
     model = facts.model
-    how = "given" if model.C is not None else "chosen by leave-one-out"
+    how = "given" if model.C is not None else f"chosen{_how(facts)}"
     if facts.c_path is None:
         return f"{model.C_:.4g}, {how}"
     errors = facts.c_path[1]
@@ -553,20 +617,24 @@ def _intervals(facts: _Facts) -> str:
 
 def _components(facts: _Facts) -> str:
     """One curve a column: in an additive machine, how f moves with the column whatever the others are."""
-    if not isinstance(facts.model.kernel_, Additive):
+    kernel = facts.model.kernel_
+    if not isinstance(kernel, Additive):
         return ""
     rows = _xp.to_numpy(facts.model.support_vectors_ if facts.problem is None else facts.problem.X)
     rows = rows[:: max(1, len(rows) // 1000)]
-    curves = []
-    for c in range(rows.shape[1]):
-        grid = np.linspace(rows[:, c].min(), rows[:, c].max(), 80)
-        curve = _along(facts.model, rows[0], c, grid) - _along(facts.model, rows[0], c, rows[:, c]).mean()
-        curves.append((c, grid, curve))
-    size = max(float(np.ptp(curve)) for _, _, curve in curves)
+    curves, joint = [], []
+    for number, (group, _) in kernel.kept(rows.shape[1]).items():
+        if len(group) > 1:
+            joint.append(" and ".join(facts.names[c] for c in group))
+            continue
+        grid = np.linspace(rows[:, group[0]].min(), rows[:, group[0]].max(), 80)
+        curves.append((group[0], grid, _component(facts.model, rows[0], group[0], number, grid)))
+    size = max((float(np.ptp(curve)) for _, _, curve in curves), default=0.0)
     active = [item for item in curves if np.ptp(item[2]) > 1e-9 * size]
     shown = sorted(active, key=lambda item: -float(np.ptp(item[2])))[:16]
+    several = f" Functions of several columns together, not drawn: {_text('; '.join(joint))}." if joint else ""
     if not shown:
-        return "<p>The prediction is a constant: no column has a part in it.</p>"
+        return f"<p>{several}</p>" if joint else "<p>The prediction is a constant: no column has a part in it.</p>"
     low, high = min(float(curve.min()) for _, _, curve in shown), max(float(curve.max()) for _, _, curve in shown)
     charts = []
     for c, grid, curve in shown:
@@ -575,29 +643,28 @@ def _components(facts: _Facts) -> str:
         chart.line(grid, curve)
         charts.append(chart.svg())
     more = f" The {len(shown)} that vary most are drawn." if len(shown) < len(active) else ""
-    which = f"{len(active)} of {len(curves)} columns"
-    intro = f"<p>The prediction is a constant plus curves of {which}, all on one scale.{more}</p>"
+    which = f"{len(active)} of {rows.shape[1]} columns"
+    intro = f"<p>The prediction is a constant plus curves of {which}, all on one scale.{more}{several}</p>"
     return intro + f'<div class="charts small">{"".join(charts)}</div>'
 
 
-def _along(model: Any, row: np.ndarray, c: int, values: np.ndarray) -> np.ndarray:
-    """The first output of a model where one column of a row takes some values."""
+def _component(model: Any, row: np.ndarray, c: int, number: int, values: np.ndarray) -> np.ndarray:
+    """A component of the first output of a model, where its column takes some values."""
     X = np.repeat(row[None, :], len(values), axis=0)
     X[:, c] = values
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        f = model.decision_function(X) if is_classifier(model) else model.predict(X)
-    return np.asarray(_xp.to_numpy(f)).reshape(len(values), -1)[:, 0]
+        return model.components(X)[:, number].reshape(len(values), -1)[:, 0]
 
 
 def _other(facts: _Facts, X: Any, y: Any) -> str:
     model = facts.model
     if facts.classes:
-        score = diagnose.class_scores(model.predict_proba(X), diagnose.class_codes(model, y))
+        score = diagnose.class_scores(_xp.to_numpy(model.predict_proba(X)), diagnose.class_codes(model, y))
         values = [(str(len(X)), f"{score['error_rate']:.2%}", _number(score["log_loss"]), _number(score["brier"]))]
         return _table(("rows", "error rate", "log loss", "Brier score"), values)
-    actual = np.asarray(y, dtype=float).reshape(len(y), -1)
-    predicted = np.asarray(model.predict(X)).reshape(len(y), -1)
+    actual = np.asarray(_xp.to_numpy(y), dtype=float).reshape(len(y), -1)
+    predicted = _xp.to_numpy(model.predict(X)).reshape(len(y), -1)
     score = diagnose.number_scores(actual, predicted)
     chart = _Chart("Other rows: predicted against actual", "prediction", "actual value")
     chart.diagonal(actual[:, 0], predicted[:, 0])

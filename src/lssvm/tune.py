@@ -92,10 +92,13 @@ class LeaveOneOut(Step):
         if problem.kernel.is_free:
             known = self._best_kernel(problem, record)
         if problem.C is None and (known.C is None or len(problem.rows) > _covered(problem)):
-            known = known.replace(C=best_C(_in_memory(known))[0])
+            machine = _in_memory(known)
+            record.plan.append("C on all rows" if machine is known else f"C on {len(machine.rows)} rows")
+            known = known.replace(C=best_C(machine)[0])
+        elif problem.C is None:
+            record.plan.append("C with the widths")
         if problem.C is None:
             warn_at_edge(known)
-        record.plan.append("C on all rows" if len(problem.rows) > _covered(problem) else "C with the widths")
         record.update(C=known.C, widths=[_xp.to_numpy(leaf.sigma) for leaf in known.kernel.leaves])
         return known.replace(paths={**problem.paths, type(self).__name__: record})
 
@@ -477,7 +480,8 @@ class _Search:
                 self.value = self._minimise(machine, ITERATIONS[number])
         self.done = max(self.done, number + 1)
         kind = "rows" if machine.is_dual else f"rows and {machine.basis_size} basis points"
-        self.record.plan.append(f"{len(self.widths)} widths by {self.method} on {len(machine.rows)} {kind}")
+        widths = "1 width" if len(self.widths) == 1 else f"{len(self.widths)} widths"
+        self.record.plan.append(f"{widths} by {self.method} on {len(machine.rows)} {kind}")
 
     def _refine(self, machine: Problem, iterations: int) -> bool:
         """Search from where we are; columns that were left out on half as many rows or fewer are tried again."""
