@@ -351,7 +351,7 @@ class _Search:
         self.decided = 0  # rows by which they were
         self.own = True  # whether the widths come of a search of this kernel
         self.widths = np.empty(0)
-        self.moderate = (math.inf, math.inf, 1.0)  # value, log width and C of the best width that is not very wide
+        self.moderate = (math.inf, math.inf, 1.0)  # value, log width and C of the best that is not very wide
         self.C = problem.C or 1.0
 
     # Vectors ---------------------------------------------------------------------------------------------------------
@@ -526,6 +526,7 @@ class _Search:
         return machine
 
     def _first_stage(self, machine: Problem) -> None:
+        self._choose_C(machine)
         self.value = self._minimise(machine, 15)
         common = self.widths, self.C, self.value
         errors = self._errors(machine)
@@ -535,10 +536,11 @@ class _Search:
         # A very wide common width and a large C are a polynomial: where most columns do not matter that is the best
         # that one width can do, and few steps lead out of it. Many widths start from a moderate one.
         if self.moderate[1] < max(self.widths):
-            self.widths, self.C = np.full(len(self.widths), self.moderate[1]), self.problem.C or self.moderate[2]
+            self.widths = np.full(len(self.widths), self.moderate[1])
         self.widths = np.concatenate(
             [np.full(size, w) for size, w in zip([s for s in self._sizes() if s], self.widths, strict=True)]
         )
+        self._choose_C(machine)
         self.out = np.zeros(len(self.widths), dtype=bool)
         self.value = self._minimise(machine, ITERATIONS[0])
         if self._leave_out(machine):
@@ -553,6 +555,11 @@ class _Search:
             self.ard = [False] * len(self.many)
             self.out = np.zeros(len(self.widths), dtype=bool)
             self.record.plan.append("one common width: more are not worth it")
+
+    def _choose_C(self, machine: Problem) -> None:
+        """The best C for the widths as they are: that of another machine may be far from it."""
+        if self.problem.C is None:
+            self.C = best_C(self._at(self.widths, machine))[0]
 
     def _errors(self, machine: Problem) -> float:
         """Number of rows whose class is another one when they are left out; 0 for numbers."""
