@@ -2,6 +2,7 @@
 
     python -m benchmarks.gpu             sizes for a card of 80 GB and more: about three minutes
     python -m benchmarks.gpu --quick     small sizes, also on a CPU
+    python -m benchmarks.gpu --data FOLDER    rows against learned points as a basis, on the sets of `benchmarks.tuning`
 
 Data are made on the card. Every figure is the best of two runs after one that warms up, in float64.
 """
@@ -13,11 +14,14 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from lssvm import LSSVR, kernels, sparsify
+
+from .tuning import from_folder
 
 
 def seconds(run: Callable[[], Any], repeats: int = 2) -> float:
@@ -178,13 +182,42 @@ def gpytorch_rivals(rows: int, n: int, device: str) -> None:
     report(f"lssvm: whole fit on {few:,} rows", seconds(lambda: model.fit(X[:few], y[:few]), 1), "s")
 
 
+def learned(folder: Path, n: int, splits: int, device: str) -> None:
+    """Held-out RMSE and seconds of n rows drawn and of n points learned, whole fits with nothing else said."""
+    tensor = partial(torch.tensor, device=device, dtype=torch.float64)
+    warm = [tensor(part) for part in next(from_folder(folder, 0))[1]]
+    LSSVR(steps=[sparsify.Learned(50, steps=2, random_state=0)]).fit(*warm[:2])
+    for step in (sparsify.Random(n, random_state=0), sparsify.Learned(n, random_state=0)):
+        errors: dict[str, list[tuple[float, float]]] = {}
+        for split in range(splits):
+            for name, parts in from_folder(folder, split):
+                X, y, new, truth = (tensor(part) for part in parts)
+                if len(y) > 2 * n:
+                    synchronise()
+                    start = time.perf_counter()
+                    model = LSSVR(steps=[step]).fit(X, y)
+                    synchronise()
+                    taken = time.perf_counter() - start
+                    errors.setdefault(name, []).append(
+                        (float(((model.predict(new) - truth) ** 2).mean().sqrt()), taken)
+                    )
+        for name, runs in errors.items():
+            rmse, taken = (sum(run[place] for run in runs) / len(runs) for place in (0, 1))
+            print(f"{name:12} {step!r:40} RMSE {rmse:.4f} in {taken:.2f} s, means of {len(runs)} splits", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
-    quick = parser.parse_args().quick
+    parser.add_argument("--data", type=Path, help="folder of regression sets (.npz)")
+    arguments = parser.parse_args()
+    quick = arguments.quick
     warnings.simplefilter("ignore")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     print(torch.cuda.get_device_name() if device == "cuda" else "CPU", "torch", torch.__version__)
+    if arguments.data:
+        learned(arguments.data, 1000, 5, device)
+        return
     found = rates(1000 if quick else 10_000, device)
     for name, rate in found.items():
         report(name, rate / 1e12, "Tflop/s" if name != "exp" else "T values/s")
