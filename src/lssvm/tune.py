@@ -25,7 +25,7 @@ WIDTHS = np.geomspace(0.2, 20.0, 7)  # in units of the columns' spread and of sq
 RIDGES = np.geomspace(1e-9, 1e3, 37)  # in units of the kernel's variance over the rows
 WIDTH_BOUND = math.log(1e3)  # widths stay within this factor of the columns' spread
 WIDTH_PRIOR = 0.5  # standard deviation of a log width about the common one
-WORTH = 4.0  # gain of log PRESS, a width and over the number of rows, for which many widths are taken
+WORTH = 7.0  # gain of log PRESS, a width and over the number of rows, for which many widths are taken
 WITHOUT = math.log(1e6)  # width of a column that is left out
 START_ROWS = 300  # rows of the first look at common widths
 STAGES = ((1000, 150), (3000, 500), (6000, 1000))  # rows and basis size of the searches by gradient
@@ -59,7 +59,7 @@ class LeaveOneOut(Step):
     the kernel says ``ard=True``. So that many widths do not over-fit few rows, their logarithms carry a normal prior
     of standard deviation 0.5 about the common one, a column without which log PRESS rises by less than
     log(rows)/rows is left out (its width is a million spreads), and all are given up for the common width where
-    the gain of log PRESS is below 4 (number of widths - 1)/rows, or where, of e left-out classes that are wrong with
+    the gain of log PRESS is below 7 (number of widths - 1)/rows, or where, of e left-out classes that are wrong with
     the common width, fewer than 2 sqrt(e) (and one) come right. The search runs on samples of at most 6000 rows, with
     a part of the basis; C is then chosen on all. Robust weights, where asked for, are re-estimated between searches,
     and three times at least, then as in the final machine.
