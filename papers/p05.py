@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -38,7 +39,6 @@ PUBLISHED = {  # error or accuracy of SVM, LS-SVM, sparse substrate; shares of s
     "Ripley": ((0.9010, 0.9040, 0.9050), (0.336, 0.048)),
     "Pima": ((0.7333, 0.7233, 0.74), (0.43, 0.09)),
 }
-DIGITS = {"Sinc": 4, "Motorcycle": 0, "Ripley": 3, "Pima": 3}
 PAPER_DROPS = ("crim", "zn", "chas", "tax", "black")
 
 
@@ -115,8 +115,7 @@ def table(page: Page, counts: dict[str, int], widths: tuple[float, ...], progres
                 scores[method].append(score(name, model, part))
                 shares[method].append(basis_size(model) / len(part[0]))
         told, kept = PUBLISHED[name]
-        digits = max(DIGITS[name], 1) if name != "Motorcycle" else 0
-        cells = [f"{spread(scores[m], digits)} @ {np.mean(shares[m]):.0%}" for m in METHODS]
+        cells = [f"{summary(name, scores[m])} @ {np.mean(shares[m]):.0%}" for m in METHODS]
         published = f"{told[0]:g} @ {kept[0]:.0%} / {told[1]:g} / {told[2]:g} @ {kept[1]:.0%}"
         result = judge(name, scores, shares)
         ours = " / ".join(cells)
@@ -126,11 +125,18 @@ def table(page: Page, counts: dict[str, int], widths: tuple[float, ...], progres
         "### Table 1\n\nMean squared error (sinc: against the function without noise, x in [-3, 3]; motorcycle: g²) or "
         "accuracy @ share of support vectors; in brackets the number of draws or splits (Ripley: of the folds). The "
         "SVM is tuned by five folds, LS-SVM and substrate by ten. Reached: the substrate is no worse than the "
-        "published one by more than a standard deviation over the splits (accuracy: by more than a point), and as sparse within "
-        "three points, by either rule; sinc, whose range is not published: at least as good as the SVM, and as sparse."
+        "published one by more than a tenth (accuracy: a point), and as sparse within three points, by either rule; sinc, "
+        "whose range is not published: at least as good as the SVM, and as sparse. Motorcycle: medians and ranges, for "
+        "a test row outside the range of the training rows can cost any amount."
     )
     page.table(["set", "published: SVM / LS-SVM / substrate", *METHODS, "verdict"], rows)
     return first
+
+
+def summary(name: str, scores: list[float]) -> str:
+    if name == "Motorcycle":
+        return f"{np.median(scores):.0f} ({min(scores):.0f}-{max(scores):.0f})"
+    return spread(scores, 4 if name == "Sinc" else 3)
 
 
 def judge(name: str, scores: dict[str, list[float]], shares: dict[str, list[float]]) -> str:
@@ -141,7 +147,7 @@ def judge(name: str, scores: dict[str, list[float]], shares: dict[str, list[floa
         if name == "Sinc":
             good = value <= float(np.mean(scores["SVM"]))
         elif name == "Motorcycle":
-            good = value <= told[2] + float(np.std(scores[method], ddof=1) if len(scores[method]) > 1 else 0.0)
+            good = float(np.median(scores[method])) <= 1.1 * told[2]
         else:
             good = value >= told[2] - 0.01
         if good and sparse:
@@ -155,7 +161,7 @@ def draw_machines(page: Page, first: dict[str, Any]) -> None:
     X, y = part[:2]
     grid = np.linspace(X.min(), X.max(), 400)[:, None]
     figure, axes = panels(2, 3.2, sharey=True)
-    for ax, method in zip(axes, ("SVM", METHODS[2]), strict=True):
+    for ax, method in zip(axes, ("SVM", METHODS[3]), strict=True):
         model = models[method]
         vectors = support(model)
         ax.plot(X[:, 0], y, ".", color=GREY, ms=4)
@@ -163,7 +169,11 @@ def draw_machines(page: Page, first: dict[str, Any]) -> None:
         ax.plot(X[vectors, 0], y[vectors], "o", mfc="none", mec=BROWN, ms=7)
         ax.set(xlabel="time (standardised)", title=f"{method.split(',')[0]}: {len(vectors)} of {len(y)} rows")
     axes[0].set_ylabel("acceleration (g)")
-    page.picture(figure, "motorcycle", "Fig. 2: motorcycle, SVM and sparse substrate with their support vectors.")
+    page.picture(
+        figure,
+        "motorcycle",
+        "Fig. 2: motorcycle, SVM and sparse substrate (smallest error of ten folds), with their support vectors.",
+    )
     part, models = first["Ripley"]
     X, y = part[:2]
     xs, ys = (np.linspace(column.min() - 0.1, column.max() + 0.1, 150) for column in X.T)
@@ -179,7 +189,11 @@ def draw_machines(page: Page, first: dict[str, Any]) -> None:
         ax.contour(xs, ys, values, [0.0], colors="black", linewidths=1.2)
         ax.set(xlabel="xs", title=f"{method.split(',')[0]}: {len(vectors)} of {len(y)} rows")
     axes[0].set_ylabel("ys")
-    page.picture(figure, "ripley", "Fig. 3: Ripley, SVM and sparse substrate with their support vectors.")
+    page.picture(
+        figure,
+        "ripley",
+        "Fig. 3: Ripley, SVM and sparse substrate (one-standard-error rule), with their support vectors.",
+    )
 
 
 def support(model: Any) -> np.ndarray:
@@ -195,15 +209,19 @@ def structure(page: Page, draws: int, rbf_draws: int, progress: Progress) -> Non
     right = {0, 1, 2, 3}
     rows, claims = [], {}
     for label, kernel, count in (
-        ("Polynomial(3)", kernels.Polynomial(3), draws),
+        ("Polynomial(3), inputs on [-1, 1]", kernels.Polynomial(3), draws),
         ("Spline()", kernels.Spline(), draws),
         ("RBF, sigma² = 10", kernels.RBF(np.sqrt(10.0)), rbf_draws),
     ):
+        if not count:
+            continue
         exists, chosen, gains = 0, 0, []
         for seed in range(count):
             progress(f"structure, {label}, draw {seed + 1} of {count}")
             X, y = datasets.make_additive(random_state=seed)
             new, clean = datasets.make_additive(2000, noise=0.0, random_state=1000 + seed)
+            if isinstance(kernel, kernels.Polynomial):
+                X, new = 2 * X - 1, 2 * new - 1
             everything = LSSVR(kernels.Additive(kernel)).fit(X, y)
             model = LSSVR(kernels.Additive(kernel), steps=[Components(random_state=seed)]).fit(X, y)
             exists += any(set(np.asarray(kept).tolist()) == right for kept in model.path_.kept)
@@ -215,7 +233,7 @@ def structure(page: Page, draws: int, rbf_draws: int, progress: Progress) -> Non
         rows.append([label, f"{exists} of {count}", f"{chosen} of {count}", f"{np.median(gains):.1f}x"])
         claims[label] = (exists, chosen, count, gains)
     page.table(["components", "some rho keeps exactly 1-4", "the chosen one does", "test error falls (median)"], rows)
-    exists, chosen, count, gains = claims["Polynomial(3)"]
+    exists, chosen, count, gains = claims["Polynomial(3), inputs on [-1, 1]"]
     page.claims(
         Claim(
             "a rho keeps exactly the inputs 1 to 4 (fig. 4)",
@@ -266,9 +284,11 @@ def boston_structure(page: Page, splits: int, progress: Progress) -> None:
         ratios["RBF"].append(error(kernels.RBF())[0] / whole)
         if seed == 0:
             model.feature_names_in_ = np.array(names, dtype=object)
-            display = MaximalVariationDisplay.from_estimator(model)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "X does not have valid feature names")
+                display = MaximalVariationDisplay.from_estimator(model)
+                shown = ComponentsDisplay.from_estimator(model, X[rows])
             page.picture(display.figure_, "boston_variation", "Fig. 6: Boston, maximal variations (first split).")
-            shown = ComponentsDisplay.from_estimator(model, X[rows])
             page.picture(shown.figure_, "boston_components", "Fig. 7: Boston, the components kept (first split).")
     dropped = [
         f"{name.upper()} {splits - int(count)}" for name, count in zip(names, kept, strict=True) if count < splits
@@ -302,7 +322,7 @@ def run(page: Page, quick: bool, progress: Progress) -> None:
     counts = {"Sinc": 2, "Motorcycle": 2, "Ripley": 1, "Pima": 1} if quick else dict.fromkeys(PARTS, 10)
     first = table(page, counts, (1.0,) if quick else WIDTHS, progress)
     draw_machines(page, first)
-    draws, rbf = (2, 1) if quick else (8, 8)
+    draws, rbf = (1, 0) if quick else (8, 8)
     page.text(f"### Figs 4 and 5: 100 rows, 25 inputs, four of which matter ({draws} draws; RBF {rbf})")
     structure(page, draws, rbf, progress)
     splits = 1 if quick else 8

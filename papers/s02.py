@@ -82,7 +82,7 @@ def sinc(page: Page, seeds: int, heavy_seeds: int, progress: Progress) -> None:
     heavy = draws([{"noise": 0.1, "distribution": "t4"}], heavy_seeds, progress)
     page.text(
         f"### Figs 1 to 6: sinc, 300 rows\n\nThree outliers: noise 0.05 and 0.1, outliers of size 1 and 5, {seeds} "
-        f"draws each. t4 noise, scale 0.1: {heavy_seeds} draws. Test error: mean square against the function without noise."
+        f"draws each. t4 noise, scale 0.1: {heavy_seeds} draws. Test error: mean square against the noise-free function."
     )
     rows = []
     for name in outliers:
