@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -49,7 +50,10 @@ def main(names: tuple[str, ...], quick: bool, output: Path | None) -> None:
         page = Page(name, output)
         importlib.import_module(f"papers.{name}").run(page, quick, progress)
         progress.done()
-        page.text(f"*`python -m papers {name}{' --quick' if quick else ''}`: {progress.seconds:.0f} s.*")
+        counts = Counter(claim.verdict.split(":")[0] for claim in page.verdicts)
+        told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
+        command = f"python -m papers {name}{' --quick' if quick else ''}"
+        page.text(f"*`{command}`, {progress.seconds:.0f} s. Claims: {told}.*")
         click.echo(page.markdown)
         write(output / "papers.md", name, page.markdown)
     click.echo(f"written: {output / 'papers.md'}", err=True)

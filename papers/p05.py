@@ -126,8 +126,8 @@ def table(page: Page, counts: dict[str, int], widths: tuple[float, ...], progres
         "accuracy @ share of support vectors; in brackets the number of draws or splits (Ripley: of the folds). The "
         "SVM is tuned by five folds, LS-SVM and substrate by ten. Reached: the substrate is no worse than the "
         "published one by more than a tenth (accuracy: a point), and as sparse within three points, by either rule; "
-        "sinc, whose range is not published: at least as good as the SVM, and as sparse. Motorcycle: medians and ranges, "
-        "for a test row outside the range of the training rows can cost any amount."
+        "sinc, whose range is not published: at least as good as the SVM, and as sparse. Motorcycle: medians and "
+        "ranges, for a test row outside the range of the training rows can cost any amount."
     )
     page.table(["set", "published: SVM / LS-SVM / substrate", *METHODS, "verdict"], rows)
     return first

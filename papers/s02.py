@@ -218,7 +218,8 @@ def pruning(page: Page, seeds: int, fraction: float, progress: Progress) -> None
     plain, weighted = (np.median(errors[robust], axis=0) for robust in (None, "hampel"))
     page.text(
         f"### Figs 10 and 11: pruning 300, 100, 50, 20\n\n{seeds} draws, noise {NOISE}, three outliers of size 2; "
-        f"{fraction:.0%} dropped at every step, C and width tuned again by ten folds over all 300 rows. Median test MSE (range):"
+        f"{fraction:.0%} dropped at every step, C and width tuned again by ten folds over all 300 rows. Median test "
+        "MSE (range):"
     )
     rows = []
     for robust, label in (("hampel", "weighted"), (None, "unweighted")):
