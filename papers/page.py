@@ -23,7 +23,8 @@ TITLE = """# The five papers, regenerated
 `python -m papers` writes this page, `python -m papers a06` one section of it; `--quick` is shorter and writes to
 build/papers. Every claim has the published value, ours (mean ± standard deviation over splits, draws or seeds, unless
 said otherwise) and a verdict, which the program takes from the figures: **reached**, **not reached**, or **not
-reachable** with the reason. Timings are those of one core of a shared machine and vary by a tenth or two.
+reachable** with the reason. Every section ends with the command that wrote it. Seconds of C04 are CPU seconds; those of
+A06 are wall clock on a shared, busy machine: only large differences mean something.
 """
 
 
