@@ -261,7 +261,7 @@ def run(page: Page, quick: bool, progress: Progress) -> None:
         "Noise level, range of x, splits and the stop rule are not published, so that the claims can be tested, not "
         "the curves. Kernel width and C by leave-one-out."
     )
-    sinc(page, 1 if quick else 4, 2 if quick else 8, progress)
+    sinc(page, 1 if quick else 8, 2 if quick else 24, progress)
     motorcycle(page)
-    boston_histograms(page, 1 if quick else 8, progress)
-    pruning(page, 1 if quick else 2, 0.2 if quick else 0.05, progress)
+    boston_histograms(page, 1 if quick else 24, progress)
+    pruning(page, 1 if quick else 5, 0.2 if quick else 0.05, progress)

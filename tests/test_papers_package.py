@@ -54,12 +54,12 @@ def test_spread():
 
 def test_a_section_takes_the_place_of_its_former_one(tmp_path):
     path = tmp_path / "papers.md"
-    for name, text in (("p05", "five\n"), ("c02", "old\n"), ("s02", "two\n"), ("c02", "new\n")):
+    for name, text in (("p05", "fifth\n"), ("c02", "former\n"), ("s02", "first\n"), ("c02", "second\n")):
         write(path, name, text)
     page = path.read_text(encoding="utf-8")
-    assert "old" not in page
+    assert "former" not in page
     assert page.startswith("# The five papers")
-    assert page.index("two") < page.index("new") < page.index("five")
+    assert page.index("\nfirst\n") < page.index("\nsecond\n") < page.index("\nfifth\n")
 
 
 def test_the_command_writes_the_page(tmp_path, monkeypatch):
