@@ -184,18 +184,18 @@ def test_kernels_of_kernels_are_tuned(kernel):
 
 
 def test_outliers_do_not_drive_a_robust_search():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-4.0, 4.0, (200, 1))
-    truth = np.sinc(X[:, 0])
-    clean = truth + 0.05 * rng.standard_normal(200)
-    dirty = clean.copy()
-    dirty[rng.choice(200, 10, replace=False)] += 5.0
+    errors = []
     new = np.linspace(-4.0, 4.0, 300)[:, None]
-    error = [
-        np.sqrt(np.mean((model.predict(new) - np.sinc(new[:, 0])) ** 2))
-        for model in (LSSVR().fit(X, clean), LSSVR(robust="hampel").fit(X, dirty), LSSVR().fit(X, dirty))
-    ]
-    assert error[1] < 1.1 * error[0] < error[2]
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(-4.0, 4.0, (200, 1))
+        clean = np.sinc(X[:, 0]) + 0.05 * rng.standard_normal(200)
+        dirty = clean.copy()
+        dirty[rng.choice(200, 10, replace=False)] += 5.0
+        models = LSSVR().fit(X, clean), LSSVR(robust="hampel").fit(X, dirty), LSSVR().fit(X, dirty)
+        errors.append([np.sqrt(np.mean((model.predict(new) - np.sinc(new[:, 0])) ** 2)) for model in models])
+    error = np.mean(errors, axis=0)
+    assert error[1] < 1.1 * error[0] < 0.1 * error[2]
 
 
 def test_a_basis_is_tuned_on_a_sample_and_C_on_all_rows():
