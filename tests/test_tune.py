@@ -318,12 +318,13 @@ def test_noise_gets_one_common_width():
 
 
 def test_robust_weights_and_many_widths():
-    X, y = make_friedman1(150, 5, noise=0.3, random_state=0)
+    """With the weights of one round only, the widths that suit clean rows follow the outliers: an error of 10."""
+    X, y = make_friedman1(150, 5, noise=0.3, random_state=1)
     dirty = y.copy()
     dirty[::20] += 100.0
-    new, truth = make_friedman1(300, 5, noise=0.0, random_state=1)
+    new, truth = make_friedman1(300, 5, noise=0.0, random_state=101)
     error = [
         np.sqrt(np.mean((LSSVR(robust=robust).fit(X, target).predict(new) - truth) ** 2))
         for robust, target in ((None, y), ("hampel", dirty))
     ]
-    assert error[1] < 1.2 * error[0]
+    assert error[1] < 1.1 * error[0]

@@ -351,7 +351,7 @@ class _Search:
         self.decided = 0  # rows by which they were
         self.own = True  # whether the widths come of a search of this kernel
         self.widths = np.empty(0)
-        self.moderate = (math.inf, math.inf, 1.0)  # value, log width and C of the best that is not very wide
+        self.moderate = math.inf  # logarithm of the best common width that is not very wide
         self.C = problem.C or 1.0
 
     # Vectors ---------------------------------------------------------------------------------------------------------
@@ -424,7 +424,7 @@ class _Search:
     def start(self) -> None:
         """The best common width of a coarse grid, and its C, on few rows."""
         scores = self._grid(np.zeros(sum(self._sizes())))
-        self.moderate = min(scores[: len(WIDTHS) // 2 + 1])
+        self.moderate = min(scores[: len(WIDTHS) // 2 + 1])[1]
         self.value, log_width, self.C = min(scores)
         self.widths = np.full(sum(1 for free in self.free if free), log_width)
 
@@ -535,8 +535,8 @@ class _Search:
             return
         # A very wide common width and a large C are a polynomial: where most columns do not matter that is the best
         # that one width can do, and few steps lead out of it. Many widths start from a moderate one.
-        if self.moderate[1] < max(self.widths):
-            self.widths = np.full(len(self.widths), self.moderate[1])
+        if self.moderate < max(self.widths):
+            self.widths = np.full(len(self.widths), self.moderate)
         self.widths = np.concatenate(
             [np.full(size, w) for size, w in zip([s for s in self._sizes() if s], self.widths, strict=True)]
         )
