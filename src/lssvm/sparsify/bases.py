@@ -179,8 +179,9 @@ class FeatureVectors(Step):
     def _stochastic(self, kernel: Kernel, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
         """The same gain for a few drawn candidates, its mean taken over a sample of rows.
 
-        The candidates of eight steps are drawn and deflated together, by two products; within those steps they are
-        deflated by each vector as it is chosen. Rows of F, E belong to candidates, rows of `factor` to vectors chosen.
+        The candidates of eight steps are drawn and deflated together, by two products; those of each step are then
+        deflated by what was chosen in the steps before it. Rows of F and E belong to candidates, rows of `factor` to
+        vectors chosen.
         """
         draw = check_random_state(self.random_state)
         rows = problem.rows
@@ -192,6 +193,7 @@ class FeatureVectors(Step):
         inverse = np.divide(1.0, own, out=np.zeros_like(own), where=own > 0)
         left = np.ones(size) * (own > 0)  # share of each sampled row still to be reconstructed
         lower, factor = np.empty((0, 0)), np.empty((0, size))
+        used = np.zeros(len(diagonal), dtype=bool)
         support: list[int] = []
         errors: list[float] = []
         misses = 0
@@ -200,34 +202,38 @@ class FeatureVectors(Step):
             steps = [rows[np.unique(draw.randint(len(rows), size=self.candidates))] for _ in range(min(8, limit - m))]
             drawn = np.concatenate(steps)
             chosen = np.array(support, dtype=np.intp)
-            F = _xp.whiten_rows(kernel_rows(kernel, problem, drawn, chosen), lower)
-            E = kernel_rows(kernel, problem, drawn, sample)
+            F = np.zeros((len(drawn), m + len(steps)))
+            F[:, :m] = _xp.whiten_rows(kernel_rows(kernel, problem, drawn, chosen), lower)
+            E, between = kernel_rows(kernel, problem, drawn, sample), kernel_rows(kernel, problem, drawn, drawn)
             if m:
-                E = dgemm(-1.0, factor.T, F.T, 1.0, E.T, overwrite_c=1).T
+                E = dgemm(-1.0, factor.T, F[:, :m].T, 1.0, E.T, overwrite_c=1).T
             pivots = diagonal[drawn] - np.einsum("ij,ij->i", F, F)
-            taken, columns = [], []
+            taken: list[int] = []
+            columns = np.empty((len(steps), size))
             for step in np.split(np.arange(len(drawn)), np.cumsum([len(step) for step in steps])[:-1]):
                 floor = max(self.tol, 10.0 * (len(support) + 1) * _xp.EPS)
-                allowed = (pivots[step] > floor * diagonal[drawn[step]]) & ~np.isin(drawn[step], support)
+                allowed = (pivots[step] > floor * diagonal[drawn[step]]) & ~used[drawn[step]]
                 misses = 0 if allowed.any() else misses + 1
                 if not allowed.any() or self._enough(errors):
                     continue
-                step = step[allowed]
-                best = step[np.argmax((E[step] ** 2 @ inverse) / pivots[step])]
+                k = len(taken)
+                deflated = E[step] - F[step, m : m + k] @ columns[:k]
+                gain = np.divide(deflated**2 @ inverse, pivots[step], out=np.full(len(step), -np.inf), where=allowed)
+                winner = int(np.argmax(gain))
+                best = int(step[winner])
                 root = np.sqrt(pivots[best])
-                column = E[best] / root
-                along = kernel_rows(kernel, problem, drawn, drawn[best : best + 1])[:, 0] - F @ F[best]
-                F = np.column_stack([F, along / root])
-                E[best + 1 :] -= np.outer(F[best + 1 :, -1], column)
-                pivots = pivots - F[:, -1] ** 2
-                left -= column**2 * inverse
+                columns[k] = deflated[winner] / root
+                F[:, m + k] = (between[:, best] - F[:, : m + k] @ F[best, : m + k]) / root
+                pivots = pivots - F[:, m + k] ** 2
+                left -= columns[k] ** 2 * inverse
                 taken.append(best)
-                columns.append(column)
+                used[drawn[best]] = True
                 support.append(int(drawn[best]))
                 errors.append(float(np.mean(np.maximum(left, 0.0))))
             if taken:
-                lower = np.tril(np.vstack([np.pad(lower, ((0, 0), (0, len(taken)))), F[taken]]))
-                factor = np.vstack([factor, columns])
+                k = len(taken)
+                lower = np.tril(np.vstack([np.pad(lower, ((0, 0), (0, k))), F[taken, : m + k]]))
+                factor = np.vstack([factor, columns[:k]])
         return np.array(support, dtype=np.intp), np.array(errors)
 
 
