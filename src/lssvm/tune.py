@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ minimize: Any = optimize.minimize  # its stubs know neither bounds nor options t
 
 WIDTHS = np.geomspace(0.2, 20.0, 7)  # in units of the columns' spread and of sqrt(number of columns)
 RIDGES = np.geomspace(1e-9, 1e3, 37)  # in units of the kernel's variance over the rows
+ZOOMS = 3  # grids of C about the best point, each four times finer
 WIDTH_BOUND = math.log(1e3)  # widths stay within this factor of the columns' spread
 WIDTH_PRIOR = 0.5  # standard deviation of a log width about the common one
 WORTH = 7.0  # gain of log PRESS, a width and over the number of rows, for which many widths are taken
@@ -143,6 +144,7 @@ class _Validation(Step):
         if start.robust is not None:  # the weights of the whole machine are kept while parts are left out
             held = start.replace(weights=start.solve().weights)
         fitted, error = self._error(held, self._parts(problem))
+        errors = lambda factor, values: np.array([error(factor, C) for C in values])  # noqa: E731
         best = (math.inf, start.kernel, start.C)
 
         def score(shift: float) -> float:
@@ -152,7 +154,7 @@ class _Validation(Step):
                 for leaf, moves in zip(start.kernel.leaves, free, strict=True)
             ]
             kernel = start.kernel.with_widths(sigmas)
-            C, value = best_C(fitted.replace(kernel=kernel, C=problem.C), error)
+            C, value = best_C(fitted.replace(kernel=kernel, C=problem.C), errors)
             if value < best[0]:
                 best = (value, kernel, C)
             return value
@@ -698,36 +700,46 @@ def error_rate(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
     return float(np.average(wrong, weights=weights))
 
 
-def loo_error(factor: Factor, C: float) -> float:
+def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
     """Mean loss of the left-out residuals of the rows that count, in units in which their squares stay in range."""
-    y = _xp.to_numpy(factor.problem.y)
+    problem = factor.problem
+    y = _xp.to_numpy(problem.y)
     unit = float(np.max(np.abs(y - y.mean(axis=0)), initial=0.0)) or 1.0
-    loo = _xp.to_numpy(factor.system.solution(1.0 / float(C), careful=False).loo_residuals) / unit
-    return mean_loss(factor.problem, loo, _xp.to_numpy(factor.problem.weights)[factor.rows])
+    weights = _xp.to_numpy(problem.weights)[factor.rows]
+    errors = np.zeros(len(C))
+    for rows, residuals in factor.left_out(C):
+        scaled = _xp.to_numpy(residuals) / unit
+        errors += weights[rows] @ _loss(problem, scaled).sum(axis=2)
+    return np.where(np.isfinite(errors), errors / weights.sum(), np.inf)
 
 
-def best_C(problem: Problem, error: Callable[[Factor, float], float] = loo_error) -> tuple[float, float]:
-    """The C with the smallest error (or the problem's own), and that error."""
+def best_C(
+    problem: Problem, errors: Callable[[Factor, Sequence[float]], np.ndarray] = loo_errors
+) -> tuple[float, float]:
+    """The C with the smallest error (or the problem's own), and that error; `errors` gives those of several C."""
     if problem.C is not None:
-        return problem.C, error(problem.factorise(), problem.C)
+        return problem.C, float(errors(problem.factorise(), [problem.C])[0])
     ridges = RIDGES * kernel_variance(problem) * _mean_weight(problem)
     factor = problem.factorise(1.0 / ridges[0], every=True)
-    scores = [error(factor, 1.0 / ridge) for ridge in ridges]
-    best = int(np.argmin(scores))
-    low, high = np.log(ridges[max(best - 1, 0)]), np.log(ridges[min(best + 1, len(ridges) - 1)])
-    refined = optimize.minimize_scalar(
-        lambda log_ridge: error(factor, math.exp(-log_ridge)), bounds=(low, high), method="bounded"
-    )
-    if refined.fun < scores[best]:
-        return math.exp(-refined.x), float(refined.fun)
-    return float(1.0 / ridges[best]), float(scores[best])
+    best = (math.inf, 1.0 / ridges[0])
+    for _ in range(1 + ZOOMS):  # ever finer grids about the best point so far
+        values = 1.0 / ridges
+        scores = errors(factor, list(values))
+        place = int(np.argmin(scores))
+        best = min(best, (float(scores[place]), float(values[place])))
+        low, high = ridges[max(place - 1, 0)], ridges[min(place + 1, len(ridges) - 1)]
+        ridges = np.geomspace(low, high, 9)[1:-1]
+    return best[1], best[0]
 
 
 def mean_loss(problem: Problem, residuals: np.ndarray, weights: np.ndarray) -> float:
     """Weighted mean of the squared residuals, of the absolute ones where robust weights are asked for."""
-    loss = np.abs(residuals) if problem.robust is not None else residuals * residuals
-    score = float(weights @ loss.sum(axis=1) / weights.sum())
+    score = float(weights @ _loss(problem, residuals).sum(axis=1) / weights.sum())
     return score if math.isfinite(score) else math.inf
+
+
+def _loss(problem: Problem, residuals: np.ndarray) -> np.ndarray:
+    return np.abs(residuals) if problem.robust is not None else residuals * residuals
 
 
 def kernel_variance(problem: Problem) -> float:
