@@ -720,7 +720,7 @@ def best_C(
     if problem.C is not None:
         return problem.C, float(errors(problem.factorise(), [problem.C])[0])
     ridges = RIDGES * kernel_variance(problem) * _mean_weight(problem)
-    factor = problem.factorise(1.0 / ridges[0], every=True)
+    factor = problem.factorise(1.0 / ridges[0], every=True, quick=True)
     best = (math.inf, 1.0 / ridges[0])
     for _ in range(1 + ZOOMS):  # ever finer grids about the best point so far
         values = 1.0 / ridges
