@@ -25,7 +25,8 @@ WIDTHS = np.geomspace(0.2, 20.0, 7)  # in units of the columns' spread and of sq
 RIDGES = np.geomspace(1e-9, 1e3, 37)  # in units of the kernel's variance over the rows
 ZOOMS = 3  # grids of C about the best point, each four times finer
 WIDTH_BOUND = math.log(1e3)  # widths stay within this factor of the columns' spread
-WIDTH_PRIOR = 0.5  # standard deviation of a log width about the common one
+WIDTH_PRIOR = 0.5  # standard deviation of a log width about the common one,
+WIDTH_ROWS = 50  # where there are that many rows a width, or fewer; it grows in proportion beyond
 WORTH = 7.0  # gain of log PRESS, a width and over the number of rows, for which many widths are taken
 WITHOUT = math.log(1e6)  # width of a column that is left out
 START_ROWS = 300  # rows of the first look at common widths
@@ -58,12 +59,12 @@ class LeaveOneOut(Step):
     -----
     A width left at None is a multiple of its column's standard deviation: one common multiple, or one a column where
     the kernel says ``ard=True``. So that many widths do not over-fit few rows, their logarithms carry a normal prior
-    of standard deviation 0.5 about the common one, a column without which log PRESS rises by less than
-    log(rows)/rows is left out (its width is a million spreads), and all are given up for the common width where
-    the gain of log PRESS is below 7 (number of widths - 1)/rows, or where, of e left-out classes that are wrong with
-    the common width, fewer than 2 sqrt(e) (and one) come right. The search runs on samples of at most 6000 rows, with
-    a part of the basis; C is then chosen on all. Robust weights, where asked for, are re-estimated between searches,
-    and three times at least, then as in the final machine.
+    about the common one (of standard deviation 0.5 up to 50 rows a width, and in proportion to them beyond), a column
+    without which log PRESS rises by less than 2 log(rows)/rows is left out (its width is a million spreads), and all
+    are given up for the common width where the gain of log PRESS is below 7 (number of widths - 1)/rows, or where, of
+    e left-out classes that are wrong with the common width, fewer than 2 sqrt(e) (and one) come right. The search runs
+    on samples of at most 6000 rows, with a part of the basis; C is then chosen on all. Robust weights, where asked
+    for, are re-estimated between searches, and three times at least, then as in the final machine.
 
     ``path_`` holds ``widths`` (one row a leaf of the kernel), ``C``, ``loo`` (the mean squared left-out residual,
     absolute for robust weights), ``evaluations``, ``plan`` (what was done, in words) and, for classes, ``error_rate``.
@@ -93,12 +94,9 @@ class LeaveOneOut(Step):
         if problem.kernel.is_free:
             known = self._best_kernel(problem, record)
         if problem.C is None and (known.C is None or len(problem.rows) > _covered(problem)):
-            machine = _in_memory(known)
-            record.plan.append("C on all rows" if machine is known else f"C on {len(machine.rows)} rows")
-            known = known.replace(C=best_C(machine)[0])
+            known = with_best_C(known.replace(C=None), record)
         elif problem.C is None:
             record.plan.append("C with the widths")
-        if problem.C is None:
             warn_at_edge(known)
         record.update(C=known.C, widths=[_xp.to_numpy(leaf.sigma) for leaf in known.kernel.leaves])
         return known.replace(paths={**problem.paths, type(self).__name__: record})
@@ -383,8 +381,9 @@ class _Search:
             if size > 1:
                 kept = place + np.flatnonzero(logs[place : place + size] < WITHOUT)
                 deviation = logs[kept] - logs[kept].mean() if len(kept) else logs[kept]
-                value += float(deviation @ deviation) / (WIDTH_PRIOR**2 * rows)
-                gradient[kept] = 2.0 * deviation / (WIDTH_PRIOR**2 * rows)
+                spread = WIDTH_PRIOR * max(1.0, rows / (WIDTH_ROWS * max(len(kept), 1)))
+                value += float(deviation @ deviation) / (spread**2 * rows)
+                gradient[kept] = 2.0 * deviation / (spread**2 * rows)
             place += size
         return value, gradient
 
@@ -576,10 +575,10 @@ class _Search:
         return self.out if len(self.out) == len(self.widths) else np.zeros(len(self.widths), dtype=bool)
 
     def _leave_out(self, machine: Problem) -> bool:
-        """Leave out columns, the widest at once or one by one, where log PRESS rises by less than log(rows)/rows."""
+        """Leave out columns, the widest at once or one by one, where log PRESS rises by less than 2 log(rows)/rows."""
         if sum(self._sizes()) <= len(self.free) or self.out.all():
             return False
-        allowed = math.log(len(machine.rows)) / len(machine.rows)
+        allowed = 2.0 * math.log(len(machine.rows)) / len(machine.rows)
         before, value = int(self.out.sum()), self.value
         wide = np.flatnonzero(~self.out & (self.widths > np.median(self.widths[~self.out]) + 1.0))
         for group in [wide, *np.argsort(-self.widths)[:, None]]:
@@ -671,12 +670,23 @@ def _sample(problem: Problem, size: int) -> np.ndarray:
     return np.sort(np.random.RandomState(0).permutation(problem.rows)[:size])
 
 
+def with_best_C(problem: Problem, record: Bunch) -> Problem:
+    """The problem with the best C on all rows that memory holds, which is recorded."""
+    machine = _in_memory(problem)
+    record.plan.append("C on all rows" if machine is problem else f"C on {len(machine.rows)} rows")
+    known = problem.replace(C=best_C(machine)[0])
+    warn_at_edge(known)
+    record.C = known.C
+    return known
+
+
 def warn_at_edge(problem: Problem) -> None:
     """A warning where C ended at an edge of its range."""
     assert problem.C is not None
     ridge = 1.0 / (problem.C * kernel_variance(problem) * _mean_weight(problem))
     if not 1.01 * RIDGES[0] < ridge < 0.99 * RIDGES[-1]:
-        what = "noise-free" if ridge < 1.0 else "unrelated to the inputs"
+        small = "" if problem.is_dual else ", or the basis too small to over-fit"
+        what = f"noise-free{small}" if ridge < 1.0 else "unrelated to the inputs"
         warnings.warn(
             f"C = {problem.C:.3g} is at the edge of the range searched: the targets look {what}. Give C or sigma.",
             stacklevel=2,
