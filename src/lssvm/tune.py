@@ -31,7 +31,8 @@ WORTH = 7.0  # gain of log PRESS, a width and over the number of rows, for which
 WITHOUT = math.log(1e6)  # width of a column that is left out
 START_ROWS = 300  # rows of the first look at common widths
 STAGES = ((1000, 150), (3000, 500), (6000, 1000))  # rows and basis size of the searches by gradient
-ITERATIONS = (60, 6, 5)  # at most, in each of them
+ITERATIONS = (60, 6, 5)  # at most, in each of them,
+AGAIN = 15  # and where many widths are tried again on more rows
 COMPARISON = {True: (500, None), False: (2000, 250)}  # rows and basis size by which kernels are compared; dual or not
 CLOSE = 0.05  # kernels whose log PRESS is that close to the best are compared again at the end of their searches
 FLATNESS = 0.05  # a step that gains less than this over the number of rows ends a search: noise is larger
@@ -349,6 +350,7 @@ class _Search:
         self.done = 0
         self.out = np.empty(0, dtype=bool)  # widths of columns that are left out
         self.decided = 0  # rows by which they were
+        self.given_up: tuple[np.ndarray, int] | None = None  # widths of columns that were not worth it, on so many rows
         self.own = True  # whether the widths come of a search of this kernel
         self.widths = np.empty(0)
         self.moderate = math.inf  # logarithm of the best common width that is not very wide
@@ -432,7 +434,7 @@ class _Search:
     def start_from(self, other: _Search) -> None:
         """Begin where the search of another kernel stands: the same columns matter, their common factor is another."""
         self.ard, self.out, self.decided, self.done = other.ard, other.out.copy(), other.decided, other.done
-        self.own = False
+        self.given_up, self.own = other.given_up, False
         out = other._left_out()
         shape = np.where(out, WITHOUT, other.widths - (other.widths[~out].mean() if not out.all() else 0.0))
         self.value, log_width, self.C = min(self._grid(shape))
@@ -485,7 +487,7 @@ class _Search:
         self.record.plan.append(f"{widths} by {self.method} on {len(machine.rows)} {kind}")
 
     def _refine(self, machine: Problem, iterations: int) -> bool:
-        """Search from where we are; columns that were left out on half as many rows or fewer are tried again."""
+        """Search from where we are; what was left out or given up on half as many rows or fewer is tried again."""
         out = self._left_out()
         again = bool(len(machine.rows) >= 2 * self.decided and out.any() and not out.all())
         if again:
@@ -494,6 +496,8 @@ class _Search:
         self.value = self._minimise(machine, iterations)
         if again and self._leave_out(machine):
             self.value = self._minimise(machine, iterations)
+        if self.given_up is not None and len(machine.rows) >= 2 * self.given_up[1]:
+            self._try_many(machine, self.given_up[0], AGAIN)
         return again
 
     def compare(self) -> None:
@@ -529,21 +533,23 @@ class _Search:
     def _first_stage(self, machine: Problem) -> None:
         self._choose_C(machine)
         self.value = self._minimise(machine, 15)
-        common = self.widths, self.C, self.value
-        errors = self._errors(machine)
-        self.ard = self.many
-        if sum(self._sizes()) == len(self.widths):
+        sizes = [len(self.spread) if many else 1 for many, free in zip(self.many, self.free, strict=True) if free]
+        if sum(sizes) == len(self.widths):
+            self.ard = self.many
             return
         # A very wide common width and a large C are a polynomial: where most columns do not matter that is the best
         # that one width can do, and few steps lead out of it. Many widths start from a moderate one.
-        if self.moderate < max(self.widths):
-            self.widths = np.full(len(self.widths), self.moderate)
-        self.widths = np.concatenate(
-            [np.full(size, w) for size, w in zip([s for s in self._sizes() if s], self.widths, strict=True)]
-        )
+        start = np.minimum(self.widths, self.moderate) if self.moderate < max(self.widths) else self.widths
+        self._try_many(machine, np.repeat(start, sizes), ITERATIONS[0])
+
+    def _try_many(self, machine: Problem, widths: np.ndarray, iterations: int) -> None:
+        """Search a width a column from there, and take them if they are worth it."""
+        common = self.widths, self.C, self.value
+        errors = self._errors(machine)
+        self.ard = self.many
+        self.widths, self.out = widths, np.zeros(len(widths), dtype=bool)
         self._choose_C(machine)
-        self.out = np.zeros(len(self.widths), dtype=bool)
-        self.value = self._minimise(machine, ITERATIONS[0])
+        self.value = self._minimise(machine, iterations)
         if self._leave_out(machine):
             self.value = self._minimise(machine, ITERATIONS[1])
         rows = len(machine.rows)
@@ -551,11 +557,12 @@ class _Search:
         worth = gain >= WORTH * (len(self.widths) - len(common[0])) / rows
         if machine.classification:
             worth &= errors - self._errors(machine) >= max(1.0, 2.0 * math.sqrt(errors))
+        self.given_up = None if worth else (np.minimum(self.widths, WIDTH_BOUND), rows)
         if not worth:
             self.widths, self.C, self.value = common
             self.ard = [False] * len(self.many)
             self.out = np.zeros(len(self.widths), dtype=bool)
-            self.record.plan.append("one common width: more are not worth it")
+            self.record.plan.append(f"one common width: more are not worth it on {rows} rows")
 
     def _choose_C(self, machine: Problem) -> None:
         """The best C for the widths as they are: that of another machine may be far from it."""

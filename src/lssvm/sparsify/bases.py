@@ -119,9 +119,10 @@ class Random(Step):
         else:  # what suits a small basis is too smooth for a larger one
             chosen = tuned(chosen)
         record = Bunch(**{**Bunch(plan=[], evaluations=0), **chosen.paths.get(LeaveOneOut.__name__, {})})
-        measured = f"{size} basis points by the left-out residuals of {len(sample)} rows"
-        record.update(sizes=np.array(allowed[:2]), scores=np.array(scores), chosen=size, plan=[measured, *record.plan])
+        record.plan = [f"{size} basis points by the left-out residuals of {len(sample)} rows", *record.plan]
+        record.update(sizes=np.array(allowed[:2]), scores=np.array(scores), chosen=size)
         if chosen.C is None:
+            record.plan.pop()  # C of the sample
             chosen = with_best_C(chosen, record)
         paths = {**chosen.paths, LeaveOneOut.__name__: record}
         return chosen.replace(paths=paths, asked=problem.asked or (problem.kernel, problem.C))
