@@ -510,7 +510,7 @@ class Learned(Step):
         kernels = problem.kernel.kernels if isinstance(problem.kernel, Choice) else [problem.kernel]
         descents = []
         for kernel in kernels:
-            known = tuned(problem.replace(kernel=kernel).with_basis(order[: self.n]))
+            known = tuned(problem.with_basis(order[: self.n], kernel=kernel, asked=None))
             if known.robust is not None:  # the weights of the machine that starts
                 known = known.replace(weights=known.solve().weights, robust=None)
             rows = randomly_pivoted(known.with_basis().subset(candidates), self.n, np.random.RandomState(seed))
