@@ -78,6 +78,10 @@ def test_arrays_equal_whole_and_chunks(rows, scheduler, robust):
     assert lazy.press_ == chunked.press_
     assert_allclose(lazy.press_, whole.press_, rtol=1e-9)
     assert not hasattr(lazy, "loo_residuals_")
+    with dask.config.set(scheduler=scheduler):
+        intervals = lazy.predict_interval(da.from_array(X, chunks=(250, 2)), 0.8)
+    assert isinstance(intervals, da.Array)
+    assert_allclose(intervals.compute(), whole.predict_interval(X, 0.8), rtol=1e-8)
 
 
 def test_classes_and_frames(rows):

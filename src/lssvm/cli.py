@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -468,8 +468,8 @@ def _summary(machine: Any) -> dict[str, Any]:
     result |= {name: table[name] for name in ("task", "target", "source") if name in table}
     if hasattr(machine, "classes_"):
         result["classes"] = [str(label) for label in machine.classes_]
-    if hasattr(machine, "weights_"):
-        result["rows"] = len(machine.weights_)
+    with suppress(ValueError):  # a machine without left-out values
+        result["rows"] = diagnose.left_out(machine).total
     result["columns"] = int(machine.n_features_in_)
     result["support vectors"] = len(machine.support_vectors_)
     result["kernel"] = type(machine.kernel_).__name__

@@ -21,18 +21,29 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from . import _xp
 from ._xp import Array
 from .cluster import DaskChunks, lazily
-from .intervals import METHODS, calibrate, prediction_intervals, probabilities
+from .intervals import METHODS, calibrate, prediction_intervals, probabilities, sampled_intervals
 from .kernels import RBF, Additive, Choice, Kernel, Matern, as_kernel, pick_columns
 from .problem import Problem, Step
 from .robust import as_weight_function
 from .sparsify import Given, Random
-from .stream import ChunkedFit, Passes, Scan, Source, Stream, as_source, fit_chunks, sample_rows, start_stream
+from .stream import (
+    SAMPLE_ROWS,
+    ChunkedFit,
+    LeftOutSample,
+    Passes,
+    Scan,
+    Source,
+    Stream,
+    as_source,
+    fit_chunks,
+    sample_rows,
+    start_stream,
+)
 from .tune import LeaveOneOut, describe, tuned
 
 DENSE_ROWS = 2000  # steps=None: the basis is all rows up to here,
 BASIS_SIZE = 500  # and this many rows beyond
-SAMPLE_ROWS = 5000  # fit_chunks: kernel, C and basis are planned on a sample of this many rows,
-KEPT_ROWS = 1_000_000  # and what belongs to the rows is kept up to here
+KEPT_ROWS = 1_000_000  # fit_chunks: what belongs to the rows is kept up to here
 _SEEN = ("n_features_in_", "feature_names_in_", "classes_", "_single_output_")
 
 
@@ -116,7 +127,7 @@ class _LSSVM(BaseEstimator):
         """Add a chunk of rows to the machine, exactly: the result equals `fit` on all rows so far with this basis.
 
         The first call plans kernel, C and basis on its rows (500 of them for ``steps=None``); later calls keep them.
-        Rows are not stored, so that leave-one-out quantities are not known.
+        A uniform sample of 5000 rows is kept for `predict_interval`; leave-one-out of the others is not known.
 
         Parameters
         ----------
@@ -206,7 +217,7 @@ class _LSSVM(BaseEstimator):
         attributes = {
             **checked._machine(stream.whitening.kernel, stream.C, stream.points, fit.coef, fit.machine[0].intercept),
             **_additive(stream.whitening.kernel, stream.points, fit.coef, stream.points),
-            **plain._chunks_left_out(fit, scan.sample.arrays, keep),
+            **plain._chunks_left_out(fit, scan, keep),
             "support_": None,
             "path_": None,
         }
@@ -231,15 +242,21 @@ class _LSSVM(BaseEstimator):
         """The rows of a chunk, which may be none."""
         return self._check_rows(X, y, weight, reset=False, smallest=0)
 
-    def _chunks_left_out(self, fit: ChunkedFit, sample: tuple[Any, ...], keep: bool) -> dict[str, Any]:
+    def _chunks_left_out(self, fit: ChunkedFit, scan: Scan, keep: bool) -> dict[str, Any]:
         """The attributes of leave-one-out: all of them, or PRESS and what a sample of the rows tells."""
         passes = replace(fit.passes, check=self._check_chunk)
-        few = None if keep else passes.left_out(fit.machine, True, 0, *sample)
-        targets, own, weights, *rest = fit.rows(few)
+        sample = scan.sample.arrays
+        (few,) = passes.left_out(fit.machine, True, 0, *sample).rows
+        targets, own, weights, *rest = fit.rows() if keep else few
         attributes = self._left_out(targets, own, weights, LeftOutRows(*rest))
         if not keep:
             attributes = {name: value for name, value in attributes.items() if name == "_slopes_"}
+        attributes["_sample_"] = fit.sample(scan.rows, self._check_chunk(*sample)[0], *few)
         return attributes if fit.left_out is None else {**attributes, "press_": fit.left_out.press}
+
+    def _left_out_sample(self) -> LeftOutSample | None:
+        """A sample of the rows of `partial_fit` or `fit_chunks`, each of them left out."""
+        return self._stream_.left_out() if hasattr(self, "_stream_") else getattr(self, "_sample_", None)
 
     def _chunk_steps(self) -> Any:
         return (Random(BASIS_SIZE, random_state=0),) if self.steps is None else self.steps
@@ -512,6 +529,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         """Prediction intervals from left-out residuals (Barber et al. 2021), exact and without a refit.
 
         All methods hold kernel, C, basis and the weights of the other rows fixed; robust weights are among these.
+        After `partial_fit`, `fit_chunks` or a fit on Dask the rows left out are a uniform sample of at most 5000, each
+        of them from the machine of all rows; then the guarantees are those of that many rows.
 
         Parameters
         ----------
@@ -524,7 +543,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
             coverage ("jackknife-minmax", wider).
         folds : int or array of one label a row
             For "cv+": a number of folds, drawn with a fixed seed, or the fold of every row, e.g. a group of
-            rows that belong together.
+            rows that belong together. Not after `partial_fit` or `fit_chunks`.
 
         Returns
         -------
@@ -539,12 +558,25 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         if method not in METHODS:
             raise ValueError(f"method must be one of {METHODS}, got {method!r}.")
         if not hasattr(self, "_problem_"):
-            raise ValueError("predict_interval needs the training rows: a model of partial_fit or fit_chunks has none.")
-        if np.isnan(_xp.to_numpy(self.loo_residuals_)).any():
+            if method == "cv+":
+                raise ValueError(
+                    "method='cv+' leaves out whole folds, and a model of partial_fit or fit_chunks keeps only a sample "
+                    "of its rows: use 'jackknife+'."
+                )
+            sample = self._left_out_sample()
+            if sample is None:
+                raise ValueError(
+                    "predict_interval needs training rows, which this file of an older version lacks: fit again."
+                )
+        elif np.isnan(_xp.to_numpy(self.loo_residuals_)).any():
             raise ValueError(f"predict_interval needs left-out residuals, which are not known after {self.steps!r}.")
         with np.errstate(all="ignore"):
-            rows = _xp.like(X, self._problem_.X)
-            intervals = prediction_intervals(self._problem_, self._fit_, rows, float(coverage), method, folds)
+            if hasattr(self, "_problem_"):
+                rows = _xp.like(X, self._problem_.X)
+                intervals = prediction_intervals(self._problem_, self._fit_, rows, float(coverage), method, folds)
+            else:
+                rows = _xp.like(X, sample.X)
+                intervals = sampled_intervals(sample, self._evaluate(rows), rows, float(coverage), method)
             intervals = _same_kind(intervals, X)
         return intervals[:, :, 0] if self.dual_coef_.ndim == 1 else intervals
 
@@ -598,7 +630,7 @@ class LSSVC(ClassifierMixin, _LSSVM):
         """Add a chunk of rows to the machine, exactly: the result equals `fit` on all rows so far with this basis.
 
         The first call plans kernel, C, basis and the calibration of `predict_proba` on its rows; later calls keep
-        them. Rows are not stored, so that leave-one-out quantities are not known.
+        them. Of the rows a sample of 5000 is kept, so that leave-one-out quantities of all are not known.
 
         Parameters
         ----------

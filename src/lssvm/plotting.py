@@ -687,7 +687,7 @@ class ResidualsDisplay(_Display):
         output : int
             The target (or class) drawn, where there are several.
         n_labels : int
-            How many of the largest residuals get their row number.
+            How many of the largest residuals get their row number, where that is known.
         ax : matplotlib axes or None
             None makes a new figure.
         **kwargs
@@ -702,7 +702,7 @@ class ResidualsDisplay(_Display):
             predicted=_output(rows.predicted, output),
             residuals=_output(rows.residuals, output),
             weights=rows.robust,
-            n_labels=n_labels,
+            n_labels=0 if rows.sampled else n_labels,
         )
         return display.plot(ax, **kwargs)
 
@@ -1319,7 +1319,7 @@ def _rows(estimator: Any) -> Any:
     check_is_fitted(estimator)
     if not hasattr(estimator, "_problem_"):
         raise ValueError(
-            f"{type(estimator).__name__} keeps no training rows after partial_fit or fit_chunks: use fit to draw them."
+            f"{type(estimator).__name__} keeps only a sample of its rows after partial_fit or fit_chunks: use fit."
         )
     return estimator._problem_
 

@@ -126,6 +126,7 @@ class _Facts:
         self.names = diagnose.feature_names(model)
         self.problem = getattr(model, "_problem_", None)
         self.left_out: Any = _known(diagnose.left_out, model)
+        self.sampled = self.left_out is not None and self.left_out.sampled  # then numbers of rows are not known
         total = (self.rows or 0) + len(about.get("dropped", ()))
         self._numbers = np.setdiff1d(np.arange(total), np.asarray(about.get("dropped", ()), dtype=int))
         self._numbers += int(about.get("row", 0))
@@ -134,7 +135,9 @@ class _Facts:
         self.inverse_widths = _known(diagnose.inverse_widths, model)
         self.small = self.problem is not None and _is_small(self.problem)
         self.c_path = _known(diagnose.c_path, model) if self.small else None
-        self.coverage = _known(diagnose.coverage_path, model) if self.small and not self.classes else None
+        self.coverage = None
+        if not self.classes and (self.small or self.problem is None):  # of chunks, a sample is left out
+            self.coverage = _known(diagnose.coverage_path, model)
 
     def number(self, row: int) -> int:
         """The number that a training row has in its source: rows that were dropped count, too."""
@@ -143,7 +146,7 @@ class _Facts:
     @property
     def rows(self) -> int | None:
         """Number of training rows, where known."""
-        return None if self.left_out is None else len(self.left_out.weights)
+        return None if self.left_out is None else self.left_out.total
 
     @property
     def unit(self) -> str:
@@ -183,16 +186,17 @@ def _found_warnings(facts: _Facts) -> str:
 
 def _check_quality(facts: _Facts) -> Iterable[str]:
     if facts.left_out is None:
-        yield "This model has no leave-one-out values (partial_fit keeps no rows): judge it on other rows."
+        yield "This model has no leave-one-out values: judge it on other rows."
         return
     if facts.rows is not None and facts.rows < 30:
         yield f"Only {facts.rows} rows: all figures below are rough."
     if facts.classes:
-        counts = np.bincount(facts.probability[1], minlength=len(facts.classes))
+        codes = facts.probability[1]
+        counts = np.bincount(codes, minlength=len(facts.classes))
         if facts.scores["error_rate"] >= 1 - counts.max() / counts.sum():
             yield "The left-out error is no smaller than that of always naming the largest class: columns say little."
         smallest = int(np.argmin(counts))
-        if counts[smallest] < 10:
+        if counts[smallest] < 10 and len(codes) == facts.rows:
             yield f"Class {facts.classes[smallest]!r} has only {counts[smallest]} rows: its figures are rough."
     elif not facts.scores["r2"] > 0:
         yield "The left-out error is no smaller than that of the mean: the columns say little about the target."
@@ -230,7 +234,8 @@ def _check_outliers(facts: _Facts) -> Iterable[str]:
     if facts.model.robust is not None:
         gone = int(np.sum(facts.left_out.robust < 1e-3))
         if gone:
-            yield f"{gone} of {facts.rows} rows got (almost) no robust weight: see the table of outliers."
+            rows = len(facts.left_out.weights)
+            yield f"{gone} of {rows} rows got (almost) no robust weight: see the residuals below."
     elif not facts.classes:
         residuals = facts.left_out.residuals
         middle = np.median(residuals, axis=0)
@@ -238,8 +243,7 @@ def _check_outliers(facts: _Facts) -> Iterable[str]:
         far = int(np.sum((np.abs(residuals - middle) > 6 * scale).any(axis=1))) if (scale > 0).all() else 0
         if far:
             yield f"{far} left-out residual(s) beyond 6 robust deviations: look at them, or try robust='hampel'."
-    leverage = _xp.to_numpy(facts.model.leverage_)
-    high = int(np.sum(leverage > 0.99))
+    high = int(np.sum(facts.left_out.leverage > 0.99))
     if high:
         yield f"{high} row(s) fix the function alone (leverage above 0.99): their neighbourhood holds no other row."
 
@@ -441,6 +445,8 @@ def _quality(facts: _Facts) -> str:
         "<p>Each row is predicted by the machine without it, exactly (no refit). C, kernel, basis and robust weights "
         "are those of all rows, and what was chosen among them was chosen to make this error small.</p>"
     )
+    if facts.sampled and len(facts.left_out.weights) < facts.rows:
+        note += f"<p>Of the {facts.rows} rows, a sample of {len(facts.left_out.weights)} is left out here.</p>"
     return note + (_class_quality(facts) if facts.classes else _number_quality(facts))
 
 
@@ -503,7 +509,7 @@ def _residuals(facts: _Facts) -> str:
 
 
 def _number_outliers(facts: _Facts) -> str:
-    rows, leverage = facts.left_out, _xp.to_numpy(facts.model.leverage_)
+    rows = facts.left_out
     size = np.max(np.abs(rows.residuals) / _scale(rows.residuals), axis=1)
     worst = np.argsort(-size, kind="stable")[:LISTED]
     several = rows.actual.shape[1] > 1
@@ -518,7 +524,7 @@ def _number_outliers(facts: _Facts) -> str:
                 *map(_number, values),
                 f"{size[i]:.1f}",
                 f"{rows.robust[i]:.3g}",
-                f"{leverage[i]:.3f}",
+                f"{rows.leverage[i]:.3f}",
             )
         )
     header = ("row", *(("target",) if several else ()), "actual", "left-out prediction", "residual")
@@ -535,8 +541,11 @@ def _number_outliers(facts: _Facts) -> str:
             chart.cloud(x, e, shown=~full & ~gone, style="half")
             chart.cloud(x, e, shown=gone, style="none")
             chart.legend([("dots", "robust weight 1"), ("half", "between"), ("none", "0")])
-        chart.links(x[worst], e[worst], [facts.number(i) for i in worst])
+        if not facts.sampled:
+            chart.links(x[worst], e[worst], [facts.number(i) for i in worst])
         charts.append(chart.svg())
+    if facts.sampled:
+        return f'<div class="charts">{"".join(charts)}</div>'
     return (
         f'<div class="charts">{"".join(charts)}</div><h3>The {len(table)} largest residuals</h3>'
         + _rows_note(facts)
@@ -566,6 +575,8 @@ def _class_outliers(facts: _Facts) -> str:
     worst = wrong[np.argsort(own[wrong], kind="stable")][:LISTED]
     if not len(worst):
         return "<p>No left-out row is given to a wrong class.</p>"
+    if facts.sampled:
+        return f"<p>{len(wrong)} of {len(codes)} left-out rows are given to a wrong class.</p>"
     table = [
         (
             str(facts.number(i)),
@@ -590,7 +601,7 @@ def _intervals(facts: _Facts) -> str:
     if facts.classes:
         return ""
     if facts.coverage is None:
-        return "<p>Not computed: this needs the training rows, of a machine that is not too large.</p>"
+        return "<p>Not computed: this needs left-out rows, of a machine that is not too large.</p>"
     found = facts.coverage
     several = found.observed.ndim > 1
     table = []
