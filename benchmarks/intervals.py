@@ -190,7 +190,6 @@ def calibrated_svc(X: np.ndarray, y: np.ndarray) -> Any:
 def probabilities(repetitions: int) -> None:
     contenders: dict[str, Callable[..., Any]] = {
         "LSSVC()": lambda X, y: LSSVC().fit(X, y),
-        "LSSVC(RBF(ard=True))": lambda X, y: LSSVC(kernels.RBF(ard=True)).fit(X, y),
         "SVC by grid, CalibratedClassifierCV": calibrated_svc,
     }
     try:

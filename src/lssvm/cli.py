@@ -403,7 +403,10 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
 @click.option("-o", "--output", metavar="FILE", type=FILE, help="By default the model's name with the kind's ending.")
 @plain_errors
 def export(model: str, kind: str, output: Path | None) -> None:
-    """Write a model as ONNX, as a C99 header or as a Python file without dependencies."""
+    """Write a model as ONNX, as a C99 header or as a Python file without dependencies.
+
+    It takes the columns of the table as they are: categories and missing values are handled as predict does.
+    """
     from . import export as exporter
     from .persist import load
 
@@ -417,7 +420,9 @@ def export(model: str, kind: str, output: Path | None) -> None:
     if table is not None:
         from .tables import Plan
 
-        _say("its inputs, in this order: " + ", ".join(Plan.from_dict(table).names))
+        kinds = {True: "number", False: "text"}
+        columns = Plan.from_dict(table).columns
+        _say("its inputs: " + ", ".join(f"{column.name} ({kinds[column.categories is None]})" for column in columns))
     click.echo(str(output))
 
 

@@ -445,7 +445,7 @@ def _quality(facts: _Facts) -> str:
         "<p>Each row is predicted by the machine without it, exactly (no refit). C, kernel, basis and robust weights "
         "are those of all rows, and what was chosen among them was chosen to make this error small.</p>"
     )
-    if facts.sampled and len(facts.left_out.weights) < facts.rows:
+    if facts.sampled and len(facts.left_out.weights) < facts.left_out.total:
         note += f"<p>Of the {facts.rows} rows, a sample of {len(facts.left_out.weights)} is left out here.</p>"
     return note + (_class_quality(facts) if facts.classes else _number_quality(facts))
 

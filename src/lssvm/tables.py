@@ -150,8 +150,10 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
     found = _sniff(sample) if delimiter is None else delimiter.replace("\\t", "\t")
     if len(found) != 1:
         raise TableError(f"--delimiter must be one character, got {delimiter!r}; write \\t for the tabulator.")
-    lines = list(csv.reader(io.StringIO(sample, newline=""), delimiter=found))
-    first = next((line for line in lines if line), [])
+    reader = csv.reader(io.StringIO(sample, newline=""), delimiter=found)
+    first = next((line for line in reader if line), [])
+    names_end = reader.line_num  # names may hold line breaks, and empty lines may stand before them
+    lines = [first, *reader]
     notes = []
     if delimiter is None and found != ",":
         notes.append(f"columns are separated by {_spell(found)}")
@@ -177,7 +179,10 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
             reader = pyarrow.csv.open_csv(
                 stream,
                 read_options=pyarrow.csv.ReadOptions(
-                    column_names=list(names), skip_rows=int(header), encoding=encoding, block_size=BLOCK_BYTES
+                    column_names=list(names),
+                    skip_rows=names_end if header else 0,
+                    encoding=encoding,
+                    block_size=BLOCK_BYTES,
                 ),
                 parse_options=pyarrow.csv.ParseOptions(delimiter=found, newlines_in_values=True),
                 convert_options=pyarrow.csv.ConvertOptions(
@@ -186,7 +191,7 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
             )
             yield from reader
 
-    return Source(name, names, 2 if header else 1, start, tuple(notes), decimal)
+    return Source(name, names, names_end + 1 if header else 1, start, tuple(notes), decimal)
 
 
 def _sample(path: str, name: str, encoding: str | None) -> tuple[str, str]:
