@@ -160,6 +160,62 @@ def test_a_killed_worker_changes_nothing(rows, tmp_path, reading):
 
 
 @pytest.mark.slow
+def test_any_number_of_workers_gives_the_same_bits(rows):
+    X, y, weight = rows
+    expected = regressor(X, robust="hampel").fit_chunks(split(X, y, weight), leave_one_out="press")
+    intervals = expected.predict_interval(X[:20])
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as workers, Client(workers) as client:
+        for count in (1, 2, 4):
+            workers.scale(count)
+            client.wait_for_workers(count)
+            model = regressor(X, robust="hampel").fit(*collections(X, y, weight))
+            assert len(client.nthreads()) == count
+            assert np.array_equal(model.dual_coef_, expected.dual_coef_)
+            assert model.press_ == expected.press_
+            assert np.array_equal(model.predict_interval(X[:20]), intervals)
+
+
+def greedy(block):
+    """More memory than a worker may have."""
+    hold = np.ones(2**26)  # 512 MiB
+    time.sleep(2.0)  # long enough for its nanny to see it
+    return block + 0.0 * hold[0]
+
+
+@pytest.mark.slow
+def test_a_worker_out_of_memory_ends_with_the_remedy(rows):
+    """Its nanny kills it, and Dask gives the chunk to another before it gives up; by default to three."""
+    X, y, _ = rows
+    limit = {"memory_limit": "400MiB", "dashboard_address": None, "silence_logs": 50}
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        LocalCluster(n_workers=1, threads_per_worker=1, **limit) as workers,
+        Client(workers) as client,
+    ):
+        dX, dy = collections(X, y, size=300)
+        dX = dX.map_blocks(greedy, dtype=float, meta=np.empty((0, 3)))
+        with pytest.raises(RuntimeError, match=r"(?s)out of memory; smaller chunks.*memory_limit.*Dask says"):
+            regressor(X).fit(dX, dy)
+        assert client is not None
+
+
+@pytest.mark.slow
+def test_paused_workers_end_with_the_remedy(rows, monkeypatch):
+    """Workers between the two limits of Dask start nothing, and Dask would wait for ever."""
+    X, y, _ = rows
+    monkeypatch.setattr(cluster, "NO_WORKERS", 2.0)
+    limits = {"distributed.worker.memory.pause": 1e-6, "distributed.worker.memory.terminate": False}
+    with (
+        dask.config.set(limits),
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as workers,
+        Client(workers) as client,
+    ):
+        assert client is not None
+        with pytest.raises(RuntimeError, match="All 2 Dask workers have paused"):
+            regressor(X).fit(*collections(X, y))
+
+
+@pytest.mark.slow
 def test_no_worker_left(rows, monkeypatch):
     X, y, _ = rows
     monkeypatch.setattr(cluster, "NO_WORKERS", 2.0)

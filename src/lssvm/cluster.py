@@ -16,7 +16,11 @@ import numpy as np
 from . import _xp
 from .stream import FAN_IN, add_all
 
-NO_WORKERS = 30.0  # seconds without any worker after which a fit gives up
+NO_WORKERS = 30.0  # seconds without any worker at work after which a fit gives up
+REMEDY = (
+    "smaller chunks need less memory (rechunk or repartition), as do fewer threads a worker; or give the workers more "
+    "of it (memory_limit)."
+)
 
 
 class DaskChunks:
@@ -78,11 +82,11 @@ def _meta(collection: Any) -> Any:
 
 
 def _compute(node: Any) -> Any:
-    """The value of a delayed node; on a cluster, an error when no worker is left for a while."""
+    """The value of a delayed node; on a cluster, an error when no worker has been at work for a while."""
     import dask
 
     try:
-        from distributed import Client, get_client
+        from distributed import Client, KilledWorker, get_client
 
         client: Client = get_client()
     except (ImportError, ValueError):  # no cluster: threads or processes of this machine
@@ -94,17 +98,30 @@ def _compute(node: Any) -> Any:
             try:
                 return future.result(timeout=1.0)
             except TimeoutError:
-                workers = client.nthreads()
+                workers, working = client.run_on_scheduler(_count_workers)
             now = time.monotonic()
-            alone = None if workers else (alone or now)
+            alone = None if working else (alone or now)
             if alone is not None and now - alone > NO_WORKERS:
                 raise RuntimeError(
                     f"No Dask worker is left for {NO_WORKERS:.0f} s: start workers again and fit again, or look into "
-                    "their logs (a worker out of memory is killed; smaller chunks need less)."
+                    f"their logs. A worker out of memory is killed; {REMEDY}"
+                    if not workers
+                    else f"All {workers} Dask workers have paused for {NO_WORKERS:.0f} s, out of memory: {REMEDY}"
                 )
         return future.result()
+    except KilledWorker as error:
+        raise RuntimeError(
+            f"A chunk was given up: every Dask worker that worked on it died, most likely out of memory; {REMEDY} "
+            f"Dask says: {error}"
+        ) from error
     finally:
         future.release()
+
+
+def _count_workers(dask_scheduler: Any) -> tuple[int, int]:
+    """How many workers there are, and how many of them are at work: a paused one starts no new task."""
+    workers = dask_scheduler.workers.values()
+    return len(workers), sum(worker.status.name == "running" or bool(worker.executing) for worker in workers)
 
 
 def lazily(model: Any, name: str, X: Any, **options: Any) -> Any:

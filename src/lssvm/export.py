@@ -238,7 +238,7 @@ def _onnx_table(graph: _Graph, machine: _Machine) -> str:
         else:
             keys = [*column.categories, *(text for text in MISSING if text not in column.categories)]
             codes = [number if number < len(column.categories) else absent for number in range(len(keys))]
-            options = {"keys_strings": keys, "values_int64s": codes, "default_int64": unknown}
+            options: dict[str, Any] = {"keys_strings": keys, "values_int64s": codes, "default_int64": unknown}
             code = graph.add("LabelEncoder", name, domain="ai.onnx.ml", **options)
             missing = graph.add("Equal", code, graph.constant(np.array(absent)))
             numbers = graph.constant(np.arange(len(column.categories))[None, :])
