@@ -405,6 +405,20 @@ def test_components_are_drawn_with_two_standard_deviations(additive):
     assert set(ComponentsDisplay.from_estimator(penalised, rows).deviations) == {None}
 
 
+def test_components_of_a_frame(additive):
+    """No warning, which would be an error here; names from the frame; columns in another order are refused."""
+    pd = pytest.importorskip("pandas")
+    model, rows, targets = additive
+    frame = pd.DataFrame(rows, columns=[f"input {c}" for c in range(rows.shape[1])])
+    named = clone(model).fit(frame, targets)
+    display, plain = ComponentsDisplay.from_estimator(named, frame), ComponentsDisplay.from_estimator(model, rows)
+    assert display.names == [f"input {c}" for c in model.active_]
+    for mine, theirs in zip(display.values, plain.values, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    with pytest.raises(ValueError, match="feature names should match"):
+        ComponentsDisplay.from_estimator(named, frame[frame.columns[::-1]])
+
+
 def test_additive_displays_refuse_other_machines(additive):
     plain = LSSVR(**GIVEN, steps=()).fit(X, y)
     with pytest.raises(ValueError, match="no path of maximal variations"):

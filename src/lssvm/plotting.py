@@ -1215,7 +1215,7 @@ class ComponentsDisplay:
         kernel = getattr(estimator, "kernel_", None)
         if not isinstance(kernel, Additive) or estimator.dual_coef_.ndim > 1:
             raise ValueError(f"{type(estimator).__name__} is no additive machine of one output: use kernels.Additive.")
-        table = np.asarray(_xp.to_numpy(X), dtype=float)
+        table = _xp.to_numpy(estimator._checked(X, "components"))  # a frame's columns are checked by name
         names = _component_names(estimator)
         inputs: list[Any] = []
         values: list[Any] = []
@@ -1231,7 +1231,9 @@ class ComponentsDisplay:
         for (number, column), grid in zip(single.items(), inputs, strict=True):
             new = np.repeat(table[:1], len(grid), axis=0)
             new[:, column] = grid
-            values.append(estimator.components(new)[:, number])
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="X does not have valid feature names")
+                values.append(_xp.to_numpy(estimator.components(new))[:, number])
             if problem is None or problem.coefficients is not None:
                 deviations.append(None)
             else:
