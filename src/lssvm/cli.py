@@ -71,7 +71,7 @@ def reading_options(command: Command) -> Command:
     for option in (
         click.option("--encoding", help="Of text files; UTF-8 by default."),
         click.option("--header/--no-header", default=None, help="Whether the first line holds the column names."),
-        click.option("--delimiter", help="Between cells of text files; guessed by default. \\t is the tabulator."),
+        click.option("--delimiter", help="Between cells of text files; guessed by default. \\t is a tab."),
     ):
         command = option(command)
     return command
@@ -125,6 +125,7 @@ def fit(
         _check_folder(path, name)
     from time import perf_counter
 
+    from . import diagnose
     from .estimators import LSSVC, LSSVR
     from .persist import save
     from .tables import open_table, plan
@@ -167,6 +168,9 @@ def fit(
     model.table_ = table
     save(model, output)
     result = _summary(model)
+    with suppress(ValueError):
+        if not diagnose.beats_constant(model):
+            _say("warning: the left-out error is no smaller than that of a constant: the columns say little")
     if page is not None:
         from .report import to_html
 
@@ -488,6 +492,7 @@ def _summary(machine: Any) -> dict[str, Any]:
     except ValueError:
         return result
     names = {"rmse": "RMSE", "mae": "MAE", "r2": "R2", "error_rate": "error rate", "log_loss": "log loss"}
+    names["brier"] = "Brier score"
     return result | {f"leave-one-out {names.get(name, name)}": value for name, value in scores.items()}
 
 
@@ -520,7 +525,8 @@ def _recorded_warnings() -> Iterator[list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield messages
-    messages += dict.fromkeys(str(warning.message) for warning in caught)
+    # C and sigma are arguments of Python, not of this program
+    messages += dict.fromkeys(str(warning.message).removesuffix(" Give C or sigma.") for warning in caught)
     for message in messages:
         _say(f"warning: {message}")
 

@@ -22,6 +22,7 @@ from .problem import Problem, column_spread
 
 __all__ = [
     "LeftOut",
+    "beats_constant",
     "c_path",
     "class_codes",
     "class_scores",
@@ -128,6 +129,15 @@ def scores(model: Any) -> dict[str, float]:
     if not is_classifier(model):
         return number_scores(rows.actual, rows.predicted)
     return class_scores(*left_out_probabilities(model))
+
+
+def beats_constant(model: Any) -> bool:
+    """Whether the left-out error is smaller than that of the mean, or of always naming the largest class."""
+    found = scores(model)
+    if not is_classifier(model):
+        return found["r2"] > 0
+    counts = np.bincount(left_out_probabilities(model)[1])
+    return found["error_rate"] < 1 - counts.max() / counts.sum()
 
 
 def number_scores(actual: np.ndarray, predicted: np.ndarray) -> dict[str, float]:

@@ -129,7 +129,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         size = os.fstat(file.fileno()).st_size
         start = file.read(8 + len(START))
         if len(start) < 8 + len(START) or start[8:] != START:
-            raise ValueError(f"{os.fspath(path)!r} is no model file: give one that lssvm.save wrote.")
+            raise ValueError(f"{os.fspath(path)!r} is no model file: give one that lssvm.save or lssvm fit wrote.")
         length = struct.unpack("<Q", start[:8])[0]
         if length > min(LARGEST_HEADER, size - 8):
             raise ValueError(f"{os.fspath(path)!r} ends too early: copy it again, or save the model again.")

@@ -193,12 +193,12 @@ def _check_quality(facts: _Facts) -> Iterable[str]:
     if facts.classes:
         codes = facts.probability[1]
         counts = np.bincount(codes, minlength=len(facts.classes))
-        if facts.scores["error_rate"] >= 1 - counts.max() / counts.sum():
+        if not diagnose.beats_constant(facts.model):
             yield "The left-out error is no smaller than that of always naming the largest class: columns say little."
         smallest = int(np.argmin(counts))
         if counts[smallest] < 10 and len(codes) == facts.rows:
             yield f"Class {facts.classes[smallest]!r} has only {counts[smallest]} rows: its figures are rough."
-    elif not facts.scores["r2"] > 0:
+    elif not diagnose.beats_constant(facts.model):
         yield "The left-out error is no smaller than that of the mean: the columns say little about the target."
 
 
