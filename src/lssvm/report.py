@@ -176,11 +176,13 @@ def _found_warnings(facts: _Facts) -> str:
     for check in (_check_quality, _check_C, _check_widths, _check_outliers, _check_coverage):
         found += check(facts)
     if not found:
-        checked = (
-            "quality against a constant, C against its path, the number of widths, outliers, leverages, class sizes, "
-            "interval coverage"
-        )
-        return f'<p class="good">None. Checked: {checked}.</p>'
+        checked = ["quality against a constant"]
+        checked += ["C against its path"] * (facts.c_path is not None)
+        checked += ["the number of widths"] * (facts.problem is not None)
+        checked += ["class sizes"] if facts.classes else ["outliers"]
+        checked += ["leverages"]
+        checked += ["interval coverage"] * (facts.coverage is not None)
+        return f'<p class="good">None. Checked: {", ".join(checked)}.</p>'
     return '<ul class="bad">' + "".join(f"<li>{_text(warning)}</li>" for warning in found) + "</ul>"
 
 
@@ -347,6 +349,8 @@ def _worded(kernel: Kernel) -> Kernel:
             setattr(kernel, name, float(f"{widths[0]:.4g}") if len(widths) == 1 else _Words("(one width a column)"))
         elif name == "knots":
             setattr(kernel, name, _Words(f"({len(value)} a column)"))
+        elif name == "active" and value is not None:
+            setattr(kernel, name, np.asarray(value).tolist())
     return kernel
 
 
@@ -512,7 +516,7 @@ def _number_outliers(facts: _Facts) -> str:
     rows = facts.left_out
     size = np.max(np.abs(rows.residuals) / _scale(rows.residuals), axis=1)
     worst = np.argsort(-size, kind="stable")[:LISTED]
-    several = rows.actual.shape[1] > 1
+    several, weighted = rows.actual.shape[1] > 1, facts.model.robust is not None
     table = []
     for i in worst:
         output = int(np.argmax(np.abs(rows.residuals[i]) / _scale(rows.residuals)))
@@ -523,12 +527,12 @@ def _number_outliers(facts: _Facts) -> str:
                 *((f"{facts.target} {output}",) if several else ()),
                 *map(_number, values),
                 f"{size[i]:.1f}",
-                f"{rows.robust[i]:.3g}",
+                *((f"{rows.robust[i]:.3g}",) if weighted else ()),
                 f"{rows.leverage[i]:.3f}",
             )
         )
     header = ("row", *(("target",) if several else ()), "actual", "left-out prediction", "residual")
-    header += ("in robust deviations", "robust weight", "leverage")
+    header += ("in robust deviations", *(("robust weight",) if weighted else ()), "leverage")
     charts = []
     for output in range(min(rows.actual.shape[1], 4)):
         name = f": {facts.target} {output}" if several else ""
@@ -577,6 +581,7 @@ def _class_outliers(facts: _Facts) -> str:
         return "<p>No left-out row is given to a wrong class.</p>"
     if facts.sampled:
         return f"<p>{len(wrong)} of {len(codes)} left-out rows are given to a wrong class.</p>"
+    weighted = facts.model.robust is not None
     table = [
         (
             str(facts.number(i)),
@@ -584,11 +589,12 @@ def _class_outliers(facts: _Facts) -> str:
             facts.classes[named[i]],
             f"{probability[i, named[i]]:.3f}",
             f"{own[i]:.3f}",
-            f"{facts.left_out.robust[i]:.3g}",
+            *((f"{facts.left_out.robust[i]:.3g}",) if weighted else ()),
         )
         for i in worst
     ]
-    header = ("row", "actual class", "left-out class", "its probability", "of the actual class", "robust weight")
+    header = ["row", "actual class", "left-out class", "its probability", "of the actual class"]
+    header += ["robust weight"] * weighted
     return (
         f"<p>{len(wrong)} of {len(codes)} left-out rows are given to a wrong class; the {len(table)} surest of these "
         "may be mislabelled.</p>"
@@ -983,10 +989,10 @@ button{font:inherit;color:inherit;background:var(--card);border:1px solid var(--
 .sort{background:none;border:0;padding:0;font-weight:inherit;text-align:inherit;text-decoration:underline dotted}
 .bad,.good{background:var(--card);border-left:5px solid var(--red);padding:.6rem 1rem .6rem 2rem;margin:.4rem 0}
 .good{border-color:var(--good);padding-left:1rem}
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.5rem,1fr));gap:.6rem;margin:.6rem 0}
+.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(9rem,1fr));gap:.6rem;margin:.6rem 0}
 .tiles div{background:var(--card);border-radius:6px;padding:.5rem .8rem}
 .tiles dt{color:var(--soft);font-size:.85rem}
-.tiles dd{margin:0;font-size:1.3rem;font-weight:600}
+.tiles dd{margin:0;font-size:1.3rem;font-weight:600;white-space:nowrap}
 .scroll{overflow-x:auto;margin:.5rem 0}
 table{border-collapse:collapse;font-size:.93rem}
 th,td{padding:.25rem .8rem .25rem 0;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top;

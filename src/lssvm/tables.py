@@ -546,7 +546,8 @@ def plan(
     for name in (*([target] if chosen == "classification" else []), *(column.name for column in columns)):
         remarks += _doubts(name, summaries[name], name == target or name in categorical)
     if not columns:
-        raise TableError(f"{source.name}: no input column is left; " + "; ".join(remarks))
+        left_out = "\n".join(f"  {remark}" for remark in remarks if remark.startswith("column "))
+        raise TableError(f"{source.name}: no input column is left.\n{left_out}")
     kept = [target, *(column.name for column in columns)]
     problems = [(name, summaries[name]) for name in kept if summaries[name].missing]
     if problems and missing == "error":
