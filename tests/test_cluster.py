@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
-from lssvm import LSSVC, LSSVR, cluster, kernels, sparsify
+from lssvm import LSSVC, LSSVR, _xp, cluster, diagnose, kernels, load, save, sparsify
 from lssvm.cluster import DaskChunks
 from lssvm.stream import Chunks
 
@@ -77,7 +77,13 @@ def test_arrays_equal_whole_and_chunks(rows, scheduler, robust):
     assert np.array_equal(lazy.dual_coef_, chunked.dual_coef_)
     assert lazy.press_ == chunked.press_
     assert_allclose(lazy.press_, whole.press_, rtol=1e-9)
-    assert not hasattr(lazy, "loo_residuals_")
+    for name in ("weights_", "leverage_", "loo_residuals_", "loo_predictions_"):
+        found = getattr(lazy, name)
+        assert isinstance(found, da.Array)
+        assert found.shape == getattr(whole, name).shape
+        with dask.config.set(scheduler=scheduler):
+            assert_allclose(found.compute(), getattr(whole, name), rtol=1e-6, atol=1e-9, err_msg=name)
+            assert np.array_equal(found.compute(), getattr(chunked, name))
     with dask.config.set(scheduler=scheduler):
         intervals = lazy.predict_interval(da.from_array(X, chunks=(250, 2)), 0.8)
     assert isinstance(intervals, da.Array)
@@ -103,6 +109,38 @@ def test_classes_and_frames(rows):
         assert np.array_equal(labels_.compute(), whole.predict(frame[inputs]))
         assert_allclose(lazy.predict_proba(table[inputs]).compute(), whole.predict_proba(frame[inputs]), rtol=1e-6)
         assert lazy.score(table[inputs], table["label"]) == whole.score(frame[inputs], labels)
+        assert_allclose(lazy.loo_residuals_.compute(), whole.loo_residuals_, rtol=1e-7, atol=1e-9)
+        assert np.array_equal(lazy.loo_predictions_.compute(), whole.loo_predictions_)
+        two = clone(model).fit(table[inputs], table["label"] == "low")
+        assert_allclose(two.loo_residuals_.compute(), clone(model).fit(frame[inputs], labels == "low").loo_residuals_)
+
+
+def test_what_travels_does_not_hold_the_rows(rows, tmp_path, monkeypatch):
+    """Lazy arrays have the training rows in their graph: they go neither into a file nor to the workers."""
+    X, y, weight = rows
+    arrived = []
+
+    def call(model, *arguments):
+        arrived.append(model)
+        return _call(model, *arguments)
+
+    _call = cluster._call
+    monkeypatch.setattr(cluster, "_call", call)
+    with dask.config.set(scheduler="synchronous"):
+        model = regressor(X).fit(*collections(X, y, weight))
+        save(model, tmp_path / "m.lssvm")
+        read = load(tmp_path / "m.lssvm")
+        assert not hasattr(read, "loo_residuals_")
+        assert np.array_equal(read.predict_interval(X), model.predict_interval(X))
+        expected = model.predict(X)
+        arrived.clear()
+        found = model.predict(da.from_array(X, chunks=(450, 3)))
+        del arrived[:1]  # the example
+        assert np.array_equal(found.compute(), expected)
+    assert len(arrived) == 2
+    assert not any(_xp.is_dask(value) for sent in arrived for value in vars(sent).values())
+    assert isinstance(model.loo_residuals_, da.Array)
+    assert diagnose.left_out(model).sampled
 
 
 def test_nothing_given_and_empty_partitions(rows):

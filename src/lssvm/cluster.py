@@ -6,9 +6,10 @@ that it is computed again to the last bit. Only sums and samples come back.
 
 from __future__ import annotations
 
+import copy
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ class DaskChunks:
             counts = ", ".join(f"{name} has {len(part)}" for (name, _), part in zip(named, blocks, strict=True))
             raise ValueError(f"The collections are cut differently ({counts} partitions): repartition or rechunk them.")
         self.blocks = [(*parts, None)[:3] for parts in zip(*blocks, strict=True)]
+        self.lengths = rows or (np.nan,) * len(self.blocks)
         self._first = tuple(None if part is None else _meta(part) for part in (X, y, weight))
 
     def first(self) -> tuple[Any, Any, Any]:
@@ -54,6 +56,23 @@ class DaskChunks:
         while len(parts) > 1:
             parts = [add(parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
         return _compute(parts[0])
+
+    def rows(self, function: Callable[..., Any], kinds: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
+        """Lazy Dask arrays of what function(number, X, y, weight) returns: one array a kind, with a row for each row.
+
+        A kind is the shape of a row and the type of its values.
+        """
+        import dask
+        import dask.array
+
+        shared, work = dask.delayed(function, traverse=False), dask.delayed(_apply, pure=False)
+        parts = [work(shared, number, *block) for number, block in enumerate(self.blocks)]
+        found = []
+        for place, (shape, dtype) in enumerate(kinds):
+            lengths = zip(parts, self.lengths, strict=True)
+            blocks = [dask.array.from_delayed(part[place], (rows, *shape), dtype) for part, rows in lengths]
+            found.append(dask.array.concatenate(blocks, allow_unknown_chunksizes=True))
+        return found
 
 
 def _apply(function: Callable[..., Any], *chunk: Any) -> Any:
@@ -131,7 +150,9 @@ def lazily(model: Any, name: str, X: Any, **options: Any) -> Any:
 
     blocks = _blocks(X, None)
     call = dask.delayed(_call, pure=True)
-    fitted = dask.delayed(model, traverse=False)
+    alone = copy.copy(model)  # without lazy arrays, which hold on to the training rows
+    alone.__dict__ = {name: value for name, value in vars(model).items() if not _xp.is_dask(value)}
+    fitted = dask.delayed(alone, traverse=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the row of zeros has no names of columns
         example = _call(model, name, np.zeros((1, model.n_features_in_)), options)

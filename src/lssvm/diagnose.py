@@ -61,10 +61,10 @@ class LeftOut:
 def left_out(model: Any) -> LeftOut:
     """The left-out values of a fitted model, or a ValueError that says why there are none."""
     check_is_fitted(model)
-    sample = None if hasattr(model, "loo_residuals_") else _sample(model)
+    residuals = getattr(model, "loo_residuals_", None)
+    sample = _sample(model) if residuals is None or _xp.is_dask(residuals) else None
     if sample is not None:
         return _sampled(sample)
-    residuals = getattr(model, "loo_residuals_", None)
     residuals = None if residuals is None else _xp.to_numpy(residuals)
     if residuals is None or np.isnan(residuals).any():
         raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -90,7 +91,8 @@ class _LSSVM(BaseEstimator):
         X : array (n_samples, n_features)
             The square kernel matrix for `kernels.Precomputed`. A torch tensor or CuPy array is worked on where it
             lives, and the results are of its kind. A Dask array or dataframe is worked on by its scheduler, as
-            `fit_chunks` does; nothing but sums and a sample of rows comes back.
+            `fit_chunks` does; nothing but sums and a sample of rows comes back, and what belongs to the rows
+            (`loo_residuals_`, `leverage_`, `weights_`, `loo_predictions_`) is a lazy Dask array.
         y : array (n_samples,), or (n_samples, n_outputs) for regression
             Numbers for `LSSVR`, labels of any type for `LSSVC`.
         sample_weight : array (n_samples,) or None
@@ -221,8 +223,27 @@ class _LSSVM(BaseEstimator):
             "support_": None,
             "path_": None,
         }
+        if isinstance(source, DaskChunks):
+            attributes |= checked._lazy_rows(source, fit)
         self._store(checked, attributes)
         return self
+
+    def _lazy_rows(self, source: DaskChunks, fit: ChunkedFit) -> dict[str, Any]:
+        """What belongs to the rows, as lazy Dask arrays."""
+        outputs = () if self._single_output_ else tuple(fit.machine[0].mean.shape)
+        named = ((), self.classes_.dtype) if isinstance(self, ClassifierMixin) else (outputs, np.float64)
+        kinds = [((), np.float64), ((), np.float64), (outputs, np.float64), named]
+        function = functools.partial(self._rows_left_out, fit.passes, fit.machine)
+        names = ("weights_", "leverage_", "loo_residuals_", "loo_predictions_")
+        return dict(zip(names, source.rows(function, kinds), strict=True))
+
+    def _rows_left_out(self, passes: Passes, machine: Any, number: int, *chunk: Any) -> tuple[Array, ...]:
+        """Weights, leverages, left-out residuals and left-out predictions of the rows of a chunk."""
+        ((targets, _, weights, _, leverage, loo),) = passes.left_out(machine, True, number, *chunk).rows
+        f, single = targets - loo, self._single_output_
+        if isinstance(self, ClassifierMixin):
+            return weights, leverage, loo[:, 0] if single else loo, _winner(f, self.classes_)
+        return weights, leverage, loo[:, 0] if single else loo, f[:, 0] if single else f
 
     def _start_chunks(self, X: Any, y: Any, weight: Any) -> None:
         """Learn the columns and the number of outputs from the first chunk."""

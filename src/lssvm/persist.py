@@ -88,7 +88,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     ----------
     model : LSSVR or LSSVC
         Fitted by `fit`, `fit_chunks` or `partial_fit`. A kernel or step that is a function of the user is refused:
-        a file holds values, no code. Attributes whose name ends in ``_`` are kept, if they are plain values or arrays.
+        a file holds values, no code. Attributes whose name ends in ``_`` are kept, if they are plain values or arrays;
+        lazy Dask arrays are not.
     path : path
         By convention it ends in ``.lssvm``.
 
@@ -144,7 +145,11 @@ def _pack(model: Any) -> list[Any]:
     tree = {
         "class": type(model).__name__,
         "parameters": {name: writer.value(value, name) for name, value in model.get_params(deep=False).items()},
-        "fitted": {name: writer.value(value, name) for name, value in vars(model).items() if FITTED.fullmatch(name)},
+        "fitted": {
+            name: writer.value(value, name)
+            for name, value in vars(model).items()
+            if FITTED.fullmatch(name) and not _xp.is_dask(value)
+        },
     }
     metadata = {
         "sha256": NO_DIGEST.decode(),
