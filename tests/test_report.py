@@ -287,6 +287,21 @@ def test_a_sample_of_many_rows_has_no_row_numbers(monkeypatch):
     assert "The jackknife+ interval for each of 60 rows" in report.to_html(numbers)
 
 
+@pytest.mark.parametrize("size", [1e-9, 1e-3, 0.1, 1.0, 30.0, 4e4, 3e6, 5e9])
+@pytest.mark.parametrize("offset", [0.0, -0.5, 7.0, 1e5])
+def test_numbers_along_an_axis_tell_its_ticks_apart(size, offset):
+    ticks = report._ticks(offset * size, (offset + 1) * size, 5)
+    found = report._labelled(ticks)
+    assert [value for value, _ in found] == ticks
+    step = ticks[1] - ticks[0]
+    np.testing.assert_allclose([float(shown) for _, shown in found], ticks, rtol=0, atol=1e-3 * step)
+    chart = report._Chart("title", "x", "y")
+    chart.line(np.array([0.0, 1.0]), np.array([offset * size, (offset + 1) * size]))
+    page = Reader(chart.svg())
+    assert chart.left - 6 - 7 * max(len(shown) for _, shown in found) > 20  # beside the axis' name, which ends at 18
+    assert len(page.tags) > 5
+
+
 def test_hostile_names_stay_text():
     model, about = hostile_model()
     page = report.to_html(model, title=HOSTILE, about=about)

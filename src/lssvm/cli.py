@@ -504,8 +504,9 @@ def _print(result: dict[str, Any], as_json: bool) -> None:
     for name, value in result.items():
         if isinstance(value, list):
             value = ", ".join(value[:20]) + (f" and {len(value) - 20} more" if len(value) > 20 else "")
-        shown = f"{value:.4g}" if isinstance(value, float) else value
-        click.echo(f"{name:<{width}}  {shown}")
+        if isinstance(value, float):
+            value = f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+        click.echo(f"{name:<{width}}  {value}")
 
 
 def _say(text: str) -> None:

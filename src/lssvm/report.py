@@ -212,7 +212,8 @@ def _check_C(facts: _Facts) -> Iterable[str]:
     best = int(np.argmin(errors))
     if own > 1.05 * errors[best]:
         yield (
-            f"C = {facts.model.C_:.3g} has left-out error {own:.4g}; C = {C[best]:.3g} would have {errors[best]:.4g}"
+            f"C = {facts.model.C_:.3g} has left-out error {_number(own)}; C = {C[best]:.3g} would have "
+            f"{_number(errors[best])}"
             + (" (C was given, not chosen)." if facts.model.C is not None else " (weights and kernel as they are).")
         )
 
@@ -309,7 +310,7 @@ def _chosen(facts: _Facts) -> str:
         C, errors = facts.c_path
         chart = _Chart("Left-out error along C", "C", f"left-out RMSE ({facts.unit})", log_x=True)
         chart.line(C, errors)
-        chart.mark(model.C_, errors[len(errors) // 2], f"C = {model.C_:.3g}")
+        chart.mark(model.C_, errors[len(errors) // 2], f"C = {_number(model.C_)}")
         charts.append(chart.svg())
     sparsity = _sparsity_chart(facts)
     if sparsity:
@@ -391,20 +392,20 @@ def _loss(facts: _Facts, value: float) -> str:
     """What a search minimised, in the units of the targets."""
     several = ", outputs summed" if facts.model.dual_coef_.ndim > 1 else ""
     kind, value = ("RMSE", math.sqrt(value)) if facts.model.robust is None else ("mean absolute error", value)
-    return f"{kind} {value:.4g} ({facts.unit}{several})"
+    return f"{kind} {_number(value)} ({facts.unit}{several})"
 
 
 def _why_C(facts: _Facts) -> str:
     model = facts.model
     how = "given" if model.C is not None else f"chosen{_how(facts)}"
     if facts.c_path is None:
-        return f"{model.C_:.4g}, {how}"
+        return f"{_number(model.C_)}, {how}"
     errors = facts.c_path[1]
     middle, decade = len(errors) // 2, 5  # 41 values over 8 decades
     kind = "left-out error" if model.robust is None else "weighted left-out error"
     return (
-        f"{model.C_:.4g}, {how}: its {kind} is {errors[middle]:.4g}, "
-        f"that of C/10 {errors[middle - decade]:.4g}, that of 10 C {errors[middle + decade]:.4g}"
+        f"{_number(model.C_)}, {how}: its {kind} is {_number(errors[middle])}, "
+        f"that of C/10 {_number(errors[middle - decade])}, that of 10 C {_number(errors[middle + decade])}"
     )
 
 
@@ -732,7 +733,9 @@ def _short(value: str, length: int = 26) -> str:
 
 
 def _number(value: float) -> str:
-    return "not defined" if math.isnan(value) else f"{float(value):.4g}"
+    if math.isnan(value):
+        return "not defined"
+    return f"{float(value):.0f}" if 1e4 <= abs(value) < 1e7 else f"{float(value):.4g}"
 
 
 def _table(
@@ -871,6 +874,13 @@ class _Chart:
         x, y = np.concatenate(self._x), np.concatenate(self._y)
         self._range_x = _range(np.log10(x) if self.log_x else x, self.box[0], self.box[1], 0.0 if self.log_x else 0.04)
         self._range_y = _range(y, self.box[2], self.box[3], 0.06)
+        longest = max((len(shown) for _, shown in _labelled(_ticks(*self._range_y, 5))), default=0)
+        self.left = max(self.left, 28 + 7 * longest)  # room for the axis' name
+
+    def _few(self, ticks: list[tuple[float, str]]) -> list[tuple[float, str]]:
+        """Every second of the ticks across, where their numbers would touch."""
+        room = (self.width - self.left - self.right) / 7
+        return ticks[::2] if sum(len(shown) + 2 for _, shown in ticks) > room else ticks
 
     def _across(self, x: float) -> float:
         low, high = self._range_x
@@ -894,13 +904,13 @@ class _Chart:
     def _axes(self) -> str:
         right, floor = self.width - self.right, self.height - self.bottom
         parts = []
-        for value in _ticks(*self._range_y, 5):
+        for value, shown in _labelled(_ticks(*self._range_y, 5)):
             down = self._down(value)
             parts.append(f'<path class="grid" d="M{self.left} {down:.1f}H{right}"/>')
-            parts.append(f'<text class="end" x="{self.left - 6}" y="{down + 4:.1f}">{value:.4g}</text>')
-        for value in _log_ticks(*self._range_x) if self.log_x else _ticks(*self._range_x, 6):
+            parts.append(f'<text class="end" x="{self.left - 6}" y="{down + 4:.1f}">{shown}</text>')
+        marks = [(v, f"1e{v:.0f}" if abs(v) > 3 else f"{10.0**v:.4g}") for v in _log_ticks(*self._range_x)]
+        for value, shown in marks if self.log_x else self._few(_labelled(_ticks(*self._range_x, 6))):
             across = self._across(10.0**value if self.log_x else value)
-            shown = f"1e{value:.0f}" if self.log_x and abs(value) > 3 else f"{10.0**value if self.log_x else value:.4g}"
             parts.append(f'<path class="grid" d="M{across:.1f} {self.top}V{floor}"/>')
             parts.append(f'<text class="middle" x="{across:.1f}" y="{floor + 16}">{shown}</text>')
         parts.append(f'<path class="axis" d="M{self.left} {self.top}V{floor}H{right}"/>')
@@ -930,6 +940,17 @@ def _ticks(low: float, high: float, count: int) -> list[float]:
     step = unit * next(factor for factor in (1, 2, 5, 10) if factor * unit >= rough * 0.999)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [number * step for number in range(first, last + 1)]
+
+
+def _labelled(ticks: list[float]) -> list[tuple[float, str]]:
+    """Ticks with their numbers, to as many digits as tell them apart."""
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else 0.0
+    largest = max(map(abs, ticks), default=0.0)
+    if step >= 1e-3 and largest < 1e7:
+        decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+        return [(value, f"{value:.{decimals}f}" if value else "0") for value in ticks]
+    digits = max(4, math.ceil(math.log10(largest / step)) + 1) if step > 0 and largest > 0 else 4
+    return [(value, f"{value:.{min(digits, 15)}g}") for value in ticks]
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
