@@ -177,7 +177,7 @@ class _LSSVM(BaseEstimator):
 
         A first pass draws a sample of 5000 rows, on which kernel, C and basis are planned (500 rows are the basis for
         ``steps=None``). Sums over all chunks then give the machine, and one more pass its leave-one-out residuals.
-        No more than a chunk is held at a time.
+        No more than a chunk and the sample are held at a time; the sample stays in the model, for `predict_interval`.
 
         Parameters
         ----------
