@@ -33,7 +33,8 @@ DENSE_ROWS = 2000  # steps=None: the basis is all rows up to here,
 BASIS_SIZE = 500  # and this many rows beyond
 SAMPLE_ROWS = 5000  # fit_chunks: kernel, C and basis are planned on a sample of this many rows,
 KEPT_ROWS = 1_000_000  # and what belongs to the rows is kept up to here
-_SEEN = ("n_features_in_", "feature_names_in_", "classes_", "_single_output_")
+_SEEN = ("n_features_in_", "feature_names_in_", "classes_", "_single_output_", "_class_factors_")
+_LATER = ("_fit_", "leverage_", "loo_residuals_", "loo_predictions_", "press_", "_slopes_", "_codes_")
 
 
 def _adds_chunks(model: _LSSVM) -> bool:
@@ -96,20 +97,38 @@ class _LSSVM(BaseEstimator):
         with np.errstate(all="ignore"):  # what overflows ends in a ValueError that says so
             problem = checked._problem(X, y, weights)
             problem = run_steps(problem, default_steps(problem) if self.steps is None else self.steps)
-            fit = problem.solve()
+            fit = problem.solve(left_out=LeaveOneOut.__name__ in problem.paths)
             describe(problem, fit)
-            left_out = checked._left_out(problem.y, problem.weights, fit.weights, fit)
+            later = fit.leverage is None
+            left_out = {} if later else checked._left_out(problem.y, problem.weights, fit.weights, fit)
         attributes = {
             **checked._machine(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
             **_additive(fit.kernel, fit.points, fit.coef, _xp.take(problem.X, problem.rows)),
+            "weights_": fit.weights,
             **left_out,
             "support_": _same_kind(fit.support, X),
             "path_": _main_path(problem),
             "_problem_": problem,
-            "_fit_": fit,
+            **({} if later else {"_fit_": fit}),
         }
         self._store(checked, attributes)
         return self
+
+    def __getattr__(self, name: str) -> Any:
+        """What belongs to leave-one-out, which `fit` leaves until it is asked for where it dwarfs the fit itself."""
+        fitted = self.__dict__
+        if name in _LATER and "_problem_" in fitted and "_fit_" not in fitted:
+            fitted.update(self._leave_one_out())
+            if name in fitted:
+                return fitted[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @_xp.one_blas()
+    def _leave_one_out(self) -> dict[str, Any]:
+        problem = self._problem_
+        with np.errstate(all="ignore"):
+            fit = problem.replace(weights=self.weights_, robust=None).solve()
+            return {**self._left_out(problem.y, problem.weights, fit.weights, fit), "_fit_": fit}
 
     @available_if(_adds_chunks)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -416,7 +435,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
     loo_predictions_ : array like y
         f_(i)(x_i).
     press_ : float
-        sum of weights_ * loo_residuals_^2.
+        sum of weights_ * loo_residuals_^2. Of a dense machine of more than 8000 rows whose kernel and C are given,
+        these four are computed when one of them is first asked for: that takes far longer than the fit.
     path_ : Bunch or None
         What the last step that searched has recorded.
     active_ : array of int
@@ -646,11 +666,11 @@ class LSSVC(ClassifierMixin, _LSSVM):
         if len(unknown):
             raise ValueError(f"y holds the class {unknown[0]!r}, which is not among the classes {self.classes_!r}.")
         codes = np.searchsorted(self.classes_, y)
-        self._class_factors = np.ones(len(self.classes_))
+        self._class_factors_ = np.ones(len(self.classes_))
         if self.class_weight is not None:
             by_class = _class_weights(self.class_weight, self.classes_, y, weights)
             weights = weights * by_class[codes]
-            self._class_factors = by_class
+            self._class_factors_ = by_class
         if reset and len(np.unique(codes[weights > 0])) < 2 and classes is None:
             raise ValueError(
                 "sample_weight and class_weight are zero for all classes but one: 2 classes at least must count."
@@ -682,7 +702,7 @@ class LSSVC(ClassifierMixin, _LSSVM):
         )
         codes = (coded[:, 0] > 0).astype(int) if self._single_output_ else np.argmax(coded, axis=1)
         # Calibrate with one unit of weight left out, so that an integer weight is as good as copies of the row.
-        factors = self._class_factors[codes]
+        factors = self._class_factors_[codes]
         copies = np.maximum(own / np.where(factors > 0, factors, 1.0), 1.0)
         one_copy = residuals / (1.0 - leverage / copies)[:, None]
         unit = np.where(copies[:, None] > 1.0, one_copy, loo)
