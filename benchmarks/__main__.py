@@ -6,10 +6,10 @@
     python -m benchmarks --full --page      the page alone, from what was measured before
 
 Every run of a contender is a process of its own (`benchmarks.jobs`), on the cores that this one may use; the
-contenders of a problem take turns, and the best run counts. Results go to benchmarks/results/ as they come. --full then
-writes the results and the picture of docs/performance.md, --quick its page into the same folder. What exceeds its time
-limit is stopped and reported so, as is what is not installed; "timed" in the notes marks extrapolations. --neo names
-another interpreter for neo-ls-svm.
+contenders of a problem take turns, and the best run counts (--quick: there is one). Results go to benchmarks/results/
+as they come. --full then writes the results and the picture of docs/performance.md, --quick its page into that folder.
+What exceeds its time limit is stopped and reported so, as is what is not installed; "timed" in the notes marks
+extrapolations. --neo names another interpreter for neo-ls-svm.
 """
 
 from __future__ import annotations
@@ -233,10 +233,10 @@ def run_once(contender: Contender, neo: str) -> Record:
         return {"failed": lines[-1] if lines else f"exit status {done.returncode}"}
 
 
-def run(problem: Problem, file: Path, neo: str) -> None:
+def run(problem: Problem, file: Path, neo: str, repeats: int) -> None:
     """Contenders take turns; each ends up as one line of the file, with its best seconds and its smallest peak."""
     outcomes: dict[str, list[Record]] = {contender.name: [] for contender in problem.contenders}
-    for turn in range(max(contender.repeats for contender in problem.contenders)):
+    for turn in range(repeats):
         for contender in problem.contenders:
             sofar = outcomes[contender.name]
             if turn >= contender.repeats or any("seconds" not in outcome for outcome in sofar):
@@ -522,7 +522,7 @@ def main() -> None:
     start = time.perf_counter()
     for problem in problems:
         if problem.scenario in wanted and not arguments.page:
-            run(problem, file, arguments.neo)
+            run(problem, file, arguments.neo, repeats=3 if arguments.full else 1)
     target = write(recorded(file, problems), arguments.full)
     print(f"{target.relative_to(ROOT)} written after {time.perf_counter() - start:.0f} s")
     if not arguments.full:
