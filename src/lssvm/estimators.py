@@ -435,8 +435,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
     loo_predictions_ : array like y
         f_(i)(x_i).
     press_ : float
-        sum of weights_ * loo_residuals_^2. Of a dense machine of more than 8000 rows whose kernel and C are given,
-        these four are computed when one of them is first asked for: that takes far longer than the fit.
+        sum of weights_ * loo_residuals_^2.
     path_ : Bunch or None
         What the last step that searched has recorded.
     active_ : array of int
@@ -445,6 +444,12 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         Additive machines: the largest |f^l(x_i)| over the rows, of the centred components.
     n_features_in_, feature_names_in_
         As in scikit-learn.
+
+    Notes
+    -----
+    A dense machine of more than 8000 rows whose kernel and C are given is solved by conjugate gradients. What belongs
+    to leave-one-out (``leverage_``, ``loo_residuals_``, ``loo_predictions_``, ``press_``, intervals, the probabilities
+    of `LSSVC`) is then computed when it is first asked for, which takes far longer than the fit.
 
     Examples
     --------

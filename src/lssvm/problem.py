@@ -246,10 +246,10 @@ class Problem:
             return None
         rows, X, y, weights = self._counting()
         points = self.kernel.basis_points(self.X, rows)
-        diagonal = np.maximum(_xp.to_numpy(self.kernel.diagonal(self.X))[rows], 0.0)
         available = _xp.memory(X)
         if available is None or 10 * len(rows) ** 2 <= available:
             K = self._gram(X, points)
+            diagonal = K.diagonal()
 
             def block(picked: np.ndarray, columns: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
                 return np.take(K, picked, axis=0, out=out) if columns is None else K[np.ix_(picked, columns)]
@@ -257,6 +257,7 @@ class Problem:
             def product(V: np.ndarray) -> np.ndarray:
                 return conjugate.symmetric_product(K, V)
         else:
+            diagonal = self.kernel.diagonal(self.X)[rows]
 
             def block(picked: np.ndarray, columns: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
                 place = points if columns is None else points[columns]
@@ -265,6 +266,7 @@ class Problem:
             def product(V: np.ndarray) -> np.ndarray:
                 return self.kernel.dot(X, points, V.T).T
 
+        diagonal = np.maximum(diagonal, 0.0)  # the user's own matrix may be indefinite
         # what the factor leaves of the eigenvalues is then a tenth of the ridge on average: a few tens of products
         floor = max(0.1 * len(rows) ** 2 / (self.C * float(weights.sum())), len(rows) * EPS * float(diagonal.sum()))
         draw = np.random.RandomState(0)
