@@ -671,11 +671,11 @@ class LSSVC(ClassifierMixin, _LSSVM):
         if len(unknown):
             raise ValueError(f"y holds the class {unknown[0]!r}, which is not among the classes {self.classes_!r}.")
         codes = np.searchsorted(self.classes_, y)
-        self._class_factors_ = np.ones(len(self.classes_))
+        self._class_factors_ = [1.0] * len(self.classes_)  # no array: those are of the kind of X
         if self.class_weight is not None:
             by_class = _class_weights(self.class_weight, self.classes_, y, weights)
             weights = weights * by_class[codes]
-            self._class_factors_ = by_class
+            self._class_factors_ = by_class.tolist()
         if reset and len(np.unique(codes[weights > 0])) < 2 and classes is None:
             raise ValueError(
                 "sample_weight and class_weight are zero for all classes but one: 2 classes at least must count."
@@ -707,7 +707,7 @@ class LSSVC(ClassifierMixin, _LSSVM):
         )
         codes = (coded[:, 0] > 0).astype(int) if self._single_output_ else np.argmax(coded, axis=1)
         # Calibrate with one unit of weight left out, so that an integer weight is as good as copies of the row.
-        factors = self._class_factors_[codes]
+        factors = np.array(self._class_factors_)[codes]
         copies = np.maximum(own / np.where(factors > 0, factors, 1.0), 1.0)
         one_copy = residuals / (1.0 - leverage / copies)[:, None]
         unit = np.where(copies[:, None] > 1.0, one_copy, loo)

@@ -451,7 +451,9 @@ def _check_model(model: Any) -> None:
         else:
             _check_array(model.weights_, (_size(model._problem_.X),), "weights_")
             if isinstance(model, LSSVC):
-                _check_array(model._class_factors_, (len(model.classes_),), "_class_factors_")
+                factors = model._class_factors_
+                numbers = isinstance(factors, list) and all(type(f) is float and math.isfinite(f) for f in factors)
+                _demand(numbers and len(factors) == len(model.classes_), "_class_factors_")
     if hasattr(model, "_stream_"):
         _check_stream(model._stream_, features, outputs)
 
