@@ -70,7 +70,7 @@ def dense(sizes: list[int]) -> list[Problem]:
             Contender("lssvm, fit + leave-one-out", "dense", {**arguments, "left_out": True}, repeats),
             Contender("KernelRidge, fit", "kernel_ridge", arguments, repeats),
         ]
-        if rows > 8000:  # `fit` leaves leave-one-out until it is asked for
+        if rows > 4000:  # `fit` leaves leave-one-out until it is asked for
             contenders.append(Contender("lssvm, fit", "dense", {**arguments, "left_out": False}, repeats))
         problems.append(Problem("a", f"dense, N = {rows:,}", contenders))
     return problems
@@ -210,7 +210,7 @@ def scenarios(full: bool) -> list[Problem]:
         *selection(10_000, 200),
         *classes(5000, 200),
         *iterative(9000),
-        *whole([300, 1000, 4000], [1000], 300),
+        *whole([200, 1000, 4000], [1000], 200),
     ]
 
 

@@ -447,7 +447,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
 
     Notes
     -----
-    A dense machine of more than 8000 rows whose kernel and C are given is solved by conjugate gradients. What belongs
+    A dense machine of more than 4000 rows whose kernel and C are given is solved by conjugate gradients. What belongs
     to leave-one-out (``leverage_``, ``loo_residuals_``, ``loo_predictions_``, ``press_``, intervals, the probabilities
     of `LSSVC`) is then computed when it is first asked for, which takes far longer than the fit.
 

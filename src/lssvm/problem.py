@@ -24,7 +24,7 @@ from ._xp import EPS, Array
 from .kernels import Kernel
 from .robust import WeightFunction
 
-ITERATIVE_ROWS = 8000  # beyond, a machine without leave-one-out is solved by conjugate gradients: far below l^3/3 flops
+ITERATIVE_ROWS = 4000  # beyond, a machine without leave-one-out is solved by conjugate gradients: far below l^3/3 flops
 
 
 @dataclass(frozen=True)
