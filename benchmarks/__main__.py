@@ -348,6 +348,10 @@ def aims(f: Figures, sizes: Sizes) -> Iterator[tuple[str, float, float]]:
         ratio("seconds", "a", fit, "KernelRidge", rows=N),
         1.25,
     )
+    alone = f.value("seconds", "a", "lssvm, fit", rows=N, left_out=False) / f.value(
+        "seconds", "a", "KernelRidge", rows=N
+    )
+    yield f"(a) N = {N:,}: fit / KernelRidge's fit", alone, 0.7
     yield f"(a) N = {N:,}: peak memory / N x N doubles", f.value("peak", "a", fit, rows=N) / (8 * N * N), 2.2
     where = f"(b) l = {rows:,}, n = {n:,}:"
     yield f"{where} fit + leave-one-out / Nystroem + Ridge's fit", ratio("seconds", "b", fit, "Nystroem", **basis), 0.85

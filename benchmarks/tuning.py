@@ -35,6 +35,7 @@ from sklearn.svm import SVR
 from lssvm import LSSVC, LSSVR, _xp, datasets
 from lssvm.kernels import RBF, Choice, Matern
 from lssvm.problem import Problem
+from lssvm.tune import loo_errors
 
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -62,15 +63,13 @@ def friedman(rows: int, seed: int, columns: int = 20) -> Split:
 def whole_grid(
     X: np.ndarray, y: np.ndarray, n: int | None, widths: np.ndarray, ridges: np.ndarray
 ) -> tuple[float, float, float]:
-    """The smallest mean squared left-out residual, its width and its ridge; the basis is n rows, or all."""
+    """The smallest leave-one-out error, in units of `loo_errors`, its width and ridge; the basis is n rows, or all."""
     basis = None if n is None else np.random.RandomState(0).permutation(len(y))[:n]
     found = []
     for width in widths:
         problem = Problem(RBF(width), X, y[:, None], np.ones(len(y)), support=basis)
-        factor = problem.factorise(1.0 / ridges[0], every=True)
-        for ridge in ridges:
-            loo = factor.system.solution(ridge, careful=False).loo_residuals
-            found.append((float(np.mean(loo**2)), width, ridge))
+        factor = problem.factorise(1.0 / ridges[0], every=True, quick=True)
+        found += zip(loo_errors(factor, 1.0 / ridges), [width] * len(ridges), ridges, strict=True)
     return min(found)
 
 

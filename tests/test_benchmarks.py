@@ -38,6 +38,12 @@ def test_jobs_run_on_tiny_sizes(job, arguments):
         assert 0 < result["error"] < (1 if "class" in job else 5)  # the targets' spread is 5, 10 classes are alike
 
 
+def test_a_grid_that_is_searched_reports_the_error_of_its_best_point():
+    """The unit of the errors is that of the default search, which is not bound to the grid."""
+    found, default = jobs.grid(rows=150, n=None), jobs.default_search(rows=150, n=None)
+    assert 0.9 < default["error"] / found["error"] < 1.05
+
+
 def test_every_contender_names_a_job_and_its_arguments():
     for full in (False, True):
         for problem in command.scenarios(full):

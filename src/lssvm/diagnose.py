@@ -157,12 +157,11 @@ def c_path(model: Any, decades: float = 4.0, n_values: int = 41) -> tuple[np.nda
         raise ValueError("The path of C: this machine is solved on columns of the KKT system, for one C only.")
     values = model.C_ * np.logspace(-decades, decades, n_values)
     factor = problem.factorise(float(values[-1]), every=True)
-    errors = []
-    for C in values:
-        loo = _xp.to_numpy(factor.system.solution(1.0 / float(C), careful=False).loo_residuals)
-        weights = _xp.to_numpy(problem.weights)[factor.rows]
-        errors.append(math.sqrt(float(weights @ np.sum(loo**2, axis=1)) / weights.sum()))
-    return values, np.array(errors)
+    weights = _xp.to_numpy(problem.weights)[factor.rows]
+    squares = np.zeros(len(values))
+    for rows, residuals in factor.left_out(values):
+        squares += weights[rows] @ np.sum(_xp.to_numpy(residuals) ** 2, axis=2)
+    return values, np.sqrt(squares / weights.sum())
 
 
 def feature_names(model: Any) -> list[str]:

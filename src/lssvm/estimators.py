@@ -29,8 +29,8 @@ from .sparsify import Given, Random
 from .stream import ChunkedFit, Passes, Scan, Source, Stream, as_source, fit_chunks, sample_rows, start_stream
 from .tune import LeaveOneOut, describe, tuned
 
-DENSE_ROWS = 2000  # steps=None: the basis is all rows up to here,
-BASIS_SIZE = 500  # and this many rows beyond
+DENSE_ROWS = 2000  # steps=None: the basis is all rows up to here
+BASIS_SIZE = 500  # partial_fit and fit_chunks, steps=None: this many rows
 SAMPLE_ROWS = 5000  # fit_chunks: kernel, C and basis are planned on a sample of this many rows,
 KEPT_ROWS = 1_000_000  # and what belongs to the rows is kept up to here
 _SEEN = ("n_features_in_", "feature_names_in_", "classes_", "_single_output_", "_class_factors_")
@@ -412,8 +412,9 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
     C : float or None
         Weight of the errors against smoothness (the papers' gamma; the ridge is 1/C).
     steps : list of steps or None
-        Sparsifiers and tuners, run in this order. None plans by size: the basis is all rows up to 2000, 500 drawn rows
-        beyond. An empty list means no step. What is still None after the steps is chosen by leave-one-out.
+        Sparsifiers and tuners, run in this order. None plans by size: the basis is all rows up to 2000, beyond
+        500 to 2000 drawn rows, as many as pay (``sparsify.Random()``). An empty list means no step. What is still None
+        after the steps is chosen by leave-one-out.
     robust : str, weight function or None
         "hampel", "huber", "logistic", "myriad" or an object of `lssvm.robust`: weighted LS-SVM.
 
@@ -767,7 +768,7 @@ def default_steps(problem: Problem) -> Sequence[Step]:
     """The plan for ``steps=None``."""
     if len(problem.rows) <= DENSE_ROWS or problem.kernel.is_precomputed:
         return ()
-    return (Random(BASIS_SIZE, random_state=0),)
+    return (Random(random_state=0),)
 
 
 def run_steps(problem: Problem, steps: Any) -> Problem:

@@ -379,6 +379,12 @@ class Factor:
             loo_residuals=loo,
         )
 
+    def left_out(self, C: Sequence[float]) -> Iterator[tuple[slice, Array]]:
+        """Blocks of the rows that count and their left-out residuals (rows, values of C, outputs), to compare C by."""
+        if isinstance(self.system, system.Reduced):
+            raise ValueError("A machine on columns of the KKT system serves one C.")
+        return self.system.left_out([1.0 / float(value) for value in C])
+
     def log_press(self) -> tuple[float, Array, float]:
         """log of PRESS over the rows that count, and its gradient in the log widths and in log C; the basis is fixed.
 
