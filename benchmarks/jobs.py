@@ -87,7 +87,7 @@ def dense(rows: int, left_out: bool) -> Result:
         return (model, model.press_) if left_out else (model, None)
 
     (model, _), result = measured(work)
-    return with_error(model, {**result, "had_left_out": "press_" in vars(model)})
+    return with_error(model, result)
 
 
 def kernel_ridge(rows: int) -> Result:
