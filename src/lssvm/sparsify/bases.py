@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import Bunch, check_random_state
 
 from .. import _xp, conjugate
-from ..kernels import Kernel
+from ..kernels import Choice, Kernel
 from ..problem import Problem, Step, column_spread
 from ..tune import LeaveOneOut, best_C, tuned, with_best_C
 
@@ -20,6 +22,7 @@ SIZES = (500, 1000, 2000)  # `Random` without a size: tried with the first, then
 GAINS = (0.03, 0.05)  # which has to lower the root mean square left-out residual by so much for it, or for the third
 SAMPLE_ROWS = 5000  # rows on which that is measured
 MOST_WORK = 2e11  # rows * n^2
+RACE = 31  # scores of `Learned` by which one kernel of a choice is taken
 PATIENCE = 30  # moves of `Learned` without a gain on the rows held out
 
 
@@ -439,8 +442,8 @@ class Learned(Step):
     """Basis points that move along the gradient of log PRESS, from rows chosen by `RandomlyPivoted`.
 
     Points, and with them the widths and C where those were left at None, follow Adam on the exact gradient of the
-    leave-one-out error of a sample of rows. What predicts the rows held out best is kept, the start included, and
-    then fitted on all rows.
+    leave-one-out error of a sample of rows. Of several kernels (`kernels.Choice`) each takes 30 moves, then the better
+    one goes on. What predicts the rows held out best is kept, the start included, and then fitted on all rows.
 
     Parameters
     ----------
@@ -469,58 +472,70 @@ class Learned(Step):
         if problem.kernel.is_precomputed:
             raise ValueError("Learned moves points, which kernels.Precomputed does not have: use Random, for one.")
         draw = check_random_state(self.random_state)
-        order = draw.permutation(problem.rows)
-        known = tuned(problem.with_basis(order[: self.n]))
-        if known.robust is not None:  # the weights of the machine that starts
-            known = known.replace(weights=known.solve().weights, robust=None)
+        order, seed = draw.permutation(problem.rows), draw.randint(2**31)
         candidates = np.sort(order[: max(5000, 10 * self.n)])
-        rows = randomly_pivoted(known.with_basis().subset(candidates), self.n, draw)
-        check_found(self, rows)
-        known = known.with_basis(candidates[rows])
-        trail = self._descend(known, problem, order)
-        scores = np.array([score for score, _, _ in trail])
+        kernels = problem.kernel.kernels if isinstance(problem.kernel, Choice) else [problem.kernel]
+        descents = []
+        for kernel in kernels:
+            known = tuned(problem.with_basis(order[: self.n], kernel=kernel, asked=None))
+            if known.robust is not None:  # the weights of the machine that starts
+                known = known.replace(weights=known.solve().weights, robust=None)
+            rows = randomly_pivoted(known.with_basis().subset(candidates), self.n, np.random.RandomState(seed))
+            check_found(self, rows)
+            descents.append(self._descend(known.with_basis(candidates[rows]), kernel, problem.C, order))
+        # what suits rows may not suit points that move: each kernel of a choice takes a few steps
+        first = min(RACE, self.steps + 1) if len(kernels) > 1 else 1
+        trails = [list(islice(descent, first)) for descent in descents]
+        winner = int(np.argmin([min(score for score, _, _ in trail) for trail in trails]))
+        scores, moved, points = (list(part) for part in zip(*trails[winner], strict=True))
+        for score, kernel, place in islice(descents[winner], self.steps + 1 - first):
+            scores.append(score)
+            moved.append(kernel)
+            points.append(place)
+            if len(scores) - 1 - int(np.argmin(scores)) >= PATIENCE:
+                break
         best = int(np.argmin(scores))
-        _, kernel, points = trail[best]
-        paths = {**problem.paths, type(self).__name__: Bunch(scores=scores, chosen=best)}
-        moved = problem.with_basis(points=points, kernel=kernel, paths=paths)
-        C = best_C(moved)[0]
-        return moved.replace(C=C, asked=problem.asked or (problem.kernel, problem.C))
+        paths = {**problem.paths, type(self).__name__: Bunch(scores=np.array(scores), chosen=best)}
+        learned = problem.with_basis(points=points[best], kernel=moved[best], paths=paths)
+        C = best_C(learned)[0]
+        return learned.replace(C=C, asked=problem.asked or (problem.kernel, problem.C))
 
-    def _descend(self, known: Problem, problem: Problem, order: np.ndarray) -> list[tuple[float, Kernel, Any]]:
+    def _descend(
+        self, known: Problem, asked: Kernel, C: float | None, order: np.ndarray
+    ) -> Iterator[tuple[float, Kernel, Any]]:
         """Score on the rows held out, kernel and points after every move, the start first."""
         held, rest = np.sort(order[: -(-len(order) // 10)]), order[-(-len(order) // 10) :]
         sample = np.sort(rest[: max(2000, 5 * self.n)] if _xp.is_numpy(known.X) else rest)
+        points = known.kernel.basis_points(known.X, np.asarray(known.support)) + 0.0
         if len(sample) < 3:  # too few to leave one out: nothing moves
-            return [(0.0, known.kernel, known.kernel.basis_points(known.X, np.asarray(known.support)))]
+            yield 0.0, known.kernel, points
+            return
         inputs, targets, weights = (_xp.take(a, held) for a in (known.X, known.y, known.weights))
         spread = column_spread(known)
         leaves = known.kernel.leaves
         logs = np.array([np.log(_xp.to_numpy(leaf.sigma)) * np.ones(len(spread)) for leaf in leaves])
         logs = logs.reshape(len(leaves), len(spread))
         matters = np.any(logs < np.log(1e5 * spread), axis=0) | (len(leaves) == 0)  # columns that are not left out
-        free = known.paths["LeaveOneOut"].free if problem.kernel.is_free else [False] * len(leaves)
+        free = known.paths["LeaveOneOut"].free if asked.is_free else [False] * len(leaves)
         scale = _xp.like(spread * matters, known.X)
         machine = known.subset(sample)
-        points = known.kernel.basis_points(known.X, np.asarray(known.support)) + 0.0
         log_C = np.array([np.log(known.C or 1.0)])
         in_points, in_widths, in_C = Adam(), Adam(), Adam()
-        trail: list[tuple[float, Kernel, Any]] = []
-        while len(trail) <= self.steps and len(trail) - int(np.argmin([t[0] for t in trail] or [0.0])) <= PATIENCE:
+        while True:
             kernel = known.kernel.with_widths(list(np.exp(logs))) if any(free) else known.kernel
             factor = machine.with_basis(points=points, kernel=kernel, C=float(np.exp(log_C[0]))).factorise(quick=True)
             solution = factor.system.solution(1.0 / factor.C, careful=False)
             residuals = targets - factor.columns(inputs) @ solution.coef - solution.intercept[None, :]
-            trail.append((float((weights @ (residuals * residuals)).sum() / weights.sum()), kernel, points))
+            yield float((weights @ (residuals * residuals)).sum() / weights.sum()), kernel, points
             if not factor.has_point_gradient:
-                break
-            _, widths, C, moves = factor.log_press_and_points()
+                return
+            _, widths, slope, moves = factor.log_press_and_points()
             points = points - scale * in_points.step(moves * scale)
             widths = _xp.to_numpy(widths) * matters * np.array(free, dtype=float)[:, None]
             common = np.array([[not leaf.ard] for leaf in leaves], dtype=bool).reshape(-1, 1)
             logs = logs - in_widths.step(np.where(common, widths.sum(axis=1, keepdims=True), widths))
-            if problem.C is None:
-                log_C = log_C - in_C.step(np.array([C]))
-        return trail
+            if C is None:
+                log_C = log_C - in_C.step(np.array([slope]))
 
 
 class Adam:
