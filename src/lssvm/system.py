@@ -641,9 +641,15 @@ class Moments:
 
     def solve(self, ridge: float) -> tuple[Array, Array, float]:
         """Weights of the whitened columns, bias, and the condition of the system that gave them."""
-        L, condition = cholesky_pass(_xp.add_diagonal(self.scatter + 0.0, ridge))
-        coef = _xp.solve_lower(L, _xp.solve_lower(L, self.cross), transpose=True)
-        return coef, self.targets - self.phi @ coef, condition
+        machine = self.machine(ridge)
+        return machine.coef, machine.intercept, machine.condition
+
+    def machine(self, ridge: float) -> Summed:
+        """The machine of rows that do not pass by again."""
+        lower, condition = cholesky_pass(_xp.add_diagonal(self.scatter + 0.0, ridge))
+        bottom = _xp.whiten_rows(math.sqrt(ridge) * _xp.identity(lower.shape[0], lower), lower)
+        projected, centre = _xp.solve_lower(lower, self.cross), _xp.solve_lower(lower, self.phi[:, None])[:, 0]
+        return Summed(lower.T, bottom, projected, centre, self.targets, self.weight, condition)
 
 
 def moments(phi: Array, targets: Array, weights: Array) -> Moments:
