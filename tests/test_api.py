@@ -72,7 +72,7 @@ README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 LAYERS = {
     "_xp": 0,
-    **dict.fromkeys(["kernels", "system", "robust", "datasets"], 1),
+    **dict.fromkeys(["kernels", "system", "conjugate", "robust", "datasets"], 1),
     "problem": 2,
     **dict.fromkeys(["sparsify", "tune", "stream", "cluster"], 3),
     **dict.fromkeys(["estimators", "intervals", "diagnose"], 4),
