@@ -453,6 +453,12 @@ def test_nothing_kept_is_a_constant_and_told():
     noise = np.random.default_rng(1).standard_normal(40)
     with pytest.warns(UserWarning, match="no input is kept.*Give rho, or validation=None"):
         LSSVR(Additive(Spline(3)), C=1.0, steps=[Components(random_state=0)]).fit(X, noise)
+    for refit in (True, False):
+        for inputs, targets in ((np.ones((40, 2)), y), (X, np.ones(40))):
+            model = LSSVR(Additive(Spline(3)), C=1.0, steps=[Components(refit=refit, validation=np.arange(8))])
+            with pytest.warns(UserWarning, match="no input is kept"):
+                model.fit(inputs, targets)
+            assert np.ptp(model.predict(inputs)) == 0.0
 
 
 def test_few_rows_are_told():

@@ -375,6 +375,8 @@ class _Search:
 
     def _pieces(self, high: float, low: float) -> Iterator[tuple[list[Piece], float, float]]:
         """The affine pieces of all outputs between two rho, from the larger to the smaller."""
+        if high <= low:
+            return
         paths = [structure.pieces(high, low) for structure in self.structures]
         now = [next(path) for path in paths]
         upper = high
