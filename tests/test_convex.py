@@ -446,7 +446,7 @@ def test_targets_of_any_unit(unit):
 
 def test_nothing_kept_is_a_constant_and_told():
     X, y = data(40)
-    with pytest.warns(UserWarning, match=r"no input is kept.*rho=1000000\.0 is not below"):
+    with pytest.warns(UserWarning, match=r"no input is kept.*rho=1000000\.0 is too large"):
         model = LSSVR(Additive(Spline(3)), C=1.0, steps=[Components(1e6)]).fit(X, y)
     assert_allclose(model.predict(X), y.mean())
     assert model.components(X).shape == (40, 2)

@@ -242,7 +242,7 @@ class Components(Step):
             warnings.warn(
                 "Components: no input is kept, the prediction is constant: "
                 + (
-                    f"rho={self.rho!r} is not below {largest:.3g}, where the first input enters."
+                    f"rho={self.rho!r} is too large, the first input enters at {largest:.3g}."
                     if self.rho is not None
                     else "no set of inputs does better on the rows that choose. Give rho, or validation=None."
                 ),
