@@ -211,19 +211,20 @@ class Prune(Step):
         Q, R, w, targets, everything = (_xp.to_numpy(a) for a in arrays)
         lower = whitening.lower if whitening.factor is None else whitening.factor
         T = R @ _xp.to_numpy(lower).T
-        total, alive = float(w @ w), np.arange(T.shape[1])
-        bias = w**2 / total
+        rank, size = T.shape
+        alive, refreshed = np.arange(size), size
+        bias = w**2 / float(w @ w)
         loss_weights = _xp.to_numpy(problem.weights)[factor.rows]
-        span: np.ndarray | None
-        W, regular, span = _duals(T, whitening.factor is None)
-        refreshed = len(alive)
+        if whitening.factor is None:  # T is triangular
+            W, regular = scipy.linalg.solve_triangular(T, np.eye(size), trans="T"), True
+        else:
+            Q, everything, T, W, regular = _turned(Q, everything, T)
+        exact = True
         while True:
-            if span is not None:  # exact values for the span of what is alive
-                inside = Q if span.shape[1] == 0 else Q @ span
-                fitted = everything if span.shape[1] == 0 else span @ (span.T @ everything)
-                h = np.einsum("ij,ij->i", inside, inside) + bias
+            if exact:
+                fitted = everything
+                h = np.einsum("ij,ij->i", Q, Q) + bias
                 e = targets - (Q @ fitted) / w[:, None]
-                span = None
             loo = e / np.maximum(1.0 - h, EPS)[:, None]
             trail.add(support[alive], mean_loss(problem, loo, loss_weights))
             if trail.done(problem):
@@ -231,18 +232,20 @@ class Prune(Step):
             kept = trail.drop(support[alive], W.T @ fitted, problem)
             stay = np.isin(support[alive], kept)
             if regular:
-                directions, _ = np.linalg.qr(W[:, ~stay])
-                along, part = Q @ directions, directions.T @ fitted
+                directions, _ = scipy.linalg.qr(W[:, ~stay], mode="economic")
+                along, part = _xp.matmul(Q, directions), directions.T @ fitted
                 h = h - np.einsum("ij,ij->i", along, along)
                 e = e + (along @ part) / w[:, None]
                 fitted = fitted - directions @ part
-                W = W[:, stay] - directions @ (directions.T @ W[:, stay])
-            alive = alive[stay]
-            if len(alive) <= T.shape[0] < T.shape[1]:  # what the whitening cut off now matters
+                W = W[:, stay]
+                W = W - _xp.matmul(directions, _xp.matmul(directions.T, W))
+            alive, T = alive[stay], T[:, stay]
+            if len(alive) <= rank < size:  # what the whitening cut off now matters
                 self._refit(weighted, support[alive], np.empty(0, dtype=np.intp), trail, problem)
                 return
-            if not regular or len(alive) < max(refreshed // 2, 100):  # small ones are cheap to do anew
-                W, regular, span = _duals(T[:, alive], False)
+            exact = not regular or len(alive) < max(refreshed // 2, 100)  # small ones are cheap to do anew
+            if exact:
+                Q, everything, T, W, regular = _turned(Q, everything, T)
                 refreshed = len(alive)
 
 
@@ -252,22 +255,24 @@ def _only(problem: Problem, rows: np.ndarray) -> Any:
     return _xp.put(problem.weights + 0.0, others, _xp.zeros((len(others),), problem.weights))
 
 
-def _duals(T: np.ndarray, triangular: bool) -> tuple[np.ndarray, bool, np.ndarray]:
-    """Duals of the columns of T, whether the columns are independent, and an orthonormal basis of their span.
-
-    A basis without columns stands for the whole space (a triangular, square T).
-    """
-    if triangular:
-        return scipy.linalg.solve_triangular(T, np.eye(len(T)), trans="T"), True, np.empty((len(T), 0))
+def _turned(
+    Q: np.ndarray, everything: np.ndarray, T: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, bool]:
+    """Q, Q't and T in coordinates of the span of T's columns; the duals of these, and whether they are independent."""
     rows, columns = T.shape
-    if columns <= rows:
-        orthonormal, upper = np.linalg.qr(T)
-        diagonal = np.abs(upper.diagonal())
-        if diagonal.min() > 1e-8 * diagonal.max():
-            return orthonormal @ scipy.linalg.solve_triangular(upper, np.eye(columns), trans="T"), True, orthonormal
-    U, singular, Vt = scipy.linalg.svd(T, full_matrices=False)
-    rank = int(np.sum(singular > max(T.shape) * EPS * singular[0]))
-    return (U[:, :rank] / singular[:rank]) @ Vt[:rank], False, U[:, :rank]
+    regular = columns <= rows
+    if regular:
+        U, turned = scipy.linalg.qr(T, mode="economic")
+        diagonal = np.abs(turned.diagonal())
+        regular = bool(diagonal.min() > 1e-8 * diagonal.max())
+    if regular:
+        W = scipy.linalg.solve_triangular(turned, np.eye(columns), trans="T")
+    else:
+        U, singular, Vt = scipy.linalg.svd(T, full_matrices=False)
+        kept = singular > max(T.shape) * EPS * singular[0]
+        U, singular, Vt = U[:, kept], singular[kept, None], Vt[kept]
+        turned, W = singular * Vt, Vt / singular
+    return _xp.matmul(Q, U), U.T @ everything, turned, W, regular
 
 
 class _Trail:
