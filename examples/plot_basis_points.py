@@ -2,8 +2,8 @@
 
 Twelve basis points for Ripley's classes, chosen in six ways; kernel and C are the same in all. `Random` follows the
 density, `RandomlyPivoted` and `FeatureVectors` spread out, the centres of `KMeans` are no rows, `Prune` looks at the
-labels, and the points of `Learned` move along the gradient of the leave-one-out error. The titles have the error on 1000
-new rows.
+labels, and the points of `Learned` move along the gradient of the leave-one-out error. The titles have the error on
+1000 new rows.
 """
 
 from matplotlib import pyplot

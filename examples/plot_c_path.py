@@ -1,7 +1,8 @@
 """The whole path in C from one factorisation
 
 The left-out error of the motorcycle data against C, for three widths of the kernel. Each curve comes from one
-eigendecomposition, however many values of C it has; nothing is refitted. The circles mark the C that each machine chose.
+eigendecomposition, however many values of C it has; nothing is refitted. The circles mark the C that each machine
+chose.
 """
 
 from matplotlib import pyplot

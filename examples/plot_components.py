@@ -1,7 +1,7 @@
 """The components of an additive machine
 
-The four functions that are left of 25, each with bands of two standard deviations; the marks are the rows. An additive
-machine can be read: the prediction is the sum of these curves and a constant.
+The four functions that are left of 25, each with bands of two standard deviations; the marks are the rows. An
+additive machine can be read: the prediction is the sum of these curves and a constant.
 """
 
 from matplotlib import pyplot

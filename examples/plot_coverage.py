@@ -1,7 +1,8 @@
 """Do the intervals cover?
 
 How many of 2000 new rows lie inside the interval, against what was asked for, over 20 draws of 60 training rows with
-fixed kernel and C. Jackknife+ and cv+ are close to what was asked; jackknife-minmax is above, as its guarantee demands.
+fixed kernel and C. Jackknife+ and cv+ are close to what was asked; jackknife-minmax is above, as its guarantee
+demands.
 """
 
 import numpy as np

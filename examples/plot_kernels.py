@@ -1,9 +1,9 @@
 """What a kernel assumes
 
 The same 60 rows, six kernels, widths and C by leave-one-out, and above each the root mean square left-out error. They
-differ little where there are rows, except for the polynomial, which cannot follow. They differ much beyond the rows: RBF
-and the smooth Matern kernel run away, the rough Matern kernel stays where it was, the spline goes on straight. No kernel
-knows what happens there.
+differ little where there are rows, except for the polynomial, which cannot follow. They differ much beyond the rows:
+RBF and the smooth Matern kernel run away, the rough Matern kernel stays where it was, the spline goes on straight. No
+kernel knows what happens there.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Leave-one-out is exact
 
-Left: every row as the machine that never saw it predicts it, from the one fit. Right: the relative difference from 133
-machines that really were fitted on 132 rows each. It is rounding.
+Left: every row as the machine that never saw it predicts it, from the one fit. Right: the relative difference from
+133 machines that really were fitted on 132 rows each. It is rounding.
 """
 
 import numpy as np

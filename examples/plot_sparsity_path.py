@@ -1,9 +1,9 @@
 """How small can the basis be?
 
-Left: the left-out error along three ways to fewer basis vectors, on the motorcycle data. A vector that is dropped with
-its row takes along what the row says, even where C and the width are tuned again at every size; a row that stays in the
-loss goes on speaking. Right: the support values by which pruning decides (Suykens et al. 2002, fig. 11), on a noisy sinc
-with outliers. Robust weights make the support values of outliers small, so that they leave first.
+Left: the left-out error along three ways to fewer basis vectors, on the motorcycle data. A vector that is dropped
+with its row takes along what the row says, even where C and the width are tuned again at every size; a row that stays
+in the loss goes on speaking. Right: the support values by which pruning decides (Suykens et al. 2002, fig. 11), on a
+noisy sinc with outliers. Robust weights make the support values of outliers small, so that they leave first.
 """
 
 from matplotlib import pyplot

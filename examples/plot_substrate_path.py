@@ -1,8 +1,8 @@
 """The path of the L1 substrate
 
-The coefficients of the sparse LS-SVM substrate (Pelckmans et al. 2005, eq. 16) against the weight zeta of their sum of
-magnitudes. The path is piecewise linear in zeta and traced exactly; the line marks the zeta with the smallest error on a
-fifth of the rows. Right: the machine there, with its few support vectors.
+The coefficients of the sparse LS-SVM substrate (Pelckmans et al. 2005, eq. 16) against the weight zeta of their sum
+of magnitudes. The path is piecewise linear in zeta and traced exactly; the line marks the zeta with the smallest
+error on a fifth of the rows. Right: the machine there, with its few support vectors.
 """
 
 import numpy as np

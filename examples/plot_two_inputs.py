@@ -1,7 +1,7 @@
 """A surface over two inputs
 
-Left the prediction, right the width of its 90 % interval (jackknife+). Within the rows the width hardly changes; it grows
-where the left-out machines begin to disagree, outside the rows.
+Left the prediction, right the width of its 90 % interval (jackknife+). Within the rows the width hardly changes; it
+grows where the left-out machines begin to disagree, outside the rows.
 """
 
 import numpy as np
