@@ -16,8 +16,8 @@ figure, (left, right) = pyplot.subplots(1, 2, figsize=(10.0, 4.2), layout="const
 X, y = datasets.load_motorcycle(return_X_y=True)
 ways = {
     'Prune(rows="keep")': sparsify.Prune(rows="keep"),
-    'Prune(12, rows="drop", retune=True)': sparsify.Prune(12, rows="drop", retune=True),
-    "Forward(60)": sparsify.Forward(60, random_state=0),
+    'Prune(12, rows="drop", retune=True)': sparsify.Prune(12, rows="drop", retune=True, fraction=0.3),
+    "Forward(40)": sparsify.Forward(40, random_state=0),
 }
 left.set_title("Motorcycle: error against basis size")
 for name, step in ways.items():
@@ -27,9 +27,9 @@ left.set_ylabel("root mean square left-out error (g)")
 left.set_ylim(22, 43)
 left.legend(loc="upper right", framealpha=0.85, edgecolor="none")
 
-X, y = datasets.make_sinc(300, outliers=15, random_state=0)
+X, y = datasets.make_sinc(150, outliers=8, random_state=0)
 right.set_title("Noisy sinc: sorted support values while pruning")
-for size in (300, 150, 60, 20):
+for size in (150, 75, 30, 15):
     model = LSSVR(steps=[sparsify.Prune(size)], robust="hampel").fit(X, y)
     SupportSpectrumDisplay.from_estimator(model, ax=right)
 

@@ -562,6 +562,14 @@ def to_c(model: Any, name: str = "lssvm") -> str:
         The header. For regression ``NAME_predict(x, f)`` writes the outputs f of one row x. For classification
         ``NAME_predict(x)`` is the number of the class in ``NAME_classes``, ``NAME_decision_function(x, f)`` writes
         the decision values and ``NAME_predict_proba(x, p)`` one probability a class.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, export, kernels, sparsify
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0, steps=[sparsify.FeatureVectors(9)]).fit(X, y)
+    >>> "motorcycle_predict" in export.to_c(model, name="motorcycle")
+    True
     """
     machine = _machine(model)
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
@@ -745,6 +753,16 @@ def to_python(model: Any) -> str:
     str
         The file: ``predict(x)`` for one row x (a list of numbers), for classification also ``decision_function(x)``
         and ``predict_proba(x)``. Results have the shape that one row of the model's results has.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, export, kernels, sparsify
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0, steps=[sparsify.FeatureVectors(9)]).fit(X, y)
+    >>> module = {}
+    >>> exec(export.to_python(model), module)
+    >>> bool(abs(module["predict"]([15.0]) - model.predict([[15.0]])[0]) < 1e-9)
+    True
     """
     machine = _machine(model)
     (_, d), k = machine.points.shape, machine.coef.shape[1]
