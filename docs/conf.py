@@ -14,8 +14,6 @@ release = version = lssvm.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_copybutton"]
 exclude_patterns = ["_build"]
 root_doc = "index"
-nitpicky = False
-suppress_warnings = ["config.cache"]  # html_math_renderer below is a function
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
@@ -24,6 +22,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the docstrings say it in words
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+napoleon_use_ivar = True
 default_role = "code"  # `name` in a docstring is a name
 
 html_theme = "furo"
@@ -31,6 +30,8 @@ html_title = f"lssvm {release}"
 html_static_path = ["_static"]
 html_css_files = ["lssvm.css"]
 html_show_sphinx = False
+html_show_sourcelink = False
+html_copy_source = False
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
 copybutton_exclude = ".linenos, .gp, .go"  # prompts and output are not copied

@@ -18,7 +18,7 @@ def rows(count, seed):
 
 X, y, noise = rows(600, 0)
 X_new, y_new, _ = rows(2000, 1)
-sizes = [5, 10, 20, 30]
+sizes = [5, 10, 20]
 
 figure, ax = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
 for way, colour in ((sparsify.Random, "#b3541e"), (sparsify.Learned, "#1f5fa8")):

@@ -412,9 +412,9 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         Sample weight times robust weight.
     leverage_ : array (n_samples,)
     loo_residuals_ : array like y
-        y_i - f_(i)(x_i), exact for fixed C, kernel, basis and weights: row i leaves the loss, its basis vector stays.
+        ``y_i - f_(i)(x_i)``, exact for fixed C, kernel, basis and weights: row i leaves the loss, its basis vector stays.
     loo_predictions_ : array like y
-        f_(i)(x_i).
+        ``f_(i)(x_i)``, the prediction of the machine without row i.
     press_ : float
         The sum of ``weights_ * loo_residuals_**2``.
     path_ : Bunch or None

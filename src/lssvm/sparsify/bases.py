@@ -111,7 +111,7 @@ class FeatureVectors(Step):
     """Feature vector selection (Baudat & Anouar; Cawley & Talbot 2004, section 2.4).
 
     Greedily takes the row that lowers the mean reconstruction error of all rows in feature space the most,
-    1 - mean_i k_Si' K_SS^-1 k_Si / k_ii. The kernel must be known to measure it: a width left at None is chosen
+    ``1 - mean_i k_Si' K_SS^-1 k_Si / k_ii``. The kernel must be known to measure it: a width left at None is chosen
     provisionally on a sample of rows, and again by what follows.
 
     Parameters
@@ -119,7 +119,7 @@ class FeatureVectors(Step):
     n : int or None
         Size at which to stop.
     tol : float
-        A row whose own error k_jj - k_Sj' K_SS^-1 k_Sj is at most tol * k_jj is not taken: copies never are.
+        A row whose own error ``k_jj - k_Sj' K_SS^-1 k_Sj`` is at most ``tol * k_jj`` is not taken: copies never are.
     candidates : int or None
         None compares all rows (exact; memory and work grow with the square of their number). A number draws that
         many candidates at every step, 59 being within the best 5 % with probability 0.95, and measures the error
