@@ -412,7 +412,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         Sample weight times robust weight.
     leverage_ : array (n_samples,)
     loo_residuals_ : array like y
-        ``y_i - f_(i)(x_i)``, exact for fixed C, kernel, basis and weights: row i leaves the loss, its basis vector stays.
+        ``y_i - f_(i)(x_i)``, exact for fixed C, kernel, basis and weights: row i leaves the loss, its vector stays.
     loo_predictions_ : array like y
         ``f_(i)(x_i)``, the prediction of the machine without row i.
     press_ : float
