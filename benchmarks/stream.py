@@ -4,7 +4,7 @@
     python -m benchmarks.stream --quick    a twentieth of the rows
 
 d = 10, n = 500, kernel and C given. Memory is the peak of a fresh process, rows made on the fly in chunks of 100,000.
-Rows a second are by CPU time on one thread; those of Dask by the clock, with the rows persisted, in two rounds of turns.
+Rows a second are by CPU time on one thread; those of Dask by the clock, with the rows persisted, in two rounds.
 """
 
 from __future__ import annotations

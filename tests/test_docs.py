@@ -50,7 +50,7 @@ class Near(doctest.OutputChecker):
         return words[0] == words[1] and all(is_near(*pair) for pair in pairs)
 
 
-def run_session(commands, folder):
+def run_console(commands, folder):
     """Run the lines after "$" and compare the words of what they print."""
     functions = f'python() {{ {sys.executable} "$@"; }}; lssvm() {{ {sys.executable} -c "$MAIN" "$@"; }}'
     main = "from lssvm.cli import main; main(prog_name='lssvm')"
@@ -82,7 +82,7 @@ def test_snippets_run_and_show_what_they_give(page, tmp_path, monkeypatch):
             assert runner.failures == 0
         elif language == "console":
             pytest.importorskip("pyarrow")
-            run_session(body, tmp_path)
+            run_console(body, tmp_path)
 
 
 def installed(package):
@@ -118,7 +118,7 @@ def test_public_classes_and_functions_have_examples():
 
 
 def is_complete(item):
-    """Neither a base class nor a helper."""
+    """Neither a base class nor a function."""
     return isinstance(item, type) and item not in (kernels.Kernel, robust.WeightFunction)
 
 
