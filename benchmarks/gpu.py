@@ -216,7 +216,7 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     print(torch.cuda.get_device_name() if device == "cuda" else "CPU", "torch", torch.__version__)
     if arguments.data:
-        learned(arguments.data, 1000, 5, device)
+        learned(arguments.data, 1000, 10, device)
         return
     found = rates(1000 if quick else 10_000, device)
     for name, rate in found.items():

@@ -2,6 +2,7 @@
 
     python -m benchmarks.intervals            about half an hour on one core
     python -m benchmarks.intervals --quick    fewer repetitions: about six minutes
+    python -m benchmarks.intervals coverage   one part of it: refits, coverage or probabilities
 
 Prints Markdown. Needs ``pip install mapie``; neo-ls-svm takes part where it is installed. All machines are told
 nothing: LSSVR() and LSSVC() choose kernel widths and C by leave-one-out, SVR and SVC by 5-fold cross-validation over
@@ -189,7 +190,6 @@ def calibrated_svc(X: np.ndarray, y: np.ndarray) -> Any:
 def probabilities(repetitions: int) -> None:
     contenders: dict[str, Callable[..., Any]] = {
         "LSSVC()": lambda X, y: LSSVC().fit(X, y),
-        "LSSVC(RBF(ard=True))": lambda X, y: LSSVC(kernels.RBF(ard=True)).fit(X, y),
         "SVC by grid, CalibratedClassifierCV": calibrated_svc,
     }
     try:
@@ -223,11 +223,18 @@ def probabilities(repetitions: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
-    quick = parser.parse_args().quick
+    parser.add_argument("parts", nargs="*", metavar="part", help="refits, coverage or probabilities; all by default")
+    options = parser.parse_args()
     warnings.filterwarnings("ignore", message="C = .* is at the edge")
-    against_refits(500)
-    coverage_and_width(5 if quick else 20)
-    probabilities(3 if quick else 10)
+    parts: dict[str, Callable[[], None]] = {
+        "refits": lambda: against_refits(500),
+        "coverage": lambda: coverage_and_width(5 if options.quick else 20),
+        "probabilities": lambda: probabilities(3 if options.quick else 10),
+    }
+    if unknown := set(options.parts) - set(parts):
+        parser.error(f"no part {sorted(unknown)}: choose from {list(parts)}")
+    for name in options.parts or parts:
+        parts[name]()
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ from sklearn.svm import SVR
 from lssvm import LSSVC, LSSVR, _xp, datasets
 from lssvm.kernels import RBF, Choice, Matern
 from lssvm.problem import Problem
+from lssvm.tune import loo_errors
 
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -71,10 +72,8 @@ def search() -> None:
             found = []
             for width in widths:
                 problem = Problem(RBF(width), X, y[:, None], np.ones(len(y)), support=basis)
-                factor = problem.factorise(1.0 / ridges[0], every=True)
-                for ridge in ridges:
-                    loo = factor.system.solution(ridge, careful=False).loo_residuals
-                    found.append((float(np.mean(loo**2)), width, ridge))
+                factor = problem.factorise(1.0 / ridges[0], every=True, quick=True)
+                found += zip(loo_errors(factor, 1.0 / ridges), [width] * len(ridges), ridges, strict=True)
             return min(found)
 
         with _xp.one_blas():  # as in fit

@@ -63,6 +63,8 @@ def nodes(tree):
 def mutate_tree(tree, draw):
     """Replace, remove, copy, move or rename values somewhere in a JSON tree."""
     places = list(nodes(tree))
+    if not places:  # an earlier change removed them all
+        return
     container, key = draw.choice(places)
     action = draw.randrange(6)
     if action <= 2:
@@ -123,6 +125,9 @@ def originals():
         X,
     )
     yield LSSVC(kernels.RBF(sigma=1.0), C=1.0, steps=[sparsify.Given(X[[0, 1, 1]])]).partial_fit(X, text), X
+    given = {"kernel": kernels.RBF(sigma=1.0), "C": 1.0, "steps": [sparsify.Given(X[[0, 1, 1, 2]])]}
+    yield LSSVR(**given).partial_fit(X, y), X
+    yield LSSVR(**given).fit_chunks([(X, y)]), X
     yield LSSVR(kernels.Precomputed(), C=1.0, steps=[sparsify.Prune(5)]).fit(X @ X.T, y[:, 0]), X @ X.T
     yield LSSVR().fit(X, X[:, 0] + 0.1 * y[:, 0]), X
     splines = kernels.Additive(kernels.Spline(3), groups=[[0, 1], [1]], active=[1])
@@ -166,6 +171,8 @@ def main(count):
                 try:
                     with np.errstate(all="ignore"):
                         model.predict(X)
+                        if hasattr(model, "predict_interval"):
+                            model.predict_interval(X)
                 except Exception as error:  # odd parameters and names may be refused here; a crash would end us
                     str(error)
     print(json.dumps(report))

@@ -80,6 +80,7 @@ SAME_LAYER = {
     ("diagnose", "intervals"),
     ("sparsify", "tune"),
     ("cluster", "stream"),
+    ("export", "tables"),
     *(("cli", module) for module in ("persist", "export", "report", "tables")),
 }
 # Heavy or optional packages: imported inside the functions that need them. click's decorators are the command line.

@@ -1,6 +1,7 @@
 """The command line, run in-process; signals, pipes, terminals and what --help imports, in processes of their own."""
 
 import contextlib
+import csv
 import gzip
 import json
 import os
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from lssvm import LSSVC, LSSVR, cli, datasets, kernels, load, save
+from lssvm import LSSVC, LSSVR, cli, datasets, diagnose, kernels, load, save
 from lssvm.cli import main
 
 
@@ -283,6 +284,60 @@ def test_columns_that_say_nothing_are_left_out_and_said(folder):
     assert scheme.columns[1].categories == tuple("0123456")
 
 
+def test_dates_signs_and_texts_that_are_all_different_are_left_out(folder):
+    def column(i):
+        return f"2021-{i % 12 + 1:02d}-{i % 28 + 1:02d}", f"{i % 20}.5%", f"H{i % 25}", f"1{'ab'[i % 2]}"
+
+    rows = [(*column(i), str(i / 3)) for i in range(40)]
+    names = ("sold on", "share", "id", "grade", "y")
+    scheme, _, remarks = planned(lines(rows, names), folder)
+    assert [c.name for c in scheme.columns] == ["share", "grade"]  # 20 shares in 40 rows may be categories
+    text = "\n".join(remarks)
+    assert "column 'sold on' is left out: it holds dates ('2021-01-01'); numbers are of use" in text
+    assert "column 'id' is left out: 25 different texts such as 'H0' (--categorical id encodes" in text
+    assert "taken as categories: 'share' (20), 'grade' (2)" in text
+    _, _, remarks = planned(lines(rows[:30], names), folder)
+    assert "'share' is left out: 20 different texts such as '0.5%'; write plain numbers" in "\n".join(remarks)
+    scheme, _, _ = planned(lines(rows, names), folder, categorical=["sold on", "id"])
+    assert [c.name for c in scheme.columns] == list(names[:4])
+    _, _, remarks = planned(lines(rows, names), folder, target="grade")
+    assert any(remark.startswith("task: classification ('grade' holds 2 classes: 1a, 1b") for remark in remarks)
+
+
+def test_doubts_are_said(folder):
+    rows = [(str(i + 7), str(i), str(i % 5), ["Yes", "no", "yes "][i % 3], str(i % 2)) for i in range(40)]
+    rows[20] = ("27", "19", *rows[20][2:])
+    scheme, _, remarks = planned(lines(rows, ("row no", "almost", "x", "smoker", "y")), folder)
+    assert len(scheme.columns) == 4
+    doubts = [remark for remark in remarks if remark.startswith("column ")]
+    assert doubts == [
+        "column 'row no' counts the rows: leave it out with --drop 'row no', unless their order matters",
+        "column 'smoker' holds 'Yes' and 'yes': are they the same?",
+    ]
+
+
+def test_columns_that_say_little_are_warned_of(run, folder):
+    rows = np.random.RandomState(1).normal(size=(40, 2)).round(3)
+    (folder / "noise.csv").write_text(lines(rows.astype(str), ("x", "y")))
+    result = run("fit", "noise.csv", "-y", "y", "-o", "n.lssvm")
+    assert result.exit_code == 0
+    assert not diagnose.beats_constant(load("n.lssvm"))
+    assert "no smaller than that of a constant" in result.stderr
+    assert "Give C or sigma" not in result.stderr
+    assert "constant" not in run("fit", "people.csv", "-y", "price", "-o", "p.lssvm").stderr
+
+
+@pytest.mark.parametrize("start", ["", "\n", "\n\n"])
+def test_names_with_line_breaks_and_empty_lines_before_them(folder, start):
+    rows = [(str(i), str(i % 7), str(i / 3)) for i in range(20)]
+    text = start + '"first\nname",x,y\n' + lines(rows, None)
+    scheme, summaries, _ = planned(text, folder)
+    assert scheme.names == ["first\nname", "x"]
+    assert summaries["y"].rows == 20
+    with pytest.raises(ValueError, match=f"'abc' in row {22 + len(start)}"):
+        planned(text.replace("\n19,", "\nabc,"), folder)
+
+
 def test_classes_keep_their_kind(run, folder):
     for values, kind in ((["-1", "1"], "i"), (["no", "yes"], "U")):
         rows = [(str(age), values[int(age > 50)]) for age in AGE]
@@ -384,10 +439,11 @@ def test_report_of_a_file_and_of_other_rows(run, folder, fitted):
 def test_export_to_python_predicts_the_same(run, folder, fitted):
     result = run("export", fitted, "--to", "python")
     assert result.stdout == "people.py\n"
-    assert "age, city=Köln, city=Oslo, city=Paris" in result.stderr
+    assert "its inputs: age (number), city (text)" in result.stderr
     exported = runpy.run_path("people.py")
     model = load(fitted)
-    found = [exported["predict"](list(map(float, row))) for row in ENCODED]
+    with open("people.csv", encoding="utf-8") as file:
+        found = [exported["predict"](row) for row in csv.DictReader(file)]
     rounding = 1e-14 * np.abs(model.dual_coef_).sum()  # large coefficients that cancel
     np.testing.assert_allclose(found, model.predict(_named(ENCODED)), rtol=1e-10, atol=rounding)
     assert run("export", fitted, "--to", "c", "-o", "m.h").exit_code == 0
@@ -452,9 +508,10 @@ def test_a_table_larger_than_the_memory_goes_through_chunks(run, folder, monkeyp
     kept = np.delete(np.arange(60), 50)
     expected = LSSVR().fit_chunks([(ENCODED[kept].astype(float), PRICE[kept])])
     np.testing.assert_allclose(model.loo_predictions_, expected.loo_predictions_, rtol=1e-6)
-    refused = run("predict", "m.lssvm", name, "--interval", "0.9")
-    assert refused.exit_code == 1
-    assert refused.stdout == ""
+    found = run("predict", "m.lssvm", name, "--interval", "0.9").stdout.splitlines()
+    assert found[51] == ",,"  # the row without an age
+    ends = np.array([line.split(",")[1:] for line in found[1:51] + found[52:]], dtype=float)
+    np.testing.assert_allclose(ends, expected.predict_interval(ENCODED[kept].astype(float), 0.9), rtol=1e-6)
 
 
 # Mistakes -------------------------------------------------------------------------------------------------------------
@@ -484,6 +541,9 @@ FIT = ("fit", "table.csv", "-y", "y", "-o", "m.lssvm")
         ("x,y\n1,a\n2,a\n", FIT, 1, "only one class, 'a'"),
         ("x,y\n" + "".join(f"{i},n{i}\n" for i in range(9)), FIT, 1, "9 different texts in 9 rows, too many"),
         ("x,y\n1,\n2,\n", FIT, 1, "'y' holds no values"),
+        ("x,y\n1,2\n", FIT, 1, "holds 1 row: at least 2"),
+        ("x;y\n" + "".join(f"{i};€ {i}.000,5\n" for i in range(9)), FIT, 1, r"\('€ 0.000,5'\): write plain numbers"),
+        ("x,y\n" + "".join(f'{i},"{i},000"\n' for i in range(9)), FIT, 1, r"\('0,000'\): write plain numbers"),
         ("x,y\n1,2.5\n1,3.5\n", FIT, 1, "no input column is left.*same value in all rows"),
         ("y,x\n2.5,1\n", (*FIT, "--drop", "x"), 1, "nothing to learn from"),
         ("x,y\n1,2.5\n,3.5\n", (*FIT, "--missing", "drop"), 1, "no input column|at least 2 are needed"),

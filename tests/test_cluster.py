@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
-from lssvm import LSSVC, LSSVR, cluster, kernels, sparsify
+from lssvm import LSSVC, LSSVR, _xp, cluster, diagnose, kernels, load, save, sparsify
 from lssvm.cluster import DaskChunks
 from lssvm.stream import Chunks
 
@@ -77,7 +77,17 @@ def test_arrays_equal_whole_and_chunks(rows, scheduler, robust):
     assert np.array_equal(lazy.dual_coef_, chunked.dual_coef_)
     assert lazy.press_ == chunked.press_
     assert_allclose(lazy.press_, whole.press_, rtol=1e-9)
-    assert not hasattr(lazy, "loo_residuals_")
+    for name in ("weights_", "leverage_", "loo_residuals_", "loo_predictions_"):
+        found = getattr(lazy, name)
+        assert isinstance(found, da.Array)
+        assert found.shape == getattr(whole, name).shape
+        with dask.config.set(scheduler=scheduler):
+            assert_allclose(found.compute(), getattr(whole, name), rtol=1e-6, atol=1e-9, err_msg=name)
+            assert np.array_equal(found.compute(), getattr(chunked, name))
+    with dask.config.set(scheduler=scheduler):
+        intervals = lazy.predict_interval(da.from_array(X, chunks=(250, 2)), 0.8)
+    assert isinstance(intervals, da.Array)
+    assert_allclose(intervals.compute(), whole.predict_interval(X, 0.8), rtol=1e-8)
 
 
 def test_classes_and_frames(rows):
@@ -99,6 +109,38 @@ def test_classes_and_frames(rows):
         assert np.array_equal(labels_.compute(), whole.predict(frame[inputs]))
         assert_allclose(lazy.predict_proba(table[inputs]).compute(), whole.predict_proba(frame[inputs]), rtol=1e-6)
         assert lazy.score(table[inputs], table["label"]) == whole.score(frame[inputs], labels)
+        assert_allclose(lazy.loo_residuals_.compute(), whole.loo_residuals_, rtol=1e-7, atol=1e-9)
+        assert np.array_equal(lazy.loo_predictions_.compute(), whole.loo_predictions_)
+        two = clone(model).fit(table[inputs], table["label"] == "low")
+        assert_allclose(two.loo_residuals_.compute(), clone(model).fit(frame[inputs], labels == "low").loo_residuals_)
+
+
+def test_what_travels_does_not_hold_the_rows(rows, tmp_path, monkeypatch):
+    """Lazy arrays have the training rows in their graph: they go neither into a file nor to the workers."""
+    X, y, weight = rows
+    arrived = []
+
+    def call(model, *arguments):
+        arrived.append(model)
+        return _call(model, *arguments)
+
+    _call = cluster._call
+    monkeypatch.setattr(cluster, "_call", call)
+    with dask.config.set(scheduler="synchronous"):
+        model = regressor(X).fit(*collections(X, y, weight))
+        save(model, tmp_path / "m.lssvm")
+        read = load(tmp_path / "m.lssvm")
+        assert not hasattr(read, "loo_residuals_")
+        assert np.array_equal(read.predict_interval(X), model.predict_interval(X))
+        expected = model.predict(X)
+        arrived.clear()
+        found = model.predict(da.from_array(X, chunks=(450, 3)))
+        del arrived[:1]  # the example
+        assert np.array_equal(found.compute(), expected)
+    assert len(arrived) == 2
+    assert not any(_xp.is_dask(value) for sent in arrived for value in vars(sent).values())
+    assert isinstance(model.loo_residuals_, da.Array)
+    assert diagnose.left_out(model).sampled
 
 
 def test_nothing_given_and_empty_partitions(rows):
@@ -153,6 +195,62 @@ def test_a_killed_worker_changes_nothing(rows, tmp_path, reading):
     assert int((tmp_path / "reads").read_text()) == 4  # three passes, one of them twice
     assert np.array_equal(model.dual_coef_, expected.dual_coef_)
     assert model.press_ == expected.press_
+
+
+@pytest.mark.slow
+def test_any_number_of_workers_gives_the_same_bits(rows):
+    X, y, weight = rows
+    expected = regressor(X, robust="hampel").fit_chunks(split(X, y, weight), leave_one_out="press")
+    intervals = expected.predict_interval(X[:20])
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as workers, Client(workers) as client:
+        for count in (1, 2, 4):
+            workers.scale(count)
+            client.wait_for_workers(count)
+            model = regressor(X, robust="hampel").fit(*collections(X, y, weight))
+            assert len(client.nthreads()) == count
+            assert np.array_equal(model.dual_coef_, expected.dual_coef_)
+            assert model.press_ == expected.press_
+            assert np.array_equal(model.predict_interval(X[:20]), intervals)
+
+
+def greedy(block):
+    """More memory than a worker may have."""
+    hold = np.ones(2**26)  # 512 MiB
+    time.sleep(2.0)  # long enough for its nanny to see it
+    return block + 0.0 * hold[0]
+
+
+@pytest.mark.slow
+def test_a_worker_out_of_memory_ends_with_the_remedy(rows):
+    """Its nanny kills it, and Dask gives the chunk to another before it gives up; by default to three."""
+    X, y, _ = rows
+    limit = {"memory_limit": "400MiB", "dashboard_address": None, "silence_logs": 50}
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        LocalCluster(n_workers=1, threads_per_worker=1, **limit) as workers,
+        Client(workers) as client,
+    ):
+        dX, dy = collections(X, y, size=300)
+        dX = dX.map_blocks(greedy, dtype=float, meta=np.empty((0, 3)))
+        with pytest.raises(RuntimeError, match=r"(?s)out of memory; smaller chunks.*memory_limit.*Dask says"):
+            regressor(X).fit(dX, dy)
+        assert client is not None
+
+
+@pytest.mark.slow
+def test_paused_workers_end_with_the_remedy(rows, monkeypatch):
+    """Workers between the two limits of Dask start nothing, and Dask would wait for ever."""
+    X, y, _ = rows
+    monkeypatch.setattr(cluster, "NO_WORKERS", 2.0)
+    limits = {"distributed.worker.memory.pause": 1e-6, "distributed.worker.memory.terminate": False}
+    with (
+        dask.config.set(limits),
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as workers,
+        Client(workers) as client,
+    ):
+        assert client is not None
+        with pytest.raises(RuntimeError, match="All 2 Dask workers have paused"):
+            regressor(X).fit(*collections(X, y))
 
 
 @pytest.mark.slow

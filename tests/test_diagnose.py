@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.calibration import calibration_curve
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss, mean_absolute_error, r2_score, root_mean_squared_error
@@ -91,6 +92,29 @@ def test_left_out_values_of_chunks_are_those_of_the_whole():
         np.testing.assert_allclose(found.predicted, expected.predicted, atol=1e-8)
 
 
+@pytest.mark.parametrize("robust", [None, "hampel"])
+def test_a_sample_tells_what_the_rows_tell(robust):
+    """All rows are in the sample: scores and coverage are those of the whole, in another order of the rows."""
+    weight = np.arange(len(y)) % 3.0
+    model = LSSVR(KERNEL, C=1.0, steps=[sparsify.Given(X[:40])], robust=robust)
+    whole = clone(model).fit(X, y, weight)
+    models = [clone(model).fit_chunks([(X, y, weight)], leave_one_out="press")]
+    if robust is None:
+        models.append(clone(model).partial_fit(X[:20], y[:20], weight[:20]).partial_fit(X[20:], y[20:], weight[20:]))
+    expected, counts = diagnose.left_out(whole), weight > 0
+    for sampled in models:
+        found = diagnose.left_out(sampled)
+        assert found.sampled
+        assert found.total == len(y)
+        order, other = np.argsort(expected.predicted[counts, 0]), np.argsort(found.predicted[:, 0])
+        for name in ("actual", "predicted", "weights", "robust", "leverage"):
+            mine, theirs = getattr(found, name)[other], getattr(expected, name)[counts][order]
+            np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=1e-8, err_msg=name)
+        every, some = diagnose.coverage_path(whole), diagnose.coverage_path(sampled)
+        np.testing.assert_allclose(some.observed, every.observed)
+        np.testing.assert_allclose(some.width, every.width, rtol=1e-7)
+
+
 def test_reliability_is_the_calibration_curve_of_scikit_learn():
     rng = np.random.RandomState(0)
     p = rng.uniform(size=200)
@@ -121,11 +145,10 @@ def test_inverse_widths_are_spread_over_widths():
 def test_what_is_not_known_is_said():
     with pytest.raises(NotFittedError):
         diagnose.left_out(LSSVR())
-    streamed = LSSVR(KERNEL, C=1.0).partial_fit(X, y)
     with pytest.raises(ValueError, match="no leave-one-out values"):
-        diagnose.left_out(streamed)
+        diagnose.left_out(LSSVR(KERNEL, C=1.0, steps=[sparsify.Adaline(final_solve=False)]).fit(X, y))
     with pytest.raises(ValueError, match="needs the training rows"):
-        diagnose.c_path(streamed)
+        diagnose.c_path(LSSVR(KERNEL, C=1.0).partial_fit(X, y))
     with pytest.raises(ValueError, match="has no classes"):
         diagnose.left_out_probabilities(LSSVR(KERNEL, C=1.0).fit(X, y))
     with pytest.raises(ValueError, match="one C only"):

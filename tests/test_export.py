@@ -1,8 +1,11 @@
 """Exported machines predict what the model predicts: ONNX, C and plain Python, each run by its own means."""
 
+import csv
 import ctypes
 import json
+import math
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -10,6 +13,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
@@ -17,7 +21,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
-from lssvm import LSSVC, LSSVR, export, kernels, sparsify
+from lssvm import LSSVC, LSSVR, cli, export, kernels, save, sparsify, tables
 
 COMPILER = shutil.which("gcc") or shutil.which("cc")
 RNG = np.random.default_rng(0)
@@ -238,6 +242,143 @@ def test_onnx_uses_core_operators_in_float64():
     assert {node.domain for node in graph.graph.node} == {""}
     types = {tensor.data_type for tensor in graph.graph.initializer}
     assert types <= {onnx.TensorProto.DOUBLE, onnx.TensorProto.INT64, onnx.TensorProto.STRING}
+
+
+# Tables ---------------------------------------------------------------------------------------------------------------
+def write_csv(path, rows):
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(rows)
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A table of numbers and texts, some of them missing, and new rows: also unknown categories, and all missing."""
+    pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    names = ["age", 'ci"ty\n?', "prediction", "size"]
+    age, size = np.round(rng.uniform(20, 70, 80), 1), rng.integers(0, 3, 80)
+    city, grade = rng.choice(["Köln", 'Os"lo\\', "Paris"], 80), rng.choice(["a", "b"], 80)
+    price = age + 20.0 * (city == "Köln") + 5.0 * (grade == "a") + 3.0 * size + rng.standard_normal(80)
+    rows = [list(map(str, row)) for row in zip(age, city, grade, size, strict=True)]
+    for place, (row, column) in enumerate(rng.integers(0, [80, 4], (12, 2))):
+        rows[row][column] = ["", "NA", "?"][place % 3]
+    targets = {"number": price, "two": np.where(price > 60, "yes", "no"), "many": np.digitize(price, [45, 65])}
+    new = [*rows[:30], ["33", "Rom", "a", "1"], ["44", "Köln", "zz", "7"], ["", "", "", ""], ["50", "na", "b", "0"]]
+    write_csv(tmp_path / "new.csv", [names, *new])
+    return names, rows, targets, new
+
+
+def fit_table(folder, table, kind, missing):
+    """A model of the command line, with kernel and C given; `size` is a number that is taken as categories."""
+    names, rows, targets, _ = table
+    write_csv(
+        folder / "data.csv", [[*names, "y"], *([*row, str(t)] for row, t in zip(rows, targets[kind], strict=True))]
+    )
+    source = tables.open_table(str(folder / "data.csv"))
+    plan, _, _ = tables.plan(source, "y", categorical=["size"], missing=missing)
+    columns, y, _ = cli._rows(source, plan)
+    model = LSSVR if kind == "number" else LSSVC
+    model = model(kernels.RBF(sigma=[20.0, *[1.0] * (columns.num_columns - 1)]), C=10.0).fit(columns, y)
+    model.table_ = plan.to_dict()
+    save(model, folder / "model.lssvm")
+    options = [] if kind == "number" else ["--proba"]
+    result = CliRunner().invoke(cli.main, ["predict", str(folder / "model.lssvm"), str(folder / "new.csv"), *options])
+    assert result.exit_code == 0, result.output
+    return model, list(csv.reader(result.stdout.splitlines()))[1:]
+
+
+def table_by_python(model, names, rows, folder):
+    (folder / "machine.py").write_text(export.to_python(model), encoding="ascii")
+    machine = runpy.run_path(str(folder / "machine.py"))
+    records = [dict(zip(names, row, strict=True)) for row in rows]
+    assert [machine["predict"](row) for row in rows] == [machine["predict"](row) for row in records]
+    if "predict_proba" not in machine:
+        return [[machine["predict"](row)] for row in records]
+    return [[machine["predict"](row), *(machine["predict_proba"](row) or [])] for row in records]
+
+
+def table_by_onnx(model, names, rows, folder):
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(export.to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
+    feed = {}
+    for column, node in enumerate(session.get_inputs()):
+        values = [row[column] for row in rows]
+        assert node.name.removesuffix("_input") == names[column]
+        if node.type == "tensor(double)":
+            values = [float(value) if value not in ("", "NA", "?") else math.nan for value in values]
+        feed[node.name] = np.array(values, dtype=float if node.type == "tensor(double)" else object)[:, None]
+    outputs = dict(zip([out.name for out in session.get_outputs()], session.run(None, feed), strict=True))
+    complete = outputs.pop("complete", np.ones(len(rows), dtype=bool))
+    if "prediction" in outputs:
+        assert np.array_equal(np.isnan(outputs["prediction"][:, 0]), ~complete)
+        return [[value] if known else [None] for (value,), known in zip(outputs["prediction"], complete, strict=True)]
+    assert np.isnan(outputs["decision_function"][~complete]).all()
+    assert np.isnan(outputs["probabilities"][~complete]).all()
+    assert set(outputs["label"][~complete].tolist()) <= {"", np.iinfo(np.int64).min}
+    labels, probabilities = outputs["label"], outputs["probabilities"]
+    return [[labels[i], *probabilities[i]] if complete[i] else [None] for i in range(len(rows))]
+
+
+def table_by_c(model, names, rows, folder):
+    if COMPILER is None:
+        pytest.skip("no C compiler")
+    header = export.to_c(model, name="m")
+    (folder / "m.h").write_text(header, encoding="ascii")
+    classes = "m_classes" in header
+    text = "char *const m_classes" in header
+    label = 'printf("%s\\n", m_classes[m_predict(x)])' if text else 'printf("%lld\\n", m_classes[m_predict(x)])'
+    result = (
+        f"m_predict_proba(x, f); for (int c = 0; c < {len(getattr(model, 'classes_', []))}; c++) " if classes else ""
+    )
+    result += 'printf("%.17g ", f[c]);' if classes else 'm_predict(x, f); printf("%.17g\\n", f[0]);'
+    numbers, texts = [c for c in range(4) if names[c] == "age"], [c for c in range(4) if names[c] != "age"]
+    source = ['#include "m.h"', "#include <stdio.h>", "int main(void) {", "    double x[m_inputs], f[9];"]
+    for row in rows:
+        values = [row[c] if row[c] not in ("", "NA", "?") else "NAN" for c in numbers]
+        words = [export._c_string(row[c]) if row[c] else "0" for c in texts]  # NULL is missing, too
+        source += [
+            f"    {{ const double n[] = {{{', '.join(values)}}}; const char *const t[] = {{{', '.join(words)}}};"
+        ]
+        source += ['    if (!m_encode(n, t, x)) puts(""); else {', f"    {result}{label if classes else ''}; }} }}"]
+    (folder / "m.c").write_text("\n".join([*source, "    return 0;", "}", ""]), encoding="ascii")
+    options = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic"]
+    subprocess.run([COMPILER, *options, "-o", folder / "m", folder / "m.c", "-lm"], check=True, capture_output=True)
+    lines = subprocess.run([folder / "m"], check=True, capture_output=True, encoding="utf-8").stdout.splitlines()
+    found = [line.split(" ") if line else [None] for line in lines]
+    return [[values[-1], *values[:-1]] for values in found] if classes else found
+
+
+@pytest.mark.parametrize("missing", ["drop", "fill"])
+@pytest.mark.parametrize("kind", ["number", "two", "many"])
+@pytest.mark.parametrize("run", [table_by_python, table_by_c, table_by_onnx])
+def test_tables_are_taken_as_they_are(run, kind, missing, table, tmp_path):
+    """Categories, known or not, and missing values, filled in or not, as `lssvm predict` takes them."""
+    names, _, _, new = table
+    model, expected = fit_table(tmp_path, table, kind, missing)
+    found = run(model, names, new, tmp_path)
+    empty = [row[0] == "" for row in expected]
+    assert any(empty) == (missing == "drop")
+    assert len(found) == len(expected)
+    for mine, theirs, none in zip(found, expected, empty, strict=True):
+        if none:
+            assert mine == [None]
+        elif kind == "number":
+            assert float(mine[0]) == pytest.approx(float(theirs[0]), rel=1e-12, abs=1e-12)
+        else:
+            assert str(mine[0]) == theirs[0]
+            assert_allclose(np.array(mine[1:], dtype=float), np.array(theirs[1:], dtype=float), rtol=1e-11, atol=1e-12)
+
+
+def test_values_of_other_types_in_python(table, tmp_path):
+    """Numbers stand for categories that are numbers, None and NaN for nothing; text may have blanks around it."""
+    names, _, _, _ = table
+    model, _ = fit_table(tmp_path, table, "number", "fill")
+    machine: dict = {}
+    exec(export.to_python(model), machine)
+    assert machine["predict"]([33, "Köln", "a", 1]) == machine["predict"]([" 33 ", " Köln ", "a", "1"])
+    assert machine["predict"]([33, "Köln", "a", 1.0]) == machine["predict"]([33.0, "Köln", "a", "1"])
+    assert machine["predict"]([None, None, None, None]) == machine["predict"]([math.nan, "", "NA", math.nan])
+    assert machine["INPUTS"] == names
 
 
 def test_what_cannot_be_exported_says_so():

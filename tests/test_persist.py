@@ -288,7 +288,35 @@ def test_models_fitted_on_tensors_come_back_with_arrays(name, path):
 
 def test_chunks(path):
     model = LSSVR(kernels.RBF(sigma=1.0), C=2.0).fit_chunks([(X[:30], Y[:30]), (X[30:], Y[30:])])
-    assert_array_equal(round_trip(model, path).loo_residuals_, model.loo_residuals_)
+    read = round_trip(model, path)
+    assert_array_equal(read.loo_residuals_, model.loo_residuals_)
+    assert_array_equal(read.predict_interval(NEW), model.predict_interval(NEW))
+    stream = LSSVR(kernels.RBF(sigma=1.0), C=2.0).partial_fit(X[:30], Y[:30]).partial_fit(X[30:], Y[30:])
+    assert_array_equal(round_trip(stream, path).predict_interval(NEW), stream.predict_interval(NEW))
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (("_sample_", "fields", "steps"), [1], "_sample_.steps is not"),
+        (("_sample_", "fields", "centre"), {"array": "dual_coef_"}, "_sample_.centre is not"),
+        (("_sample_", "fields", "weight"), 0.0, "_sample_.weight is not"),
+        (("_sample_", "fields", "total"), 3, "_sample_.total is not"),
+        (("_sample_", "fields", "weights"), {"array": "dual_coef_"}, "_sample_.weights is not"),
+        (("_sample_", "fields", "loo_residuals"), {"array": "_sample_.X"}, "_sample_.loo_residuals is not"),
+        (("_sample_", "fields", "whitening", "fields", "lower"), None, "_sample_.whitening.lower is not"),
+        (("_stream_", "fields", "sample", "fields", "arrays"), {"tuple": []}, "_stream_.sample.arrays is not"),
+        (("_stream_", "fields", "sample", "fields", "keys"), None, "_stream_.sample"),
+        (("_stream_", "fields", "rows"), 3, "_stream_.sample is not"),
+        (("_stream_", "fields", "points"), {"array": "_stream_.sample.arrays[0]"}, "_stream_.points is not"),
+    ],
+)
+def test_unsound_samples_are_refused(place, value, message, path):
+    model = LSSVR(kernels.RBF(sigma=1.0), C=2.0, steps=[sparsify.Given(X[:20])])
+    save(model.fit_chunks([(X, Y)]) if place[0] == "_sample_" else model.partial_fit(X, Y), path)
+    path.write_bytes(altered(path.read_bytes(), set_to("fitted", *place, value)))
+    with pytest.raises(ValueError, match=message):
+        load(path)
 
 
 def test_own_learned_attributes_travel(path):

@@ -235,7 +235,7 @@ def test_fit_with_column_names_does_not_warn():
 def test_fit_of_other_models_is_refused():
     with pytest.raises(ValueError, match="1 or 2 inputs, this one has 3"):
         FitDisplay.from_estimator(LSSVR(kernels.Linear(), C=1.0).fit(np.column_stack([X, X**2, X**3]), y))
-    with pytest.raises(ValueError, match="keeps no training rows"):
+    with pytest.raises(ValueError, match="only a sample of its rows"):
         FitDisplay.from_estimator(LSSVR(**GIVEN).partial_fit(X, y))
     with pytest.raises(ValueError, match=r"output=1 is out of range: the model has 1 output"):
         FitDisplay.from_estimator(LSSVR(**GIVEN).fit(X, y), output=1)
@@ -403,6 +403,20 @@ def test_components_are_drawn_with_two_standard_deviations(additive):
     np.testing.assert_array_equal(display.inputs[list(model.active_).index(3)], [0, 1, 2, 3])  # a category
     penalised = LSSVR(model.kernel, C=20.0, steps=[sparsify.Components(rho=5.0, refit=False)]).fit(rows, targets)
     assert set(ComponentsDisplay.from_estimator(penalised, rows).deviations) == {None}
+
+
+def test_components_of_a_frame(additive):
+    """No warning, which would be an error here; names from the frame; columns in another order are refused."""
+    pd = pytest.importorskip("pandas")
+    model, rows, targets = additive
+    frame = pd.DataFrame(rows, columns=[f"input {c}" for c in range(rows.shape[1])])
+    named = clone(model).fit(frame, targets)
+    display, plain = ComponentsDisplay.from_estimator(named, frame), ComponentsDisplay.from_estimator(model, rows)
+    assert display.names == [f"input {c}" for c in model.active_]
+    for mine, theirs in zip(display.values, plain.values, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    with pytest.raises(ValueError, match="feature names should match"):
+        ComponentsDisplay.from_estimator(named, frame[frame.columns[::-1]])
 
 
 def test_additive_displays_refuse_other_machines(additive):

@@ -10,7 +10,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from lssvm import LSSVC, LSSVR, datasets, kernels, load, report, save, sparsify, tune
+from lssvm import LSSVC, LSSVR, datasets, estimators, kernels, load, report, save, sparsify, tune
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&amp;\u202e$\\"
 X, y = datasets.load_motorcycle(return_X_y=True)
@@ -216,7 +216,7 @@ def test_confusion_and_wrong_rows_are_those_of_the_model():
     for label in (-1, 1):
         counts = [np.sum((label == LABELS) & (model.loo_predictions_ == other)) for other in (-1, 1)]
         assert cells(reader, str(label))[1:3] == [str(count) for count in counts]
-    listed = [int(row[0]) for row in reader.rows if len(row) == 6 and row[0].isdigit()]
+    listed = [int(row[0]) for row in reader.rows if len(row) == 5 and row[0].isdigit()]
     assert len(listed) == 20
     assert (model.loo_predictions_[listed] != LABELS[listed]).all()
 
@@ -247,7 +247,10 @@ def test_other_rows_get_a_section():
         (lambda: LSSVR(**GIVEN).fit(X, np.where(np.arange(len(y)) == 9, 1e4, y)), "robust='hampel'"),
         (lambda: LSSVR(kernels.RBF(ard=True)).fit(np.column_stack([X, np.cos(9 * X)])[::4], y[::4]), "2 widths were"),
         (lambda: LSSVR(**GIVEN).fit(X[:10], y[:10]), "Only 10 rows"),
-        (lambda: LSSVR(**GIVEN).partial_fit(X, y), "no leave-one-out values"),
+        (
+            lambda: LSSVR(**GIVEN, steps=[sparsify.Adaline(final_solve=False)]).fit(X, y),
+            "no leave-one-out values",
+        ),
         (lambda: LSSVR(kernels.RBF(sigma=1e-3), C=1e6).fit(X, y), "leverage above 0.99"),
         (lambda: LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(RIPLEY, np.arange(250) < 5), "has only 5 rows"),
     ],
@@ -260,7 +263,43 @@ def test_warnings_come_first(model, warning):
 
 
 def test_no_warning_is_said_with_what_was_checked():
-    assert "None. Checked:" in report.to_html(LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(RIPLEY, LABELS))
+    always = "None. Checked: quality against a constant, "
+    model = LSSVC(kernels.RBF(sigma=0.5), C=5.0)
+    page = report.to_html(model.fit(RIPLEY, LABELS))
+    assert f"{always}C against its path, the number of widths, class sizes, leverages.<" in page
+    assert f"{always}class sizes, leverages.<" in report.to_html(model.fit_chunks([(RIPLEY, LABELS)]))
+    noisy = RIPLEY[:, 0] + np.random.default_rng(0).uniform(-0.2, 0.2, len(RIPLEY))
+    stream = LSSVR(kernels.RBF(sigma=0.5), C=5.0).partial_fit(RIPLEY, noisy)
+    assert f"{always}outliers, leverages, interval coverage.<" in report.to_html(stream)
+
+
+def test_a_sample_of_many_rows_has_no_row_numbers(monkeypatch):
+    """What is known of the sample is shown, and that it is one; numbers of rows are not known."""
+    monkeypatch.setattr(estimators, "SAMPLE_ROWS", 60)
+    numbers = LSSVR(**GIVEN).fit_chunks([(X, y)], leave_one_out="press")
+    classes = LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit_chunks([(RIPLEY, LABELS)], leave_one_out="press")
+    for model, total in ((numbers, len(y)), (classes, 250)):
+        page = report.to_html(model)
+        assert f"Of the {total} rows, a sample of 60 is left out here." in page
+        assert f"<dt>rows</dt><dd>{total}</dd>" in page
+        assert 'id="row-' not in page
+        assert "The first row of the data" not in page
+    assert "The jackknife+ interval for each of 60 rows" in report.to_html(numbers)
+
+
+@pytest.mark.parametrize("size", [1e-9, 1e-3, 0.1, 1.0, 30.0, 4e4, 3e6, 5e9])
+@pytest.mark.parametrize("offset", [0.0, -0.5, 7.0, 1e5])
+def test_numbers_along_an_axis_tell_its_ticks_apart(size, offset):
+    ticks = report._ticks(offset * size, (offset + 1) * size, 5)
+    found = report._labelled(ticks)
+    assert [value for value, _ in found] == ticks
+    step = ticks[1] - ticks[0]
+    np.testing.assert_allclose([float(shown) for _, shown in found], ticks, rtol=0, atol=1e-3 * step)
+    chart = report._Chart("title", "x", "y")
+    chart.line(np.array([0.0, 1.0]), np.array([offset * size, (offset + 1) * size]))
+    page = Reader(chart.svg())
+    assert chart.left - 6 - 7 * max(len(shown) for _, shown in found) > 20  # beside the axis' name, which ends at 18
+    assert len(page.tags) > 5
 
 
 def test_hostile_names_stay_text():

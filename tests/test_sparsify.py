@@ -1353,3 +1353,16 @@ def test_learned_keeps_what_is_given():
     model = LSSVR(kernels.RBF(8.0), C=3.0, steps=[Learned(6, steps=20, random_state=0)]).fit(X, y)
     assert (model.kernel_.sigma, model.C_) == (8.0, 3.0)
     assert not np.isin(model.support_vectors_, X).all()
+
+
+def test_learned_points_take_the_kernel_that_suits_them():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (300, 2))
+    y = np.abs(X[:, 0] + 0.3 * X[:, 1]) + 0.01 * rng.standard_normal(300)
+    families = [kernels.RBF(), kernels.Matern()]
+    both = LSSVR(kernels.Choice(families), steps=[sparsify.Learned(12, steps=40, random_state=0)]).fit(X, y)
+    alone = [LSSVR(k, steps=[sparsify.Learned(12, steps=40, random_state=0)]).fit(X, y) for k in families]
+    first = [model.path_.scores[:31].min() for model in alone]
+    winner = alone[int(np.argmin(first))]
+    assert type(both.kernel_) is type(winner.kernel_)
+    assert_allclose(both.path_.scores, winner.path_.scores, rtol=1e-6)

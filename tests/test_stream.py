@@ -1,5 +1,6 @@
 """Chunks: sums that add give the machine of all rows."""
 
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -251,6 +252,62 @@ def test_planned_on_the_sample_in_one_pass(rows):
     assert model.support_vectors_.shape == (50, 3)
 
 
+# Intervals ------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("leave_one_out", ["rows", "press", "none"])
+@pytest.mark.parametrize("robust", [None, "hampel"])
+def test_intervals_of_chunks_equal_those_of_the_whole(rows, robust, leave_one_out):
+    """All 600 rows are in the sample."""
+    X, y, weight, new = rows
+    model = LSSVR(kernels.RBF(2.0), C=10.0, steps=[sparsify.Given(X[:40])], robust=robust)
+    whole = clone(model).fit(X, y, weight)
+    chunked = clone(model).fit_chunks(split(X, y, weight), leave_one_out=leave_one_out)
+    for method in ("jackknife+", "jackknife-minmax"):
+        expected = whole.predict_interval(new, 0.8, method)
+        assert_allclose(chunked.predict_interval(new, 0.8, method), expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("begin", ["partial_fit", "fit"])
+def test_intervals_of_a_stream_equal_those_of_the_whole(rows, begin):
+    X, y, weight, new = rows
+    model = LSSVR(kernels.RBF(2.0), C=10.0, steps=[sparsify.Given(X[:40])])
+    parts = getattr(clone(model), begin)(X[:300], y[:300], weight[:300])
+    parts.partial_fit(X[300:400], y[300:400], weight[300:400]).partial_fit(X[400:], y[400:], weight[400:])
+    expected = clone(model).fit(X, y, weight).predict_interval(new)
+    assert_allclose(parts.predict_interval(new), expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("how", ["fit_chunks", "partial_fit"])
+def test_intervals_from_a_sample_equal_real_refits(rows, how, monkeypatch):
+    """Each row of the sample is left out of the machine of all 600 rows; ranks are those of the sample's size."""
+    X, y, weight, new = rows
+    y = y[:, 0]
+    monkeypatch.setattr(stream, "SAMPLE_ROWS", 70)
+    monkeypatch.setattr(estimators, "SAMPLE_ROWS", 70)
+    model = LSSVR(kernels.RBF(2.0), C=10.0, steps=[sparsify.Given(X[:40])])
+    found = clone(model)
+    if how == "fit_chunks":
+        found.fit_chunks(split(X, y, weight))
+    else:
+        for chunk in split(X, y, weight):
+            found.partial_fit(*chunk)
+    sample = found._left_out_sample()
+    assert sample.total == 600
+    chosen = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in sample.X]
+    assert len(set(chosen)) == len(chosen)
+    assert 30 < len(chosen) < 70  # a third of the rows has no weight
+    assert 0 < np.mean(np.array(chosen) < 170) < 1  # from several chunks
+    lower, upper = [], []
+    for i in chosen:
+        without = clone(model).fit(X, y, np.where(np.arange(600) == i, 0.0, weight))
+        size = abs(y[i] - without.predict(X[i : i + 1])[0])
+        lower.append(without.predict(new) - size)
+        upper.append(without.predict(new) + size)
+    m = len(chosen)
+    low, high = math.floor(0.2 * (m + 1)), math.ceil(0.8 * (m + 1))
+    expected = np.column_stack([np.sort(lower, axis=0)[low - 1], np.sort(upper, axis=0)[high - 1]])
+    assert_allclose(found.predict_interval(new, 0.8), expected, rtol=1e-8)
+
+
 # Rows that do not fit -------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("robust", [None, "hampel"])
 def test_fit_in_blocks_equals_fit(rows, robust, monkeypatch):
@@ -336,8 +393,10 @@ def test_mistakes(rows):
         LSSVR(robust="hampel").partial_fit(X, y)
     with pytest.raises(ValueError, match="not among the classes"):
         LSSVC(kernels.RBF(2.0), C=1.0).partial_fit(X, y[:, 0] > 0).partial_fit(X, np.full(600, 7))
-    with pytest.raises(ValueError, match="training rows"):
-        LSSVR(kernels.RBF(2.0), C=1.0).partial_fit(X, y).predict_interval(X)
+    model = LSSVR(kernels.RBF(2.0), C=1.0)
+    for fitted in (clone(model).partial_fit(X, y), clone(model).fit_chunks([(X, y)])):
+        with pytest.raises(ValueError, match="only a sample"):
+            fitted.predict_interval(X, method="cv+")
     with pytest.warns(UserWarning, match="condition"):
         LSSVR(kernels.RBF(10.0), C=1e12, steps=[sparsify.Given(X[:100])]).partial_fit(X, y)
 

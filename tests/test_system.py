@@ -5,7 +5,7 @@ import pytest
 import reference
 from numpy.testing import assert_allclose
 
-from lssvm import kernels, system
+from lssvm import _xp, kernels, system
 
 NAMESPACES = ["torch", "array_api_strict"]
 
@@ -185,3 +185,22 @@ def test_other_namespaces_know_an_indefinite_matrix(namespace):
     K = indefinite(6)["random"]
     ones = np.ones((6, 1))
     assert system.dual(xp.asarray(K.copy()), xp.asarray(ones), xp.asarray(ones[:, 0]), 1e-3) is None
+
+
+@pytest.mark.parametrize("kind", ["dual", "primal", "wide"])
+def test_left_out_residuals_of_several_ridges_are_those_of_each(kind, monkeypatch):
+    rng = np.random.default_rng(0)
+    phi, targets, weights = rng.normal(size=(40, 6)), rng.normal(size=(40, 2)), rng.uniform(0.5, 2.0, 40)
+    ridges = [0.03, 0.5, 7.0]
+    if kind == "dual":
+        factor = system.dual(phi @ phi.T, targets, weights)
+    elif kind == "primal":
+        factor = system.primal(phi.copy(), targets, weights, 0.03, every_ridge=True)
+    else:
+        factor = system.wide(rng.normal(size=(40, 50)), targets, weights, None)
+    blocks = lambda *args: iter([slice(0, 7), slice(7, 40)])  # noqa: E731
+    monkeypatch.setattr(_xp, "row_blocks", blocks)
+    found = np.concatenate([part for _, part in factor.left_out(ridges)])
+    monkeypatch.undo()
+    for place, ridge in enumerate(ridges):
+        assert_allclose(found[:, place], factor.solution(ridge).loo_residuals, rtol=1e-11)

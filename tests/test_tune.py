@@ -208,6 +208,42 @@ def test_a_basis_is_tuned_on_a_sample_and_C_on_all_rows():
     assert plan[-1] == "C on all rows"
 
 
+def test_C_on_all_rows_is_the_best_there():
+    X, y = make_friedman1(4000, 5, noise=3.0, random_state=1)
+    basis = [sparsify.Random(100, random_state=0)]
+    model = LSSVR(Matern(), steps=basis).fit(X, y)
+    assert model.path_.plan[-1] == "C on all rows"
+    values = model.C_ * np.geomspace(0.5, 2.0, 31)
+    press = [LSSVR(model.kernel_, C, steps=basis).fit(X, y).press_ for C in values]
+    assert_allclose(values[np.argmin(press)], model.C_, rtol=0.05)
+
+
+@pytest.mark.parametrize(("noise", "size"), [(1.0, 30), (0.0, 120)])
+def test_a_basis_size_left_open_is_what_pays(noise, size, monkeypatch):
+    monkeypatch.setattr(sparsify.bases, "SIZES", (30, 60, 120))
+    monkeypatch.setattr(sparsify.bases, "SAMPLE_ROWS", 500)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (800, 2))
+    y = np.sin(2 * X[:, 0]) * np.cos(2 * X[:, 1]) + noise * rng.standard_normal(800)
+    model = LSSVR(RBF(), steps=[sparsify.Random(random_state=0)]).fit(X, y)
+    assert model.path_.chosen == len(model.support_) == size
+    scores = [tune.best_C(problem)[1] for problem in map(sampled(X, y, model.kernel_), (30, 60))]
+    if size == 30:  # the kernel is still that by which the sizes were compared
+        assert_allclose(model.path_.scores, scores, rtol=1e-6)
+    fixed = LSSVR(model.kernel_, model.C_, steps=[sparsify.Random(size, random_state=0)]).fit(X, y)
+    assert_allclose(model.predict(X[:50]), fixed.predict(X[:50]), rtol=1e-9)
+    retuned = LSSVR(RBF(), steps=[sparsify.Random(size, random_state=0), tune.LeaveOneOut()]).fit(X, y)
+    again = LSSVR(RBF(), steps=[sparsify.Random(random_state=0), tune.LeaveOneOut()]).fit(X, y)
+    assert_allclose(again.predict(X[:50]), retuned.predict(X[:50]), rtol=1e-9)
+
+
+def sampled(X, y, kernel):
+    """Problems of the basis sizes tried, on the rows on which they are."""
+    drawn = np.random.RandomState(0).permutation(len(X))
+    rows = np.sort(drawn[:500])
+    return lambda n: Problem(kernel, X[rows], y[rows, None], np.ones(500), points=X[drawn[:n]])
+
+
 def test_classes_report_their_error_rate():
     X, y = datasets.load_ripley(return_X_y=True)
     model = LSSVC().fit(X, y)

@@ -284,8 +284,8 @@ def gram(A: Array) -> Array:
 
 
 def _parts(n: int) -> list[slice]:
-    """Up to 16 parts of n columns, of 512 at least: triangles are then worked on by matrix products alone."""
-    width = max(512, 128 * math.ceil(n / (16 * 128)))
+    """Up to 32 parts of n columns, of 256 at least: triangles are then worked on by matrix products alone."""
+    width = max(256, 128 * math.ceil(n / (32 * 128)))
     return [slice(start, min(start + width, n)) for start in range(0, n, width)]
 
 

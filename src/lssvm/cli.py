@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -71,7 +71,7 @@ def reading_options(command: Command) -> Command:
     for option in (
         click.option("--encoding", help="Of text files; UTF-8 by default."),
         click.option("--header/--no-header", default=None, help="Whether the first line holds the column names."),
-        click.option("--delimiter", help="Between cells of text files; guessed by default. \\t is the tabulator."),
+        click.option("--delimiter", help="Between cells of text files; guessed by default. \\t is a tab."),
     ):
         command = option(command)
     return command
@@ -125,6 +125,7 @@ def fit(
         _check_folder(path, name)
     from time import perf_counter
 
+    from . import diagnose
     from .estimators import LSSVC, LSSVR
     from .persist import save
     from .tables import open_table, plan
@@ -167,6 +168,9 @@ def fit(
     model.table_ = table
     save(model, output)
     result = _summary(model)
+    with suppress(ValueError):
+        if not diagnose.beats_constant(model):
+            _say("warning: the left-out error is no smaller than that of a constant: the columns say little")
     if page is not None:
         from .report import to_html
 
@@ -403,7 +407,10 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
 @click.option("-o", "--output", metavar="FILE", type=FILE, help="By default the model's name with the kind's ending.")
 @plain_errors
 def export(model: str, kind: str, output: Path | None) -> None:
-    """Write a model as ONNX, as a C99 header or as a Python file without dependencies."""
+    """Write a model as ONNX, as a C99 header or as a Python file without dependencies.
+
+    It takes the columns of the table as they are: categories and missing values are handled as predict does.
+    """
     from . import export as exporter
     from .persist import load
 
@@ -417,7 +424,9 @@ def export(model: str, kind: str, output: Path | None) -> None:
     if table is not None:
         from .tables import Plan
 
-        _say("its inputs, in this order: " + ", ".join(Plan.from_dict(table).names))
+        kinds = {True: "number", False: "text"}
+        columns = Plan.from_dict(table).columns
+        _say("its inputs: " + ", ".join(f"{column.name} ({kinds[column.categories is None]})" for column in columns))
     click.echo(str(output))
 
 
@@ -468,8 +477,8 @@ def _summary(machine: Any) -> dict[str, Any]:
     result |= {name: table[name] for name in ("task", "target", "source") if name in table}
     if hasattr(machine, "classes_"):
         result["classes"] = [str(label) for label in machine.classes_]
-    if hasattr(machine, "weights_"):
-        result["rows"] = len(machine.weights_)
+    with suppress(ValueError):  # a machine without left-out values
+        result["rows"] = diagnose.left_out(machine).total
     result["columns"] = int(machine.n_features_in_)
     result["support vectors"] = len(machine.support_vectors_)
     result["kernel"] = type(machine.kernel_).__name__
@@ -483,6 +492,7 @@ def _summary(machine: Any) -> dict[str, Any]:
     except ValueError:
         return result
     names = {"rmse": "RMSE", "mae": "MAE", "r2": "R2", "error_rate": "error rate", "log_loss": "log loss"}
+    names["brier"] = "Brier score"
     return result | {f"leave-one-out {names.get(name, name)}": value for name, value in scores.items()}
 
 
@@ -494,8 +504,9 @@ def _print(result: dict[str, Any], as_json: bool) -> None:
     for name, value in result.items():
         if isinstance(value, list):
             value = ", ".join(value[:20]) + (f" and {len(value) - 20} more" if len(value) > 20 else "")
-        shown = f"{value:.4g}" if isinstance(value, float) else value
-        click.echo(f"{name:<{width}}  {shown}")
+        if isinstance(value, float):
+            value = f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+        click.echo(f"{name:<{width}}  {value}")
 
 
 def _say(text: str) -> None:
@@ -515,7 +526,8 @@ def _recorded_warnings() -> Iterator[list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield messages
-    messages += dict.fromkeys(str(warning.message) for warning in caught)
+    # C and sigma are arguments of Python, not of this program
+    messages += dict.fromkeys(str(warning.message).removesuffix(" Give C or sigma.") for warning in caught)
     for message in messages:
         _say(f"warning: {message}")
 

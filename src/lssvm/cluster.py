@@ -6,9 +6,10 @@ that it is computed again to the last bit. Only sums and samples come back.
 
 from __future__ import annotations
 
+import copy
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,11 @@ import numpy as np
 from . import _xp
 from .stream import FAN_IN, add_all
 
-NO_WORKERS = 30.0  # seconds without any worker after which a fit gives up
+NO_WORKERS = 30.0  # seconds without any worker at work after which a fit gives up
+REMEDY = (
+    "smaller chunks need less memory (rechunk or repartition), as do fewer threads a worker; or give the workers more "
+    "of it (memory_limit)."
+)
 
 
 class DaskChunks:
@@ -36,6 +41,7 @@ class DaskChunks:
             counts = ", ".join(f"{name} has {len(part)}" for (name, _), part in zip(named, blocks, strict=True))
             raise ValueError(f"The collections are cut differently ({counts} partitions): repartition or rechunk them.")
         self.blocks = [(*parts, None)[:3] for parts in zip(*blocks, strict=True)]
+        self.lengths = rows or (np.nan,) * len(self.blocks)
         self._first = tuple(None if part is None else _meta(part) for part in (X, y, weight))
 
     def first(self) -> tuple[Any, Any, Any]:
@@ -50,6 +56,23 @@ class DaskChunks:
         while len(parts) > 1:
             parts = [add(parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
         return _compute(parts[0])
+
+    def rows(self, function: Callable[..., Any], kinds: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
+        """Lazy Dask arrays of what function(number, X, y, weight) returns: one array a kind, with a row for each row.
+
+        A kind is the shape of a row and the type of its values.
+        """
+        import dask
+        import dask.array
+
+        shared, work = dask.delayed(function, traverse=False), dask.delayed(_apply, pure=False)
+        parts = [work(shared, number, *block) for number, block in enumerate(self.blocks)]
+        found = []
+        for place, (shape, dtype) in enumerate(kinds):
+            lengths = zip(parts, self.lengths, strict=True)
+            blocks = [dask.array.from_delayed(part[place], (rows, *shape), dtype) for part, rows in lengths]
+            found.append(dask.array.concatenate(blocks, allow_unknown_chunksizes=True))
+        return found
 
 
 def _apply(function: Callable[..., Any], *chunk: Any) -> Any:
@@ -78,11 +101,11 @@ def _meta(collection: Any) -> Any:
 
 
 def _compute(node: Any) -> Any:
-    """The value of a delayed node; on a cluster, an error when no worker is left for a while."""
+    """The value of a delayed node; on a cluster, an error when no worker has been at work for a while."""
     import dask
 
     try:
-        from distributed import Client, get_client
+        from distributed import Client, KilledWorker, get_client
 
         client: Client = get_client()
     except (ImportError, ValueError):  # no cluster: threads or processes of this machine
@@ -94,17 +117,30 @@ def _compute(node: Any) -> Any:
             try:
                 return future.result(timeout=1.0)
             except TimeoutError:
-                workers = client.nthreads()
+                workers, working = client.run_on_scheduler(_count_workers)
             now = time.monotonic()
-            alone = None if workers else (alone or now)
+            alone = None if working else (alone or now)
             if alone is not None and now - alone > NO_WORKERS:
                 raise RuntimeError(
                     f"No Dask worker is left for {NO_WORKERS:.0f} s: start workers again and fit again, or look into "
-                    "their logs (a worker out of memory is killed; smaller chunks need less)."
+                    f"their logs. A worker out of memory is killed; {REMEDY}"
+                    if not workers
+                    else f"All {workers} Dask workers have paused for {NO_WORKERS:.0f} s, out of memory: {REMEDY}"
                 )
         return future.result()
+    except KilledWorker as error:
+        raise RuntimeError(
+            f"A chunk was given up: every Dask worker that worked on it died, most likely out of memory; {REMEDY} "
+            f"Dask says: {error}"
+        ) from error
     finally:
         future.release()
+
+
+def _count_workers(dask_scheduler: Any) -> tuple[int, int]:
+    """How many workers there are, and how many of them are at work: a paused one starts no new task."""
+    workers = dask_scheduler.workers.values()
+    return len(workers), sum(worker.status.name == "running" or bool(worker.executing) for worker in workers)
 
 
 def lazily(model: Any, name: str, X: Any, **options: Any) -> Any:
@@ -114,7 +150,9 @@ def lazily(model: Any, name: str, X: Any, **options: Any) -> Any:
 
     blocks = _blocks(X, None)
     call = dask.delayed(_call, pure=True)
-    fitted = dask.delayed(model, traverse=False)
+    alone = copy.copy(model)  # without lazy arrays, which hold on to the training rows
+    alone.__dict__ = {name: value for name, value in vars(model).items() if not _xp.is_dask(value)}
+    fitted = dask.delayed(alone, traverse=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the row of zeros has no names of columns
         example = _call(model, name, np.zeros((1, model.n_features_in_)), options)

@@ -22,6 +22,7 @@ from .problem import Problem, column_spread
 
 __all__ = [
     "LeftOut",
+    "beats_constant",
     "c_path",
     "class_codes",
     "class_scores",
@@ -47,6 +48,9 @@ class LeftOut:
     predicted: np.ndarray
     weights: np.ndarray  # (rows,): sample weight times robust weight
     robust: np.ndarray  # (rows,): robust weight alone
+    leverage: np.ndarray  # (rows,)
+    total: int  # number of training rows
+    sampled: bool = False  # these are some of them, in no order
 
     @property
     def residuals(self) -> np.ndarray:
@@ -58,19 +62,37 @@ def left_out(model: Any) -> LeftOut:
     """The left-out values of a fitted model, or a ValueError that says why there are none."""
     check_is_fitted(model)
     residuals = getattr(model, "loo_residuals_", None)
+    sample = _sample(model) if residuals is None or _xp.is_dask(residuals) else None
+    if sample is not None:
+        return _sampled(sample)
     residuals = None if residuals is None else _xp.to_numpy(residuals)
     if residuals is None or np.isnan(residuals).any():
         raise ValueError(
-            f"{type(model).__name__} has no leave-one-out values: fit it with fit or fit_chunks (partial_fit keeps no "
-            "rows; sparsify.Adaline without final_solve has none), or load a file that holds them."
+            f"{type(model).__name__} has no leave-one-out values: sparsify.Adaline without final_solve has none, nor "
+            "has a file of an older version written after partial_fit. Fit it again."
         )
     residuals = residuals.reshape(len(residuals), -1)
     actual = _targets(model, residuals)
     weights = _xp.to_numpy(model.weights_)
     problem = getattr(model, "_problem_", None)
-    sample = np.ones(len(weights)) if problem is None else _xp.to_numpy(problem.weights)
-    robust = np.divide(weights, sample, out=np.zeros(len(weights)), where=sample > 0)
-    return LeftOut(actual, actual - residuals, weights, robust)
+    own = np.ones(len(weights)) if problem is None else _xp.to_numpy(problem.weights)
+    own = weights if model.robust is None else own
+    robust = np.divide(weights, own, out=np.zeros(len(weights)), where=own > 0)
+    return LeftOut(actual, actual - residuals, weights, robust, _xp.to_numpy(model.leverage_), len(weights))
+
+
+def _sample(model: Any) -> Any:
+    """The sample that a model of chunks keeps of its rows, or None."""
+    return model._left_out_sample() if hasattr(model, "_left_out_sample") else None
+
+
+def _sampled(sample: Any) -> LeftOut:
+    """The rows of a sample, where the others are not kept."""
+    actual, residuals, weights, own, leverage = (
+        _xp.to_numpy(a)
+        for a in (sample.targets, sample.loo_residuals, sample.weights, sample.sample_weights, sample.leverage)
+    )
+    return LeftOut(actual, actual - residuals, weights, weights / own, leverage, sample.total, True)
 
 
 def _targets(model: Any, residuals: np.ndarray) -> np.ndarray:
@@ -116,6 +138,15 @@ def scores(model: Any) -> dict[str, float]:
     if not is_classifier(model):
         return number_scores(rows.actual, rows.predicted)
     return class_scores(*left_out_probabilities(model))
+
+
+def beats_constant(model: Any) -> bool:
+    """Whether the left-out error is smaller than that of the mean, or of always naming the largest class."""
+    found = scores(model)
+    if not is_classifier(model):
+        return found["r2"] > 0
+    counts = np.bincount(left_out_probabilities(model)[1])
+    return found["error_rate"] < 1 - counts.max() / counts.sum()
 
 
 def number_scores(actual: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
@@ -174,12 +205,11 @@ def c_path(model: Any, decades: float = 4.0, n_values: int = 41) -> tuple[np.nda
         raise ValueError("The path of C: this machine is solved on columns of the KKT system, for one C only.")
     values = model.C_ * np.logspace(-decades, decades, n_values)
     factor = problem.factorise(float(values[-1]), every=True)
-    errors = []
-    for C in values:
-        loo = _xp.to_numpy(factor.system.solution(1.0 / float(C), careful=False).loo_residuals)
-        weights = _xp.to_numpy(problem.weights)[factor.rows]
-        errors.append(math.sqrt(float(weights @ np.sum(loo**2, axis=1)) / weights.sum()))
-    return values, np.array(errors)
+    weights = _xp.to_numpy(problem.weights)[factor.rows]
+    squares = np.zeros(len(values))
+    for rows, residuals in factor.left_out(values):
+        squares += weights[rows] @ np.sum(_xp.to_numpy(residuals) ** 2, axis=2)
+    return values, np.sqrt(squares / weights.sum())
 
 
 def feature_names(model: Any) -> list[str]:
@@ -268,11 +298,11 @@ def reliability(probability: np.ndarray, codes: np.ndarray, n_bins: int = 10) ->
 def coverage_path(model: Any, coverages: Any = (0.5, 0.8, 0.9, 0.95), rows: int = 500) -> Bunch:
     """Share of the training rows inside the jackknife+ interval of the machine that never saw them, exactly.
 
-    The interval of row i comes from the machines without i and j, j all other rows: with H the matrix of df(x_i)/dy_j
-    and e the residuals, the residuals of rows i and j left out together are (I - H_BB)^-1 e_B, B = {i, j}, so that
-    one factorisation serves all pairs. C, kernel, weights and basis are held fixed. At most `rows` rows, evenly
-    spread, are tested. Returns ``asked``, ``observed``, ``width`` (mean of the finite ones), each (levels,) or
-    (levels, outputs), and ``rows``.
+    The interval of row i comes from the machines without i and j, j all other rows: with H the matrix of
+    df(x_i)/dy_j and e the residuals, the residuals of rows i and j left out together are (I - H_BB)^-1 e_B, B = {i,
+    j}, so that one factorisation serves all pairs. C, kernel, weights and basis are held fixed. Of a model of
+    chunks the rows are those of its sample. At most `rows` rows, evenly spread, are tested. Returns ``asked``,
+    ``observed``, ``width`` (mean of the finite ones), each (levels,) or (levels, outputs), and ``rows``.
 
     Examples
     --------
@@ -284,21 +314,29 @@ def coverage_path(model: Any, coverages: Any = (0.5, 0.8, 0.9, 0.95), rows: int 
     """
     if is_classifier(model):
         raise ValueError("Intervals are those of numbers: LSSVC has predict_proba.")
-    problem = _whole_problem(model, "Interval coverage")
-    factor = problem.factorise()
-    counting = factor.rows
+    sample = None if hasattr(model, "_problem_") else _sample(model)
+    if sample is not None:
+        counting, found, own = np.arange(len(sample.weights)), sample, sample.columns(sample.X)
+    else:
+        problem = _whole_problem(model, "Interval coverage")
+        factor = problem.factorise()
+        counting, found = factor.rows, model._fit_
     n = len(counting)
     if n < 3:
         raise ValueError(f"Interval coverage needs 3 rows at least, got {n}.")
     tested = np.unique(np.linspace(0, n - 1, min(rows, n)).astype(int))
-    e = _xp.to_numpy(model._fit_.residuals)[counting]
-    h = np.clip(_xp.to_numpy(model._fit_.leverage)[counting], 0.0, 1.0 - 1e-12)
-    y = _xp.to_numpy(problem.y)[counting]
-    v = _xp.to_numpy(problem.weights)[counting]
+    e = _xp.to_numpy(found.residuals)[counting]
+    h = np.clip(_xp.to_numpy(found.leverage)[counting], 0.0, 1.0 - 1e-12)
+    y = _xp.to_numpy(problem.y if sample is None else sample.targets)[counting]
+    v = _xp.to_numpy(found.weights)[counting]
     ends = np.empty((len(coverages), len(tested), 2, e.shape[1]))
     for block in _xp.row_blocks(len(tested), 64 * n * e.shape[1]):
         part = tested[block]
-        H = _xp.to_numpy(factor.smoother(_xp.take(problem.X, counting[part]), model.C_))  # (part, n): df_i/dy_j
+        if sample is None:
+            smoother = factor.smoother(_xp.take(problem.X, counting[part]), model.C_)
+        else:
+            smoother = sample.smoother(_xp.take(sample.X, part), own)
+        H = _xp.to_numpy(smoother)  # (part, n): df_i/dy_j
         mirrored = H * (v[part, None] / v[None, :])  # df_j/dy_i = H_ij v_i/v_j, as V H is symmetric
         determinant = (1 - h[part, None]) * (1 - h[None, :]) - H * mirrored
         pair_i = ((1 - h[None, :, None]) * e[part, None, :] + H[:, :, None] * e[None, :, :]) / determinant[:, :, None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -21,18 +22,29 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from . import _xp
 from ._xp import Array
 from .cluster import DaskChunks, lazily
-from .intervals import METHODS, calibrate, prediction_intervals, probabilities
+from .intervals import METHODS, calibrate, prediction_intervals, probabilities, sampled_intervals
 from .kernels import RBF, Additive, Choice, Kernel, Matern, as_kernel, pick_columns
 from .problem import Problem, Step
 from .robust import as_weight_function
 from .sparsify import Given, Random
-from .stream import ChunkedFit, Passes, Scan, Source, Stream, as_source, fit_chunks, sample_rows, start_stream
+from .stream import (
+    SAMPLE_ROWS,
+    ChunkedFit,
+    LeftOutSample,
+    Passes,
+    Scan,
+    Source,
+    Stream,
+    as_source,
+    fit_chunks,
+    sample_rows,
+    start_stream,
+)
 from .tune import LeaveOneOut, describe, tuned
 
-DENSE_ROWS = 2000  # steps=None: the basis is all rows up to here,
-BASIS_SIZE = 500  # and this many rows beyond
-SAMPLE_ROWS = 5000  # fit_chunks: kernel, C and basis are planned on a sample of this many rows,
-KEPT_ROWS = 1_000_000  # and what belongs to the rows is kept up to here
+DENSE_ROWS = 2000  # steps=None: the basis is all rows up to here
+BASIS_SIZE = 500  # partial_fit and fit_chunks, steps=None: this many rows
+KEPT_ROWS = 1_000_000  # fit_chunks: what belongs to the rows is kept up to here
 _SEEN = ("n_features_in_", "feature_names_in_", "classes_", "_single_output_")
 
 
@@ -79,7 +91,8 @@ class _LSSVM(BaseEstimator):
         X : array (n_samples, n_features)
             The square kernel matrix for `kernels.Precomputed`. A torch tensor or CuPy array is worked on where it
             lives, and the results are of its kind. A Dask array or dataframe is worked on by its scheduler, as
-            `fit_chunks` does; nothing but sums and a sample of rows comes back.
+            `fit_chunks` does; nothing but sums and a sample of rows comes back, and what belongs to the rows
+            (`loo_residuals_`, `leverage_`, `weights_`, `loo_predictions_`) is a lazy Dask array.
         y : array (n_samples,), or (n_samples, n_outputs) for regression
             Numbers for `LSSVR`, labels of any type for `LSSVC`.
         sample_weight : array (n_samples,) or None
@@ -116,7 +129,7 @@ class _LSSVM(BaseEstimator):
         """Add a chunk of rows to the machine, exactly: the result equals `fit` on all rows so far with this basis.
 
         The first call plans kernel, C and basis on its rows (500 of them for ``steps=None``); later calls keep them.
-        Rows are not stored, so that leave-one-out quantities are not known.
+        A uniform sample of 5000 rows is kept for `predict_interval`; leave-one-out of the others is not known.
 
         Parameters
         ----------
@@ -164,7 +177,7 @@ class _LSSVM(BaseEstimator):
 
         A first pass draws a sample of 5000 rows, on which kernel, C and basis are planned (500 rows are the basis for
         ``steps=None``). Sums over all chunks then give the machine, and one more pass its leave-one-out residuals.
-        No more than a chunk is held at a time.
+        No more than a chunk and the sample are held at a time; the sample stays in the model, for `predict_interval`.
 
         Parameters
         ----------
@@ -206,12 +219,31 @@ class _LSSVM(BaseEstimator):
         attributes = {
             **checked._machine(stream.whitening.kernel, stream.C, stream.points, fit.coef, fit.machine[0].intercept),
             **_additive(stream.whitening.kernel, stream.points, fit.coef, stream.points),
-            **plain._chunks_left_out(fit, scan.sample.arrays, keep),
+            **plain._chunks_left_out(fit, scan, keep),
             "support_": None,
             "path_": None,
         }
+        if isinstance(source, DaskChunks):
+            attributes |= checked._lazy_rows(source, fit)
         self._store(checked, attributes)
         return self
+
+    def _lazy_rows(self, source: DaskChunks, fit: ChunkedFit) -> dict[str, Any]:
+        """What belongs to the rows, as lazy Dask arrays."""
+        outputs = () if self._single_output_ else tuple(fit.machine[0].mean.shape)
+        named = ((), self.classes_.dtype) if isinstance(self, ClassifierMixin) else (outputs, np.float64)
+        kinds = [((), np.float64), ((), np.float64), (outputs, np.float64), named]
+        function = functools.partial(self._rows_left_out, fit.passes, fit.machine)
+        names = ("weights_", "leverage_", "loo_residuals_", "loo_predictions_")
+        return dict(zip(names, source.rows(function, kinds), strict=True))
+
+    def _rows_left_out(self, passes: Passes, machine: Any, number: int, *chunk: Any) -> tuple[Array, ...]:
+        """Weights, leverages, left-out residuals and left-out predictions of the rows of a chunk."""
+        ((targets, _, weights, _, leverage, loo),) = passes.left_out(machine, True, number, *chunk).rows
+        f, single = targets - loo, self._single_output_
+        if isinstance(self, ClassifierMixin):
+            return weights, leverage, loo[:, 0] if single else loo, _winner(f, self.classes_)
+        return weights, leverage, loo[:, 0] if single else loo, f[:, 0] if single else f
 
     def _start_chunks(self, X: Any, y: Any, weight: Any) -> None:
         """Learn the columns and the number of outputs from the first chunk."""
@@ -231,15 +263,21 @@ class _LSSVM(BaseEstimator):
         """The rows of a chunk, which may be none."""
         return self._check_rows(X, y, weight, reset=False, smallest=0)
 
-    def _chunks_left_out(self, fit: ChunkedFit, sample: tuple[Any, ...], keep: bool) -> dict[str, Any]:
+    def _chunks_left_out(self, fit: ChunkedFit, scan: Scan, keep: bool) -> dict[str, Any]:
         """The attributes of leave-one-out: all of them, or PRESS and what a sample of the rows tells."""
         passes = replace(fit.passes, check=self._check_chunk)
-        few = None if keep else passes.left_out(fit.machine, True, 0, *sample)
-        targets, own, weights, *rest = fit.rows(few)
+        sample = scan.sample.arrays
+        (few,) = passes.left_out(fit.machine, True, 0, *sample).rows
+        targets, own, weights, *rest = fit.rows() if keep else few
         attributes = self._left_out(targets, own, weights, LeftOutRows(*rest))
         if not keep:
             attributes = {name: value for name, value in attributes.items() if name == "_slopes_"}
+        attributes["_sample_"] = fit.sample(scan.rows, self._check_chunk(*sample)[0], *few)
         return attributes if fit.left_out is None else {**attributes, "press_": fit.left_out.press}
+
+    def _left_out_sample(self) -> LeftOutSample | None:
+        """A sample of the rows of `partial_fit` or `fit_chunks`, each of them left out."""
+        return self._stream_.left_out() if hasattr(self, "_stream_") else getattr(self, "_sample_", None)
 
     def _chunk_steps(self) -> Any:
         return (Random(BASIS_SIZE, random_state=0),) if self.steps is None else self.steps
@@ -393,8 +431,9 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
     C : float or None
         Weight of the errors against smoothness (the papers' gamma; the ridge is 1/C).
     steps : list of steps or None
-        Sparsifiers and tuners, run in this order. None plans by size: the basis is all rows up to 2000, 500 drawn rows
-        beyond. An empty list means no step. What is still None after the steps is chosen by leave-one-out.
+        Sparsifiers and tuners, run in this order. None plans by size: the basis is all rows up to 2000, beyond
+        500 to 2000 drawn rows, as many as pay (``sparsify.Random()``). An empty list means no step. What is still None
+        after the steps is chosen by leave-one-out.
     robust : str, weight function or None
         "hampel", "huber", "logistic", "myriad" or an object of `lssvm.robust`: weighted LS-SVM.
 
@@ -512,6 +551,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         """Prediction intervals from left-out residuals (Barber et al. 2021), exact and without a refit.
 
         All methods hold kernel, C, basis and the weights of the other rows fixed; robust weights are among these.
+        After `partial_fit`, `fit_chunks` or a fit on Dask the rows left out are a uniform sample of at most 5000, each
+        of them from the machine of all rows; then the guarantees are those of that many rows.
 
         Parameters
         ----------
@@ -524,7 +565,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
             coverage ("jackknife-minmax", wider).
         folds : int or array of one label a row
             For "cv+": a number of folds, drawn with a fixed seed, or the fold of every row, e.g. a group of
-            rows that belong together.
+            rows that belong together. Not after `partial_fit` or `fit_chunks`.
 
         Returns
         -------
@@ -539,12 +580,25 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         if method not in METHODS:
             raise ValueError(f"method must be one of {METHODS}, got {method!r}.")
         if not hasattr(self, "_problem_"):
-            raise ValueError("predict_interval needs the training rows: a model of partial_fit or fit_chunks has none.")
-        if np.isnan(_xp.to_numpy(self.loo_residuals_)).any():
+            if method == "cv+":
+                raise ValueError(
+                    "method='cv+' leaves out whole folds, and a model of partial_fit or fit_chunks keeps only a sample "
+                    "of its rows: use 'jackknife+'."
+                )
+            sample = self._left_out_sample()
+            if sample is None:
+                raise ValueError(
+                    "predict_interval needs training rows, which this file of an older version lacks: fit again."
+                )
+        elif np.isnan(_xp.to_numpy(self.loo_residuals_)).any():
             raise ValueError(f"predict_interval needs left-out residuals, which are not known after {self.steps!r}.")
         with np.errstate(all="ignore"):
-            rows = _xp.like(X, self._problem_.X)
-            intervals = prediction_intervals(self._problem_, self._fit_, rows, float(coverage), method, folds)
+            if hasattr(self, "_problem_"):
+                rows = _xp.like(X, self._problem_.X)
+                intervals = prediction_intervals(self._problem_, self._fit_, rows, float(coverage), method, folds)
+            else:
+                rows = _xp.like(X, sample.X)
+                intervals = sampled_intervals(sample, self._evaluate(rows), rows, float(coverage), method)
             intervals = _same_kind(intervals, X)
         return intervals[:, :, 0] if self.dual_coef_.ndim == 1 else intervals
 
@@ -598,7 +652,7 @@ class LSSVC(ClassifierMixin, _LSSVM):
         """Add a chunk of rows to the machine, exactly: the result equals `fit` on all rows so far with this basis.
 
         The first call plans kernel, C, basis and the calibration of `predict_proba` on its rows; later calls keep
-        them. Rows are not stored, so that leave-one-out quantities are not known.
+        them. Of the rows a sample of 5000 is kept, so that leave-one-out quantities of all are not known.
 
         Parameters
         ----------
@@ -742,7 +796,7 @@ def default_steps(problem: Problem) -> Sequence[Step]:
     """The plan for ``steps=None``."""
     if len(problem.rows) <= DENSE_ROWS or problem.kernel.is_precomputed:
         return ()
-    return (Random(BASIS_SIZE, random_state=0),)
+    return (Random(random_state=0),)
 
 
 def run_steps(problem: Problem, steps: Any) -> Problem:

@@ -1,7 +1,8 @@
 """Fitted machines for other places: an ONNX graph, a C99 header, a Python file that needs no package.
 
 All three compute in float64 what `predict`, `decision_function` and `predict_proba` compute, to about 1e-10. Distances
-are sums of squared differences everywhere: no digits are lost near the support vectors.
+are sums of squared differences everywhere: no digits are lost near the support vectors. A model of the command line
+takes the columns of its table as they are: categories, missing values and what fills them in are written into it.
 """
 
 from __future__ import annotations
@@ -31,10 +32,12 @@ from .kernels import (
     spline_factors,
     spline_kernel,
 )
+from .tables import MISSING, Column, Plan
 
 __all__ = ["to_c", "to_onnx", "to_python"]
 
 OPSET = 18
+OUTPUTS = ("prediction", "label", "decision_function", "probabilities", "complete")
 Affine = tuple[np.ndarray, np.ndarray, np.ndarray]
 SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 
@@ -52,6 +55,12 @@ class _Machine:
     slopes: np.ndarray | None
     inputs: list[str]  # names of the columns, where they are known
     single: bool  # a prediction is a number and no list
+    columns: tuple[Column, ...] | None = None  # of the table, where the model knows them
+
+    @property
+    def refuses(self) -> bool:
+        """True where a row of the table may lack a value that is not filled in."""
+        return self.columns is not None and any(column.fill is None for column in self.columns)
 
     @property
     def title(self) -> str:
@@ -84,6 +93,9 @@ def _machine(model: Any) -> _Machine:
     d = int(model.n_features_in_)
     _check_kernel(model.kernel_)
     classifies = isinstance(model, LSSVC)
+    columns = _table_columns(model)
+    if columns is not None:
+        names = [column.name for column in columns]
     slopes = getattr(model, "_slopes_", None) if classifies else None
     return _Machine(
         model.kernel_,
@@ -95,7 +107,19 @@ def _machine(model: Any) -> _Machine:
         None if slopes is None else _xp.to_numpy(slopes),
         [] if names is None else [str(name) for name in names],
         model.dual_coef_.ndim == 1,
+        columns,
     )
+
+
+def _table_columns(model: Any) -> tuple[Column, ...] | None:
+    """The columns of the table that a model of the command line was fitted to."""
+    table = getattr(model, "table_", None)
+    if not isinstance(table, dict) or "columns" not in table:
+        return None
+    plan = Plan.from_dict(table)
+    if len(plan.names) != model.n_features_in_:
+        raise ValueError(f"table_ has {len(plan.names)} encoded columns, the model {model.n_features_in_}.")
+    return plan.columns
 
 
 def _check_kernel(kernel: Kernel) -> None:
@@ -166,6 +190,9 @@ def to_onnx(model: Any) -> Any:
         Input ``X`` (rows, columns). Outputs: ``prediction`` (rows, outputs) of a regression; ``label`` (rows,),
         ``decision_function`` (rows, 1 or classes) and ``probabilities`` (rows, classes) of a classification.
         Save it with ``onnx.save(graph, path)``.
+        A model of the command line has one input (rows, 1) a column of its table instead: numbers, NaN where they are
+        missing, and texts. Where missing values are not filled in, there is an output ``complete`` (rows,), and a row
+        that is not gets NaN, and the label "" or the smallest integer.
     """
     machine = _machine(model)
     try:
@@ -173,7 +200,7 @@ def to_onnx(model: Any) -> Any:
     except ImportError:
         raise ImportError("to_onnx needs the package onnx: pip install 'lssvm[onnx]'.") from None
     graph = _Graph()
-    X = "X"
+    X = _onnx_table(graph, machine)
     if machine.affine is not None:
         for operator, values in zip(("Sub", "Mul", "Add"), machine.affine, strict=True):
             X = graph.add(operator, X, graph.constant(values[None, :]))
@@ -181,37 +208,85 @@ def to_onnx(model: Any) -> Any:
     K = _Columns(graph, X, machine.points).kernel(machine.kernel, range(d))
     f = graph.add("MatMul", K, graph.constant(machine.coef))
     f = graph.add("Add", f, graph.constant(machine.intercept[None, :]))
+    if graph.complete:
+        graph.output("complete", graph.add("Squeeze", graph.complete, graph.constant(np.array([1]))))
+    nothing = np.array(np.nan)
     if machine.classes is None:
-        graph.output("prediction", f)
+        graph.output("prediction", graph.where_complete(f, nothing))
         return graph.build(machine)
-    labels = graph.constant(machine.classes if isinstance(machine.classes[0], str) else np.array(machine.classes))
-    graph.output("label", graph.add("Gather", labels, _winner(graph, machine, f)))
-    graph.output("decision_function", f)
+    text = isinstance(machine.classes[0], str)
+    labels = graph.constant(machine.classes if text else np.array(machine.classes))
+    label = graph.add("Gather", labels, _winner(graph, machine, f))
+    graph.output("label", graph.where_complete(label, [""] if text else np.array(np.iinfo(np.int64).min), flat=True))
+    graph.output("decision_function", graph.where_complete(f, nothing))
     if machine.slopes is not None:
-        graph.output("probabilities", _onnx_probabilities(graph, machine, f))
+        graph.output("probabilities", graph.where_complete(_onnx_probabilities(graph, machine, f), nothing))
     return graph.build(machine)
 
 
+def _onnx_table(graph: _Graph, machine: _Machine) -> str:
+    """The encoded columns of the graph's inputs, (rows, columns)."""
+    if machine.columns is None:
+        return graph.input("X", 11, machine.points.shape[1])
+    parts = []
+    unknown, absent = -1, -2
+    for column in machine.columns:
+        name = graph.input(column.name, 11 if column.categories is None else 8, 1)
+        if column.categories is None:
+            missing = graph.add("IsNaN", name)
+            parts.append(graph.add("Where", missing, graph.constant(np.array(column.fill or 0.0)), name))
+        else:
+            keys = [*column.categories, *(text for text in MISSING if text not in column.categories)]
+            codes = [number if number < len(column.categories) else absent for number in range(len(keys))]
+            options: dict[str, Any] = {"keys_strings": keys, "values_int64s": codes, "default_int64": unknown}
+            code = graph.add("LabelEncoder", name, domain="ai.onnx.ml", **options)
+            missing = graph.add("Equal", code, graph.constant(np.array(absent)))
+            numbers = graph.constant(np.arange(len(column.categories))[None, :])
+            parts.append(graph.add("Cast", graph.add("Equal", code, numbers), to=11))
+        if column.fill is None:
+            there = graph.add("Not", missing)
+            graph.complete = graph.add("And", graph.complete, there) if graph.complete else there
+    return str(graph.add("Concat", *parts, axis=1))
+
+
 class _Graph:
-    """Nodes, constants and outputs of an ONNX graph."""
+    """Nodes, constants, inputs and outputs of an ONNX graph."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
+        self.inputs: list[Any] = []
         self.outputs: list[str] = []
+        self.complete = ""  # (rows, 1): which rows lack nothing, where they may
+
+    def input(self, name: str, kind: int, columns: int) -> str:
+        """The name of a new input; one that the graph uses itself gets a tail."""
+        from onnx import helper
+
+        if name in OUTPUTS or name.startswith("lssvm:"):
+            name += "_input"
+        self.inputs.append(helper.make_tensor_value_info(name, kind, [None, columns]))
+        return name
+
+    def where_complete(self, value: str, nothing: Any, flat: bool = False) -> str:
+        """The value of rows that are complete, else nothing."""
+        if not self.complete:
+            return value
+        complete = self.add("Squeeze", self.complete, self.constant(np.array([1]))) if flat else self.complete
+        return str(self.add("Where", complete, value, self.constant(nothing)))
 
     def add(self, operator: str, *inputs: str, outputs: int = 0, **attributes: Any) -> Any:
         """The name of a new node's result, or those of several."""
         from onnx import helper
 
-        names = [f"{operator.lower()}_{len(self.nodes)}_{number}" for number in range(max(outputs, 1))]
+        names = [f"lssvm:{operator.lower()}_{len(self.nodes)}_{number}" for number in range(max(outputs, 1))]
         self.nodes.append(helper.make_node(operator, inputs, names, **attributes))
         return names if outputs else names[0]
 
     def constant(self, values: Any) -> str:
         from onnx import helper, numpy_helper
 
-        name = f"constant_{len(self.constants)}"
+        name = f"lssvm:constant_{len(self.constants)}"
         if isinstance(values, list):  # text
             tensor = helper.make_tensor(name, 8, [len(values)], [text.encode() for text in values])
         else:
@@ -229,7 +304,7 @@ class _Graph:
         import onnx
         from onnx import TensorProto, helper
 
-        d, k = machine.points.shape[1], machine.coef.shape[1]
+        k = machine.coef.shape[1]
         label = TensorProto.DOUBLE
         if machine.classes is not None:
             types = {
@@ -244,16 +319,19 @@ class _Graph:
             "label": (label, [None]),
             "decision_function": (TensorProto.DOUBLE, [None, k]),
             "probabilities": (TensorProto.DOUBLE, [None, len(machine.classes or [])]),
+            "complete": (TensorProto.BOOL, [None]),
         }
         graph = helper.make_graph(
             self.nodes,
             "lssvm",
-            [helper.make_tensor_value_info("X", TensorProto.DOUBLE, [None, d])],
+            self.inputs,
             [helper.make_tensor_value_info(name, *kinds[name]) for name in self.outputs],
             self.constants,
             doc_string=f"{machine.title}: {machine.size}. {machine.kernel!r}",
         )
         opset = [helper.make_opsetid("", OPSET)]
+        if any(node.domain for node in self.nodes):
+            opset.append(helper.make_opsetid("ai.onnx.ml", 2))
         proto = helper.make_model(graph, opset_imports=opset, producer_name="lssvm", producer_version=__version__)
         proto.ir_version = 8  # that of opset 18: older runtimes read it
         onnx.checker.check_model(proto, full_check=True)
@@ -561,7 +639,10 @@ def to_c(model: Any, name: str = "lssvm") -> str:
     str
         The header. For regression ``NAME_predict(x, f)`` writes the outputs f of one row x. For classification
         ``NAME_predict(x)`` is the number of the class in ``NAME_classes``, ``NAME_decision_function(x, f)`` writes
-        the decision values and ``NAME_predict_proba(x, p)`` one probability a class.
+        the decision values and ``NAME_predict_proba(x, p)`` one probability a class. Of a model of the command line
+        ``NAME_encode(numbers, texts, x)`` makes x of a row of the table: its numbers, NaN where they are missing, in
+        the order of ``NAME_number_names``, and its texts in that of ``NAME_text_names``. It returns 0 where a value is
+        missing that is not filled in: such a row has no prediction.
 
     Examples
     --------
@@ -578,17 +659,20 @@ def to_c(model: Any, name: str = "lssvm") -> str:
     guard = f"{name.upper()}_H"
     functions = _kernel_functions(machine.kernel, d, C_BODIES, f"{name}_")
     text = [
-        f"/* {machine.title}. C99, needs only <math.h>.",
+        f"/* {machine.title}. C99, needs only <math.h>{'' if machine.columns is None else ' and <string.h>'}.",
         f" * {machine.size}. {' '.join(repr(machine.kernel).split())}",
         " */",
         f"#ifndef {guard}",
         f"#define {guard}",
         "",
         "#include <math.h>",
+        *([] if machine.columns is None else ["#include <string.h>"]),
         "",
         f"enum {{ {name}_inputs = {d}, {name}_outputs = {k} }};",
     ]
-    if machine.inputs:
+    if machine.columns is not None:
+        text += _c_encode(machine.columns, name)
+    elif machine.inputs:
         text.append(_c_array(f"const char *const {name}_input_names[{d}]", map(_c_string, machine.inputs)))
     if machine.classes is not None:
         kind, values = _c_labels(machine.classes)
@@ -617,6 +701,64 @@ def to_c(model: Any, name: str = "lssvm") -> str:
         if machine.slopes is not None:
             text += ["", *_c_probabilities(machine, name)]
     return "\n".join([*text, "", f"#endif /* {guard} */", ""])
+
+
+def _c_encode(columns: Sequence[Column], name: str) -> list[str]:
+    """The function that makes inputs of a row of a table."""
+    numbers = [column for column in columns if column.categories is None]
+    texts = [column for column in columns if column.categories is not None]
+    arrays, work = [], []
+    for kind, own in (("number", numbers), ("text", texts)):
+        names = [_c_string(column.name) for column in own] or ["0"]  # an array of none is no C
+        arrays.append(f"enum {{ {name}_{kind}s = {len(own)} }};")
+        arrays.append(_c_array(f"const char *const {name}_{kind}_names[{len(names)}]", names))
+    arrays.append(_c_array(f"const char *const {name}_missing[{len(MISSING)}]", map(_c_string, MISSING)))
+    place = 0
+    for column in columns:
+        if column.categories is None:
+            value, fill = f"numbers[{numbers.index(column)}]", _number(column.fill or 0.0)
+            work.append(f"    x[{place}] = isnan({value}) ? {fill} : {value};")
+            missing = f"isnan({value})"
+        else:
+            value, count = f"texts[{texts.index(column)}]", len(column.categories)
+            arrays.append(
+                _c_array(
+                    f"const char *const {name}_categories{texts.index(column)}[{count}]",
+                    map(_c_string, column.categories),
+                )
+            )
+            work += [
+                f"    for (int c = 0; c < {count}; c++)",
+                f"        x[{place} + c] = {value} && !strcmp({value}, {name}_categories{texts.index(column)}[c]);",
+            ]
+            missing = f"{name}_is_missing({value})"
+        if column.fill is None:
+            work.append(f"    complete &= !{missing};")
+        place += len(column.encoded)
+    return [
+        *arrays,
+        "",
+        f"static inline int {name}_is_missing(const char *text)",
+        "{",
+        "    if (!text)",
+        "        return 1;",
+        f"    for (int i = 0; i < {len(MISSING)}; i++)",
+        f"        if (!strcmp(text, {name}_missing[i]))",
+        "            return 1;",
+        "    return 0;",
+        "}",
+        "",
+        f"/* The inputs x of a row of the table: its numbers (NaN: missing) in the order of {name}_number_names, its",
+        f" * texts (UTF-8, no blanks around; NULL: missing) in that of {name}_text_names. A text that is no category",
+        " * is none of them. Returns 0 where a value is missing that is not filled in: there is no prediction then. */",
+        f"static inline int {name}_encode(const double *numbers, const char *const *texts, double x[{place}])",
+        "{",
+        "    int complete = 1;",
+        "    (void)numbers, (void)texts;",
+        *work,
+        "    return complete;",
+        "}",
+    ]
 
 
 def _c_decision(machine: _Machine, name: str, kernel: str) -> list[str]:
@@ -752,7 +894,9 @@ def to_python(model: Any) -> str:
     -------
     str
         The file: ``predict(x)`` for one row x (a list of numbers), for classification also ``decision_function(x)``
-        and ``predict_proba(x)``. Results have the shape that one row of the model's results has.
+        and ``predict_proba(x)``. Results have the shape that one row of the model's results has. Of a model of the
+        command line x is a row of its table, a dict by column or a list in the order of ``INPUTS``, of numbers or
+        texts (``csv.DictReader`` will do); a row without a value that is not filled in gets None.
 
     Examples
     --------
@@ -784,7 +928,11 @@ def to_python(model: Any) -> str:
     for function, tables, body in functions:
         text += ["", *(f"{function}_{table} = {values.tolist()!r}" for table, values in tables.items())]
         text += ["", "", f"def {function}(x, z, columns):", body]
+    if machine.columns is not None:
+        text += _python_encode(machine.columns)
     text += ["", "", "def outputs(x):"]
+    if machine.columns is not None:
+        text += ["    x = encode(x)", "    if x is None:", "        return None"]
     if machine.affine is not None:
         for part, values in zip(("centre", "scale", "offset"), machine.affine, strict=True):
             text.append(f"    {part} = {values.tolist()!r}")
@@ -797,18 +945,65 @@ def to_python(model: Any) -> str:
     return "\n".join([*text, ""])
 
 
+def _python_encode(columns: Sequence[Column]) -> list[str]:
+    """The function that makes inputs of a row of a table."""
+    table = [(c.name, None if c.categories is None else list(c.categories), c.fill) for c in columns]
+    return [
+        "",
+        "",
+        "# name, categories and what fills in a missing value; None: numbers, and nothing",
+        "COLUMNS = [",
+        *(f"    ({name!a}, {categories!a}, {fill!r})," for name, categories, fill in table),
+        "]",
+        f"MISSING = {list(MISSING)!a}",
+        "",
+        "",
+        "def is_missing(value):",
+        "    if isinstance(value, str):",
+        "        return value.strip() in MISSING",
+        "    return value is None or value != value",
+        "",
+        "",
+        "def as_category(value):",
+        "    if isinstance(value, str):",
+        "        return value.strip()",
+        "    if isinstance(value, bool):",
+        '        return "true" if value else "false"',
+        "    return str(int(value)) if value == int(value) else repr(float(value))",
+        "",
+        "",
+        "def encode(row):",
+        '    """The inputs of a row of the table; None where a value is missing that is not filled in."""',
+        "    x = []",
+        "    for place, (name, categories, fill) in enumerate(COLUMNS):",
+        '        value = row[name] if hasattr(row, "keys") else row[place]',
+        "        missing = is_missing(value)",
+        "        if missing and fill is None:",
+        "            return None",
+        "        if categories is None:",
+        "            x.append(fill if missing else float(value))",
+        "        else:",
+        "            own = None if missing else as_category(value)",
+        "            x += [float(own == category) for category in categories]",
+        "    return x",
+    ]
+
+
 def _python_methods(machine: _Machine) -> list[str]:
     single = machine.single
-    value = "outputs(x)[0]" if single else "outputs(x)"
+    value = ["    f = outputs(x)", "    return f and f[0]"] if single else ["    return outputs(x)"]
+    nothing = ["    if f is None:", "        return None"] if machine.refuses else []
+    if single and not nothing:
+        value = ["    return outputs(x)[0]"]
     if machine.classes is None:
-        return ["", "", "def predict(x):", f"    return {value}"]
+        return ["", "", "def predict(x):", *value]
     choice = "CLASSES[int(f > 0)]" if single else "CLASSES[f.index(max(f))]"
-    text = ["", "", "def decision_function(x):", f"    return {value}"]
-    text += ["", "", "def predict(x):", "    f = decision_function(x)", f"    return {choice}"]
+    text = ["", "", "def decision_function(x):", *value]
+    text += ["", "", "def predict(x):", "    f = decision_function(x)", *nothing, f"    return {choice}"]
     if machine.slopes is None:
         return text
     slopes = machine.slopes.tolist()
-    text += ["", "", "def predict_proba(x):", "    f = decision_function(x)"]
+    text += ["", "", "def predict_proba(x):", "    f = decision_function(x)", *nothing]
     if single:
         text += [f"    z = [0.0, f * ({slopes[-1]!r} if f > 0 else {slopes[0]!r})]"]
     else:

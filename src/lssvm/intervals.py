@@ -13,6 +13,7 @@ from . import _xp
 from ._xp import Array
 from .kernels import Additive, pick_columns
 from .problem import Fit, Problem
+from .stream import LeftOutSample
 
 METHODS = ("jackknife+", "jackknife-minmax", "cv+")
 
@@ -36,20 +37,39 @@ def prediction_intervals(problem: Problem, fit: Fit, X: Array, coverage: float, 
     for number, block in enumerate(blocks or ()):
         fold_of_row[block] = number
     moves = factor.system.moves(1.0 / fit.C, blocks)
-    lower_rank = math.floor(round((1 - coverage) * (n + 1), 9))
-    upper_rank = math.ceil(round(coverage * (n + 1), 9))
     out = np.empty((X.shape[0], 2, outputs))
     for rows in _xp.row_blocks(X.shape[0], 48 * n * outputs):
         left_out = _xp.to_numpy(factor.left_out_predictions(X[rows, :], fit, blocks, moves))
-        if method == "jackknife-minmax":
-            reach = order_statistic(size[None, :, :], upper_rank)
-            out[rows, 0], out[rows, 1] = left_out.min(axis=1) - reach, left_out.max(axis=1) + reach
-            continue
         if blocks is not None:
             left_out = left_out[:, fold_of_row, :]
-        out[rows, 0] = order_statistic(left_out - size[None, :, :], lower_rank)
-        out[rows, 1] = order_statistic(left_out + size[None, :, :], upper_rank)
+        out[rows] = _ends(left_out, size, coverage, method)
     return out
+
+
+def sampled_intervals(sample: LeftOutSample, f: Array, X: Array, coverage: float, method: str) -> np.ndarray:
+    """The same from some of the training rows: l is their number, f_(i) the machine of all rows but i; f is f(x).
+
+    The guarantee is that of l rows, whatever the others are: these count as a fixed part of the machine.
+    """
+    own, loo = sample.columns(sample.X), sample.loo_residuals
+    size = np.abs(_xp.to_numpy(loo))
+    out = np.empty((X.shape[0], 2, size.shape[1]))
+    for rows in _xp.row_blocks(X.shape[0], 48 * size.size):
+        left_out = f[rows, None, :] - sample.smoother(X[rows, :], own)[:, :, None] * loo[None, :, :]
+        out[rows] = _ends(_xp.to_numpy(left_out), size, coverage, method)
+    return out
+
+
+def _ends(left_out: np.ndarray, size: np.ndarray, coverage: float, method: str) -> np.ndarray:
+    """The ends (new rows, 2, outputs) from f_(i)(x) (new rows, l, outputs) and R_i (l, outputs)."""
+    n = size.shape[0]
+    lower_rank = math.floor(round((1 - coverage) * (n + 1), 9))
+    upper_rank = math.ceil(round(coverage * (n + 1), 9))
+    if method == "jackknife-minmax":
+        reach = order_statistic(size[None, :, :], upper_rank)
+        return np.stack([left_out.min(axis=1) - reach, left_out.max(axis=1) + reach], axis=1)
+    lower = order_statistic(left_out - size[None, :, :], lower_rank)
+    return np.stack([lower, order_statistic(left_out + size[None, :, :], upper_rank)], axis=1)
 
 
 def _fold_positions(folds: Any, rows: np.ndarray, n_rows: int) -> list[np.ndarray]:

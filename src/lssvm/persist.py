@@ -31,7 +31,7 @@ from .estimators import LSSVC, LSSVR
 from .kernels import Kernel
 from .problem import Fit, Problem, Whitening
 from .robust import WeightFunction
-from .stream import Stream
+from .stream import LeftOutSample, Sample, Stream
 from .system import Moments
 
 __all__ = ["load", "save"]
@@ -64,7 +64,7 @@ ABSTRACT = (Kernel, kernels.Function, WeightFunction)
 def _registry() -> dict[str, type]:
     """Every class that a file may name."""
     classes: dict[str, type] = {"Bunch": Bunch, "RandomState": np.random.RandomState}
-    for record in (Problem, Fit, Stream, Whitening, Moments):
+    for record in (Problem, Fit, Stream, LeftOutSample, Sample, Whitening, Moments):
         classes[record.__name__] = record
     for module in (kernels, robust, sparsify, tune):
         for name in module.__all__:
@@ -88,7 +88,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     ----------
     model : LSSVR or LSSVC
         Fitted by `fit`, `fit_chunks` or `partial_fit`. A kernel or step that is a function of the user is refused:
-        a file holds values, no code. Attributes whose name ends in ``_`` are kept, if they are plain values or arrays.
+        a file holds values, no code. Attributes whose name ends in ``_`` are kept, if they are plain values or arrays;
+        lazy Dask arrays are not.
     path : path
         By convention it ends in ``.lssvm``.
 
@@ -138,7 +139,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         size = os.fstat(file.fileno()).st_size
         start = file.read(8 + len(START))
         if len(start) < 8 + len(START) or start[8:] != START:
-            raise ValueError(f"{os.fspath(path)!r} is no model file: give one that lssvm.save wrote.")
+            raise ValueError(f"{os.fspath(path)!r} is no model file: give one that lssvm.save or lssvm fit wrote.")
         length = struct.unpack("<Q", start[:8])[0]
         if length > min(LARGEST_HEADER, size - 8):
             raise ValueError(f"{os.fspath(path)!r} ends too early: copy it again, or save the model again.")
@@ -153,7 +154,11 @@ def _pack(model: Any) -> list[Any]:
     tree = {
         "class": type(model).__name__,
         "parameters": {name: writer.value(value, name) for name, value in model.get_params(deep=False).items()},
-        "fitted": {name: writer.value(value, name) for name, value in vars(model).items() if FITTED.fullmatch(name)},
+        "fitted": {
+            name: writer.value(value, name)
+            for name, value in vars(model).items()
+            if FITTED.fullmatch(name) and not _xp.is_dask(value)
+        },
     }
     metadata = {
         "sha256": NO_DIGEST.decode(),
@@ -458,6 +463,8 @@ def _check_model(model: Any) -> None:
         _check_fit(model._fit_, model._problem_)
     if hasattr(model, "_stream_"):
         _check_stream(model._stream_, features, outputs)
+    if hasattr(model, "_sample_"):
+        _check_sample(model._sample_, features, outputs)
 
 
 def _check_left_out(model: Any, outputs: int) -> None:
@@ -510,26 +517,63 @@ def _check_fit(fit: Any, problem: Problem) -> None:
 
 
 def _check_stream(stream: Any, features: int, outputs: int) -> None:
-    _demand(isinstance(stream, Stream) and isinstance(stream.whitening, Whitening), "_stream_")
-    whitening, moments = stream.whitening, stream.moments
-    rank = _size(whitening.points)
-    _check_kernel(whitening.kernel, features, "_stream_.whitening.kernel")
-    _check_points(whitening.points, whitening.kernel, features, "_stream_.whitening.points")
-    _check_points(stream.points, whitening.kernel, features, "_stream_.points")
+    _demand(isinstance(stream, Stream), "_stream_")
+    moments = stream.moments
+    n, rank = _size(stream.points), _check_whitening(stream.whitening, features, "_stream_.whitening")
+    _check_points(stream.points, stream.whitening.kernel, features, "_stream_.points")
     _check_C(stream.C, "_stream_.C")
-    _check_array(whitening.lower, (rank, rank), "_stream_.whitening.lower")
-    if whitening.factor is None:
-        _demand(whitening.owner is None and rank == len(stream.points), "_stream_.whitening")
-    else:
-        n = len(stream.points)
-        _check_array(whitening.factor, (n, rank), "_stream_.whitening.factor")
-        _check_rows(whitening.owner, n, rank, "_stream_.whitening.owner", smallest=-1)
+    _demand(n == (rank if stream.whitening.factor is None else _size(stream.whitening.factor)), "_stream_.points")
     _demand(isinstance(moments, Moments), "_stream_.moments")
     _demand(type(moments.weight) is float and 0 <= moments.weight < math.inf, "_stream_.moments.weight")
     _check_array(moments.phi, (rank,), "_stream_.moments.phi")
     _check_array(moments.targets, (outputs,), "_stream_.moments.targets")
     _check_array(moments.scatter, (rank, rank), "_stream_.moments.scatter")
     _check_array(moments.cross, (rank, outputs), "_stream_.moments.cross")
+    for name in ("rows", "chunks"):
+        _demand(type(getattr(stream, name)) is int and 0 <= getattr(stream, name) < 2**48, f"_stream_.{name}")
+    if stream.sample is not None:
+        sample = stream.sample
+        _demand(isinstance(sample, Sample) and type(sample.size) is int and sample.size >= 1, "_stream_.sample")
+        rows = _size(sample.keys)
+        _check_array(sample.keys, (rows,), "_stream_.sample.keys")
+        _demand(isinstance(sample.arrays, tuple) and len(sample.arrays) == 3, "_stream_.sample.arrays")
+        for array, shape in zip(sample.arrays, ((rows, features), (rows, outputs), (rows,)), strict=True):
+            _check_array(array, shape, "_stream_.sample.arrays")
+        _demand(rows <= stream.rows and bool((sample.arrays[2] >= 0).all()), "_stream_.sample")
+
+
+def _check_whitening(whitening: Any, features: int, name: str) -> int:
+    """Returns the number of its columns."""
+    _demand(isinstance(whitening, Whitening), name)
+    rank = _size(whitening.points)
+    _check_kernel(whitening.kernel, features, f"{name}.kernel")
+    _check_points(whitening.points, whitening.kernel, features, f"{name}.points")
+    _check_array(whitening.lower, (rank, rank), f"{name}.lower")
+    if whitening.factor is None:
+        _demand(whitening.owner is None, f"{name}.owner")
+    else:
+        n = _size(whitening.factor)
+        _check_array(whitening.factor, (n, rank), f"{name}.factor")
+        _check_rows(whitening.owner, n, rank, f"{name}.owner", smallest=-1)
+    return rank
+
+
+def _check_sample(sample: Any, features: int, outputs: int) -> None:
+    _demand(isinstance(sample, LeftOutSample), "_sample_")
+    rank, rows = _check_whitening(sample.whitening, features, "_sample_.whitening"), _size(sample.X)
+    _demand(isinstance(sample.steps, tuple) and len(sample.steps) <= 2, "_sample_.steps")
+    for step in sample.steps:
+        _check_array(step, (rank, rank), "_sample_.steps")
+    _check_array(sample.centre, (rank,), "_sample_.centre")
+    _demand(type(sample.weight) is float and 0 < sample.weight < math.inf, "_sample_.weight")
+    _demand(type(sample.total) is int and rows <= sample.total, "_sample_.total")
+    _check_array(sample.X, (rows, features), "_sample_.X")
+    for name in ("sample_weights", "weights"):
+        _check_array(getattr(sample, name), (rows,), f"_sample_.{name}")
+        _demand(bool((getattr(sample, name) > 0).all()), f"_sample_.{name}")
+    _check_array(sample.leverage, (rows,), "_sample_.leverage", finite=False)
+    for name in ("targets", "residuals", "loo_residuals"):
+        _check_array(getattr(sample, name), (rows, outputs), f"_sample_.{name}", finite=False)
 
 
 def _check_kernel(kernel: Any, features: int, name: str) -> None:

@@ -687,7 +687,7 @@ class ResidualsDisplay(_Display):
         output : int
             The target (or class) drawn, where there are several.
         n_labels : int
-            How many of the largest residuals get their row number.
+            How many of the largest residuals get their row number, where that is known.
         ax : matplotlib axes or None
             None makes a new figure.
         **kwargs
@@ -702,7 +702,7 @@ class ResidualsDisplay(_Display):
             predicted=_output(rows.predicted, output),
             residuals=_output(rows.residuals, output),
             weights=rows.robust,
-            n_labels=n_labels,
+            n_labels=0 if rows.sampled else n_labels,
         )
         return display.plot(ax, **kwargs)
 
@@ -1215,7 +1215,7 @@ class ComponentsDisplay:
         kernel = getattr(estimator, "kernel_", None)
         if not isinstance(kernel, Additive) or estimator.dual_coef_.ndim > 1:
             raise ValueError(f"{type(estimator).__name__} is no additive machine of one output: use kernels.Additive.")
-        table = np.asarray(_xp.to_numpy(X), dtype=float)
+        table = _xp.to_numpy(estimator._checked(X, "components"))  # a frame's columns are checked by name
         names = _component_names(estimator)
         inputs: list[Any] = []
         values: list[Any] = []
@@ -1231,7 +1231,9 @@ class ComponentsDisplay:
         for (number, column), grid in zip(single.items(), inputs, strict=True):
             new = np.repeat(table[:1], len(grid), axis=0)
             new[:, column] = grid
-            values.append(estimator.components(new)[:, number])
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="X does not have valid feature names")
+                values.append(_xp.to_numpy(estimator.components(new))[:, number])
             if problem is None or problem.coefficients is not None:
                 deviations.append(None)
             else:
@@ -1319,7 +1321,7 @@ def _rows(estimator: Any) -> Any:
     check_is_fitted(estimator)
     if not hasattr(estimator, "_problem_"):
         raise ValueError(
-            f"{type(estimator).__name__} keeps no training rows after partial_fit or fit_chunks: use fit to draw them."
+            f"{type(estimator).__name__} keeps only a sample of its rows after partial_fit or fit_chunks: use fit."
         )
     return estimator._problem_
 

@@ -326,6 +326,12 @@ class Factor:
             loo_residuals=loo,
         )
 
+    def left_out(self, C: Sequence[float]) -> Iterator[tuple[slice, Array]]:
+        """Blocks of the rows that count and their left-out residuals (rows, values of C, outputs), to compare C by."""
+        if isinstance(self.system, system.Reduced):
+            raise ValueError("A machine on columns of the KKT system serves one C.")
+        return self.system.left_out([1.0 / float(value) for value in C])
+
     def log_press(self) -> tuple[float, Array, float]:
         """log of PRESS over the rows that count, and its gradient in the log widths and in log C; the basis is fixed.
 
@@ -526,7 +532,7 @@ class Whitening:
         """Sums over rows of their columns and targets, in blocks that stay within the working memory."""
         total: system.Moments | None = None
         for rows in self._blocks(X):
-            part = system.moments(self._columns(steps, X[rows, :]), targets[rows, :], weights[rows])
+            part = system.moments(self.columns(steps, X[rows, :]), targets[rows, :], weights[rows])
             total = part if total is None else total + part
         if total is None:
             return system.moments(_xp.zeros((0, self.rank), self.lower), targets, weights)
@@ -538,20 +544,21 @@ class Whitening:
         """Residuals, leverages and left-out residuals of rows under a machine from sums."""
         out = (targets + 0.0, weights + 0.0, targets + 0.0)
         for rows in self._blocks(X):
-            columns = self._columns(steps, X[rows, :])
+            columns = self.columns(steps, X[rows, :])
             residuals, leverage, loo = machine.left_out(columns, targets[rows, :], weights[rows])
             out[0][rows, :], out[1][rows], out[2][rows, :] = residuals, leverage, loo
         return out
 
-    def _blocks(self, X: Array) -> Iterator[slice]:
-        # adding the sums of two blocks costs as much as a few rows a column
-        return _xp.row_blocks(X.shape[0], 8 * self.rank, X, least=2 * self.rank)
-
-    def _columns(self, steps: tuple[Array, ...], X: Array) -> Array:
+    def columns(self, steps: tuple[Array, ...], X: Array) -> Array:
+        """Columns of `steps` at some rows, rows x rank."""
         columns = self.kernel.evaluate(X, self.points)
         for lower in steps:
             columns = _xp.whiten_rows(columns, lower)
         return columns
+
+    def _blocks(self, X: Array) -> Iterator[slice]:
+        # adding the sums of two blocks costs as much as a few rows a column
+        return _xp.row_blocks(X.shape[0], 8 * self.rank, X, least=2 * self.rank)
 
     def expand(self, theta: Array) -> Array:
         """Coefficients of all basis points: those of the independent ones, shared equally with their copies.

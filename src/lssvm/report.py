@@ -126,6 +126,7 @@ class _Facts:
         self.names = diagnose.feature_names(model)
         self.problem = getattr(model, "_problem_", None)
         self.left_out: Any = _known(diagnose.left_out, model)
+        self.sampled = self.left_out is not None and self.left_out.sampled  # then numbers of rows are not known
         total = (self.rows or 0) + len(about.get("dropped", ()))
         self._numbers = np.setdiff1d(np.arange(total), np.asarray(about.get("dropped", ()), dtype=int))
         self._numbers += int(about.get("row", 0))
@@ -134,7 +135,9 @@ class _Facts:
         self.inverse_widths = _known(diagnose.inverse_widths, model)
         self.small = self.problem is not None and _is_small(self.problem)
         self.c_path = _known(diagnose.c_path, model) if self.small else None
-        self.coverage = _known(diagnose.coverage_path, model) if self.small and not self.classes else None
+        self.coverage = None
+        if not self.classes and (self.small or self.problem is None):  # of chunks, a sample is left out
+            self.coverage = _known(diagnose.coverage_path, model)
 
     def number(self, row: int) -> int:
         """The number that a training row has in its source: rows that were dropped count, too."""
@@ -143,7 +146,7 @@ class _Facts:
     @property
     def rows(self) -> int | None:
         """Number of training rows, where known."""
-        return None if self.left_out is None else len(self.left_out.weights)
+        return None if self.left_out is None else self.left_out.total
 
     @property
     def unit(self) -> str:
@@ -173,28 +176,31 @@ def _found_warnings(facts: _Facts) -> str:
     for check in (_check_quality, _check_C, _check_widths, _check_outliers, _check_coverage):
         found += check(facts)
     if not found:
-        checked = (
-            "quality against a constant, C against its path, the number of widths, outliers, leverages, class sizes, "
-            "interval coverage"
-        )
-        return f'<p class="good">None. Checked: {checked}.</p>'
+        checked = ["quality against a constant"]
+        checked += ["C against its path"] * (facts.c_path is not None)
+        checked += ["the number of widths"] * (facts.problem is not None)
+        checked += ["class sizes"] if facts.classes else ["outliers"]
+        checked += ["leverages"]
+        checked += ["interval coverage"] * (facts.coverage is not None)
+        return f'<p class="good">None. Checked: {", ".join(checked)}.</p>'
     return '<ul class="bad">' + "".join(f"<li>{_text(warning)}</li>" for warning in found) + "</ul>"
 
 
 def _check_quality(facts: _Facts) -> Iterable[str]:
     if facts.left_out is None:
-        yield "This model has no leave-one-out values (partial_fit keeps no rows): judge it on other rows."
+        yield "This model has no leave-one-out values: judge it on other rows."
         return
     if facts.rows is not None and facts.rows < 30:
         yield f"Only {facts.rows} rows: all figures below are rough."
     if facts.classes:
-        counts = np.bincount(facts.probability[1], minlength=len(facts.classes))
-        if facts.scores["error_rate"] >= 1 - counts.max() / counts.sum():
+        codes = facts.probability[1]
+        counts = np.bincount(codes, minlength=len(facts.classes))
+        if not diagnose.beats_constant(facts.model):
             yield "The left-out error is no smaller than that of always naming the largest class: columns say little."
         smallest = int(np.argmin(counts))
-        if counts[smallest] < 10:
+        if counts[smallest] < 10 and len(codes) == facts.rows:
             yield f"Class {facts.classes[smallest]!r} has only {counts[smallest]} rows: its figures are rough."
-    elif not facts.scores["r2"] > 0:
+    elif not diagnose.beats_constant(facts.model):
         yield "The left-out error is no smaller than that of the mean: the columns say little about the target."
 
 
@@ -206,7 +212,8 @@ def _check_C(facts: _Facts) -> Iterable[str]:
     best = int(np.argmin(errors))
     if own > 1.05 * errors[best]:
         yield (
-            f"C = {facts.model.C_:.3g} has left-out error {own:.4g}; C = {C[best]:.3g} would have {errors[best]:.4g}"
+            f"C = {facts.model.C_:.3g} has left-out error {_number(own)}; C = {C[best]:.3g} would have "
+            f"{_number(errors[best])}"
             + (" (C was given, not chosen)." if facts.model.C is not None else " (weights and kernel as they are).")
         )
 
@@ -230,7 +237,8 @@ def _check_outliers(facts: _Facts) -> Iterable[str]:
     if facts.model.robust is not None:
         gone = int(np.sum(facts.left_out.robust < 1e-3))
         if gone:
-            yield f"{gone} of {facts.rows} rows got (almost) no robust weight: see the table of outliers."
+            rows = len(facts.left_out.weights)
+            yield f"{gone} of {rows} rows got (almost) no robust weight: see the residuals below."
     elif not facts.classes:
         residuals = facts.left_out.residuals
         middle = np.median(residuals, axis=0)
@@ -238,8 +246,7 @@ def _check_outliers(facts: _Facts) -> Iterable[str]:
         far = int(np.sum((np.abs(residuals - middle) > 6 * scale).any(axis=1))) if (scale > 0).all() else 0
         if far:
             yield f"{far} left-out residual(s) beyond 6 robust deviations: look at them, or try robust='hampel'."
-    leverage = _xp.to_numpy(facts.model.leverage_)
-    high = int(np.sum(leverage > 0.99))
+    high = int(np.sum(facts.left_out.leverage > 0.99))
     if high:
         yield f"{high} row(s) fix the function alone (leverage above 0.99): their neighbourhood holds no other row."
 
@@ -303,7 +310,7 @@ def _chosen(facts: _Facts) -> str:
         C, errors = facts.c_path
         chart = _Chart("Left-out error along C", "C", f"left-out RMSE ({facts.unit})", log_x=True)
         chart.line(C, errors)
-        chart.mark(model.C_, errors[len(errors) // 2], f"C = {model.C_:.3g}")
+        chart.mark(model.C_, errors[len(errors) // 2], f"C = {_number(model.C_)}")
         charts.append(chart.svg())
     sparsity = _sparsity_chart(facts)
     if sparsity:
@@ -343,6 +350,8 @@ def _worded(kernel: Kernel) -> Kernel:
             setattr(kernel, name, float(f"{widths[0]:.4g}") if len(widths) == 1 else _Words("(one width a column)"))
         elif name == "knots":
             setattr(kernel, name, _Words(f"({len(value)} a column)"))
+        elif name == "active" and value is not None:
+            setattr(kernel, name, np.asarray(value).tolist())
     return kernel
 
 
@@ -383,20 +392,20 @@ def _loss(facts: _Facts, value: float) -> str:
     """What a search minimised, in the units of the targets."""
     several = ", outputs summed" if facts.model.dual_coef_.ndim > 1 else ""
     kind, value = ("RMSE", math.sqrt(value)) if facts.model.robust is None else ("mean absolute error", value)
-    return f"{kind} {value:.4g} ({facts.unit}{several})"
+    return f"{kind} {_number(value)} ({facts.unit}{several})"
 
 
 def _why_C(facts: _Facts) -> str:
     model = facts.model
     how = "given" if model.C is not None else f"chosen{_how(facts)}"
     if facts.c_path is None:
-        return f"{model.C_:.4g}, {how}"
+        return f"{_number(model.C_)}, {how}"
     errors = facts.c_path[1]
     middle, decade = len(errors) // 2, 5  # 41 values over 8 decades
     kind = "left-out error" if model.robust is None else "weighted left-out error"
     return (
-        f"{model.C_:.4g}, {how}: its {kind} is {errors[middle]:.4g}, "
-        f"that of C/10 {errors[middle - decade]:.4g}, that of 10 C {errors[middle + decade]:.4g}"
+        f"{_number(model.C_)}, {how}: its {kind} is {_number(errors[middle])}, "
+        f"that of C/10 {_number(errors[middle - decade])}, that of 10 C {_number(errors[middle + decade])}"
     )
 
 
@@ -441,6 +450,8 @@ def _quality(facts: _Facts) -> str:
         "<p>Each row is predicted by the machine without it, exactly (no refit). C, kernel, basis and robust weights "
         "are those of all rows, and what was chosen among them was chosen to make this error small.</p>"
     )
+    if facts.sampled and len(facts.left_out.weights) < facts.left_out.total:
+        note += f"<p>Of the {facts.rows} rows, a sample of {len(facts.left_out.weights)} is left out here.</p>"
     return note + (_class_quality(facts) if facts.classes else _number_quality(facts))
 
 
@@ -503,10 +514,10 @@ def _residuals(facts: _Facts) -> str:
 
 
 def _number_outliers(facts: _Facts) -> str:
-    rows, leverage = facts.left_out, _xp.to_numpy(facts.model.leverage_)
+    rows = facts.left_out
     size = np.max(np.abs(rows.residuals) / _scale(rows.residuals), axis=1)
     worst = np.argsort(-size, kind="stable")[:LISTED]
-    several = rows.actual.shape[1] > 1
+    several, weighted = rows.actual.shape[1] > 1, facts.model.robust is not None
     table = []
     for i in worst:
         output = int(np.argmax(np.abs(rows.residuals[i]) / _scale(rows.residuals)))
@@ -517,12 +528,12 @@ def _number_outliers(facts: _Facts) -> str:
                 *((f"{facts.target} {output}",) if several else ()),
                 *map(_number, values),
                 f"{size[i]:.1f}",
-                f"{rows.robust[i]:.3g}",
-                f"{leverage[i]:.3f}",
+                *((f"{rows.robust[i]:.3g}",) if weighted else ()),
+                f"{rows.leverage[i]:.3f}",
             )
         )
     header = ("row", *(("target",) if several else ()), "actual", "left-out prediction", "residual")
-    header += ("in robust deviations", "robust weight", "leverage")
+    header += ("in robust deviations", *(("robust weight",) if weighted else ()), "leverage")
     charts = []
     for output in range(min(rows.actual.shape[1], 4)):
         name = f": {facts.target} {output}" if several else ""
@@ -535,8 +546,11 @@ def _number_outliers(facts: _Facts) -> str:
             chart.cloud(x, e, shown=~full & ~gone, style="half")
             chart.cloud(x, e, shown=gone, style="none")
             chart.legend([("dots", "robust weight 1"), ("half", "between"), ("none", "0")])
-        chart.links(x[worst], e[worst], [facts.number(i) for i in worst])
+        if not facts.sampled:
+            chart.links(x[worst], e[worst], [facts.number(i) for i in worst])
         charts.append(chart.svg())
+    if facts.sampled:
+        return f'<div class="charts">{"".join(charts)}</div>'
     return (
         f'<div class="charts">{"".join(charts)}</div><h3>The {len(table)} largest residuals</h3>'
         + _rows_note(facts)
@@ -566,6 +580,9 @@ def _class_outliers(facts: _Facts) -> str:
     worst = wrong[np.argsort(own[wrong], kind="stable")][:LISTED]
     if not len(worst):
         return "<p>No left-out row is given to a wrong class.</p>"
+    if facts.sampled:
+        return f"<p>{len(wrong)} of {len(codes)} left-out rows are given to a wrong class.</p>"
+    weighted = facts.model.robust is not None
     table = [
         (
             str(facts.number(i)),
@@ -573,11 +590,12 @@ def _class_outliers(facts: _Facts) -> str:
             facts.classes[named[i]],
             f"{probability[i, named[i]]:.3f}",
             f"{own[i]:.3f}",
-            f"{facts.left_out.robust[i]:.3g}",
+            *((f"{facts.left_out.robust[i]:.3g}",) if weighted else ()),
         )
         for i in worst
     ]
-    header = ("row", "actual class", "left-out class", "its probability", "of the actual class", "robust weight")
+    header = ["row", "actual class", "left-out class", "its probability", "of the actual class"]
+    header += ["robust weight"] * weighted
     return (
         f"<p>{len(wrong)} of {len(codes)} left-out rows are given to a wrong class; the {len(table)} surest of these "
         "may be mislabelled.</p>"
@@ -590,7 +608,7 @@ def _intervals(facts: _Facts) -> str:
     if facts.classes:
         return ""
     if facts.coverage is None:
-        return "<p>Not computed: this needs the training rows, of a machine that is not too large.</p>"
+        return "<p>Not computed: this needs left-out rows, of a machine that is not too large.</p>"
     found = facts.coverage
     several = found.observed.ndim > 1
     table = []
@@ -715,7 +733,9 @@ def _short(value: str, length: int = 26) -> str:
 
 
 def _number(value: float) -> str:
-    return "not defined" if math.isnan(value) else f"{float(value):.4g}"
+    if math.isnan(value):
+        return "not defined"
+    return f"{float(value):.0f}" if 1e4 <= abs(value) < 1e7 else f"{float(value):.4g}"
 
 
 def _table(
@@ -854,6 +874,13 @@ class _Chart:
         x, y = np.concatenate(self._x), np.concatenate(self._y)
         self._range_x = _range(np.log10(x) if self.log_x else x, self.box[0], self.box[1], 0.0 if self.log_x else 0.04)
         self._range_y = _range(y, self.box[2], self.box[3], 0.06)
+        longest = max((len(shown) for _, shown in _labelled(_ticks(*self._range_y, 5))), default=0)
+        self.left = max(self.left, 28 + 7 * longest)  # room for the axis' name
+
+    def _few(self, ticks: list[tuple[float, str]]) -> list[tuple[float, str]]:
+        """Every second of the ticks across, where their numbers would touch."""
+        room = (self.width - self.left - self.right) / 7
+        return ticks[::2] if sum(len(shown) + 2 for _, shown in ticks) > room else ticks
 
     def _across(self, x: float) -> float:
         low, high = self._range_x
@@ -877,13 +904,13 @@ class _Chart:
     def _axes(self) -> str:
         right, floor = self.width - self.right, self.height - self.bottom
         parts = []
-        for value in _ticks(*self._range_y, 5):
+        for value, shown in _labelled(_ticks(*self._range_y, 5)):
             down = self._down(value)
             parts.append(f'<path class="grid" d="M{self.left} {down:.1f}H{right}"/>')
-            parts.append(f'<text class="end" x="{self.left - 6}" y="{down + 4:.1f}">{value:.4g}</text>')
-        for value in _log_ticks(*self._range_x) if self.log_x else _ticks(*self._range_x, 6):
+            parts.append(f'<text class="end" x="{self.left - 6}" y="{down + 4:.1f}">{shown}</text>')
+        marks = [(v, f"1e{v:.0f}" if abs(v) > 3 else f"{10.0**v:.4g}") for v in _log_ticks(*self._range_x)]
+        for value, shown in marks if self.log_x else self._few(_labelled(_ticks(*self._range_x, 6))):
             across = self._across(10.0**value if self.log_x else value)
-            shown = f"1e{value:.0f}" if self.log_x and abs(value) > 3 else f"{10.0**value if self.log_x else value:.4g}"
             parts.append(f'<path class="grid" d="M{across:.1f} {self.top}V{floor}"/>')
             parts.append(f'<text class="middle" x="{across:.1f}" y="{floor + 16}">{shown}</text>')
         parts.append(f'<path class="axis" d="M{self.left} {self.top}V{floor}H{right}"/>')
@@ -913,6 +940,17 @@ def _ticks(low: float, high: float, count: int) -> list[float]:
     step = unit * next(factor for factor in (1, 2, 5, 10) if factor * unit >= rough * 0.999)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [number * step for number in range(first, last + 1)]
+
+
+def _labelled(ticks: list[float]) -> list[tuple[float, str]]:
+    """Ticks with their numbers, to as many digits as tell them apart."""
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else 0.0
+    largest = max(map(abs, ticks), default=0.0)
+    if step >= 1e-3 and largest < 1e7:
+        decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+        return [(value, f"{value:.{decimals}f}" if value else "0") for value in ticks]
+    digits = max(4, math.ceil(math.log10(largest / step)) + 1) if step > 0 and largest > 0 else 4
+    return [(value, f"{value:.{min(digits, 15)}g}") for value in ticks]
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
@@ -972,10 +1010,10 @@ button{font:inherit;color:inherit;background:var(--card);border:1px solid var(--
 .sort{background:none;border:0;padding:0;font-weight:inherit;text-align:inherit;text-decoration:underline dotted}
 .bad,.good{background:var(--card);border-left:5px solid var(--red);padding:.6rem 1rem .6rem 2rem;margin:.4rem 0}
 .good{border-color:var(--good);padding-left:1rem}
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.5rem,1fr));gap:.6rem;margin:.6rem 0}
+.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(9rem,1fr));gap:.6rem;margin:.6rem 0}
 .tiles div{background:var(--card);border-radius:6px;padding:.5rem .8rem}
 .tiles dt{color:var(--soft);font-size:.85rem}
-.tiles dd{margin:0;font-size:1.3rem;font-weight:600}
+.tiles dd{margin:0;font-size:1.3rem;font-weight:600;white-space:nowrap}
 .scroll{overflow-x:auto;margin:.5rem 0}
 table{border-collapse:collapse;font-size:.93rem}
 th,td{padding:.25rem .8rem .25rem 0;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top;

@@ -30,23 +30,43 @@ Chunk = tuple[Array, Array, Array]  # rows, coded targets, weights
 Machine = tuple[system.Summed, tuple[Array, ...]]  # and `Whitening.steps` to its columns
 FAN_IN = 4
 SCALE_ROWS = 1_000_000  # robust scales come from a sample of this many residuals
+SAMPLE_ROWS = 5000  # planned on, and left out for intervals
 CHUNK_BYTES = 2**25  # of the rows that arrays and files are cut into
 
 
 # Fits -----------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Stream:
-    """A fixed basis, its whitening and the sums over the rows so far."""
+    """A fixed basis, its whitening, the sums over the rows so far and a sample of them."""
 
     points: Array
     whitening: Whitening
     C: float
     moments: system.Moments | None = None
+    sample: Sample | None = None  # rows, targets, weights
+    rows: int = 0
+    chunks: int = 0
 
     def add(self, X: Array, targets: Array, weights: Array) -> Stream:
         """The stream with the rows of one more chunk."""
-        part = self.whitening.sums(self.whitening.steps(), X, targets, weights)
-        return replace(self, moments=part if self.moments is None else self.moments + part)
+        moments = self.whitening.sums(self.whitening.steps(), X, targets, weights)
+        if self.moments is None or self.sample is not None:  # a stream of an older file goes on without
+            sample = sample_rows(SAMPLE_ROWS, self.chunks, X, targets, weights)
+            sample = sample if self.sample is None else self.sample + sample
+        else:
+            sample = None
+        moments = moments if self.moments is None else self.moments + moments
+        return replace(self, moments=moments, sample=sample, rows=self.rows + X.shape[0], chunks=self.chunks + 1)
+
+    def left_out(self) -> LeftOutSample | None:
+        """The sample under the machine of all rows so far."""
+        if self.moments is None or self.sample is None:
+            return None
+        machine = self.moments.machine(1.0 / self.C)
+        steps = self.whitening.steps(machine.R, machine.condition)
+        X, targets, weights = self.sample.arrays
+        rows = (targets, weights, weights, *self.whitening.left_out(machine, steps, X, targets, weights))
+        return left_out_sample(self.whitening, (machine, steps), self.rows, X, *rows)
 
     def solve(self) -> tuple[Array, Array]:
         """Coefficients of the basis points, and bias."""
@@ -69,6 +89,44 @@ def start_stream(problem: Problem) -> Stream:
     support = problem.rows if problem.support is None else problem.support
     points = problem.kernel.basis_points(problem.X, support) if problem.points is None else problem.points
     return Stream(points, whiten(problem.kernel, points, problem.kernel.evaluate(points, points)), problem.C)
+
+
+@dataclass(frozen=True)
+class LeftOutSample:
+    """Some of the training rows under a machine of all rows, and what is needed to leave each of them out.
+
+    With q the centred columns of `Whitening.steps`, df(x)/dy_i is v_i (q(x)'q_i + 1/sum v): `smoother`. Rows of weight
+    0 are not among them.
+    """
+
+    whitening: Whitening
+    steps: tuple[Array, ...]
+    centre: Array  # (r,)
+    weight: float  # sum of the weights of all rows
+    total: int  # number of all rows
+    X: Array
+    targets: Array
+    sample_weights: Array
+    weights: Array  # times robust weights
+    residuals: Array
+    leverage: Array
+    loo_residuals: Array
+
+    def columns(self, X: Array) -> Array:
+        """q(x) for some rows."""
+        return self.whitening.columns(self.steps, X) - self.centre[None, :]
+
+    def smoother(self, X: Array, own: Array) -> Array:
+        """df(x)/dy_i for some rows x (rows) and those of the sample (columns), whose q are `own`."""
+        return self.weights[None, :] * (_xp.matmul(self.columns(X), own.T) + 1.0 / self.weight)
+
+
+def left_out_sample(whitening: Whitening, machine: Machine, total: int, X: Array, *rows: Array) -> LeftOutSample:
+    """Those rows of a sample that count; `rows` are the other arrays of `LeftOutSample`."""
+    summed, steps = machine
+    counting = np.flatnonzero(_xp.to_numpy(rows[2]) > 0)
+    arrays = (_xp.take(array, counting) for array in (X, *rows))
+    return LeftOutSample(whitening, steps, summed.centre, summed.weight, total, *arrays)
 
 
 @dataclass(frozen=True)
@@ -137,10 +195,14 @@ class ChunkedFit:
         """Coefficients of the basis points."""
         return self.passes.whitening.expand(self.machine[0].coef)
 
-    def rows(self, chunk: LeftOut | None = None) -> tuple[Array, ...]:
+    def rows(self) -> tuple[Array, ...]:
         """Targets, sample weights, weights, residuals, leverages and left-out residuals of all rows that were kept."""
-        kept = (chunk or self.left_out).rows  # type: ignore[union-attr]
+        kept = self.left_out.rows  # type: ignore[union-attr]
         return tuple(_xp.namespace(parts[0]).concat(parts) for parts in zip(*kept, strict=True))
+
+    def sample(self, total: int, X: Array, *rows: Array) -> LeftOutSample:
+        """The rows of a sample that count, out of a total; `rows` is what `rows` gives, of the sample."""
+        return left_out_sample(self.passes.whitening, self.machine, total, X, *rows)
 
 
 def fit_chunks(source: Source, passes: Passes, ridge: float, *, left_out: bool, keep: bool) -> ChunkedFit:

@@ -17,7 +17,7 @@ weights and basis are held fixed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -83,6 +83,11 @@ class Dual:
         q = _row_squares(self.root, spectrum)
         intercept = self.mean + self.bias_row @ self.targets - self.bias_change @ a
         return Solution(w * a, intercept, lam * a / w, 1.0 - lam * q, a / (w * q[:, None]))
+
+    def left_out(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
+        """Blocks of rows and their left-out residuals (rows, ridges, k), of all ridges by two products."""
+        for rows, a, q in _for_ridges(self.root, [self._spectrum(lam) for lam in ridges], self.root.T @ self.targets):
+            yield rows, a / (self.sqrt_weights[rows, None] * q)[:, :, None]
 
     def log_press(self) -> tuple[float, Array, float]:
         """log of PRESS, the weighted sum of squares of the left-out residuals; its derivatives in K and in log(ridge).
@@ -259,6 +264,17 @@ class Primal:
             residuals, leverage, loo = self._careful(near, lam, residuals, leverage, loo)
         return Solution(coef, self.mean - self.centre @ coef, residuals, leverage, loo)
 
+    def left_out(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
+        """Blocks of rows and their left-out residuals (rows, ridges, k), not careful, of all ridges by two products."""
+        xp = _xp.namespace(self.Q)
+        ones = _xp.zeros((self.Q.shape[1],), self.Q) + 1.0
+        spectra = [ones if spectrum is None else spectrum for spectrum in map(self._spectrum, ridges)]
+        total = float(xp.sum(self.sqrt_weights**2))
+        for rows, fitted, squares in _for_ridges(self.Q, spectra, self.projected()):
+            w = self.sqrt_weights[rows, None]
+            complement = xp.clip(1.0 - squares - w * w / total, EPS, None)
+            yield rows, (self.targets[rows, None, :] - fitted / w[:, :, None]) / complement[:, :, None]
+
     def projected(self) -> Array:
         """Q't: the fit in the orthonormal columns; for one ridge refined by what Q lacks in orthogonality."""
         t = self.sqrt_weights[:, None] * self.targets
@@ -428,6 +444,10 @@ class Wide:
         """As in `Dual`, the coefficients being weights of the whitened columns."""
         solution = self.dual.solution(lam)
         return replace(solution, coef=self.phi.T @ solution.coef)
+
+    def left_out(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
+        """As in `Dual`."""
+        return self.dual.left_out(ridges)
 
     def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
         """As in `Dual`."""
@@ -621,9 +641,15 @@ class Moments:
 
     def solve(self, ridge: float) -> tuple[Array, Array, float]:
         """Weights of the whitened columns, bias, and the condition of the system that gave them."""
-        L, condition = cholesky_pass(_xp.add_diagonal(self.scatter + 0.0, ridge))
-        coef = _xp.solve_lower(L, _xp.solve_lower(L, self.cross), transpose=True)
-        return coef, self.targets - self.phi @ coef, condition
+        machine = self.machine(ridge)
+        return machine.coef, machine.intercept, machine.condition
+
+    def machine(self, ridge: float) -> Summed:
+        """The machine of rows that do not pass by again."""
+        lower, condition = cholesky_pass(_xp.add_diagonal(self.scatter + 0.0, ridge))
+        bottom = _xp.whiten_rows(math.sqrt(ridge) * _xp.identity(lower.shape[0], lower), lower)
+        projected, centre = _xp.solve_lower(lower, self.cross), _xp.solve_lower(lower, self.phi[:, None])[:, 0]
+        return Summed(lower.T, bottom, projected, centre, self.targets, self.weight, condition)
 
 
 def moments(phi: Array, targets: Array, weights: Array) -> Moments:
@@ -710,6 +736,17 @@ def _row_squares(A: Array, spectrum: Array | None) -> Array:
         squares = A[rows, :] * A[rows, :]
         out[rows] = xp.sum(squares, axis=1) if spectrum is None else squares @ spectrum
     return out
+
+
+def _for_ridges(A: Array, spectra: Sequence[Array], projected: Array) -> Iterator[tuple[slice, Array, Array]]:
+    """Blocks of rows, A diag(spectrum) projected (rows, ridges, k) and the sums A_ik^2 spectrum_k (rows, ridges)."""
+    columns = _xp.namespace(A).stack(list(spectra), axis=1)
+    r, k = projected.shape
+    scaled = _xp.namespace(A).reshape(columns[:, :, None] * projected[:, None, :], (r, len(spectra) * k))
+    for rows in _xp.row_blocks(A.shape[0], 8 * (2 * r + (2 * k + 2) * len(spectra)), A):
+        part = A[rows, :]
+        product = _xp.namespace(A).reshape(_xp.matmul(part, scaled), (part.shape[0], len(spectra), k))
+        yield rows, product, _xp.matmul(part * part, columns)
 
 
 def _solve_symmetric(A: Array, B: Array) -> Array:

@@ -10,7 +10,10 @@ from __future__ import annotations
 import csv
 import difflib
 import io
+import math
 import os
+import re
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +31,10 @@ __all__ = ["Column", "Plan", "Source", "TableError", "UnknownColumn", "open_tabl
 DELIMITERS = ",;\t|"
 MISSING = ("", "NA", "N/A", "n/a", "na", "NaN", "nan", "NAN", "null", "NULL", "None", "none", "?", "#N/A")
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-MOST_CATEGORIES = 50  # a column of more different texts is left out
+DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{2,4})([T ]\d{1,2}:\d{2}.*)?")
+SIGNED = re.compile(r"([€$£¥]|[A-Z]{3}\s)?\s*[+-]?\d[\d.,'\s]*([€$£¥%]|[^\W\d]{1,3})?")  # a number and something else
+MOST_CATEGORIES = 50  # a column of more different texts is left out,
+ALIKE_CATEGORIES = 10  # and one of more than this that stand for less than two rows each
 MOST_CLASSES = 10  # whole numbers of at most so many values are classes
 MOST_LABELS = 1000  # a target of more different texts is no class
 FEW_ODD = 0.2  # a column with fewer texts among its numbers is a column of numbers with mistakes in it
@@ -149,9 +155,11 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
     sample, encoding = _sample(path, name, encoding)
     found = _sniff(sample) if delimiter is None else delimiter.replace("\\t", "\t")
     if len(found) != 1:
-        raise TableError(f"--delimiter must be one character, got {delimiter!r}; write \\t for the tabulator.")
-    lines = list(csv.reader(io.StringIO(sample, newline=""), delimiter=found))
-    first = next((line for line in lines if line), [])
+        raise TableError(f"--delimiter must be one character, got {delimiter!r}; write \\t for a tab.")
+    reader = csv.reader(io.StringIO(sample, newline=""), delimiter=found)
+    first = next((line for line in reader if line), [])
+    names_end = reader.line_num  # names may hold line breaks, and empty lines may stand before them
+    lines = [first, *reader]
     notes = []
     if delimiter is None and found != ",":
         notes.append(f"columns are separated by {_spell(found)}")
@@ -177,7 +185,10 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
             reader = pyarrow.csv.open_csv(
                 stream,
                 read_options=pyarrow.csv.ReadOptions(
-                    column_names=list(names), skip_rows=int(header), encoding=encoding, block_size=BLOCK_BYTES
+                    column_names=list(names),
+                    skip_rows=names_end if header else 0,
+                    encoding=encoding,
+                    block_size=BLOCK_BYTES,
                 ),
                 parse_options=pyarrow.csv.ParseOptions(delimiter=found, newlines_in_values=True),
                 convert_options=pyarrow.csv.ConvertOptions(
@@ -186,7 +197,7 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
             )
             yield from reader
 
-    return Source(name, names, 2 if header else 1, start, tuple(notes), decimal)
+    return Source(name, names, names_end + 1 if header else 1, start, tuple(notes), decimal)
 
 
 def _sample(path: str, name: str, encoding: str | None) -> tuple[str, str]:
@@ -242,7 +253,7 @@ def _is_number(text: str) -> bool:
 
 
 def _spell(delimiter: str) -> str:
-    return {"\t": "tabulators", ";": "semicolons", "|": "bars"}.get(delimiter, repr(delimiter))
+    return {"\t": "tabs", ";": "semicolons", "|": "bars"}.get(delimiter, repr(delimiter))
 
 
 def _check_names(names: Sequence[str], source: str) -> None:
@@ -264,6 +275,8 @@ class Summary:
     counts: Counter[str] | None = field(default_factory=Counter)  # None: more different values than anyone needs
     total: float = 0.0
     whole: bool = True  # all numbers are integers
+    counting: bool = True  # every number is the one before plus 1
+    last: float | None = None
     usable: bool = True  # neither number nor text otherwise
     kind: str = ""  # the type, for messages
 
@@ -275,6 +288,11 @@ class Summary:
     def is_number(self) -> bool:
         """Numbers, perhaps with a few mistakes among them."""
         return self.usable and self.present > 0 and self.odd <= FEW_ODD * self.present
+
+    @property
+    def texts(self) -> list[str]:
+        """Some of the texts."""
+        return [value for value, _ in self.odd_values] if self.counts is None else list(self.counts)[:50]
 
 
 def scan(source: Source, columns: Sequence[str], seen: Callable[[int], None] = lambda rows: None) -> dict[str, Summary]:
@@ -353,6 +371,9 @@ def _add(summary: Summary, column: Any, row: int, decimal: str) -> None:
     numbers = values[np.isfinite(values)]
     summary.total += float(numbers.sum())
     summary.whole = summary.whole and bool((numbers == np.floor(numbers)).all())
+    steps = np.diff(values if summary.last is None else [summary.last, *values])
+    summary.counting = summary.counting and bool((steps == 1).all())  # not where a value is missing, which is NaN
+    summary.last = float(values[-1]) if len(values) else summary.last
     if summary.counts is not None:
         found = pc.value_counts(column.filter(~missing))
         for item in found if len(found) <= MOST_LABELS else ():
@@ -508,6 +529,8 @@ def plan(
     if not inputs:
         raise TableError(f"{source.name} has no column besides the target {target!r}: there is nothing to learn from.")
     summaries = scan(source, [target, *inputs], seen)
+    if max(summary.rows for summary in summaries.values()) < 2:
+        raise TableError(f"{source.name} holds 1 row: at least 2 are needed, and 30 or more to judge a model.")
     remarks = list(source.notes)
     chosen, labels = _task(source, target, summaries[target], task, remarks)
     columns, problems = [], []
@@ -517,8 +540,14 @@ def plan(
             columns.append(column)
         elif remark:
             remarks.append(f"column {name!r} is left out: {remark}")
+    encoded = [f"{column.name!r} ({len(column.categories)})" for column in columns if column.categories is not None]
+    if encoded:
+        remarks.append(f"taken as categories: {_list(encoded)}")
+    for name in (*([target] if chosen == "classification" else []), *(column.name for column in columns)):
+        remarks += _doubts(name, summaries[name], name == target or name in categorical)
     if not columns:
-        raise TableError(f"{source.name}: no input column is left; " + "; ".join(remarks))
+        left_out = "\n".join(f"  {remark}" for remark in remarks if remark.startswith("column "))
+        raise TableError(f"{source.name}: no input column is left.\n{left_out}")
     kept = [target, *(column.name for column in columns)]
     problems = [(name, summaries[name]) for name in kept if summaries[name].missing]
     if problems and missing == "error":
@@ -550,12 +579,18 @@ def _task(source: Source, target: str, summary: Summary, asked: str | None, rema
         if asked is None:
             remarks.append(f"task: regression ({target!r} holds numbers, {shown} different values)")
         return "regression", "number"
+    many = values is None or (asked is None and len(values) > 2 and 2 * len(values) > summary.present)
+    if many and _all_match(SIGNED, summary) and not _all_match(DATE, summary):
+        raise TableError(
+            f"{source.name}: column {target!r} holds numbers with something else in them ({_shown(summary.texts[0])}): "
+            "write plain numbers, such as 1234.5, or choose another target with -y."
+        )
     if values is None:
         raise TableError(
             f"{source.name}: column {target!r} holds more than {MOST_LABELS} different values, too many for classes: "
             "choose another target with -y" + (", or --task regression." if summary.is_number else ".")
         )
-    if asked is None and len(values) > 2 and 2 * len(values) > summary.present:
+    if many:
         raise TableError(
             f"{source.name}: column {target!r} holds {len(values)} different texts in {summary.present} rows, too many "
             "for classes: choose another target with -y, or insist with --task classification."
@@ -583,10 +618,10 @@ def _decide(source: Source, name: str, summary: Summary, categorical: bool, miss
     """A column's part in the machine, or None and why it has none."""
     if not summary.usable:
         return None, "it holds neither numbers nor text (dates, lists?)"
-    if not name:
-        return None, "it has no name (the row numbers of another program?)"
     if not summary.present:
         return None, "it is empty"
+    if not name:
+        return None, "it has no name (the row numbers of another program?)"
     fills = missing == "fill"
     if summary.is_number and not categorical:
         if summary.odd:
@@ -594,12 +629,47 @@ def _decide(source: Source, name: str, summary: Summary, categorical: bool, miss
         if summary.counts is not None and len(summary.counts) == 1:
             return None, "it has the same value in all rows"
         return Column(name, None, summary.total / summary.present if fills else None), ""
-    if summary.counts is None or (len(summary.counts) > MOST_CATEGORIES and not categorical):
-        shown = "more than 1000" if summary.counts is None else str(len(summary.counts))
-        return None, f"{shown} different texts (--categorical {name} encodes up to {MOST_LABELS})"
+    if not categorical and _all_match(DATE, summary):
+        return None, (
+            f"it holds dates ({_shown(summary.texts[0])}); numbers are of use, e.g. the year, or days since the first"
+        )
+    size = math.inf if summary.counts is None else len(summary.counts)
+    alike = size > ALIKE_CATEGORIES and 2 * size > summary.present
+    if size == math.inf or ((alike or size > MOST_CATEGORIES) and not categorical):
+        shown = "more than 1000" if size == math.inf else str(size)
+        if _all_match(SIGNED, summary):
+            return (
+                None,
+                f"{shown} different texts such as {_shown(summary.texts[0])}; write plain numbers, such as 1234.5",
+            )
+        encode = f"--categorical {shlex.quote(name)} encodes up to {MOST_LABELS}"
+        return None, f"{shown} different texts such as {_shown(summary.texts[0])} ({encode})"
+    assert summary.counts is not None
     if len(summary.counts) == 1:
         return None, "it has the same value in all rows"
     return Column(name, tuple(sorted(summary.counts)), 0.0 if fills else None), ""
+
+
+def _all_match(pattern: re.Pattern[str], summary: Summary) -> bool:
+    """Whether a column of text looks like something else."""
+    return bool(summary.texts) and all(pattern.fullmatch(text) for text in summary.texts)
+
+
+def _doubts(name: str, summary: Summary, categorical: bool) -> Iterator[str]:
+    """What is used, but may not be meant so."""
+    if summary.is_number and not categorical:
+        if summary.whole and summary.counting and summary.rows > 2:
+            yield (
+                f"column {name!r} counts the rows: leave it out with --drop {shlex.quote(name)}, unless their order "
+                "matters"
+            )
+        return
+    spellings: dict[str, list[str]] = {}
+    for text in summary.counts or ():
+        spellings.setdefault(" ".join(text.casefold().split()), []).append(text)
+    for group in spellings.values():
+        if len(group) > 1:
+            yield f"column {name!r} holds {' and '.join(map(_shown, sorted(group)))}: are they the same?"
 
 
 # Messages -------------------------------------------------------------------------------------------------------------
@@ -611,7 +681,8 @@ def _odd_message(
     where = f"{source}: column {name!r} holds {many} no number ({found})"
     if target:
         return f"{where}: correct it, take the column as classes with --task classification, or choose another target."
-    return f"{where}: correct it, take the column as categories with --categorical {name}, or --drop {name}."
+    quoted = shlex.quote(name)
+    return f"{where}: correct it, take the column as categories with --categorical {quoted}, or --drop {quoted}."
 
 
 def _missing_message(source: str, problems: Sequence[tuple[str, Summary]]) -> str:

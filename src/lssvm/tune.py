@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,13 +23,16 @@ minimize: Any = optimize.minimize  # its stubs know neither bounds nor options t
 
 WIDTHS = np.geomspace(0.2, 20.0, 7)  # in units of the columns' spread and of sqrt(number of columns)
 RIDGES = np.geomspace(1e-9, 1e3, 37)  # in units of the kernel's variance over the rows
+ZOOMS = 3  # grids of C about the best point, each four times finer
 WIDTH_BOUND = math.log(1e3)  # widths stay within this factor of the columns' spread
-WIDTH_PRIOR = 0.5  # standard deviation of a log width about the common one
+WIDTH_PRIOR = 0.5  # standard deviation of a log width about the common one,
+WIDTH_ROWS = 50  # where there are that many rows a width, or fewer; it grows in proportion beyond
 WORTH = 7.0  # gain of log PRESS, a width and over the number of rows, for which many widths are taken
 WITHOUT = math.log(1e6)  # width of a column that is left out
 START_ROWS = 300  # rows of the first look at common widths
 STAGES = ((1000, 150), (3000, 500), (6000, 1000))  # rows and basis size of the searches by gradient
-ITERATIONS = (60, 6, 5)  # at most, in each of them
+ITERATIONS = (60, 6, 5)  # at most, in each of them,
+AGAIN = 15  # and where many widths are tried again on more rows
 COMPARISON = {True: (500, None), False: (2000, 250)}  # rows and basis size by which kernels are compared; dual or not
 CLOSE = 0.05  # kernels whose log PRESS is that close to the best are compared again at the end of their searches
 FLATNESS = 0.05  # a step that gains less than this over the number of rows ends a search: noise is larger
@@ -57,12 +60,12 @@ class LeaveOneOut(Step):
     -----
     A width left at None is a multiple of its column's standard deviation: one common multiple, or one a column where
     the kernel says ``ard=True``. So that many widths do not over-fit few rows, their logarithms carry a normal prior
-    of standard deviation 0.5 about the common one, a column without which log PRESS rises by less than
-    log(rows)/rows is left out (its width is a million spreads), and all are given up for the common width where
-    the gain of log PRESS is below 7 (number of widths - 1)/rows, or where, of e left-out classes that are wrong with
-    the common width, fewer than 2 sqrt(e) (and one) come right. The search runs on samples of at most 6000 rows, with
-    a part of the basis; C is then chosen on all. Robust weights, where asked for, are re-estimated between searches,
-    and three times at least, then as in the final machine.
+    about the common one (of standard deviation 0.5 up to 50 rows a width, and in proportion to them beyond), a column
+    without which log PRESS rises by less than 2 log(rows)/rows is left out (its width is a million spreads), and all
+    are given up for the common width where the gain of log PRESS is below 7 (number of widths - 1)/rows, or where, of
+    e left-out classes that are wrong with the common width, fewer than 2 sqrt(e) (and one) come right. The search runs
+    on samples of at most 6000 rows, with a part of the basis; C is then chosen on all. Robust weights, where asked
+    for, are re-estimated between searches, and three times at least, then as in the final machine.
 
     ``path_`` holds ``widths`` (one row a leaf of the kernel), ``C``, ``loo`` (the mean squared left-out residual,
     absolute for robust weights), ``evaluations``, ``plan`` (what was done, in words) and, for classes, ``error_rate``.
@@ -100,12 +103,9 @@ class LeaveOneOut(Step):
         if problem.kernel.is_free:
             known = self._best_kernel(problem, record)
         if problem.C is None and (known.C is None or len(problem.rows) > _covered(problem)):
-            machine = _in_memory(known)
-            record.plan.append("C on all rows" if machine is known else f"C on {len(machine.rows)} rows")
-            known = known.replace(C=best_C(machine)[0])
+            known = with_best_C(known.replace(C=None), record)
         elif problem.C is None:
             record.plan.append("C with the widths")
-        if problem.C is None:
             warn_at_edge(known)
         record.update(C=known.C, widths=[_xp.to_numpy(leaf.sigma) for leaf in known.kernel.leaves])
         return known.replace(paths={**problem.paths, type(self).__name__: record})
@@ -151,6 +151,7 @@ class _Validation(Step):
         if start.robust is not None:  # the weights of the whole machine are kept while parts are left out
             held = start.replace(weights=start.solve().weights)
         fitted, error = self._error(held, self._parts(problem))
+        errors = lambda factor, values: np.array([error(factor, C) for C in values])  # noqa: E731
         best = (math.inf, start.kernel, start.C)
 
         def score(shift: float) -> float:
@@ -160,7 +161,7 @@ class _Validation(Step):
                 for leaf, moves in zip(start.kernel.leaves, free, strict=True)
             ]
             kernel = start.kernel.with_widths(sigmas)
-            C, value = best_C(fitted.replace(kernel=kernel, C=problem.C), error)
+            C, value = best_C(fitted.replace(kernel=kernel, C=problem.C), errors)
             if value < best[0]:
                 best = (value, kernel, C)
             return value
@@ -376,6 +377,7 @@ class _Search:
         self.done = 0
         self.out = np.empty(0, dtype=bool)  # widths of columns that are left out
         self.decided = 0  # rows by which they were
+        self.given_up: tuple[np.ndarray, int] | None = None  # widths of columns that were not worth it, on so many rows
         self.own = True  # whether the widths come of a search of this kernel
         self.widths = np.empty(0)
         self.moderate = math.inf  # logarithm of the best common width that is not very wide
@@ -408,8 +410,9 @@ class _Search:
             if size > 1:
                 kept = place + np.flatnonzero(logs[place : place + size] < WITHOUT)
                 deviation = logs[kept] - logs[kept].mean() if len(kept) else logs[kept]
-                value += float(deviation @ deviation) / (WIDTH_PRIOR**2 * rows)
-                gradient[kept] = 2.0 * deviation / (WIDTH_PRIOR**2 * rows)
+                spread = WIDTH_PRIOR * max(1.0, rows / (WIDTH_ROWS * max(len(kept), 1)))
+                value += float(deviation @ deviation) / (spread**2 * rows)
+                gradient[kept] = 2.0 * deviation / (spread**2 * rows)
             place += size
         return value, gradient
 
@@ -458,7 +461,7 @@ class _Search:
     def start_from(self, other: _Search) -> None:
         """Begin where the search of another kernel stands: the same columns matter, their common factor is another."""
         self.ard, self.out, self.decided, self.done = other.ard, other.out.copy(), other.decided, other.done
-        self.own = False
+        self.given_up, self.own = other.given_up, False
         out = other._left_out()
         shape = np.where(out, WITHOUT, other.widths - (other.widths[~out].mean() if not out.all() else 0.0))
         self.value, log_width, self.C = min(self._grid(shape))
@@ -511,7 +514,7 @@ class _Search:
         self.record.plan.append(f"{widths} by {self.method} on {len(machine.rows)} {kind}")
 
     def _refine(self, machine: Problem, iterations: int) -> bool:
-        """Search from where we are; columns that were left out on half as many rows or fewer are tried again."""
+        """Search from where we are; what was left out or given up on half as many rows or fewer is tried again."""
         out = self._left_out()
         again = bool(len(machine.rows) >= 2 * self.decided and out.any() and not out.all())
         if again:
@@ -520,6 +523,8 @@ class _Search:
         self.value = self._minimise(machine, iterations)
         if again and self._leave_out(machine):
             self.value = self._minimise(machine, iterations)
+        if self.given_up is not None and len(machine.rows) >= 2 * self.given_up[1]:
+            self._try_many(machine, self.given_up[0], AGAIN)
         return again
 
     def compare(self) -> None:
@@ -555,21 +560,23 @@ class _Search:
     def _first_stage(self, machine: Problem) -> None:
         self._choose_C(machine)
         self.value = self._minimise(machine, 15)
-        common = self.widths, self.C, self.value
-        errors = self._errors(machine)
-        self.ard = self.many
-        if sum(self._sizes()) == len(self.widths):
+        sizes = [len(self.spread) if many else 1 for many, free in zip(self.many, self.free, strict=True) if free]
+        if sum(sizes) == len(self.widths):
+            self.ard = self.many
             return
         # A very wide common width and a large C are a polynomial: where most columns do not matter that is the best
         # that one width can do, and few steps lead out of it. Many widths start from a moderate one.
-        if self.moderate < max(self.widths):
-            self.widths = np.full(len(self.widths), self.moderate)
-        self.widths = np.concatenate(
-            [np.full(size, w) for size, w in zip([s for s in self._sizes() if s], self.widths, strict=True)]
-        )
+        start = np.minimum(self.widths, self.moderate) if self.moderate < max(self.widths) else self.widths
+        self._try_many(machine, np.repeat(start, sizes), ITERATIONS[0])
+
+    def _try_many(self, machine: Problem, widths: np.ndarray, iterations: int) -> None:
+        """Search a width a column from there, and take them if they are worth it."""
+        common = self.widths, self.C, self.value
+        errors = self._errors(machine)
+        self.ard = self.many
+        self.widths, self.out = widths, np.zeros(len(widths), dtype=bool)
         self._choose_C(machine)
-        self.out = np.zeros(len(self.widths), dtype=bool)
-        self.value = self._minimise(machine, ITERATIONS[0])
+        self.value = self._minimise(machine, iterations)
         if self._leave_out(machine):
             self.value = self._minimise(machine, ITERATIONS[1])
         rows = len(machine.rows)
@@ -577,11 +584,12 @@ class _Search:
         worth = gain >= WORTH * (len(self.widths) - len(common[0])) / rows
         if machine.classification:
             worth &= errors - self._errors(machine) >= max(1.0, 2.0 * math.sqrt(errors))
+        self.given_up = None if worth else (np.minimum(self.widths, WIDTH_BOUND), rows)
         if not worth:
             self.widths, self.C, self.value = common
             self.ard = [False] * len(self.many)
             self.out = np.zeros(len(self.widths), dtype=bool)
-            self.record.plan.append("one common width: more are not worth it")
+            self.record.plan.append(f"one common width: more are not worth it on {rows} rows")
 
     def _choose_C(self, machine: Problem) -> None:
         """The best C for the widths as they are: that of another machine may be far from it."""
@@ -601,10 +609,10 @@ class _Search:
         return self.out if len(self.out) == len(self.widths) else np.zeros(len(self.widths), dtype=bool)
 
     def _leave_out(self, machine: Problem) -> bool:
-        """Leave out columns, the widest at once or one by one, where log PRESS rises by less than log(rows)/rows."""
+        """Leave out columns, the widest at once or one by one, where log PRESS rises by less than 2 log(rows)/rows."""
         if sum(self._sizes()) <= len(self.free) or self.out.all():
             return False
-        allowed = math.log(len(machine.rows)) / len(machine.rows)
+        allowed = 2.0 * math.log(len(machine.rows)) / len(machine.rows)
         before, value = int(self.out.sum()), self.value
         wide = np.flatnonzero(~self.out & (self.widths > np.median(self.widths[~self.out]) + 1.0))
         for group in [wide, *np.argsort(-self.widths)[:, None]]:
@@ -696,12 +704,23 @@ def _sample(problem: Problem, size: int) -> np.ndarray:
     return np.sort(np.random.RandomState(0).permutation(problem.rows)[:size])
 
 
+def with_best_C(problem: Problem, record: Bunch) -> Problem:
+    """The problem with the best C on all rows that memory holds, which is recorded."""
+    machine = _in_memory(problem)
+    record.plan.append("C on all rows" if machine is problem else f"C on {len(machine.rows)} rows")
+    known = problem.replace(C=best_C(machine)[0])
+    warn_at_edge(known)
+    record.C = known.C
+    return known
+
+
 def warn_at_edge(problem: Problem) -> None:
     """A warning where C ended at an edge of its range."""
     assert problem.C is not None
     ridge = 1.0 / (problem.C * kernel_variance(problem) * _mean_weight(problem))
     if not 1.01 * RIDGES[0] < ridge < 0.99 * RIDGES[-1]:
-        what = "noise-free" if ridge < 1.0 else "unrelated to the inputs"
+        small = "" if problem.is_dual else ", or the basis too small to over-fit"
+        what = f"noise-free{small}" if ridge < 1.0 else "unrelated to the inputs"
         warnings.warn(
             f"C = {problem.C:.3g} is at the edge of the range searched: the targets look {what}. Give C or sigma.",
             stacklevel=2,
@@ -725,36 +744,46 @@ def error_rate(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
     return float(np.average(wrong, weights=weights))
 
 
-def loo_error(factor: Factor, C: float) -> float:
+def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
     """Mean loss of the left-out residuals of the rows that count, in units in which their squares stay in range."""
-    y = _xp.to_numpy(factor.problem.y)
+    problem = factor.problem
+    y = _xp.to_numpy(problem.y)
     unit = float(np.max(np.abs(y - y.mean(axis=0)), initial=0.0)) or 1.0
-    loo = _xp.to_numpy(factor.system.solution(1.0 / float(C), careful=False).loo_residuals) / unit
-    return mean_loss(factor.problem, loo, _xp.to_numpy(factor.problem.weights)[factor.rows])
+    weights = _xp.to_numpy(problem.weights)[factor.rows]
+    errors = np.zeros(len(C))
+    for rows, residuals in factor.left_out(C):
+        scaled = _xp.to_numpy(residuals) / unit
+        errors += weights[rows] @ _loss(problem, scaled).sum(axis=2)
+    return np.where(np.isfinite(errors), errors / weights.sum(), np.inf)
 
 
-def best_C(problem: Problem, error: Callable[[Factor, float], float] = loo_error) -> tuple[float, float]:
-    """The C with the smallest error (or the problem's own), and that error."""
+def best_C(
+    problem: Problem, errors: Callable[[Factor, Sequence[float]], np.ndarray] = loo_errors
+) -> tuple[float, float]:
+    """The C with the smallest error (or the problem's own), and that error; `errors` gives those of several C."""
     if problem.C is not None:
-        return problem.C, error(problem.factorise(), problem.C)
+        return problem.C, float(errors(problem.factorise(), [problem.C])[0])
     ridges = RIDGES * kernel_variance(problem) * _mean_weight(problem)
-    factor = problem.factorise(1.0 / ridges[0], every=True)
-    scores = [error(factor, 1.0 / ridge) for ridge in ridges]
-    best = int(np.argmin(scores))
-    low, high = np.log(ridges[max(best - 1, 0)]), np.log(ridges[min(best + 1, len(ridges) - 1)])
-    refined = optimize.minimize_scalar(
-        lambda log_ridge: error(factor, math.exp(-log_ridge)), bounds=(low, high), method="bounded"
-    )
-    if refined.fun < scores[best]:
-        return math.exp(-refined.x), float(refined.fun)
-    return float(1.0 / ridges[best]), float(scores[best])
+    factor = problem.factorise(1.0 / ridges[0], every=True, quick=True)
+    best = (math.inf, 1.0 / ridges[0])
+    for _ in range(1 + ZOOMS):  # ever finer grids about the best point so far
+        values = 1.0 / ridges
+        scores = errors(factor, list(values))
+        place = int(np.argmin(scores))
+        best = min(best, (float(scores[place]), float(values[place])))
+        low, high = ridges[max(place - 1, 0)], ridges[min(place + 1, len(ridges) - 1)]
+        ridges = np.geomspace(low, high, 9)[1:-1]
+    return best[1], best[0]
 
 
 def mean_loss(problem: Problem, residuals: np.ndarray, weights: np.ndarray) -> float:
     """Weighted mean of the squared residuals, of the absolute ones where robust weights are asked for."""
-    loss = np.abs(residuals) if problem.robust is not None else residuals * residuals
-    score = float(weights @ loss.sum(axis=1) / weights.sum())
+    score = float(weights @ _loss(problem, residuals).sum(axis=1) / weights.sum())
     return score if math.isfinite(score) else math.inf
+
+
+def _loss(problem: Problem, residuals: np.ndarray) -> np.ndarray:
+    return np.abs(residuals) if problem.robust is not None else residuals * residuals
 
 
 def kernel_variance(problem: Problem) -> float:

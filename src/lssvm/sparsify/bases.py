@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -10,12 +12,17 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import Bunch, check_random_state
 
 from .. import _xp
-from ..kernels import Kernel
+from ..kernels import Choice, Kernel
 from ..problem import Problem, Step, column_spread
-from ..tune import best_C, tuned
+from ..tune import LeaveOneOut, best_C, tuned, with_best_C
 
 __all__ = ["FeatureVectors", "Forward", "Given", "KMeans", "Learned", "Random", "RandomlyPivoted"]
 
+SIZES = (500, 1000, 2000)  # `Random` without a size: tried with the first, then the second,
+GAINS = (0.03, 0.05)  # which has to lower the root mean square left-out residual by so much for it, or for the third
+SAMPLE_ROWS = 5000  # rows on which that is measured
+MOST_WORK = 2e11  # rows * n^2
+RACE = 31  # scores of `Learned` by which one kernel of a choice is taken
 PATIENCE = 30  # moves of `Learned` without a gain on the rows held out
 
 
@@ -82,10 +89,18 @@ class Random(Step):
 
     Parameters
     ----------
-    n : int
-        Size of the basis; all rows when there are no more.
+    n : int or None
+        Size of the basis; all rows when there are no more. None measures it: what else was left at None is chosen with
+        500 points on a sample of 5000 rows, then 1000 points are tried there. They are taken where they lower the root
+        mean square left-out residual by 3 %, and 2000 points where they lower it by 5 %, unless rows * n^2 is above
+        2e11; kernel and C are then chosen again.
     random_state : int, RandomState or None
         Seed of the draw.
+
+    Notes
+    -----
+    With n=None ``path_`` is that of `tune.LeaveOneOut` with ``sizes``, ``scores`` (mean squared left-out residual of
+    the sample, in units of the largest deviation from the mean) and ``chosen``.
 
     Examples
     --------
@@ -96,15 +111,40 @@ class Random(Step):
     (15, 1)
     """
 
-    def __init__(self, n: int, random_state: Any = None) -> None:
+    def __init__(self, n: int | None = None, random_state: Any = None) -> None:
         self.n = n
         self.random_state = random_state
 
     def __call__(self, problem: Problem) -> Problem:
-        check_size(self, self.n)
-        rows = problem.rows
-        drawn = check_random_state(self.random_state).permutation(rows)[: self.n]
-        return problem.with_basis(drawn)
+        if self.n is not None:
+            check_size(self, self.n)
+        drawn = check_random_state(self.random_state).permutation(problem.rows)
+        return self._measured(problem, drawn) if self.n is None else problem.with_basis(drawn[: self.n])
+
+    def _measured(self, problem: Problem, drawn: np.ndarray) -> Problem:
+        """As many of the rows drawn as pay, with kernel and C as chosen on the way."""
+        sample = np.sort(drawn[:SAMPLE_ROWS])
+        machine = problem.subset(sample).with_basis
+        basis = lambda n: np.searchsorted(sample, drawn[:n])  # noqa: E731
+        known = tuned(machine(basis(SIZES[0])))
+        open_C = known.replace(C=problem.C)
+        allowed = [n for n in SIZES if n <= len(drawn) and len(drawn) * n * n <= MOST_WORK] or [len(drawn)]
+        scores = [best_C(open_C.with_basis(basis(n)))[1] for n in allowed[:2]]
+        gain = 1.0 - (scores[-1] / scores[0]) ** 0.5
+        size = allowed[sum(gain >= least for least in GAINS[: len(allowed) - 1])]
+        chosen = problem.with_basis(drawn[:size])
+        if size == allowed[0]:
+            chosen = chosen.replace(kernel=known.kernel, paths={**problem.paths, **known.paths})
+        else:  # what suits a small basis is too smooth for a larger one
+            chosen = tuned(chosen)
+        record = Bunch(**{**Bunch(plan=[], evaluations=0), **chosen.paths.get(LeaveOneOut.__name__, {})})
+        record.plan = [f"{size} basis points by the left-out residuals of {len(sample)} rows", *record.plan]
+        record.update(sizes=np.array(allowed[:2]), scores=np.array(scores), chosen=size)
+        if chosen.C is None:
+            record.plan.pop()  # C of the sample
+            chosen = with_best_C(chosen, record)
+        paths = {**chosen.paths, LeaveOneOut.__name__: record}
+        return chosen.replace(paths=paths, asked=problem.asked or (problem.kernel, problem.C))
 
 
 class FeatureVectors(Step):
@@ -205,8 +245,9 @@ class FeatureVectors(Step):
     def _stochastic(self, kernel: Kernel, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
         """The same gain for a few drawn candidates, its mean taken over a sample of rows.
 
-        The candidates of eight steps are drawn and deflated together, by two products; within those steps they are
-        deflated by each vector as it is chosen. Rows of F, E belong to candidates, rows of `factor` to vectors chosen.
+        The candidates of eight steps are drawn and deflated together, by two products; those of each step are then
+        deflated by what was chosen in the steps before it. Rows of F and E belong to candidates, rows of `factor` to
+        vectors chosen.
         """
         draw = check_random_state(self.random_state)
         rows = problem.rows
@@ -218,6 +259,7 @@ class FeatureVectors(Step):
         inverse = np.divide(1.0, own, out=np.zeros_like(own), where=own > 0)
         left = np.ones(size) * (own > 0)  # share of each sampled row still to be reconstructed
         lower, factor = np.empty((0, 0)), np.empty((0, size))
+        used = np.zeros(len(diagonal), dtype=bool)
         support: list[int] = []
         errors: list[float] = []
         misses = 0
@@ -226,34 +268,38 @@ class FeatureVectors(Step):
             steps = [rows[np.unique(draw.randint(len(rows), size=self.candidates))] for _ in range(min(8, limit - m))]
             drawn = np.concatenate(steps)
             chosen = np.array(support, dtype=np.intp)
-            F = _xp.whiten_rows(kernel_rows(kernel, problem, drawn, chosen), lower)
-            E = kernel_rows(kernel, problem, drawn, sample)
+            F = np.zeros((len(drawn), m + len(steps)))
+            F[:, :m] = _xp.whiten_rows(kernel_rows(kernel, problem, drawn, chosen), lower)
+            E, between = kernel_rows(kernel, problem, drawn, sample), kernel_rows(kernel, problem, drawn, drawn)
             if m:
-                E = dgemm(-1.0, factor.T, F.T, 1.0, E.T, overwrite_c=1).T
+                E = dgemm(-1.0, factor.T, F[:, :m].T, 1.0, E.T, overwrite_c=1).T
             pivots = diagonal[drawn] - np.einsum("ij,ij->i", F, F)
-            taken, columns = [], []
+            taken: list[int] = []
+            columns = np.empty((len(steps), size))
             for step in np.split(np.arange(len(drawn)), np.cumsum([len(step) for step in steps])[:-1]):
                 floor = max(self.tol, 10.0 * (len(support) + 1) * _xp.EPS)
-                allowed = (pivots[step] > floor * diagonal[drawn[step]]) & ~np.isin(drawn[step], support)
+                allowed = (pivots[step] > floor * diagonal[drawn[step]]) & ~used[drawn[step]]
                 misses = 0 if allowed.any() else misses + 1
                 if not allowed.any() or self._enough(errors):
                     continue
-                step = step[allowed]
-                best = step[np.argmax((E[step] ** 2 @ inverse) / pivots[step])]
+                k = len(taken)
+                deflated = E[step] - F[step, m : m + k] @ columns[:k]
+                gain = np.divide(deflated**2 @ inverse, pivots[step], out=np.full(len(step), -np.inf), where=allowed)
+                winner = int(np.argmax(gain))
+                best = int(step[winner])
                 root = np.sqrt(pivots[best])
-                column = E[best] / root
-                along = kernel_rows(kernel, problem, drawn, drawn[best : best + 1])[:, 0] - F @ F[best]
-                F = np.column_stack([F, along / root])
-                E[best + 1 :] -= np.outer(F[best + 1 :, -1], column)
-                pivots = pivots - F[:, -1] ** 2
-                left -= column**2 * inverse
+                columns[k] = deflated[winner] / root
+                F[:, m + k] = (between[:, best] - F[:, : m + k] @ F[best, : m + k]) / root
+                pivots = pivots - F[:, m + k] ** 2
+                left -= columns[k] ** 2 * inverse
                 taken.append(best)
-                columns.append(column)
+                used[drawn[best]] = True
                 support.append(int(drawn[best]))
                 errors.append(float(np.mean(np.maximum(left, 0.0))))
             if taken:
-                lower = np.tril(np.vstack([np.pad(lower, ((0, 0), (0, len(taken)))), F[taken]]))
-                factor = np.vstack([factor, columns])
+                k = len(taken)
+                lower = np.tril(np.vstack([np.pad(lower, ((0, 0), (0, k))), F[taken, : m + k]]))
+                factor = np.vstack([factor, columns[:k]])
         return np.array(support, dtype=np.intp), np.array(errors)
 
 
@@ -481,8 +527,8 @@ class Learned(Step):
     """Basis points that move along the gradient of log PRESS, from rows chosen by `RandomlyPivoted`.
 
     Points, and with them the widths and C where those were left at None, follow Adam on the exact gradient of the
-    leave-one-out error of a sample of rows. What predicts the rows held out best is kept, the start included, and
-    then fitted on all rows.
+    leave-one-out error of a sample of rows. Of several kernels (`kernels.Choice`) each takes 30 moves, then the better
+    one goes on. What predicts the rows held out best is kept, the start included, and then fitted on all rows.
 
     Parameters
     ----------
@@ -519,58 +565,70 @@ class Learned(Step):
         if problem.kernel.is_precomputed:
             raise ValueError("Learned moves points, which kernels.Precomputed does not have: use Random, for one.")
         draw = check_random_state(self.random_state)
-        order = draw.permutation(problem.rows)
-        known = tuned(problem.with_basis(order[: self.n]))
-        if known.robust is not None:  # the weights of the machine that starts
-            known = known.replace(weights=known.solve().weights, robust=None)
+        order, seed = draw.permutation(problem.rows), draw.randint(2**31)
         candidates = np.sort(order[: max(5000, 10 * self.n)])
-        rows = randomly_pivoted(known.with_basis().subset(candidates), self.n, draw)
-        check_found(self, rows)
-        known = known.with_basis(candidates[rows])
-        trail = self._descend(known, problem, order)
-        scores = np.array([score for score, _, _ in trail])
+        kernels = problem.kernel.kernels if isinstance(problem.kernel, Choice) else [problem.kernel]
+        descents = []
+        for kernel in kernels:
+            known = tuned(problem.with_basis(order[: self.n], kernel=kernel, asked=None))
+            if known.robust is not None:  # the weights of the machine that starts
+                known = known.replace(weights=known.solve().weights, robust=None)
+            rows = randomly_pivoted(known.with_basis().subset(candidates), self.n, np.random.RandomState(seed))
+            check_found(self, rows)
+            descents.append(self._descend(known.with_basis(candidates[rows]), kernel, problem.C, order))
+        # what suits rows may not suit points that move: each kernel of a choice takes a few steps
+        first = min(RACE, self.steps + 1) if len(kernels) > 1 else 1
+        trails = [list(islice(descent, first)) for descent in descents]
+        winner = int(np.argmin([min(score for score, _, _ in trail) for trail in trails]))
+        scores, moved, points = (list(part) for part in zip(*trails[winner], strict=True))
+        for score, kernel, place in islice(descents[winner], self.steps + 1 - first):
+            scores.append(score)
+            moved.append(kernel)
+            points.append(place)
+            if len(scores) - 1 - int(np.argmin(scores)) >= PATIENCE:
+                break
         best = int(np.argmin(scores))
-        _, kernel, points = trail[best]
-        paths = {**problem.paths, type(self).__name__: Bunch(scores=scores, chosen=best)}
-        moved = problem.with_basis(points=points, kernel=kernel, paths=paths)
-        C = best_C(moved)[0]
-        return moved.replace(C=C, asked=problem.asked or (problem.kernel, problem.C))
+        paths = {**problem.paths, type(self).__name__: Bunch(scores=np.array(scores), chosen=best)}
+        learned = problem.with_basis(points=points[best], kernel=moved[best], paths=paths)
+        C = best_C(learned)[0]
+        return learned.replace(C=C, asked=problem.asked or (problem.kernel, problem.C))
 
-    def _descend(self, known: Problem, problem: Problem, order: np.ndarray) -> list[tuple[float, Kernel, Any]]:
+    def _descend(
+        self, known: Problem, asked: Kernel, C: float | None, order: np.ndarray
+    ) -> Iterator[tuple[float, Kernel, Any]]:
         """Score on the rows held out, kernel and points after every move, the start first."""
         held, rest = np.sort(order[: -(-len(order) // 10)]), order[-(-len(order) // 10) :]
         sample = np.sort(rest[: max(2000, 5 * self.n)] if _xp.is_numpy(known.X) else rest)
+        points = known.kernel.basis_points(known.X, np.asarray(known.support)) + 0.0
         if len(sample) < 3:  # too few to leave one out: nothing moves
-            return [(0.0, known.kernel, known.kernel.basis_points(known.X, np.asarray(known.support)))]
+            yield 0.0, known.kernel, points
+            return
         inputs, targets, weights = (_xp.take(a, held) for a in (known.X, known.y, known.weights))
         spread = column_spread(known)
         leaves = known.kernel.leaves
         logs = np.array([np.log(_xp.to_numpy(leaf.sigma)) * np.ones(len(spread)) for leaf in leaves])
         logs = logs.reshape(len(leaves), len(spread))
         matters = np.any(logs < np.log(1e5 * spread), axis=0) | (len(leaves) == 0)  # columns that are not left out
-        free = known.paths["LeaveOneOut"].free if problem.kernel.is_free else [False] * len(leaves)
+        free = known.paths["LeaveOneOut"].free if asked.is_free else [False] * len(leaves)
         scale = _xp.like(spread * matters, known.X)
         machine = known.subset(sample)
-        points = known.kernel.basis_points(known.X, np.asarray(known.support)) + 0.0
         log_C = np.array([np.log(known.C or 1.0)])
         in_points, in_widths, in_C = Adam(), Adam(), Adam()
-        trail: list[tuple[float, Kernel, Any]] = []
-        while len(trail) <= self.steps and len(trail) - int(np.argmin([t[0] for t in trail] or [0.0])) <= PATIENCE:
+        while True:
             kernel = known.kernel.with_widths(list(np.exp(logs))) if any(free) else known.kernel
             factor = machine.with_basis(points=points, kernel=kernel, C=float(np.exp(log_C[0]))).factorise(quick=True)
             solution = factor.system.solution(1.0 / factor.C, careful=False)
             residuals = targets - factor.columns(inputs) @ solution.coef - solution.intercept[None, :]
-            trail.append((float((weights @ (residuals * residuals)).sum() / weights.sum()), kernel, points))
+            yield float((weights @ (residuals * residuals)).sum() / weights.sum()), kernel, points
             if not factor.has_point_gradient:
-                break
-            _, widths, C, moves = factor.log_press_and_points()
+                return
+            _, widths, slope, moves = factor.log_press_and_points()
             points = points - scale * in_points.step(moves * scale)
             widths = _xp.to_numpy(widths) * matters * np.array(free, dtype=float)[:, None]
             common = np.array([[not leaf.ard] for leaf in leaves], dtype=bool).reshape(-1, 1)
             logs = logs - in_widths.step(np.where(common, widths.sum(axis=1, keepdims=True), widths))
-            if problem.C is None:
-                log_C = log_C - in_C.step(np.array([C]))
-        return trail
+            if C is None:
+                log_C = log_C - in_C.step(np.array([slope]))
 
 
 class Adam:
