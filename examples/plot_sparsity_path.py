@@ -8,7 +8,7 @@ noisy sinc with outliers. Robust weights make the support values of outliers sma
 
 from matplotlib import pyplot
 
-from lssvm import LSSVR, datasets, sparsify
+from lssvm import LSSVR, datasets, kernels, sparsify
 from lssvm.plotting import SparsityPathDisplay, SupportSpectrumDisplay
 
 figure, (left, right) = pyplot.subplots(1, 2, figsize=(10.0, 4.2), layout="constrained")
@@ -27,10 +27,10 @@ left.set_ylabel("root mean square left-out error (g)")
 left.set_ylim(22, 43)
 left.legend(loc="upper right", framealpha=0.85, edgecolor="none")
 
-X, y = datasets.make_sinc(150, outliers=8, random_state=0)
+X, y = datasets.make_sinc(300, outliers=15, random_state=0)
 right.set_title("Noisy sinc: sorted support values while pruning")
-for size in (150, 75, 30, 15):
-    model = LSSVR(steps=[sparsify.Prune(size)], robust="hampel").fit(X, y)
+for size in (300, 150, 60, 20):
+    model = LSSVR(kernels.RBF(1.0), C=10.0, steps=[sparsify.Prune(size)], robust="hampel").fit(X, y)
     SupportSpectrumDisplay.from_estimator(model, ax=right)
 
 if __name__ == "__main__":
