@@ -60,24 +60,27 @@ def friedman(rows: int, seed: int, columns: int = 20) -> Split:
 
 
 # The same grid --------------------------------------------------------------------------------------------------------
+def whole_grid(
+    X: np.ndarray, y: np.ndarray, n: int | None, widths: np.ndarray, ridges: np.ndarray
+) -> tuple[float, float, float]:
+    """The smallest leave-one-out error, in units of `loo_errors`, its width and ridge; the basis is n rows, or all."""
+    basis = None if n is None else np.random.RandomState(0).permutation(len(y))[:n]
+    found = []
+    for width in widths:
+        problem = Problem(RBF(width), X, y[:, None], np.ones(len(y)), support=basis)
+        factor = problem.factorise(1.0 / ridges[0], every=True, quick=True)
+        found += zip(loo_errors(factor, 1.0 / ridges), [width] * len(ridges), ridges, strict=True)
+    return min(found)
+
+
 def search() -> None:
     """20 widths x 30 ridges with exact leave-one-out, and what a grid search would take."""
     widths, ridges = np.geomspace(1.0, 20.0, 20), np.geomspace(1e-4, 1e2, 30)
     rows = []
     for size, n in ((1000, None), (20_000, 500)):
         X, y, new, truth = friedman(size, 0)
-        basis = None if n is None else np.random.RandomState(0).permutation(size)[:n]
-
-        def ours(X=X, y=y, basis=basis) -> tuple[float, float, float]:
-            found = []
-            for width in widths:
-                problem = Problem(RBF(width), X, y[:, None], np.ones(len(y)), support=basis)
-                factor = problem.factorise(1.0 / ridges[0], every=True, quick=True)
-                found += zip(loo_errors(factor, 1.0 / ridges), [width] * len(ridges), ridges, strict=True)
-            return min(found)
-
         with _xp.one_blas():  # as in fit
-            taken, (_, width, ridge) = seconds(ours)
+            taken, (_, width, ridge) = seconds(lambda X=X, y=y, n=n: whole_grid(X, y, n, widths, ridges))
         rmse = held_out(LSSVR(RBF(width), C=1 / ridge, steps=[]), (X, y, new, truth)) if n is None else None
         rows.append(
             [f"l = {size}, n = {n or 'all'}", "lssvm", f"{taken:.1f}", "1", "" if rmse is None else f"{rmse:.3f}"]

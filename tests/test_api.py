@@ -69,7 +69,7 @@ MODULES = ["lssvm", *(module.name for module in pkgutil.walk_packages([str(ROOT)
 
 LAYERS = {
     "_xp": 0,
-    **dict.fromkeys(["kernels", "system", "robust", "datasets"], 1),
+    **dict.fromkeys(["kernels", "system", "conjugate", "robust", "datasets"], 1),
     "problem": 2,
     **dict.fromkeys(["sparsify", "tune", "stream", "cluster"], 3),
     **dict.fromkeys(["estimators", "intervals", "diagnose"], 4),

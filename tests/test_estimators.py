@@ -734,7 +734,7 @@ def test_an_interrupted_fit_leaves_the_previous_model_or_none(estimator, error, 
     model, unfitted = estimator(**GIVEN).fit(X, y), estimator(**GIVEN)
     before, prediction = dict(vars(model)), model.predict(X)
 
-    def interrupted(self):
+    def interrupted(self, **options):
         raise error("stop")
 
     monkeypatch.setattr(Problem, "solve", interrupted)

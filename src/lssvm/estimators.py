@@ -45,7 +45,8 @@ from .tune import LeaveOneOut, describe, tuned
 DENSE_ROWS = 2000  # steps=None: the basis is all rows up to here
 BASIS_SIZE = 500  # partial_fit and fit_chunks, steps=None: this many rows
 KEPT_ROWS = 1_000_000  # fit_chunks: what belongs to the rows is kept up to here
-_SEEN = ("n_features_in_", "feature_names_in_", "classes_", "_single_output_")
+_SEEN = ("n_features_in_", "feature_names_in_", "classes_", "_single_output_", "_class_factors_")
+_LATER = ("_fit_", "leverage_", "loo_residuals_", "loo_predictions_", "press_", "_slopes_", "_codes_")
 
 
 def _adds_chunks(model: _LSSVM) -> bool:
@@ -109,20 +110,38 @@ class _LSSVM(BaseEstimator):
         with np.errstate(all="ignore"):  # what overflows ends in a ValueError that says so
             problem = checked._problem(X, y, weights)
             problem = run_steps(problem, default_steps(problem) if self.steps is None else self.steps)
-            fit = problem.solve()
+            fit = problem.solve(left_out=LeaveOneOut.__name__ in problem.paths)
             describe(problem, fit)
-            left_out = checked._left_out(problem.y, problem.weights, fit.weights, fit)
+            later = fit.leverage is None
+            left_out = {} if later else checked._left_out(problem.y, problem.weights, fit.weights, fit)
         attributes = {
             **checked._machine(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
             **_additive(fit.kernel, fit.points, fit.coef, _xp.take(problem.X, problem.rows)),
+            "weights_": fit.weights,
             **left_out,
             "support_": _same_kind(fit.support, X),
             "path_": _main_path(problem),
             "_problem_": problem,
-            "_fit_": fit,
+            **({} if later else {"_fit_": fit}),
         }
         self._store(checked, attributes)
         return self
+
+    def __getattr__(self, name: str) -> Any:
+        """What belongs to leave-one-out, which `fit` leaves until it is asked for where it dwarfs the fit itself."""
+        fitted = self.__dict__
+        if name in _LATER and "_problem_" in fitted and "_fit_" not in fitted:
+            fitted.update(self._leave_one_out())
+            if name in fitted:
+                return fitted[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @_xp.one_blas()
+    def _leave_one_out(self) -> dict[str, Any]:
+        problem = self._problem_
+        with np.errstate(all="ignore"):
+            fit = problem.replace(weights=self.weights_, robust=None).solve()
+            return {**self._left_out(problem.y, problem.weights, fit.weights, fit), "_fit_": fit}
 
     @available_if(_adds_chunks)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -465,6 +484,12 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
+    Notes
+    -----
+    A dense machine of more than 4000 rows whose kernel and C are given is solved by conjugate gradients. What belongs
+    to leave-one-out (``leverage_``, ``loo_residuals_``, ``loo_predictions_``, ``press_``, intervals, the probabilities
+    of `LSSVC`) is then computed when it is first asked for, which takes far longer than the fit.
+
     Examples
     --------
     >>> from lssvm import LSSVR, datasets
@@ -700,11 +725,11 @@ class LSSVC(ClassifierMixin, _LSSVM):
         if len(unknown):
             raise ValueError(f"y holds the class {unknown[0]!r}, which is not among the classes {self.classes_!r}.")
         codes = np.searchsorted(self.classes_, y)
-        self._class_factors = np.ones(len(self.classes_))
+        self._class_factors_ = [1.0] * len(self.classes_)  # no array: those are of the kind of X
         if self.class_weight is not None:
             by_class = _class_weights(self.class_weight, self.classes_, y, weights)
             weights = weights * by_class[codes]
-            self._class_factors = by_class
+            self._class_factors_ = by_class.tolist()
         if reset and len(np.unique(codes[weights > 0])) < 2 and classes is None:
             raise ValueError(
                 "sample_weight and class_weight are zero for all classes but one: 2 classes at least must count."
@@ -736,7 +761,7 @@ class LSSVC(ClassifierMixin, _LSSVM):
         )
         codes = (coded[:, 0] > 0).astype(int) if self._single_output_ else np.argmax(coded, axis=1)
         # Calibrate with one unit of weight left out, so that an integer weight is as good as copies of the row.
-        factors = self._class_factors[codes]
+        factors = np.array(self._class_factors_)[codes]
         copies = np.maximum(own / np.where(factors > 0, factors, 1.0), 1.0)
         one_copy = residuals / (1.0 - leverage / copies)[:, None]
         unit = np.where(copies[:, None] > 1.0, one_copy, loo)

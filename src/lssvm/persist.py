@@ -449,7 +449,7 @@ def _check_model(model: Any) -> None:
         classes = model.classes_
         _demand(isinstance(classes, np.ndarray) and classes.ndim == 1 and len(classes) >= 2, "classes_")
         _demand(outputs == (1 if len(classes) == 2 else len(classes)), "classes_")
-        if hasattr(model, "_slopes_"):
+        if "_slopes_" in vars(model):
             _check_array(model._slopes_, (2 if single else 1,), "_slopes_")
     _check_left_out(model, outputs)
     if hasattr(model, "_component_means_"):
@@ -460,7 +460,14 @@ def _check_model(model: Any) -> None:
         _check_rows(model.active_, len(kernel.kept(features)), components, "active_")
     if hasattr(model, "_problem_"):
         _check_problem(model._problem_, features, outputs)
-        _check_fit(model._fit_, model._problem_)
+        if "_fit_" in vars(model):
+            _check_fit(model._fit_, model._problem_)
+        else:
+            _check_array(model.weights_, (_size(model._problem_.X),), "weights_")
+            if isinstance(model, LSSVC):
+                factors = model._class_factors_
+                numbers = isinstance(factors, list) and all(type(f) is float and math.isfinite(f) for f in factors)
+                _demand(numbers and len(factors) == len(model.classes_), "_class_factors_")
     if hasattr(model, "_stream_"):
         _check_stream(model._stream_, features, outputs)
     if hasattr(model, "_sample_"):
@@ -471,6 +478,8 @@ def _check_left_out(model: Any, outputs: int) -> None:
     if hasattr(model, "weights_"):
         rows = _size(model.weights_)
         _check_array(model.weights_, (rows,), "weights_")
+        if "_problem_" in vars(model) and "_fit_" not in vars(model):
+            return  # leave-one-out was not asked for yet
         _check_array(model.leverage_, (rows,), "leverage_", finite=False)
         shape = (rows,) if model._single_output_ else (rows, outputs)
         _check_array(model.loo_residuals_, shape, "loo_residuals_", finite=False)

@@ -19,10 +19,12 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 
-from . import _xp, system
+from . import _xp, conjugate, system
 from ._xp import EPS, Array
 from .kernels import Kernel
 from .robust import WeightFunction
+
+ITERATIVE_ROWS = 4000  # beyond, a machine without leave-one-out is solved by conjugate gradients: far below l^3/3 flops
 
 
 @dataclass(frozen=True)
@@ -203,22 +205,29 @@ class Problem:
         _check_finite(K, self.kernel)
         return K
 
-    def solve(self) -> Fit:
-        """The machine, its residuals, leverages and exact left-out residuals; robust weights included."""
+    def solve(self, *, left_out: bool = True) -> Fit:
+        """The machine, its residuals, leverages and exact left-out residuals; robust weights included.
+
+        Without `left_out` the last two may be None, which spares a dense machine of many rows its factorisation.
+        """
         if self.coefficients is not None:
             return self._given_fit(*self.coefficients)
-        fit = self._solve_once()  # no factor is kept: the next one needs the memory
+        fit = self._solve_once(left_out)  # no factor is kept: the next one needs the memory
         if self.robust is not None:
             sample_weight = _xp.to_numpy(self.weights)
             for _ in range(self.robust.iterations):
                 robust = self.robust(_xp.to_numpy(fit.residuals), sample_weight)
                 weighted = self.replace(weights=self.weights * _xp.like(robust, self.weights))
-                fit = weighted._solve_once()
+                fit = weighted._solve_once(left_out)
         return fit
 
-    def _solve_once(self) -> Fit:
+    def _solve_once(self, left_out: bool = True) -> Fit:
         if not self.fits_memory:
             return self._solve_in_blocks()
+        if not left_out and self.is_dual and not self.reduced and _xp.is_numpy(self.X):
+            fit = self._solve_by_gradients() if len(self.rows) > ITERATIVE_ROWS else None
+            if fit is not None:
+                return fit
         factor = self.factorise()
         return factor.fit(factor.C)
 
@@ -227,6 +236,50 @@ class Problem:
         """False where the columns of a smaller basis fill more than half of the memory: blocks of rows then pass by."""
         available = _xp.memory(self.X)
         return self.is_dual or self.reduced or available is None or 16 * len(self.rows) * self.basis_size <= available
+
+    def _solve_by_gradients(self) -> Fit | None:
+        """The dual machine by preconditioned conjugate gradients; None where they do not converge.
+
+        The kernel matrix is held once where it fits in the memory, and computed again for every product where not.
+        """
+        if self.C is None or self.kernel.is_free:
+            return None
+        rows, X, y, weights = self._counting()
+        points = self.kernel.basis_points(self.X, rows)
+        available = _xp.memory(X)
+        if available is None or 10 * len(rows) ** 2 <= available:
+            K = self._gram(X, points)
+            diagonal = K.diagonal()
+
+            def block(picked: np.ndarray, columns: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
+                return np.take(K, picked, axis=0, out=out) if columns is None else K[np.ix_(picked, columns)]
+
+            def product(V: np.ndarray) -> np.ndarray:
+                return conjugate.symmetric_product(K, V)
+        else:
+            diagonal = self.kernel.diagonal(self.X)[rows]
+
+            def block(picked: np.ndarray, columns: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
+                place = points if columns is None else points[columns]
+                return self.kernel.fill(np.empty((len(picked), len(place))) if out is None else out, X[picked], place)
+
+            def product(V: np.ndarray) -> np.ndarray:
+                return self.kernel.dot(X, points, V.T).T
+
+        diagonal = np.maximum(diagonal, 0.0)  # the user's own matrix may be indefinite
+        # what the factor leaves of the eigenvalues is then a tenth of the ridge on average: a few tens of products
+        floor = max(0.1 * len(rows) ** 2 / (self.C * float(weights.sum())), len(rows) * EPS * float(diagonal.sum()))
+        draw = np.random.RandomState(0)
+        _, factor = conjugate.randomly_pivoted(block, diagonal, conjugate.rank_limit(len(rows)), floor, draw)
+        solution = conjugate.solve(product, factor, y, weights, 1.0 / self.C)
+        if solution is None:
+            return None
+        coef, intercept, residuals = solution
+        _check_solution(coef, intercept)
+        if len(rows) < self.X.shape[0]:
+            full = self.y - self.kernel.dot(self.X, points, coef) - intercept[None, :]
+            residuals = _xp.put(full, rows, residuals)
+        return Fit(self.kernel, self.C, self.weights, rows, points, coef, intercept, residuals, None, None)
 
     def _solve_in_blocks(self) -> Fit:
         """The primal machine from sums over blocks of rows, and a second pass for what belongs to the rows."""
@@ -426,7 +479,7 @@ class Fit:
     coef: Array
     intercept: Array
     residuals: Array
-    leverage: Array
+    leverage: Array  # None, as what follows, where `Problem.solve` was not asked for it and did not come by it
     loo_residuals: Array
 
     def predict(self, X: Array) -> Array:

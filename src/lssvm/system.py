@@ -1,4 +1,4 @@
-"""The only module that factorises. It knows rows, weights, targets and ridges, and no kernel.
+"""The only module that factorises a machine. It knows rows, weights, targets and ridges, and no kernel.
 
 Both machines minimise  lam |g|^2 + sum_i v_i (t_i - f_i - b)^2  with b free, lam = 1/C; w = sqrt(v), S = diag(w).
 

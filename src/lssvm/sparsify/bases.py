@@ -7,11 +7,11 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dgemm, dger, dtrsm
+from scipy.linalg.blas import dgemm, dger
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import Bunch, check_random_state
 
-from .. import _xp
+from .. import _xp, conjugate
 from ..kernels import Choice, Kernel
 from ..problem import Problem, Step, column_spread
 from ..tune import LeaveOneOut, best_C, tuned, with_best_C
@@ -340,46 +340,13 @@ class RandomlyPivoted(Step):
 def randomly_pivoted(problem: Problem, n: int, draw: np.random.RandomState) -> np.ndarray:
     """At most n rows of the problem, whose kernel is known, by randomly pivoted Cholesky."""
     kernel, rows = problem.kernel, problem.rows
-    limit = min(n, len(rows))
+
+    def block(picked: np.ndarray, columns: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
+        return kernel_rows(kernel, problem, rows[picked], rows if columns is None else rows[columns], out=out)
+
     diagonal = kernel_diagonal(kernel, problem)[rows]
-    left = diagonal.copy()
-    factor = np.empty((limit, len(rows)))  # transposed: new columns are contiguous rows
-    chosen = np.empty(0, dtype=np.intp)
     floor = len(rows) * _xp.EPS * float(diagonal.sum())
-    while len(chosen) < limit and left.sum() > floor:
-        m = len(chosen)
-        block = min(max(20, limit // 8), limit)
-        proposals = draw.choice(len(rows), block, p=left / left.sum())
-        H = kernel_rows(kernel, problem, rows[proposals], rows[proposals])
-        H -= factor[:m, proposals].T @ factor[:m, proposals]
-        accepted, lower = reject(H, left[proposals], draw, limit - m)
-        if not len(accepted):
-            continue
-        picked = proposals[accepted]
-        new = factor[m : m + len(picked)]
-        kernel_rows(kernel, problem, rows[picked], rows, out=new)
-        if m:  # both in place: new.T is a contiguous column-major matrix
-            dgemm(-1.0, factor[:m].T, factor[:m, picked], 1.0, new.T, overwrite_c=1)
-        dtrsm(1.0, lower, new.T, side=1, lower=1, trans_a=1, overwrite_b=1)
-        left = np.maximum(left - np.einsum("ij,ij->j", new, new), 0.0)
-        chosen = np.concatenate([chosen, picked])
-        left[chosen] = 0.0
-    return rows[chosen]
-
-
-def reject(H: np.ndarray, bound: np.ndarray, draw: np.random.RandomState, limit: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cholesky with rejection: proposal i stays with probability (what is left of H_ii)/bound_i, `limit` at most."""
-    accepted: list[int] = []
-    L = np.zeros_like(H)
-    left = H.diagonal().copy()
-    for i, threshold in enumerate(draw.uniform(size=len(H))):
-        if threshold * bound[i] < left[i] and left[i] > 1e-12 * bound[i] and len(accepted) < limit:
-            k = len(accepted)
-            L[:, k] = (H[:, i] - L[:, :k] @ L[i, :k]) / np.sqrt(left[i])
-            left = left - L[:, k] ** 2
-            accepted.append(i)
-    index = np.array(accepted, dtype=np.intp)
-    return index, np.tril(L[index][:, : len(index)])
+    return rows[conjugate.randomly_pivoted(block, diagonal, n, floor, draw)[0]]
 
 
 class KMeans(Step):

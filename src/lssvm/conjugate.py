@@ -1,0 +1,191 @@
+"""Conjugate gradients for the dual machine of many rows, preconditioned by a randomly pivoted Cholesky factor.
+
+    (S K S + lam I) a + w b = S t,  w'a = 0,  S = diag(w),  w = sqrt(v),  coefficients S a       (`system.dual`)
+
+A Cholesky factor costs l^3/3 flops; this costs tens of products of K with a vector, each of which reads K once, and
+about 3 l r^2 flops for a factor K ~ F'F of rank r (Diaz, Epperly, Frangella, Tropp & Webber 2023). The bias needs no
+second right-hand side: all steps stay in w'a = 0, and the preconditioner is that of the bordered system. K is known by
+its products and rows alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg.blas import dgemm, dsymv, dsyrk, dtrsm
+
+from . import _xp
+from ._xp import EPS
+
+RESIDUAL = 1e-8  # of the system, in units of its right-hand side
+
+Block = Callable[[np.ndarray, np.ndarray | None, np.ndarray | None], np.ndarray]
+
+
+# The factor -----------------------------------------------------------------------------------------------------------
+def randomly_pivoted(
+    block: Block, diagonal: np.ndarray, limit: int, floor: float, draw: np.random.RandomState
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows chosen by randomly pivoted Cholesky, and the factor F (rows chosen x all rows) of K ~ F'F.
+
+    The accelerated form (Epperly, Tropp & Webber 2024): blocks of proposals, thinned by rejection. It ends at `limit`
+    rows, or where the trace of K - F'F is at most `floor`. `block(rows, columns, out)` gives values of K, those of all
+    columns for None, written into `out` unless that is None; `diagonal` is that of K.
+    """
+    n_rows = len(diagonal)
+    limit = min(limit, n_rows)
+    left = diagonal.copy()
+    factor = np.empty((limit, n_rows))  # new columns of K are contiguous rows
+    chosen = np.empty(0, dtype=np.intp)
+    while len(chosen) < limit and left.sum() > floor:
+        m = len(chosen)
+        proposals = draw.choice(n_rows, min(max(20, limit // 8), limit), p=left / left.sum())
+        H = block(proposals, proposals, None)
+        H -= factor[:m, proposals].T @ factor[:m, proposals]
+        accepted, lower = reject(H, left[proposals], draw, limit - m)
+        if not len(accepted):
+            continue
+        picked = proposals[accepted]
+        new = factor[m : m + len(picked)]
+        block(picked, None, new)
+        if m:  # both in place: new.T is a contiguous column-major matrix
+            dgemm(-1.0, factor[:m].T, factor[:m, picked], 1.0, new.T, overwrite_c=1)
+        dtrsm(1.0, lower, new.T, side=1, lower=1, trans_a=1, overwrite_b=1)
+        left = np.maximum(left - np.einsum("ij,ij->j", new, new), 0.0)
+        chosen = np.concatenate([chosen, picked])
+        left[chosen] = 0.0
+    return chosen, factor[: len(chosen)]
+
+
+def reject(H: np.ndarray, bound: np.ndarray, draw: np.random.RandomState, limit: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cholesky with rejection: proposal i stays with probability (what is left of H_ii)/bound_i, `limit` at most."""
+    accepted: list[int] = []
+    L = np.zeros_like(H)
+    left = H.diagonal().copy()
+    for i, threshold in enumerate(draw.uniform(size=len(H))):
+        if threshold * bound[i] < left[i] and left[i] > 1e-12 * bound[i] and len(accepted) < limit:
+            k = len(accepted)
+            L[:, k] = (H[:, i] - L[:, :k] @ L[i, :k]) / np.sqrt(left[i])
+            left = left - L[:, k] ** 2
+            accepted.append(i)
+    index = np.array(accepted, dtype=np.intp)
+    return index, np.tril(L[index][:, : len(index)])
+
+
+def symmetric_product(K: np.ndarray, V: np.ndarray) -> np.ndarray:
+    """V K for a symmetric K: each row of V at half the reads where they are few, all together otherwise."""
+    if len(V) <= 4:
+        return np.stack([dsymv(1.0, K.T, row) for row in V])
+    return dgemm(1.0, K.T, V.T).T
+
+
+# The machine ----------------------------------------------------------------------------------------------------------
+def solve(
+    product: Callable[[np.ndarray], np.ndarray],
+    factor: np.ndarray,
+    targets: np.ndarray,
+    weights: np.ndarray,
+    ridge: float,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Coefficients (l, k), bias (k,) and residuals (l, k); `product(V)` is V K for V (k, l), `factor` is overwritten.
+
+    None where the residual of the system does not come down to RESIDUAL, or to what rounding leaves of it, within as
+    many products as a Cholesky factor is worth; or where K with the ridge is not positive definite.
+    """
+    w = np.sqrt(weights)
+    u = w / np.linalg.norm(w)
+    mean = weights @ targets / weights.sum()
+    right = w * (targets - mean).T  # orthogonal to u
+    Q = _whitened(factor, w, ridge)
+    if Q is None:
+        return None
+
+    def inverse(R: np.ndarray) -> np.ndarray:
+        """R M^-1 for M = S F'F S + lam I: Woodbury's formula with Q'Q at most 1, so that nothing is blown up."""
+        return (R - _xp.matmul(_xp.matmul(R, Q.T), Q)) / ridge
+
+    border = inverse(u[None, :])[0]
+    corner = float(u @ border)
+    if not corner > 0:
+        return None
+
+    def precondition(R: np.ndarray) -> np.ndarray:
+        """Z with Z M + c u' = R, Z u = 0."""
+        Z = inverse(R)
+        return Z - np.outer(Z @ u / corner, border)
+
+    def apply(V: np.ndarray) -> np.ndarray:
+        return w * product(w * V) + ridge * V
+
+    norm = float(u @ apply(u[None, :])[0])
+    unknown, rest, bias = np.zeros_like(right), right, np.zeros(len(right))
+    most = max(100, len(w) // 40)
+    while True:
+        # as good as a factorisation would be is good enough: its residual is a few roundings of |A| |x|
+        bound = np.maximum(RESIDUAL * _lengths(right), 4.0 * EPS * norm * _lengths(unknown))
+        open_rows = np.flatnonzero(~(_lengths(rest) <= bound))
+        if not len(open_rows):
+            break
+        steps, taken = _descend(apply, precondition, u, rest[open_rows], 0.5 * bound[open_rows], most)
+        most -= taken
+        if steps is None or most <= 0:
+            return None
+        unknown[open_rows] += steps
+        unknown -= np.outer(unknown @ u, u)
+        rest = right - apply(unknown)
+        bias = rest @ u / np.linalg.norm(w)
+        rest -= np.outer(rest @ u, u)
+    return (w * unknown).T, mean + bias, ((ridge * unknown + rest) / w).T
+
+
+def _descend(
+    apply: Callable[[np.ndarray], np.ndarray],
+    precondition: Callable[[np.ndarray], np.ndarray],
+    u: np.ndarray,
+    rest: np.ndarray,
+    bound: np.ndarray,
+    most: int,
+) -> tuple[np.ndarray | None, int]:
+    """Steps that lower the residuals `rest` (rows) to their bounds as the recurrence tells, and how many were taken."""
+    total = np.zeros_like(rest)
+    active = np.arange(len(rest))
+    Z = precondition(rest)
+    direction, product = Z, np.sum(rest * Z, axis=1)
+    for taken in range(1, most + 1):
+        image = apply(direction)
+        curvature = np.sum(direction * image, axis=1)
+        if not np.all(curvature > 0):
+            return None, taken
+        length = (product / curvature)[:, None]
+        total[active] += length * direction
+        rest = rest - length * image
+        rest -= np.outer(rest @ u, u)
+        keep = _lengths(rest) > bound
+        if not keep.any():
+            return total, taken
+        active, bound, rest, direction, before = active[keep], bound[keep], rest[keep], direction[keep], product[keep]
+        Z = precondition(rest)
+        product = np.sum(rest * Z, axis=1)
+        direction = Z + (product / before)[:, None] * direction
+    return total, most
+
+
+def _whitened(factor: np.ndarray, w: np.ndarray, ridge: float) -> np.ndarray | None:
+    """Q with Q'Q = S F' (F S^2 F' + lam I)^-1 F S, in place of the factor; None where that has no Cholesky factor."""
+    factor *= w
+    if not len(factor):
+        return factor
+    gram = dsyrk(1.0, factor.T, trans=1, lower=0).T  # its lower triangle is filled
+    lower = _xp.cholesky(_xp.add_diagonal(gram, ridge))
+    return None if lower is None else dtrsm(1.0, lower.T, factor.T, side=1, lower=0, overwrite_b=1).T
+
+
+def _lengths(V: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.einsum("ij,ij->i", V, V))
+
+
+def rank_limit(n_rows: int) -> int:
+    """Largest rank of the preconditioner: its 3 l r^2 flops then cost about as much as ten products with K."""
+    return math.ceil(5.0 * math.sqrt(n_rows))

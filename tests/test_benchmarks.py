@@ -1,0 +1,112 @@
+"""The benchmark command: what it derives from its records, and that its jobs run."""
+
+import json
+import math
+
+import pytest
+
+from benchmarks import __main__ as command
+from benchmarks import jobs
+
+JOBS = [
+    ("dense", {"rows": 250, "left_out": True}),
+    ("kernel_ridge", {"rows": 250}),
+    ("sparse", {"rows": 300, "n": 30}),
+    ("chunked", {"rows": 300, "n": 30, "leave_one_out": "none"}),
+    ("nystroem", {"rows": 300, "n": 30}),
+    ("predict", {"rows": 2000, "n": 30, "train": 300}),
+    ("predict_nystroem", {"rows": 2000, "n": 30, "train": 300}),
+    ("predict_svr", {"rows": 2000, "part": 500, "train": 300}),
+    ("grid_kernel_ridge", {"rows": 100}),
+    ("grid_nystroem", {"rows": 100, "n": 20}),
+    ("loop_nystroem", {"rows": 100, "n": 20}),
+    ("prune", {"rows": 120, "n": 40}),
+    ("select", {"step": "RandomlyPivoted", "rows": 300, "n": 20}),
+    ("select", {"step": "FeatureVectors", "rows": 300, "n": 20}),
+    ("select_dsyrk", {"rows": 1500, "n": 20}),
+    ("classify", {"rows": 400, "n": 40}),
+    ("classify_nystroem", {"rows": 400, "n": 40}),
+]
+
+
+@pytest.mark.parametrize(("job", "arguments"), JOBS)
+def test_jobs_run_on_tiny_sizes(job, arguments):
+    result = getattr(jobs, job)(**arguments)
+    assert json.loads(json.dumps(result))["seconds"] > 0
+    assert result["peak"] >= 0
+    if "select" not in job and not job.startswith(("grid", "loop")):
+        assert 0 < result["error"] < (1 if "class" in job else 5)  # the targets' spread is 5, 10 classes are alike
+
+
+def test_a_grid_that_is_searched_reports_the_error_of_its_best_point():
+    """The unit of the errors is that of the default search, which is not bound to the grid."""
+    found, default = jobs.grid(rows=150, n=None), jobs.default_search(rows=150, n=None)
+    assert 0.9 < default["error"] / found["error"] < 1.05
+
+
+def test_every_contender_names_a_job_and_its_arguments():
+    for full in (False, True):
+        for problem in command.scenarios(full):
+            for contender in problem.contenders:
+                code = getattr(jobs, contender.job).__code__
+                assert set(contender.arguments) == set(code.co_varnames[: code.co_argcount]), contender
+
+
+def test_failures_are_reported_and_end_nothing():
+    contender = command.Contender("absent", "plssvm", {"rows": 50}, limit=60)
+    assert command.run_once(contender, "") == {"missing": "plssvm"}
+    neo = command.Contender("neo", "neo", {"rows": 50})
+    assert command.run_once(neo, "false") == {"failed": "exit status 1"}
+    assert "/no/such/python" in command.run_once(neo, "/no/such/python")["failed"]
+    assert "stopped" in command.run_once(command.Contender("slow", "imports", {}, limit=0), "")
+
+
+def record(scenario, problem, contender, arguments, **values):
+    return {"scenario": scenario, "problem": problem, "contender": contender, "arguments": arguments, **values}
+
+
+RECORDS = [
+    record("machine", "limits", "limits", {}, rates={"DPOTRF": 10.0, "DTRSM": 20.0, "DSYRK": 40.0}),
+    *(
+        record("b", f"n = {n}", "lssvm, fit + leave-one-out", {"rows": 100_000, "n": n}, seconds=n**2 / 1e5, peak=2**20)
+        for n in (500, 1000, 2000)
+    ),
+    record("b", "n = 1000", "Nystroem + Ridge, fit", {"rows": 100_000, "n": 1000}, seconds=40.0, peak=2**21),
+    record("b", "n = 1000", "Falkon, fit", {"rows": 100_000, "n": 1000}, missing="falkon"),
+    record("i", "N", "lssvm, fit", {"rows": 20_000}, seconds=2.0, peak=3 * 2**20, error=1.25),
+    record("i", "N", "PLSSVM, fit", {"rows": 20_000}, stopped=600),
+    record("i", "N", "KernelRidge, fit", {"rows": 20_000}, seconds=100.0, peak=2**20, note="1 of 10 timed"),
+]
+
+
+def test_ratios_slopes_shares_and_aims():
+    figures = command.Figures(RECORDS)
+    reached = {label: (value, bound) for label, value, bound in command.aims(figures, command.SIZES[True])}
+    where = "(b) l = 100,000, n = 1,000:"
+    assert reached[f"{where} fit + leave-one-out / Nystroem + Ridge's fit"] == pytest.approx((0.25, 0.85))
+    assert reached["log-log slope of seconds in n, (b)"] == pytest.approx((2.0, 2.1))
+    assert reached["(i) peak memory / KernelRidge's"] == (3.0, 1.0)
+    # 1e11 flops: 10 s of DTRSM and 2.5 s of DSYRK in 10 s
+    assert reached[f"{where} fit + leave-one-out / its flops at the machine's rates"][0] == pytest.approx(10 / 12.5)
+    assert math.isnan(reached["(i) seconds / PLSSVM's"][0])
+
+
+def test_the_page_says_what_was_met_missed_or_missing(tmp_path):
+    text = command.page(RECORDS, True, "picture.png")
+    assert "| (b) n = 1000 | lssvm, fit + leave-one-out | 10 | 1 | 1 |  | 125 % of the machine's rate |" in text
+    assert "|  | Falkon, fit |  |  |  |  | not installed |" in text
+    assert "|  | PLSSVM, fit |  |  |  |  | stopped after 600 s |" in text
+    assert "|  | KernelRidge, fit | 100 \\* | 50 | 1 |  | 1 of 10 timed |" in text
+    assert "| (i) peak memory / KernelRidge's | 3 | 1 | **no** |" in text
+    assert "| (i) seconds / PLSSVM's |  | 0.05 | no value |" in text
+    command.draw(RECORDS, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").stat().st_size > 1000
+
+
+def test_a_later_run_replaces_an_earlier_one(tmp_path):
+    ours = command.Contender("ours", "dense", {"rows": 5})
+    problems = [command.Problem("a", "x", [ours]), command.Problem("b", "y", [ours])]
+    file = tmp_path / "results.jsonl"
+    lines = [("b", "y", 1.0), ("a", "x", 2.0), ("b", "y", 3.0), ("z", "gone", 4.0)]
+    file.write_text("\n".join(json.dumps(record(s, p, "ours", {}, seconds=t)) for s, p, t in lines))
+    assert [r["seconds"] for r in command.recorded(file, problems)] == [2.0, 3.0]

@@ -1,0 +1,236 @@
+"""Conjugate gradients give the machine of the factorisation, and leave-one-out comes when it is asked for."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
+
+import lssvm
+from lssvm import LSSVC, LSSVR, _xp, conjugate, kernels, problem, system
+from lssvm.problem import Problem
+
+LATER = ("leverage_", "loo_residuals_", "loo_predictions_", "press_")
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((400, 3))
+Y = np.column_stack([np.sin(2 * X[:, 0]) + X[:, 1] ** 2, X[:, 2] + 1e3, RNG.standard_normal(400)])
+Y[:, :2] += 0.1 * RNG.standard_normal((400, 2))
+NEW = RNG.standard_normal((50, 3))
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Every dense machine counts as large; counts the machines that conjugate gradients solved."""
+    monkeypatch.setattr(problem, "ITERATIVE_ROWS", 50)
+    solved = []
+    solve = conjugate.solve
+
+    def counting(*arguments):
+        solution = solve(*arguments)
+        solved.append(solution is not None)
+        return solution
+
+    monkeypatch.setattr(conjugate, "solve", counting)
+    return solved
+
+
+def direct(model, *data, **options):
+    """The same machine by its factorisation."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(problem, "ITERATIVE_ROWS", 10**9)
+        return clone(model).fit(*data, **options)
+
+
+KERNELS = [
+    kernels.RBF(1.5),
+    kernels.Matern(2.0, nu=0.5),
+    kernels.Linear(),
+    kernels.RBF(2.0) + kernels.Polynomial(2),
+    kernels.Additive(kernels.RBF(1.0)),
+]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e2])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_machine_is_that_of_the_factorisation(kernel, C, weighted, small):
+    weights = np.r_[np.zeros(7), np.full(13, 1e-4), RNG.uniform(0.1, 3.0, 380)] if weighted else None
+    model = LSSVR(kernel, C=C, steps=()).fit(X, Y, sample_weight=weights)
+    assert small == [True]
+    exact = direct(model, X, Y, sample_weight=weights)
+    assert "_fit_" in vars(exact)
+    scale = Y.std(axis=0)
+    assert_allclose(model.predict(NEW) / scale, exact.predict(NEW) / scale, atol=1e-6, rtol=0)
+    assert_allclose(model.predict(X) / scale, exact.predict(X) / scale, atol=1e-7, rtol=0)
+    assert_allclose(model.dual_coef_.sum(axis=0), 0.0, atol=1e-9 * np.abs(model.dual_coef_).sum())
+    assert_array_equal(model.support_, exact.support_)
+    assert not set(LATER) & set(vars(model))
+    for name in LATER:
+        assert_allclose(getattr(model, name), getattr(exact, name), rtol=1e-12)
+
+
+def test_the_residual_of_the_system_is_as_small_as_said_and_residuals_are_those_of_the_machine(small):
+    machine = Problem(kernels.RBF(0.7), X, Y, np.where(np.arange(400) % 9 == 0, 0.0, 1.5), C=30.0)
+    fit = machine.solve(left_out=False)
+    assert small == [True]
+    assert fit.leverage is None
+    assert fit.loo_residuals is None
+    assert_allclose(fit.residuals, Y - fit.predict(X), atol=1e-9 * 1e3)
+    rows = machine.rows
+    K = kernels.RBF(0.7).evaluate(X[rows], X[rows])
+    rest = K @ fit.coef + fit.coef / (30.0 * 1.5) + fit.intercept - Y[rows]
+    right = Y[rows] - Y[rows].mean(axis=0)
+    assert (np.linalg.norm(rest, axis=0) <= 1.01e-8 * np.linalg.norm(right, axis=0)).all()
+    assert fit.check(machine) < 1e-8
+
+
+def test_the_rank_follows_the_ridge():
+    K = kernels.RBF(2.0).evaluate(X, X)
+
+    def block(rows, columns, out):
+        return np.take(K, rows, axis=0, out=out) if columns is None else K[np.ix_(rows, columns)]
+
+    ranks = []
+    for ridge in (10.0, 0.1, 1e-3):
+        chosen, factor = conjugate.randomly_pivoted(block, np.ones(400), 400, ridge, np.random.RandomState(0))
+        rest = K - factor.T @ factor
+        assert np.trace(rest) <= ridge
+        assert np.linalg.eigvalsh(rest)[0] > -1e-10  # what is left is a kernel matrix, too
+        assert_allclose(rest[chosen], 0.0, atol=1e-9)
+        ranks.append(len(chosen))
+    assert ranks[0] < ranks[1] < ranks[2]
+
+
+@pytest.mark.parametrize("columns", [1, 3, 9])
+def test_the_preconditioner_saves_products_whatever_the_number_of_targets(columns):
+    """With a factor to the ridge's own size a handful of products is enough; without one it takes many."""
+    K, targets = kernels.RBF(2.0).evaluate(X, X), RNG.standard_normal((400, columns))
+    counts = []
+    for limit in (0, 400):
+        products = []
+
+        def product(V, products=products):
+            products.append(len(V))
+            return conjugate.symmetric_product(K, V)
+
+        def block(rows, columns, out):
+            return np.take(K, rows, axis=0, out=out) if columns is None else K[np.ix_(rows, columns)]
+
+        _, factor = conjugate.randomly_pivoted(block, np.ones(400), limit, 0.1, np.random.RandomState(0))
+        coef, intercept, residuals = conjugate.solve(product, factor, targets, np.ones(400), 0.1)
+        solution = system.dual(K.copy(), targets, np.ones(400), 0.1).solution(0.1)
+        for ours, exact in ((coef, solution.coef), (intercept, solution.intercept), (residuals, solution.residuals)):
+            assert_allclose(ours, exact, atol=1e-6 * np.abs(solution.coef).max())
+        counts.append(len(products))
+    assert counts[1] <= 10 < 2 * counts[1] < counts[0]
+
+
+def test_constant_targets_need_no_step(small):
+    model = LSSVR(kernels.RBF(1.0), C=1.0, steps=()).fit(X, np.column_stack([np.full(400, 7.0), Y[:, 0]]))
+    assert small == [True]
+    assert_allclose(model.predict(NEW)[:, 0], 7.0, rtol=1e-14)
+
+
+def test_robust_weights_are_those_of_the_factorisation(small):
+    y = Y[:, 0] + np.where(np.arange(400) % 20 == 0, 30.0, 0.0)
+    model = LSSVR(kernels.RBF(1.5), C=10.0, steps=(), robust="hampel").fit(X, y)
+    assert small == [True, True]
+    exact = direct(model, X, y)
+    assert_allclose(model.weights_, exact.weights_, atol=1e-6)
+    assert exact.weights_.min() < 0.1
+    assert_allclose(model.predict(NEW), exact.predict(NEW), atol=1e-6)
+    assert_allclose(model.loo_residuals_, exact.loo_residuals_, rtol=1e-4, atol=1e-5)
+    assert_allclose(model.predict_interval(NEW), exact.predict_interval(NEW), atol=1e-4)
+
+
+@pytest.mark.parametrize("classes", [2, 7])
+def test_classes_and_their_probabilities(classes, small):
+    y = np.digitize(Y[:, 0], np.quantile(Y[:, 0], np.linspace(0, 1, classes + 1)[1:-1]))
+    model = LSSVC(kernels.RBF(1.5), C=5.0, steps=(), class_weight="balanced").fit(X, y)
+    assert small == [True]
+    exact = direct(model, X, y)
+    assert_allclose(model.decision_function(NEW), exact.decision_function(NEW), atol=1e-6)
+    assert_array_equal(model.predict(NEW), exact.predict(NEW))
+    assert "_slopes_" not in vars(model)
+    assert_allclose(model.predict_proba(NEW), exact.predict_proba(NEW), atol=1e-6)
+    assert_array_equal(model.loo_predictions_, exact.loo_predictions_)
+
+
+def test_rows_are_computed_again_where_the_matrix_does_not_fit(small, monkeypatch):
+    model = LSSVR(kernels.RBF(1.5), C=10.0, steps=())
+    exact = direct(model, X, Y)
+    monkeypatch.setattr(_xp, "memory", lambda array: 8 * 300**2)
+    monkeypatch.setattr(Problem, "_gram", lambda self, inputs, points: pytest.fail("the matrix was built"))
+    assert_allclose(model.fit(X, Y).predict(NEW), exact.predict(NEW), rtol=1e-6)
+    assert small == [True]
+    with pytest.raises(MemoryError, match="400 rows"):
+        _ = model.press_
+    monkeypatch.setattr(conjugate, "solve", lambda *arguments: None)
+    with pytest.raises(MemoryError, match=r"400 rows.*basis"):
+        LSSVR(kernels.RBF(1.5), C=10.0, steps=()).fit(X, Y)
+
+
+def test_what_does_not_converge_is_factorised(small):
+    """An indefinite matrix, and a ridge far below what the bounded rank and number of products can reach."""
+    rows = np.arange(400)
+    indefinite = kernels.RBF(1.5).evaluate(X, X) - 3.0 * np.diag(rows % 2)
+    rough = np.minimum(rows[:, None], rows[None, :]) + 0.0  # slow decay
+    for K, C in ((indefinite, 10.0), (rough, 1e9)):
+        model = LSSVR(kernels.Precomputed(), C=C, steps=()).fit(K, Y[:, 0])
+        assert not small.pop()
+        assert_array_equal(model.predict(K), direct(model, K, Y[:, 0]).predict(K))
+        assert "press_" in vars(model)
+
+
+def test_a_tuned_machine_has_its_leave_one_out_at_once(small):
+    model = LSSVR(kernels.RBF(1.5), steps=()).fit(X[:100], Y[:100, 0])
+    assert "press_" in vars(model)
+    assert not small
+
+
+@pytest.mark.parametrize("copied", ["pickle", "copy", "file"])
+def test_leave_one_out_is_asked_for_after_a_copy(copied, small, tmp_path):
+    model = LSSVC(kernels.RBF(1.5), C=5.0, steps=()).fit(X, Y[:, 0] > 1)
+    if copied == "file":
+        lssvm.save(model, tmp_path / "model.lssvm")
+        other = lssvm.load(tmp_path / "model.lssvm")
+    else:
+        other = pickle.loads(pickle.dumps(model)) if copied == "pickle" else copy.deepcopy(model)
+    assert "_fit_" not in vars(model)
+    assert "_fit_" not in vars(other)
+    assert_array_equal(other.predict(NEW), model.predict(NEW))
+    assert hasattr(other, "press_")
+    assert "_fit_" not in vars(model)
+    assert other.press_ == model.press_
+    assert_array_equal(other.predict_proba(NEW), model.predict_proba(NEW))
+    if copied == "file":  # with all of it in the file
+        lssvm.save(model, tmp_path / "model.lssvm")
+        assert "_fit_" in vars(lssvm.load(tmp_path / "model.lssvm"))
+
+
+def test_other_names_are_missing_and_a_new_fit_forgets(small):
+    model = LSSVR(kernels.RBF(1.5), C=5.0, steps=())
+    assert not hasattr(model, "press_")
+    model.fit(X, Y[:, 0])
+    with pytest.raises(AttributeError, match="'LSSVR' object has no attribute 'pres_'"):
+        _ = model.pres_
+    assert not hasattr(model, "_slopes_")
+    assert "press_" in vars(model)
+    assert "press_" not in vars(model.fit(X, Y[:, 1]))
+    assert "press_" not in vars(clone(model))
+    model.partial_fit(X[:5], Y[:5, 1])
+    assert not hasattr(model, "press_")
+
+
+def test_bits_are_the_same_and_threads_agree(small):
+    found = []
+    for threads in (1, 1, 2):
+        with threadpool_limits(threads):
+            found.append(Problem(kernels.RBF(1.5), X, Y, np.ones(400), C=10.0).solve(left_out=False))
+    for name in ("coef", "intercept", "residuals"):
+        first, second, other = (getattr(fit, name) for fit in found)
+        assert_array_equal(first, second)
+        assert_allclose(other, first, rtol=1e-10, atol=1e-10 * np.abs(first).max())
