@@ -77,11 +77,19 @@ def test_the_path_agrees_with_a_convex_solver(seed):
     path = l1_path(K, y, v, 1e-3 * start)
     for zeta in start * 10.0 ** rng.uniform(-2.5, 0, 4):
         a, b = path.at(zeta)
-        value, expected, intercept = l1_oracle(K, y, v, zeta)
+        value, expected, _ = l1_oracle(K, y, v, zeta)
         assert l1_objective(K, y, v, zeta, a, b) == pytest.approx(value, rel=1e-8)
-        assert_allclose(a, expected, atol=1e-3 * np.abs(expected).max())  # the oracle stops where the loss is flat
-        assert b == pytest.approx(intercept, abs=1e-4)
-        assert_array_equal(a != 0, np.abs(expected) > 1e-5 * np.abs(expected).max())
+        support = np.abs(expected) > 1e-5 * np.abs(expected).max()
+        assert_array_equal(a != 0, support)
+        # the oracle stops where the loss is flat: its coefficients are those of the system of its support and signs
+        centred = (K - v @ K / v.sum())[:, support]
+        system = np.ones((support.sum() + 1, support.sum() + 1))
+        system[:-1, :-1] = centred.T @ (v[:, None] * centred)
+        system[-1, -1] = 0.0
+        right = centred.T @ (v * y) - zeta / 2 * np.sign(expected[support])
+        exact = np.linalg.solve(system, np.append(right, 0.0))[:-1]
+        assert_allclose(a[support], exact, rtol=1e-8, atol=1e-8 * np.abs(exact).max())
+        assert b == pytest.approx(v @ (y - K[:, support] @ exact) / v.sum(), abs=1e-8)
 
 
 def test_identical_inputs_have_one_coefficient():
@@ -210,7 +218,7 @@ def structure_oracle(kernel, X, y, rho):
 
 
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
-@pytest.mark.parametrize("kernel", [*FINITE.values(), RBF(0.3)], ids=[*FINITE, "rbf"])
+@pytest.mark.parametrize("kernel", [*FINITE.values(), RBF(0.02)], ids=[*FINITE, "rbf"])
 def test_structure_agrees_with_a_convex_solver(kernel):
     X, y, additive, blocks = structure(kernel)
     for rho in Structure(blocks, y, np.ones(50)).largest_rho * np.array([0.4, 0.1, 0.02]):
@@ -260,13 +268,74 @@ def test_a_piece_is_the_solution_inside_its_interval_only(kernel):
     _, y, _, blocks = structure(kernel)
     programme = Structure(blocks, y, np.ones(50))
     for rho in np.array([0.3, 0.1, 0.03]) * programme.largest_rho:
-        piece = programme.solve(rho)
-        low, high = programme.interval(piece)
-        assert low < rho < high
+        following = programme.pieces(rho, 0.01 * rho)
+        next(following)
+        piece, low, high = next(following)
+        assert low < high < rho
         for inside in (low + 0.01 * (high - low), (low + high) / 2, high - 0.01 * (high - low)):
             assert_allclose(piece.at(inside)[0], programme.solve(inside).at(inside)[0], atol=1e-8)
         for outside in (low - 0.05 * (high - low), high + 0.05 * (high - low)):
             assert np.abs(piece.at(outside)[0] - programme.solve(outside).at(outside)[0]).max() > 1e-9
+
+
+def structure_violation(programme, y, v, piece, rho):
+    """The largest violation of the optimality conditions, each in its own unit."""
+    blocks = programme.blocks
+    z, t = piece.at(rho)
+    e = v * (y - sum(Q @ z[p] for Q, p in zip(blocks.Q, blocks.places, strict=True)) - programme.intercept(z))
+    multipliers = piece.multipliers @ [1.0, rho]
+    gradient, back, sums = np.zeros(len(z)), np.zeros(len(z)), np.zeros(len(t))
+    worst = [abs(e.sum()) / np.abs(v * y).sum(), -multipliers.min(initial=0.0) / rho]
+    for m, (part, i, sign) in zip(multipliers, piece.active, strict=True):
+        back[blocks.places[part]] += m * sign * blocks.Q[part][i]
+        sums[part] += m
+    for part, (Q, place) in enumerate(zip(blocks.Q, blocks.places, strict=True)):
+        gradient[place] = Q.T @ e
+        worst.append((np.abs(Q @ z[place]).max() - t[part]) / max(t.max(), 1e-300))
+        if t[part] > 0:
+            worst.append(abs(sums[part] - rho) / rho)
+        elif blocks.basis is None and Q.shape[1]:
+            least = linprog(-gradient[place], A_ub=np.vstack([Q, -Q]), b_ub=np.ones(2 * len(Q)), bounds=(None, None))
+            worst.append((-least.fun - rho) / rho)
+            back[place] = gradient[place]
+    rest = gradient - back
+    rest = rest if blocks.basis is None else blocks.basis.T @ rest
+    return max(*worst, np.abs(rest).max() / np.linalg.norm(v * y))
+
+
+@pytest.mark.parametrize("kernel", FINITE.values(), ids=FINITE)
+@pytest.mark.parametrize("coded", [False, True])
+def test_the_pieces_are_the_whole_path(kernel, coded):
+    """No breakpoint is missed: every piece begins where the last one ended and is optimal inside."""
+    X, y = datasets.make_additive(40, 5, random_state=3)
+    if coded:
+        X = np.column_stack([np.round(2 * X), X[:, 0] > 0.5, np.ones(40), X[:, 0], np.round(2 * X[:, 0])])
+    kernel = Additive(kernel.placed(X))
+    blocks = component_blocks(kernel, X, X, np.ones(40, dtype=bool))
+    assert blocks.basis is None
+    v = np.random.default_rng(0).uniform(0.5, 2.0, 40)
+    programme = Structure(blocks, y, v)
+    end = programme.largest_rho
+    before = np.zeros(blocks.A.shape[1])
+    for piece, low, high in programme.pieces(end, 1e-4 * end):
+        assert high == pytest.approx(end, rel=1e-12)
+        assert_allclose(piece.at(high)[0], before, atol=1e-7 * np.abs(y).max())
+        assert structure_violation(programme, y, v, piece, (low + high) / 2) <= 1e-10
+        end, before = low, piece.at(low)[0]
+    assert end == pytest.approx(1e-4 * programme.largest_rho, rel=1e-12)
+    assert before.any()
+
+
+@pytest.mark.parametrize("sigma", [0.1, 0.2])
+def test_components_that_share_alpha_are_optimal(sigma):
+    _, y, _, blocks = structure(RBF(sigma))
+    assert blocks.basis is not None
+    v = np.random.default_rng(2).uniform(0.5, 2.0, len(y))
+    programme = Structure(blocks, y, v)
+    assert not programme.solve(1.0001 * programme.largest_rho).z.any()
+    assert programme.solve(0.999 * programme.largest_rho).z.any()
+    for rho in np.geomspace(0.9, 0.003, 8) * programme.largest_rho:
+        assert structure_violation(programme, y, v, programme.solve(rho), rho) <= 1e-10
 
 
 @pytest.mark.parametrize("rho", [20.0, 4.0, 0.5])
@@ -345,6 +414,59 @@ def test_printed_29_does_not_solve_28():
     assert value < 0.9 * exact
     assert slackness > 0.1 * exact
     assert loss > 1.001 * of_25(grid[best])[1]  # not the training optimum any more
+
+
+def test_equal_columns_share_a_component():
+    X, y = datasets.make_additive(60, 4, random_state=0)
+    kernel = Spline(3).placed(X)
+    one = LSSVR(Additive(kernel), C=1.0, steps=[Components(rho=8.0, refit=False)]).fit(X, y)
+    twice = np.column_stack([X, X[:, 0]])
+    kernel = Spline(3).placed(twice)
+    two = LSSVR(Additive(kernel), C=1.0, steps=[Components(rho=8.0, refit=False)]).fit(twice, y)
+    assert_allclose(two.predict(twice), one.predict(X), rtol=1e-8)
+    assert_allclose(two.path_.max_variation[0][[0, 4]], one.path_.max_variation[0][0] / 2)
+
+
+def test_wide_kernels_keep_their_predictions():
+    """Coefficients in directions that the rounded kernel cannot bear would move them by orders of magnitude."""
+    X, y = datasets.make_additive(60, 6, random_state=0)
+    model = LSSVR(Additive(RBF(14.0)), C=1.0, steps=[Components(refit=False, random_state=0)]).fit(X, y)
+    assert model.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e12])
+def test_targets_of_any_unit(unit):
+    X, y = datasets.make_additive(60, 6, random_state=0)
+    step = Components(validation=None)
+    model = LSSVR(Additive(Spline(3)), C=10.0, steps=[step]).fit(X, y)
+    scaled = LSSVR(Additive(Spline(3)), C=10.0, steps=[step]).fit(X, unit * y)
+    assert_array_equal(scaled.active_, model.active_)
+    assert_allclose(scaled.predict(X), unit * model.predict(X), rtol=1e-6)
+
+
+def test_nothing_kept_is_a_constant_and_told():
+    X, y = data(40)
+    with pytest.warns(UserWarning, match=r"no input is kept.*rho=1000000\.0 is too large"):
+        model = LSSVR(Additive(Spline(3)), C=1.0, steps=[Components(1e6)]).fit(X, y)
+    assert_allclose(model.predict(X), y.mean())
+    assert model.components(X).shape == (40, 2)
+    noise = np.random.default_rng(1).standard_normal(40)
+    with pytest.warns(UserWarning, match="no input is kept.*Give rho, or validation=None"):
+        LSSVR(Additive(Spline(3)), C=1.0, steps=[Components(random_state=0)]).fit(X, noise)
+    for refit in (True, False):
+        for inputs, targets in ((np.ones((40, 2)), y), (X, np.ones(40))):
+            model = LSSVR(Additive(Spline(3)), C=1.0, steps=[Components(refit=refit, validation=np.arange(8))])
+            with pytest.warns(UserWarning, match="no input is kept"):
+                model.fit(inputs, targets)
+            assert np.ptp(model.predict(inputs)) == 0.0
+
+
+def test_few_rows_are_told():
+    X, y = data(4)
+    with pytest.raises(ValueError, match="validation=5 folds need as many rows, 4 count"):
+        LSSVR(RBF(1.0), C=1.0, steps=[Substrate(validation=5)]).fit(X, y)
+    with pytest.raises(ValueError, match="1 of 2 rows is left for the path"):
+        LSSVR(Additive(Linear()), C=1.0, steps=[Components()]).fit(X[:2], y[:2])
 
 
 # Structure detection as a step ----------------------------------------------------------------------------------------

@@ -32,6 +32,8 @@ from lssvm.sparsify import (
 )
 from lssvm.tune import LeaveOneOut
 
+pytestmark = pytest.mark.filterwarnings("ignore:Components. no input is kept")  # true of some of these sets
+
 ROWS = 64
 SIZE = 12
 POINTS = np.random.default_rng(9).uniform(-2, 2, (SIZE, 2))

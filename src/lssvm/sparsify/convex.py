@@ -36,8 +36,8 @@ __all__ = ["Components", "Substrate"]
 
 PATH_ENDS = 1e-3, 1e-4, 1e-5, 1e-6  # shares of the first zeta at which a path ends, the next where the last is best
 LAST_RHO = 1e-3  # share of the first rho at which the grid ends
+LAST_PIECE = 1e-5  # share of the first rho at which the whole path ends
 GRID = 30  # values of rho
-PIECES = 40  # the most pieces followed between two of them; what is shorter than its share may be left out
 FEWER = 0.1  # share of the best validation error that fewer inputs may cost
 SMALL = 1e-2  # share of the largest maximal variation at which a component that cannot be 0 counts as 0
 
@@ -94,6 +94,8 @@ class Substrate(Step):
     def __call__(self, problem: Problem) -> Problem:
         check_weight(self, self.zeta, "zeta")
         folds = check_validation(self, folds=True)
+        if self.zeta is None and folds > len(problem.rows):
+            raise ValueError(f"Substrate: validation={folds} folds need as many rows, {len(problem.rows)} count.")
         problem, weights = _prepared(problem, self.refit)
         held_out = np.empty(0, dtype=np.intp)
         if self.zeta is None and not folds:
@@ -189,7 +191,12 @@ class Components(Step):
 
     ``path_`` holds ``rho`` (falling), ``max_variation`` (rho x components), ``kept`` (the components kept at each rho),
     ``scores`` (validation error, or leave-one-out error) and ``chosen``, a rho. The solution is affine in rho between
-    breakpoints; 30 values of rho are followed by the exact pieces on both sides of the best one.
+    breakpoints. With ``refit=True`` 30 values of rho, down to a thousandth of the first at which an input enters, are
+    followed by all pieces on both sides of the best one. With ``refit=False`` all pieces are followed, down to 1e-5 of
+    the first rho: the error is a parabola on each, and the smallest of their vertices is the global minimum on that
+    range. Where components share alpha and cannot be 0, the pieces are thousands: then 30 values of rho, and up to 40
+    pieces on each side of those within 5 % of the best. Directions in which a component's kernel is below 1e-10 of its
+    size are left out. Where no input is kept, the prediction is constant, and a warning says so.
 
     Examples
     --------
@@ -227,6 +234,10 @@ class Components(Step):
         if self.rho is None and self.validation is not None:
             held_out = held_out_rows(self, problem)
         rows, support, points = _training(problem, held_out)
+        if len(rows) < 2:
+            raise ValueError(
+                f"Components: {len(rows)} of {len(problem.rows)} rows is left for the path: give more rows, or rho."
+            )
         X, y = _xp.to_numpy(problem.X), _xp.to_numpy(problem.y)
         inside = np.zeros(len(X), dtype=bool)
         inside[rows] = True
@@ -243,6 +254,17 @@ class Components(Step):
             chosen = search.by_validation()
         record = search.record(chosen, numbers)
         kept = search.kept[chosen] if self.refit else np.flatnonzero(search.t[chosen] > 0)
+        if not len(kept):
+            largest = max(structure.largest_rho for structure in search.structures)
+            warnings.warn(
+                "Components: no input is kept, the prediction is constant: "
+                + (
+                    f"rho={self.rho!r} is too large, the first input enters at {largest:.3g}."
+                    if self.rho is not None
+                    else "no set of inputs does better on the rows that choose. Give rho, or validation=None."
+                ),
+                stacklevel=2,
+            )
         paths = {**problem.paths, type(self).__name__: record}
         if self.refit:
             kernel, C = given.asked or (given.kernel, given.C)
@@ -254,6 +276,13 @@ class Components(Step):
                 paths=paths,
             )
         coef = np.column_stack([blocks.alpha(z) for z in search.z[chosen]])
+        f = np.hstack(blocks.Q) @ np.column_stack(search.z[chosen])
+        lost = np.abs(_xp.to_numpy(problem.kernel.evaluate(problem.X, points))[rows] @ coef - f).max(initial=0.0)
+        if lost > 0.01 * np.abs(f).max(initial=0.0):
+            warnings.warn(
+                f"Components: rounding moves the predictions by up to {lost:.2g}: centre and scale your features.",
+                stacklevel=2,
+            )
         coefficients = _xp.like(coef, problem.X), _xp.like(search.b[chosen], problem.X)
         basis: dict[str, Any] = {"support": support} if support is not None else {"points": points}
         return problem.with_basis(
@@ -317,7 +346,7 @@ class _Search:
         points = [piece.at(rho) for piece in pieces]
         self.rho.append(rho)
         self.z.append([z for z, _ in points])
-        self.t.append(np.max([t for _, t in points], axis=0))
+        self.t.append(self.blocks.each(np.max([t for _, t in points], axis=0)))
         self.b.append(np.array([s.intercept(z) for s, (z, _) in zip(self.structures, points, strict=True)]))
 
     @property
@@ -333,17 +362,17 @@ class _Search:
     # Choices
     def by_validation(self) -> int:
         """The place of the rho with the smallest validation error on the exact pieces (eq. 28)."""
-        for rho in self._grid():
+        whole = self.blocks.basis is None
+        grid = self._grid()
+        grid = grid[0] * np.array([1.0, LAST_PIECE]) if whole else grid
+        for rho in grid[:1] if whole else grid:
             self.solve(rho)
             self.scores.append(self._error(self.z[-1], self.b[-1]))
-        scores = np.array(self.scores)
-        near = scores <= 1.05 * scores.min()
-        rho = np.array(self.rho)
-        for place in range(len(rho) - 1):
-            if near[place] or near[place + 1]:
-                for pieces, low, high in self._pieces(rho[place], rho[place + 1]):
-                    best = self._vertex(pieces, low, high)
-                    self._add(best, pieces)
+        near = np.array(self.scores) <= 1.05 * min(self.scores)
+        for high, low in [(grid[k], grid[k + 1]) for k in range(len(grid) - 1) if near[k : k + 2].any()]:
+            for pieces, lower, upper in self._pieces(high, low):
+                for rho in {self._vertex(pieces, lower, upper), lower}:
+                    self._add(rho, pieces)
                     self.scores.append(self._error(self.z[-1], self.b[-1]))
         return int(np.argmin(self.scores))
 
@@ -362,14 +391,19 @@ class _Search:
         return int(fewest[np.argmin(scores[fewest])])
 
     def _pieces(self, high: float, low: float) -> Iterator[tuple[list[Piece], float, float]]:
-        """The affine pieces between two rho, from the larger to the smaller."""
-        rho, least = high, (low / high) ** (1.0 / PIECES)
-        while rho > low:
-            pieces = [structure.solve(rho) for structure in self.structures]
-            ends = [s.interval(piece) for s, piece in zip(self.structures, pieces, strict=True)]
-            lower, upper = max(end[0] for end in ends), min(end[1] for end in ends)
-            yield pieces, max(min(lower, rho), low), min(max(upper, rho), high)
-            rho = min(lower * (1.0 - 1e-6), rho * least)
+        """The affine pieces of all outputs between two rho, from the larger to the smaller."""
+        if high <= low:
+            return
+        paths = [structure.pieces(high, low) for structure in self.structures]
+        now = [next(path) for path in paths]
+        upper = high
+        while upper > low:
+            lower = max(end for _, end, _ in now)
+            yield [piece for piece, _, _ in now], min(lower, upper), upper
+            for place, path in enumerate(paths):
+                while now[place][1] >= lower and now[place][1] > low:
+                    now[place] = next(path)
+            upper = min(lower, *(start for _, _, start in now))
 
     def _error(self, z: list[np.ndarray], b: np.ndarray) -> float:
         """Mean squared error of the rows that only choose."""
@@ -464,8 +498,10 @@ def _prepared(problem: Problem, refit: bool) -> tuple[Problem, np.ndarray]:
     C has no part in the programmes: where a machine is fitted afterwards, it is chosen then.
     """
     problem = problem.replace(coefficients=None)
-    if problem.kernel.is_free or problem.robust is not None or not refit:
+    if problem.kernel.is_free or problem.robust is not None:
         problem = tuned(problem)
+    elif problem.C is None and not refit:
+        problem = problem.replace(C=1.0)  # that of eq. (10)
     if problem.robust is None:
         return problem, _xp.to_numpy(problem.weights)
     return problem, _xp.to_numpy(problem.replace(reduced=False).solve().weights)

@@ -6,6 +6,7 @@ Nothing here knows a Problem: matrices in, coefficients out.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,9 @@ from scipy.optimize import linprog
 from .. import _xp
 from .._xp import EPS
 from ..kernels import Additive, Kernel, pick_columns
+
+STEPS = 40  # the most pieces followed between two rho where the components share alpha
+CUT = 1e-10  # share of a kernel's size: smaller eigenvalues need coefficients that its rounded values cannot bear
 
 
 # The L1 path ----------------------------------------------------------------------------------------------------------
@@ -220,13 +224,19 @@ class Blocks:
     """The components of an additive kernel on the rows that train: f^l = Q_l z_l with z = A'alpha and 1'alpha = 0.
 
     Columns of a Q_l are orthonormal. Where the ranks add up to less than the number of basis points every z has an
-    alpha (`basis` is None), and a component can be exactly 0. Otherwise z = basis @ x.
+    alpha (`basis` is None), and a component can be exactly 0. Otherwise z = basis @ x. Components that are the same
+    function of alpha, e.g. of equal columns, are one here: their sum, whose maximal variation is the sum of theirs.
     """
 
     Q: list[np.ndarray]
     other: list[np.ndarray]  # the same functions on the rows that do not train
     A: np.ndarray
     basis: np.ndarray | None
+    number: np.ndarray  # for every component of the kernel its place here
+
+    def each(self, t: np.ndarray) -> np.ndarray:
+        """The maximal variations of all components of the kernel."""
+        return (t / np.bincount(self.number, minlength=len(t)))[self.number]
 
     @property
     def places(self) -> list[slice]:
@@ -241,31 +251,42 @@ class Blocks:
 
 def component_blocks(kernel: Additive, X: np.ndarray, points: np.ndarray, train: np.ndarray) -> Blocks:
     """Q_l for the rows `train` of X, and for the others, with the basis `points`."""
-    Q, other, A = [], [], []
+    Q: list[np.ndarray] = []
+    other, A, sizes = [], [], []
+    seen: dict[bytes, list[tuple[int, np.ndarray]]] = {}
+    number: list[int] = []
     for group, part in kernel.kept(X.shape[1]).values():
-        phi, factor = _features(part, pick_columns(X, group), pick_columns(points, group))
+        columns = pick_columns(X, group)
+        phi, factor = _features(part, columns, pick_columns(points, group))
+        alike = seen.setdefault(np.ascontiguousarray(columns).tobytes(), [])
+        same = [place for place, other_phi in alike if np.array_equal(other_phi, phi)]
+        number.append(same[0] if same else len(Q))
+        if same:
+            continue
+        alike.append((len(Q), phi))
         U, s, T = np.linalg.svd(factor - factor.mean(axis=0), full_matrices=False)  # 1'alpha = 0
-        kept = s > 1e-10 * max(float(s[0]) if len(s) else 0.0, 1e-8 * float(np.linalg.norm(factor)))
+        kept = s > np.sqrt(CUT) * float(np.linalg.norm(factor))
         phi, U = phi @ (T[kept].T * s[kept]), U[:, kept]
         _, s, T = np.linalg.svd(phi[train], full_matrices=False)
-        kept = s > 1e-10 * (float(s[0]) if len(s) else 0.0)
+        kept = s > CUT * (float(s[0]) if len(s) else 0.0)
         phi = phi @ (T[kept].T / s[kept])
         Q.append(phi[train])
         other.append(phi[~train])
         A.append(U @ (T[kept].T * s[kept]))
-    stacked = np.hstack(A)
-    norms = np.linalg.norm(stacked, axis=0)
-    _, s, T = np.linalg.svd(stacked / np.where(norms > 0, norms, 1.0), full_matrices=False)
-    if len(s) == stacked.shape[1] and (not len(s) or s[-1] > 1e-9 * s[0]):
-        return Blocks(Q, other, stacked, None)
-    _, s, T = np.linalg.svd(stacked, full_matrices=False)
-    return Blocks(Q, other, stacked, T[s > 1e-12 * s[0]].T)
+        sizes.append(np.full(A[-1].shape[1], float(np.linalg.norm(factor)) ** 2 or 1.0))
+    stacked = np.hstack([block * number.count(place) for place, block in enumerate(A)])
+    size = np.concatenate(sizes)
+    _, s, T = np.linalg.svd(stacked / size, full_matrices=False)
+    if len(s) == stacked.shape[1] and np.min(s, initial=1.0) > CUT:
+        return Blocks(Q, other, stacked, None, np.array(number))
+    basis = np.linalg.qr(size[:, None] / size.max() * T[s > CUT].T)[0]
+    return Blocks(Q, other, stacked, basis, np.array(number))
 
 
 def _features(kernel: Kernel, X: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """phi of the rows and of the points with k(x, z) = phi(x)'phi(z): a pivoted Cholesky factor, cut at 1e-12."""
+    """phi of the rows and of the points with k(x, z) = phi(x)'phi(z): a pivoted Cholesky factor, cut at 1e-14."""
     rest = kernel.diagonal(points).copy()
-    tolerance = 1e-12 * max(float(rest.max()), 0.0)
+    tolerance = 1e-14 * max(float(rest.max()), 0.0)
     F = np.empty((len(points), 0))
     pivots: list[int] = []
     while len(pivots) < len(points) and float(rest.max()) > tolerance:
@@ -303,6 +324,46 @@ Row = tuple[int, int, float]  # component, row, sign
 
 
 @dataclass(frozen=True)
+class _Event:
+    """What ends a piece at its lower edge: a row leaves or enters, or a component does, with all its rows."""
+
+    rho: float
+    leaves: list[Row]
+    enters: list[Row]
+
+
+class _DualNorm:
+    """h(g) = max g'u over |V u| <= 1, the least sum of absolute multipliers with V'multipliers = g.
+
+    The simplex method on the multipliers; a basis of rows of V is kept for the next g.
+    """
+
+    def __init__(self, V: np.ndarray, basis: np.ndarray) -> None:
+        self.V, self.basis = V, basis.copy()
+
+    def bound(self, g: np.ndarray) -> float:
+        """A value that h(g) is not above: the multipliers of the basis as it is."""
+        return float(np.abs(np.linalg.solve(self.V[self.basis].T, g)).sum())
+
+    def __call__(self, g: np.ndarray) -> tuple[np.ndarray, list[tuple[int, float]]]:
+        """The u of the maximum, and the rows, with signs, that hold it."""
+        for _ in range(50 + 10 * len(g)):
+            W = self.V[self.basis]
+            multipliers = np.linalg.solve(W.T, g)
+            signs = np.where(multipliers < 0, -1.0, 1.0)
+            u = np.linalg.solve(W, signs)
+            f = self.V @ u
+            j = int(np.argmax(np.abs(f)))
+            if abs(f[j]) <= 1.0 + 1e-11:
+                break
+            change = signs * np.linalg.solve(W.T, np.sign(f[j]) * self.V[j])
+            with np.errstate(divide="ignore", invalid="ignore"):
+                length = np.where(change > 1e-12, np.abs(multipliers) / change, np.inf)
+            self.basis[int(np.argmin(length))] = j
+        return u, [(int(i), float(sign)) for i, sign in zip(self.basis, signs, strict=True)]
+
+
+@dataclass(frozen=True)
 class _Found:
     """What the interior-point method returns."""
 
@@ -316,7 +377,9 @@ class Structure:
     """Eq. (25) with a bias: min 1/2 sum_i v_i (y_i - sum_l f^l(x_i) - b)^2 + rho sum_l t_l, |f^l(x_i)| <= t_l.
 
     An interior-point method finds the active rows, with only those rows among the constraints that were ever violated;
-    the linear system of the active rows then gives the solution to working precision, affine in rho.
+    the linear system of the active rows then gives the solution to working precision, affine in rho. `pieces` follows
+    the solution from piece to piece, one row or one component in or out at every breakpoint. Of rows that are equal, or
+    opposite, the first stands for all.
     """
 
     def __init__(self, blocks: Blocks, y: np.ndarray, weights: np.ndarray) -> None:
@@ -337,28 +400,47 @@ class Structure:
         ]
         whole = slice(0, len(self.right))
         self.columns = blocks.places if basis is None else [whole] * len(self.rows)  # the unknowns of each component
-        self.first_rows = [self._spanning(Q) for Q in blocks.Q]
+        self.empty = np.array([Q.shape[1] == 0 for Q in blocks.Q], dtype=bool)
+        self.alike = [_alike(Q) for Q in blocks.Q]
+        spanning = [self._spanning(part) for part in range(len(self.rows))]
+        self.first_rows = [{(int(i), sign) for i in rows for sign in (1.0, -1.0)} for rows in spanning]
         self.working = [set(rows) for rows in self.first_rows]
-        self.largest_rho = self._largest_rho()
+        self.norms = [_DualNorm(Q, rows[: Q.shape[1]]) for Q, rows in zip(blocks.Q, spanning, strict=True)]
+        self.first = self._first()
+        self.largest_rho = self.first.rho
 
-    @staticmethod
-    def _spanning(Q: np.ndarray) -> set[tuple[int, float]]:
-        """Rows that bound a component in every direction."""
+    def _spanning(self, part: int) -> np.ndarray:
+        """Rows that bound a component in every direction: a basis first."""
+        Q, first = self.blocks.Q[part], np.flatnonzero(self.alike[part][0] == np.arange(len(self.blocks.Q[part])))
         if not Q.shape[1]:
-            return set()
-        order = scipy.linalg.qr(Q.T, mode="r", pivoting=True, check_finite=False)[1][: Q.shape[1] + 1]
-        return {(int(i), sign) for i in order for sign in (1.0, -1.0)}
+            return np.empty(0, dtype=np.intp)
+        return first[scipy.linalg.qr(Q[first].T, mode="r", pivoting=True, check_finite=False)[1][: Q.shape[1] + 1]]
 
-    def _largest_rho(self) -> float:
-        """A rho at and beyond which all components are 0: the multipliers of least norm are feasible."""
-        g = self._gradient(np.zeros(len(self.right)))
-        sums = [np.abs(Q @ g[place]).sum() for Q, place in zip(self.blocks.Q, self.blocks.places, strict=True)]
-        return self.unit * float(max(sums, default=0.0))
-
-    def _gradient(self, x: np.ndarray) -> np.ndarray:
-        """Correlations of the residuals with the columns of all Q."""
-        g = self.right - self.gram @ x
-        return g if self.blocks.basis is None else self.blocks.basis @ g
+    def _first(self) -> _Event:
+        """The rho at and beyond which all components are 0: the largest right'x with sum_l t_l <= 1; what enters."""
+        g = self.unit * self.right
+        if self.blocks.basis is None:
+            events = [_Event(0.0, [], [])]
+            for part in np.flatnonzero(~self.empty):
+                own = g[self.blocks.places[part]]
+                u, tight = self.norms[part](own)
+                events.append(_Event(float(u @ own), [], [(int(part), i, sign) for i, sign in tight]))
+            return max(events, key=lambda event: event.rho)
+        r, d = len(g), len(self.rows)
+        size = float(np.abs(g).max(initial=0.0))
+        while size > 0.0:
+            rows, G = self._constraints()
+            G = np.vstack([G, np.append(np.zeros(r), np.ones(d))])
+            bounds = [(None, None)] * r + [(0.0, None)] * d
+            limits = np.append(np.zeros(len(rows)), 1.0)
+            found = linprog(np.append(-g / size, np.zeros(d)), A_ub=G, b_ub=limits, bounds=bounds)
+            if found.x is None:
+                raise ValueError("Components: no rho is large enough for these columns: scale your features.")
+            if not self._add_violated(found.x[:r], found.x[r:]):
+                value = float(found.x[:r] @ g)
+                holding = np.flatnonzero(found.ineqlin.marginals[:-1] < 0.0)
+                return _Event(self.root * value, [], [rows[k] for k in holding])
+        return _Event(0.0, [], [])
 
     def intercept(self, z: np.ndarray) -> float:
         """b for z."""
@@ -382,14 +464,15 @@ class Structure:
         still = np.array([1.0, 0.0])
         x, t, zero = found.x.copy(), found.t.copy(), self._zero(found.t)
         for part in np.flatnonzero(zero):
-            x[self.columns[part]] = t[part] = 0.0
+            x[self.columns[part] if self.blocks.basis is None else []] = t[part] = 0.0
         rows = [(row, m) for row, m in zip(found.rows, found.multipliers, strict=True) if not zero[row[0]]]
         multipliers = np.outer([m for _, m in rows], still)
         return self._piece(rho, np.outer(x, still), np.outer(t, still), multipliers, [row for row, _ in rows])
 
     def _zero(self, t: np.ndarray) -> np.ndarray:
         """The components that are 0: none where they share alpha, which are never all 0."""
-        return (t < 1e-6 * max(1.0, float(t.max()))) & (self.blocks.basis is None)
+        small = (t < 1e-6 * max(1.0, float(t.max()))) & (self.blocks.basis is None)
+        return np.asarray(small | self.empty)
 
     def _piece(self, rho: float, x: np.ndarray, t: np.ndarray, multipliers: np.ndarray, active: list[Row]) -> Piece:
         """A piece in the units of the data; its active rows are the first to try at the next rho."""
@@ -401,22 +484,29 @@ class Structure:
         z = z if self.blocks.basis is None else self.blocks.basis @ z
         return Piece(rho, z, size * t * to_rho, self.unit * self.root * multipliers * to_rho, active)
 
+    def _constraints(self) -> tuple[list[Row], np.ndarray]:
+        """The working rows, and the matrix that is not above 0 in (x, t)."""
+        r, d = len(self.right), len(self.rows)
+        rows = [(part, i, sign) for part, working in enumerate(self.working) for i, sign in sorted(working)]
+        G = np.zeros((len(rows), r + d), order="F")
+        for k, (part, i, sign) in enumerate(rows):
+            G[k, self.columns[part]] = sign * self.rows[part][i]
+            G[k, r + part] = -1.0
+        return rows, G
+
     def _interior_point(self, rho: float) -> _Found:
         """The programme with the working rows alone."""
         import piqp
 
         r, d = len(self.right), len(self.rows)
-        rows = [(part, i, sign) for part, working in enumerate(self.working) for i, sign in sorted(working)]
+        rows, G = self._constraints()
         P = np.zeros((r + d, r + d), order="F")
         P[:r, :r] = self.gram
-        G = np.zeros((len(rows), r + d), order="F")
-        for k, (part, i, sign) in enumerate(rows):
-            G[k, self.columns[part]] = sign * self.rows[part][i]
-            G[k, r + part] = -1.0
+        P[r:, r:] = np.diag(self.empty.astype(float))  # nothing else holds their t
         solver = piqp.DenseSolver()
         solver.settings.eps_abs = solver.settings.eps_duality_gap_abs = 1e-11
         solver.settings.eps_rel = solver.settings.eps_duality_gap_rel = 1e-11
-        solver.setup(P, np.concatenate([-self.right, np.full(d, rho)]), G=G, h_u=np.zeros(len(rows)))
+        solver.setup(P, np.concatenate([-self.right, rho * ~self.empty]), G=G, h_u=np.zeros(len(rows)))
         solver.solve()
         x = np.array(solver.result.x)
         if not np.isfinite(x).all():
@@ -426,12 +516,14 @@ class Structure:
     def _worst(self, x: np.ndarray, t: np.ndarray, tolerance: float) -> list[Row]:
         """The most violated row of every component and sign."""
         rows = []
-        for part, block in enumerate(self.rows):
-            f = block @ x[self.columns[part]]
-            rows += [
-                (part, int(np.argmax(sign * f)), sign) for sign in (1.0, -1.0) if np.max(sign * f) > t[part] + tolerance
-            ]
-        return rows
+        for part in np.flatnonzero(~self.empty):
+            f = self.rows[part] @ x[self.columns[part]]
+            first, same = self.alike[part]
+            for sign in (1.0, -1.0):
+                i = int(np.argmax(sign * f))
+                if sign * f[i] > t[part] + tolerance:
+                    rows.append((int(part), int(first[i]), float(sign * same[i])))
+        return list(dict.fromkeys(rows))
 
     def _add_violated(self, x: np.ndarray, t: np.ndarray) -> bool:
         """Let the most violated rows in."""
@@ -458,95 +550,186 @@ class Structure:
                 del active[int(np.argmin(signs))]
                 continue
             entering = [row for row in self._worst(x2 @ point, t2 @ point, 1e-11) if row not in active]
-            if not entering:
-                return self._piece(rho, x2, t2, multipliers, active)
+            gone = ~zero & (t2 @ point <= 0.0)
+            if gone.any() and self.blocks.basis is None:
+                zero = zero | gone
+                active = [row for row in active if not zero[row[0]]]
+                continue
             active += entering
+            if entering:
+                continue
+            back = self._back(zero, self.right - self.gram @ (x2 @ point), scaled)
+            if not back:
+                return self._piece(rho, x2, t2, multipliers, active)
+            zero[back[0][0]] = False
+            active += back
         return None
+
+    def _back(self, zero: np.ndarray, g: np.ndarray, scaled: float) -> list[Row]:
+        """The rows with which a component cannot be 0, if there is one, for the correlations g."""
+        if self.blocks.basis is None:
+            for part in np.flatnonzero(zero & ~self.empty):
+                own, bound = g[self.blocks.places[part]] / self.root, scaled * (1.0 + 1e-10)
+                if self.norms[part].bound(own) > bound:
+                    u, rows = self.norms[part](own)
+                    if u @ own > bound:
+                        return [(int(part), i, sign) for i, sign in rows]
+        return []
 
     def _affine(self, zero: np.ndarray, active: list[Row]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """x, t and multipliers, each (constant, slope) in the scaled rho, with the active rows at their bounds."""
         r, d = len(self.right), len(self.rows)
-        null = self._null_space(zero)
+        free = np.ones(r, dtype=bool)
+        if self.blocks.basis is None:
+            for gone in np.flatnonzero(zero):
+                free[self.blocks.places[gone]] = False
         kept = np.flatnonzero(~zero)
-        place = {int(part): k for k, part in enumerate(kept)}
-        n, p, m = null.shape[1], len(kept), len(active)
+        place = {int(number): k for k, number in enumerate(kept)}
+        n, p, m = int(free.sum()), len(kept), len(active)
         C = np.zeros((m, r))
         E = np.zeros((m, p))
         for k, (part, i, sign) in enumerate(active):
             C[k, self.columns[part]] = sign * self.rows[part][i]
             E[k, place[part]] = 1.0
-        C = C @ null
+        C = C[:, free]
         system = np.zeros((n + p + m, n + p + m))
-        system[:n, :n] = null.T @ self.gram @ null
+        system[:n, :n] = self.gram[np.ix_(free, free)]
         system[:n, n + p :] = C.T
         system[n : n + p, n + p :] = -E.T
         system[n + p :, :n] = C
         system[n + p :, n : n + p] = -E
         right = np.zeros((n + p + m, 2))
-        right[:n, 0] = null.T @ self.right
+        right[:n, 0] = self.right[free]
         right[n : n + p, 1] = -1.0
         solution = _solve_symmetric(system, right)
-        t = np.zeros((d, 2))
-        t[kept] = solution[n : n + p]
-        return null @ solution[:n], t, solution[n + p :]
+        x, t = np.zeros((r, 2)), np.zeros((d, 2))
+        x[free], t[kept] = solution[:n], solution[n : n + p]
+        return x, t, solution[n + p :]
 
-    def _null_space(self, zero: np.ndarray) -> np.ndarray:
-        """Directions of x in which the components of `zero` stay 0."""
-        r = len(self.right)
-        if self.blocks.basis is None:
-            free = np.ones(r, dtype=bool)
-            for part in np.flatnonzero(zero):
-                free[self.blocks.places[part]] = False
-            return np.eye(r)[:, free]
-        return np.eye(r)
+    # From piece to piece
+    def pieces(self, high: float, low: float) -> Iterator[tuple[Piece, float, float]]:
+        """The affine pieces between two rho, falling, each with the interval that it is the solution on.
 
-    # The piece around one rho
-    def interval(self, piece: Piece) -> tuple[float, float]:
-        """The values of rho on which the piece is the solution."""
-        point = np.array([1.0, piece.rho])
-        if not piece.z.any():
-            return self.largest_rho, np.inf
-        above = [piece.multipliers]  # what must not fall below 0, (constant, slope) each
-        for part, place in enumerate(self.blocks.places):
-            if piece.t[part].any():
-                f = self.blocks.Q[part] @ piece.z[place]
-                away = np.ones((2, len(f)), dtype=bool)
-                for c, i, sign in piece.active:
-                    if c == part:
-                        away[int(sign < 0), i] = False
-                above += [(piece.t[part] - f)[away[0]], (piece.t[part] + f)[away[1]]]
-        bounds = np.vstack(above)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            edges = np.where(bounds @ point > 0, -bounds[:, 0] / bounds[:, 1], piece.rho)
-        low = float(np.max(edges[bounds[:, 1] > 0], initial=0.0))
-        high = float(np.min(edges[bounds[:, 1] < 0], initial=np.inf))
-        return self._enter(piece, min(low, piece.rho)), self._enter(piece, max(high, piece.rho))
-
-    def _enter(self, piece: Piece, edge: float) -> float:
-        """The edge, moved towards the piece's own rho until every component that is 0 may stay so.
-
-        The least multipliers of such a component sum to h(rho) = max g(rho)'u over |Q u| <= 1, convex in rho; it may
-        stay while h(rho) <= rho. Newton's method from the edge ends after finitely many linear programmes.
+        All of them, except where the components share alpha.
         """
         if self.blocks.basis is not None:
-            return edge
+            yield from self._steps(high, low)
+            return
+        piece, upper = self.solve(high), high
+        standing = 0  # pieces of no length, one after the other
+        while upper > low:
+            event = self._end(piece, min(piece.rho, upper))  # a piece found by `_below` is known from its own rho on
+            yield piece, max(event.rho, low), upper
+            standing = standing + 1 if event.rho >= upper else 0
+            upper = event.rho
+            if upper > low:
+                known = standing <= 5 and (event.leaves or event.enters)
+                piece = (self._after(piece, event) if known else None) or self._below(upper)
+
+    def _steps(self, high: float, low: float) -> Iterator[tuple[Piece, float, float]]:
+        """Pieces with gaps: where the components share alpha, they are thousands, and many rows change at once."""
+        rho, least = high, (low / high) ** (1.0 / STEPS)
+        while rho > low:
+            piece = self.solve(rho)
+            end = self._end(piece, rho).rho
+            yield piece, max(end, low), rho
+            rho = min(end * (1.0 - 1e-6), rho * least)
+        yield self.solve(low), low, low
+
+    def _end(self, piece: Piece, upper: float) -> _Event:
+        """Where the piece ends below `upper`, and what ends it."""
+        if not piece.active:
+            return _Event(min(self.largest_rho, upper), [], self.first.enters)
+        if not piece.z[:, 1].any():
+            return _Event(upper, [], [])  # not from the system of its rows: known at one rho only
+        shared = self.blocks.basis is not None
+        rho, k = _last_root(piece.multipliers, upper, upper)
+        candidates = [_Event(0.0, [], []), _Event(rho, [piece.active[k]], [])]
+        inside = np.flatnonzero(piece.t.any(axis=1))
+        if shared and len(piece.active) == len(self.right) + len(inside) - 1:
+            inside = inside[:0]  # all on one ray from 0: no row can enter
+        for part in inside:
+            own = [row for row in piece.active if row[0] == part]
+            if not shared and len(own) == self.blocks.Q[part].shape[1]:  # on a ray from 0
+                candidates.append(_Event(_last_root(piece.t[part : part + 1], upper, 0.0)[0], own, []))
+                continue
+            f, first = self.blocks.Q[part] @ piece.z[self.blocks.places[part]], self.alike[part][0]
+            for sign in (1.0, -1.0):
+                away = first == np.arange(len(f))
+                away[[i for _, i, s in own if s == sign]] = False
+                rows = np.flatnonzero(away)
+                if len(rows):
+                    rho, k = _last_root(piece.t[part] - sign * f[rows], upper, float(piece.t[part] @ [1.0, upper]))
+                    candidates.append(_Event(rho, [], [(int(part), int(rows[k]), sign)]))
+        last = max(candidates, key=lambda event: event.rho)
+        return last if shared else self._entering(piece, upper, last)
+
+    def _entering(self, piece: Piece, upper: float, last: _Event) -> _Event:
+        """The event, or that of a component that cannot stay 0 as long.
+
+        The least multipliers of such a component sum to h(rho) = max g(rho)'u over |Q u| <= 1, convex in rho; it may
+        stay while h(rho) <= rho. Newton's method from the edge below ends after finitely many steps.
+        """
         g = -(self.gram @ piece.z)
         g[:, 0] += self.unit * self.right
-        edge = min(edge, 10.0 * self.largest_rho)
-        for part, place in enumerate(self.blocks.places):
-            if piece.t[part].any() or not self.blocks.Q[part].shape[1]:
-                continue
-            Q = self.blocks.Q[part]
-            for _ in range(20):
-                now = g[place] @ np.array([1.0, edge])
-                if np.abs(Q @ now).sum() <= edge:
+        for part in np.flatnonzero(~piece.t.any(axis=1) & ~self.empty):
+            own, norm = g[self.blocks.places[part]], self.norms[part]
+            while norm.bound(own @ [1.0, last.rho]) > last.rho:
+                u, rows = norm(own @ [1.0, last.rho])
+                constant, slope = u @ own
+                if constant + slope * last.rho <= last.rho * (1.0 + 1e-12):
                     break
-                best = linprog(-now, A_ub=np.vstack([Q, -Q]), b_ub=np.ones(2 * len(Q)), bounds=(None, None))
-                constant, rate = best.x @ g[place]
-                if constant + rate * edge <= edge * (1.0 + 1e-9) or rate == 1.0:
+                edge = min(constant / (1.0 - slope), upper) if slope < 1.0 else upper
+                if edge <= last.rho:
                     break
-                edge = constant / (1.0 - rate)
-        return edge
+                last = _Event(edge, [], [(int(part), i, sign) for i, sign in rows])
+                if edge == upper:
+                    break
+        return last
+
+    def _after(self, piece: Piece, event: _Event) -> Piece | None:
+        """The piece after an event, None where it is no continuation: several rows at once."""
+        active = [row for row in piece.active if row not in event.leaves] + event.enters
+        zero = np.ones(len(self.rows), dtype=bool)
+        zero[[part for part, _, _ in active]] = False
+        x, t, multipliers = self._affine(zero, active)
+        point = np.array([1.0, event.rho / (self.unit * self.root)])
+        following = self._piece(event.rho, x, t, multipliers, active)
+        size = float(np.abs(piece.at(event.rho)[0]).max(initial=0.0)) or self.unit
+        same = np.abs(following.at(event.rho)[0] - piece.at(event.rho)[0]).max(initial=0.0) <= 1e-8 * size
+        return following if same and (multipliers @ point).min(initial=0.0) >= -1e-8 * point[1] else None
+
+    def _below(self, edge: float) -> Piece:
+        """The piece just below a breakpoint, by the interior-point method: where many rows enter or leave at once."""
+        for share in (1e-9, 1e-7, 1e-5, 1e-3, 1e-1):
+            piece = self.solve(edge * (1.0 - share))
+            if self._end(piece, piece.rho).rho < piece.rho:
+                break
+        return piece
+
+
+def _last_root(lines: np.ndarray, upper: float, size: float) -> tuple[float, int]:
+    """The largest rho below `upper` at which one of the lines (constant, slope), not negative there, is 0; which one.
+
+    Lines that are 0 throughout, to working precision of `size`, have none.
+    """
+    constant, slope = lines[:, 0], lines[:, 1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        root = np.where(slope * upper > 1e-12 * size, np.minimum(-constant / slope, upper), 0.0)
+    k = int(np.argmax(root))
+    return max(float(root[k]), 0.0), k
+
+
+def _alike(Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For every row the first row that is equal to it or opposite, and the sign."""
+    if not Q.shape[1]:
+        return np.arange(len(Q)), np.ones(len(Q))
+    rounded = np.round(Q / np.abs(Q).max(), 11)
+    lead = rounded[np.arange(len(Q)), np.argmax(rounded != 0, axis=1)]
+    sign = np.where(lead < 0, -1.0, 1.0)
+    _, first, inverse = np.unique(sign[:, None] * rounded + 0.0, axis=0, return_index=True, return_inverse=True)
+    first = first[inverse.reshape(-1)]
+    return first, sign * sign[first]
 
 
 def _solve_symmetric(A: np.ndarray, right: np.ndarray) -> np.ndarray:
