@@ -1,9 +1,7 @@
 """Contract of the public API: scikit-learn's common checks, names, layers."""
 
 import ast
-import doctest
 import pkgutil
-import re
 import subprocess
 import sys
 from importlib import import_module
@@ -65,10 +63,9 @@ def test_scikit_learn_common_checks(estimator, check):
     check(estimator)
 
 
-# Names, layers, documents ---------------------------------------------------------------------------------------------
+# Names, layers --------------------------------------------------------------------------------------------------------
 ROOT = Path(lssvm.__file__).parent
 MODULES = ["lssvm", *(module.name for module in pkgutil.walk_packages([str(ROOT)], "lssvm."))]
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 LAYERS = {
     "_xp": 0,
@@ -179,32 +176,3 @@ def test_public_names_resolve(name):
 def test_unknown_names_are_refused():
     assert not hasattr(lssvm, "nonsense")
     assert {"LSSVR", "LSSVC", "kernels", "sparsify", "robust", "tune", "datasets"} <= set(lssvm.__all__)
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_docstring_examples(name):
-    assert doctest.testmod(import_module(name)).failed == 0
-
-
-def test_public_estimators_and_kernels_have_examples():
-    finder = doctest.DocTestFinder(recurse=False)
-    for item in (LSSVR, LSSVC, kernels.RBF):
-        assert any(test.examples for test in finder.find(item))
-
-
-def test_readme_examples_run_in_order(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"^```python[ ]*\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
-    assert blocks
-    namespace = {}
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), namespace)
-
-
-def test_readme_starts_with_two_commands_of_one_line():
-    """What .ci/run and a newcomer paste: try it, test it."""
-    try_it, test_it = re.findall(r"^```bash[ ]*\n(.*?)^```", README, re.DOTALL | re.MULTILINE)[:2]
-    for block in (try_it, test_it):
-        assert len(block.splitlines()) == 1
-    assert "lssvm demo" in try_it
-    assert "pytest" in test_it

@@ -124,7 +124,16 @@ def class_codes(model: Any, y: Any) -> np.ndarray:
 
 
 def scores(model: Any) -> dict[str, float]:
-    """Leave-one-out quality: of numbers RMSE, MAE, R2; of classes error rate, log loss and Brier score."""
+    """Leave-one-out quality: of numbers RMSE, MAE, R2; of classes error rate, log loss and Brier score.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, diagnose, kernels
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0).fit(X, y)
+    >>> {name: round(value, 2) for name, value in diagnose.scores(model).items()}
+    {'rmse': 23.04, 'mae': 17.55, 'r2': 0.77}
+    """
     rows = left_out(model)
     if not is_classifier(model):
         return number_scores(rows.actual, rows.predicted)
@@ -182,6 +191,14 @@ def c_path(model: Any, decades: float = 4.0, n_values: int = 41) -> tuple[np.nda
     """C about the model's own, and the root mean square left-out residual at each, from one factorisation.
 
     Kernel, basis and weights stay as they are. Decades are those on either side of ``C_``, which is among the values.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, diagnose, kernels
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> C, errors = diagnose.c_path(LSSVR(kernels.RBF(13.1), C=830.0).fit(X, y), n_values=5)
+    >>> errors.round(1)
+    array([35.9, 25.4, 23. , 23.5, 23.7])
     """
     problem = _whole_problem(model, "The path of C")
     if problem.reduced:
@@ -216,7 +233,18 @@ def inverse_widths(model: Any) -> np.ndarray:
 
 
 def columns_used(model: Any) -> np.ndarray:
-    """True for the columns that play a part: not where tuning left a column out, nor `Additive` its component."""
+    """True for the columns that play a part: not where tuning left a column out, nor `Additive` its component.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lssvm import LSSVR, diagnose
+    >>> draw = np.random.RandomState(0)
+    >>> X = draw.uniform(-1, 1, (150, 4))
+    >>> y = np.sin(4 * X[:, 0]) + draw.normal(0, 0.1, 150)
+    >>> diagnose.columns_used(LSSVR().fit(X, y))
+    array([ True, False, False, False])
+    """
     check_is_fitted(model)
     if model.kernel_.is_precomputed:
         return np.ones(model.n_features_in_, dtype=bool)
@@ -275,6 +303,14 @@ def coverage_path(model: Any, coverages: Any = (0.5, 0.8, 0.9, 0.95), rows: int 
     j}, so that one factorisation serves all pairs. C, kernel, weights and basis are held fixed. Of a model of
     chunks the rows are those of its sample. At most `rows` rows, evenly spread, are tested. Returns ``asked``,
     ``observed``, ``width`` (mean of the finite ones), each (levels,) or (levels, outputs), and ``rows``.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, diagnose, kernels
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> path = diagnose.coverage_path(LSSVR(kernels.RBF(13.1), C=830.0).fit(X, y))
+    >>> path.asked, path.observed.round(2)
+    (array([0.5 , 0.8 , 0.9 , 0.95]), array([0.5 , 0.8 , 0.9 , 0.95]))
     """
     if is_classifier(model):
         raise ValueError("Intervals are those of numbers: LSSVC has predict_proba.")

@@ -438,8 +438,8 @@ class LeftOutRows:
 class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
     """Least-squares support vector regression; with one C and one kernel also known as kernel ridge regression.
 
-    Minimises 1/2 beta' K beta + C/2 sum_i v_i (y_i - f(x_i))^2 with f(x) = sum_j beta_j k(x, x_j) + b, b not penalised.
-    What is left at None is chosen by exact leave-one-out.
+    Minimises ``1/2 beta' K beta + C/2 sum_i v_i (y_i - f(x_i))^2`` with ``f(x) = sum_j beta_j k(x, x_j) + b``; b is not
+    penalised. What is left at None is chosen by exact leave-one-out.
 
     Parameters
     ----------
@@ -470,17 +470,17 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         Sample weight times robust weight.
     leverage_ : array (n_samples,)
     loo_residuals_ : array like y
-        y_i - f_(i)(x_i), exact for fixed C, kernel, basis and weights: row i leaves the loss, its basis vector stays.
+        ``y_i - f_(i)(x_i)``, exact for fixed C, kernel, basis and weights: row i leaves the loss, its vector stays.
     loo_predictions_ : array like y
-        f_(i)(x_i).
+        ``f_(i)(x_i)``, the prediction of the machine without row i.
     press_ : float
-        sum of weights_ * loo_residuals_^2.
+        The sum of ``weights_ * loo_residuals_**2``.
     path_ : Bunch or None
         What the last step that searched has recorded.
     active_ : array of int
         Additive machines (`kernels.Additive`): the inputs (or groups of columns) kept.
     max_variation_ : array (n_components,)
-        Additive machines: the largest |f^l(x_i)| over the rows, of the centred components.
+        Additive machines: the largest ``|f^l(x_i)|`` over the rows, of the centred components.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 

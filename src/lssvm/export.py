@@ -643,6 +643,14 @@ def to_c(model: Any, name: str = "lssvm") -> str:
         ``NAME_encode(numbers, texts, x)`` makes x of a row of the table: its numbers, NaN where they are missing, in
         the order of ``NAME_number_names``, and its texts in that of ``NAME_text_names``. It returns 0 where a value is
         missing that is not filled in: such a row has no prediction.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, export, kernels, sparsify
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0, steps=[sparsify.FeatureVectors(9)]).fit(X, y)
+    >>> "motorcycle_predict" in export.to_c(model, name="motorcycle")
+    True
     """
     machine = _machine(model)
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
@@ -889,6 +897,16 @@ def to_python(model: Any) -> str:
         and ``predict_proba(x)``. Results have the shape that one row of the model's results has. Of a model of the
         command line x is a row of its table, a dict by column or a list in the order of ``INPUTS``, of numbers or
         texts (``csv.DictReader`` will do); a row without a value that is not filled in gets None.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, export, kernels, sparsify
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0, steps=[sparsify.FeatureVectors(9)]).fit(X, y)
+    >>> module = {}
+    >>> exec(export.to_python(model), module)
+    >>> bool(abs(module["predict"]([15.0]) - model.predict([[15.0]])[0]) < 1e-9)
+    True
     """
     machine = _machine(model)
     (_, d), k = machine.points.shape, machine.coef.shape[1]

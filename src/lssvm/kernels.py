@@ -305,7 +305,7 @@ class _Stationary(Kernel):
 
 
 class RBF(_Stationary):
-    """Gaussian kernel exp(-|x - z|^2 / sigma^2), as in all five papers.
+    """Gaussian kernel ``exp(-|x - z|^2 / sigma^2)``, as in all five papers.
 
     Parameters
     ----------
@@ -340,9 +340,9 @@ class RBF(_Stationary):
 
 
 class Matern(_Stationary):
-    """Matern kernel of smoothness nu (0.5, 1.5 or 2.5) in the scaled distance r = |(x - z)/sigma|.
+    """Matern kernel of smoothness nu (0.5, 1.5 or 2.5) in the scaled distance ``r = |(x - z)/sigma|``.
 
-    exp(-r); (1 + sqrt(3) r) exp(-sqrt(3) r); (1 + sqrt(5) r + 5 r^2/3) exp(-sqrt(5) r).
+    ``exp(-r)``; ``(1 + sqrt(3) r) exp(-sqrt(3) r)``; ``(1 + sqrt(5) r + 5 r^2/3) exp(-sqrt(5) r)``.
 
     Parameters
     ----------
@@ -352,6 +352,15 @@ class Matern(_Stationary):
         Smoothness.
     ard : bool
         Whether a width left at None may differ from column to column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lssvm import kernels
+    >>> X = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> kernels.Matern(sigma=2.0, nu=0.5)(X).round(4)
+    array([[1.    , 0.2431],
+           [0.2431, 1.    ]])
     """
 
     _needs_exact_small = True  # the square root turns an error of 1e-16 in r^2 into one of 1e-8
@@ -443,7 +452,17 @@ class Distances:
 
 # Inner products -----------------------------------------------------------------------------------------------------
 class Linear(Kernel):
-    """Inner product x'z. With the unpenalised bias this is ridge regression."""
+    """Inner product ``x'z``. With the unpenalised bias this is ridge regression.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lssvm import kernels
+    >>> X = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> kernels.Linear()(X)
+    array([[ 1.,  3.],
+           [ 3., 13.]])
+    """
 
     def evaluate(self, X: Array, Z: Array) -> Array:
         return _xp.matmul(X, Z.T)
@@ -456,7 +475,7 @@ class Linear(Kernel):
 
 
 class Polynomial(Kernel):
-    """Polynomial kernel (x'z + coef0)^degree.
+    """Polynomial kernel ``(x'z + coef0)^degree``.
 
     Parameters
     ----------
@@ -464,6 +483,15 @@ class Polynomial(Kernel):
         Degree, at least 1.
     coef0 : float
         Constant, not negative: 0 gives the homogeneous kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lssvm import kernels
+    >>> X = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> kernels.Polynomial(degree=2)(X)
+    array([[  4.,  16.],
+           [ 16., 196.]])
     """
 
     def __init__(self, degree: int = 3, coef0: float = 1.0) -> None:
@@ -504,6 +532,15 @@ class Spline(Kernel):
         A number is placed at quantiles of each column's distinct values, the smallest and the largest among them, when
         a model is fitted. None: as many as leave the columns of an additive machine independent of each other,
         3 to 6. An array holds the knots themselves, for all columns or by column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lssvm import LSSVR, kernels
+    >>> x = np.linspace(0.0, 3.0, 50)[:, None]
+    >>> model = LSSVR(kernels.Spline(5), C=1e4).fit(x, np.sin(x[:, 0]))
+    >>> model.predict([[4.0], [5.0], [6.0]]).round(2)  # straight beyond the outer knots
+    array([-0.83, -1.81, -2.78])
     """
 
     def __init__(self, knots: Any = None) -> None:
@@ -590,9 +627,9 @@ def spline_kernel(u: Array, v: Array) -> Array:
 
 # Kernels of kernels -------------------------------------------------------------------------------------------------
 class Additive(Kernel):
-    """A sum over the inputs of a kernel of one input each: sum_c k(x_c, z_c) (componentwise LS-SVM).
+    """A sum over the inputs of a kernel of one input each: ``sum_c k(x_c, z_c)`` (componentwise LS-SVM).
 
-    The machine is then a sum of functions of one input each, f(x) = sum_c f^c(x_c) + b, which `LSSVR.components` gives.
+    The machine is then a sum of functions of one input each, ``f(x) = sum_c f^c(x_c) + b``: see `LSSVR.components`.
 
     Parameters
     ----------
@@ -604,6 +641,15 @@ class Additive(Kernel):
     active : list of int, or None
         Numbers of the components that are kept, as `sparsify.Components` finds them; None: all. The columns of the
         others are not looked at.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lssvm import kernels
+    >>> X = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> kernel = kernels.Additive(kernels.RBF(2.0))
+    >>> bool(np.allclose(kernel(X), kernels.RBF(2.0)(X[:, :1]) + kernels.RBF(2.0)(X[:, 1:])))
+    True
     """
 
     def __init__(self, kernel: Kernel, groups: Any = None, active: Any = None) -> None:
@@ -688,7 +734,17 @@ class _Pair(Kernel):
 
 
 class Sum(_Pair):
-    """k1 + k2."""
+    """k1 + k2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lssvm import kernels
+    >>> X = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> (kernels.Linear() + kernels.RBF(2.0))(X).round(4)
+    array([[ 2.    ,  3.1353],
+           [ 3.1353, 14.    ]])
+    """
 
     def evaluate(self, X: Array, Z: Array) -> Array:
         K = self.k1.evaluate(X, Z)
@@ -703,7 +759,17 @@ class Sum(_Pair):
 
 
 class Product(_Pair):
-    """k1 * k2."""
+    """k1 * k2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lssvm import kernels
+    >>> X = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> (kernels.Linear() * kernels.RBF(2.0))(X).round(4)
+    array([[ 1.   ,  0.406],
+           [ 0.406, 13.   ]])
+    """
 
     def evaluate(self, X: Array, Z: Array) -> Array:
         K = self.k1.evaluate(X, Z)
@@ -729,6 +795,14 @@ class Choice(Kernel):
     ----------
     kernels : list of Kernel
         Each with a width left at None.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.Choice([kernels.RBF(), kernels.Matern(nu=0.5)])).fit(X, y)
+    >>> type(model.kernel_).__name__
+    'RBF'
     """
 
     def __init__(self, kernels: Sequence[Kernel]) -> None:
@@ -745,7 +819,18 @@ class Choice(Kernel):
 
 # Kernels from outside -----------------------------------------------------------------------------------------------
 class Precomputed(Kernel):
-    """The user's own kernel matrix: square at `fit`, rows x training rows (or rows x basis) at `predict`."""
+    """The user's own kernel matrix: square at `fit`, rows x training rows (or rows x basis) at `predict`.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> K = kernels.RBF(13.1)(X)
+    >>> model = LSSVR(kernels.Precomputed(), C=1.0).fit(K, y)
+    >>> same = LSSVR(kernels.RBF(13.1), C=1.0).fit(X, y)
+    >>> bool(abs(model.predict(K[:5]) - same.predict(X[:5])).max() < 1e-9)
+    True
+    """
 
     @property
     def is_precomputed(self) -> bool:
@@ -766,7 +851,17 @@ class Precomputed(Kernel):
 
 
 class Function(Kernel):
-    """Any callable k(X, Z) that returns the matrix of kernel values."""
+    """Any callable k(X, Z) that returns the matrix of kernel values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lssvm import kernels
+    >>> X = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> kernels.Function(lambda X, Z: np.minimum(X[:, :1], Z[:, :1].T))(X)
+    array([[0., 0.],
+           [0., 2.]])
+    """
 
     def __init__(self, function: Callable[[Array, Array], Array]) -> None:
         self.function = function

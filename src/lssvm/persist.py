@@ -125,6 +125,15 @@ def load(path: str | os.PathLike[str]) -> Any:
     ------
     ValueError
         The file is no model, is damaged, or is of a later version.
+
+    Examples
+    --------
+    >>> import tempfile, lssvm
+    >>> X, y = lssvm.datasets.load_motorcycle(return_X_y=True)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     lssvm.save(lssvm.LSSVR(lssvm.kernels.RBF(13.1), C=1.0).fit(X, y), f"{folder}/motorcycle.lssvm")
+    ...     lssvm.load(f"{folder}/motorcycle.lssvm")
+    LSSVR(C=1.0, kernel=RBF(sigma=13.1))
     """
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size

@@ -213,7 +213,7 @@ class SparsityPathDisplay(_Display):
 
 
 class SupportSpectrumDisplay(_Display):
-    """The support values |alpha|, sorted from the largest down (Suykens et al. 2002, fig. 11).
+    """The support values ``|alpha|``, sorted from the largest down (Suykens et al. 2002, fig. 11).
 
     Parameters
     ----------

@@ -75,6 +75,16 @@ class Hampel(WeightFunction):
         Interquartile range / (2 * 0.6745), or 1.483 times the median absolute deviation.
     iterations : int
         How often weights are taken from the residuals and the machine is solved again.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lssvm import LSSVR, datasets, robust
+    >>> robust.Hampel().weight(np.array([1.0, 2.75, 10.0]))  # what falls below 1e-4 is raised to it
+    array([1. , 0.5, 0. ])
+    >>> X, y = datasets.make_sinc(200, outliers=5, random_state=0)
+    >>> int((LSSVR(robust=robust.Hampel()).fit(X, y).weights_ < 1e-3).sum())
+    5
     """
 
     def __init__(self, c1: float = 2.5, c2: float = 3.0, scale: str = "iqr", iterations: int = 1) -> None:
@@ -101,6 +111,13 @@ class Huber(WeightFunction):
         Corner, in units of the scale; 1.345 keeps 95 % efficiency under normal errors.
     scale, iterations
         As in `Hampel`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lssvm import robust
+    >>> robust.Huber().weight(np.array([1.0, 2.69, 13.45]))
+    array([1. , 0.5, 0.1])
     """
 
     def __init__(self, c: float = 1.345, scale: str = "iqr", iterations: int = 1) -> None:
@@ -119,6 +136,13 @@ class Logistic(WeightFunction):
     ----------
     scale, iterations
         As in `Hampel`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lssvm import robust
+    >>> robust.Logistic().weight(np.array([0.1, 1.0, 10.0])).round(3)
+    array([0.997, 0.762, 0.1  ])
     """
 
     def __init__(self, scale: str = "iqr", iterations: int = 1) -> None:
@@ -139,6 +163,13 @@ class Myriad(WeightFunction):
         Residual, in units of the scale, that gets weight 1/2.
     scale, iterations
         As in `Hampel`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lssvm import robust
+    >>> robust.Myriad(delta=2.0).weight(np.array([0.0, 2.0, 6.0]))
+    array([1. , 0.5, 0.1])
     """
 
     def __init__(self, delta: float = 1.0, scale: str = "iqr", iterations: int = 1) -> None:

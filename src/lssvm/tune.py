@@ -69,6 +69,14 @@ class LeaveOneOut(Step):
 
     ``path_`` holds ``widths`` (one row a leaf of the kernel), ``C``, ``loo`` (the mean squared left-out residual,
     absolute for robust weights), ``evaluations``, ``plan`` (what was done, in words) and, for classes, ``error_rate``.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels, tune
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(), steps=[tune.LeaveOneOut(search="simplex")]).fit(X, y)
+    >>> round(model.path_.loo ** 0.5)  # g
+    23
     """
 
     def __init__(self, search: str = "auto", loss: str = "auto") -> None:
@@ -200,6 +208,17 @@ class KFold(_Validation):
     -----
     ``path_`` holds ``score`` and ``C`` and ``widths`` chosen, ``shifts`` (logarithms of the factors of the widths) and
     their ``scores``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.model_selection import GroupKFold
+    >>> from lssvm import LSSVR, datasets, kernels, tune
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> groups = np.arange(133) // 5  # rows that belong together
+    >>> model = LSSVR(kernels.RBF(), steps=[tune.KFold(splitter=GroupKFold(10), groups=groups)]).fit(X, y)
+    >>> model.C_ > 0
+    True
     """
 
     def __init__(self, n_splits: int = 10, splitter: Any = None, groups: Any = None, random_state: Any = 0) -> None:
@@ -264,6 +283,14 @@ class Holdout(_Validation):
     -----
     ``path_`` holds ``score`` and ``C`` and ``widths`` chosen, ``shifts`` (logarithms of the factors of the widths) and
     their ``scores``.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels, tune
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(), steps=[tune.Holdout(0.3)]).fit(X, y)
+    >>> model.C_ > 0
+    True
     """
 
     def __init__(self, fraction: float = 0.2, random_state: Any = 0) -> None:

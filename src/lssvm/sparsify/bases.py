@@ -33,6 +33,14 @@ class Given(Step):
     ----------
     points : array
         Row numbers of the training data (one-dimensional, integers), or the points themselves (n_points, n_features).
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels, sparsify
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0, steps=[sparsify.Given([0, 20, 40, 60, 80])]).fit(X, y)
+    >>> model.support_
+    array([ 0, 20, 40, 60, 80])
     """
 
     def __init__(self, points: Any) -> None:
@@ -93,6 +101,14 @@ class Random(Step):
     -----
     With n=None ``path_`` is that of `tune.LeaveOneOut` with ``sizes``, ``scores`` (mean squared left-out residual of
     the sample, in units of the largest deviation from the mean) and ``chosen``.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels, sparsify
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0, steps=[sparsify.Random(15, random_state=0)]).fit(X, y)
+    >>> model.support_vectors_.shape
+    (15, 1)
     """
 
     def __init__(self, n: int | None = None, random_state: Any = None) -> None:
@@ -135,7 +151,7 @@ class FeatureVectors(Step):
     """Feature vector selection (Baudat & Anouar; Cawley & Talbot 2004, section 2.4).
 
     Greedily takes the row that lowers the mean reconstruction error of all rows in feature space the most,
-    1 - mean_i k_Si' K_SS^-1 k_Si / k_ii. The kernel must be known to measure it: a width left at None is chosen
+    ``1 - mean_i k_Si' K_SS^-1 k_Si / k_ii``. The kernel must be known to measure it: a width left at None is chosen
     provisionally on a sample of rows, and again by what follows.
 
     Parameters
@@ -143,7 +159,7 @@ class FeatureVectors(Step):
     n : int or None
         Size at which to stop.
     tol : float
-        A row whose own error k_jj - k_Sj' K_SS^-1 k_Sj is at most tol * k_jj is not taken: copies never are.
+        A row whose own error ``k_jj - k_Sj' K_SS^-1 k_Sj`` is at most ``tol * k_jj`` is not taken: copies never are.
     candidates : int or None
         None compares all rows (exact; memory and work grow with the square of their number). A number draws that
         many candidates at every step, 59 being within the best 5 % with probability 0.95, and measures the error
@@ -157,6 +173,16 @@ class FeatureVectors(Step):
     -----
     ``path_`` holds ``sizes``, ``errors`` (the mean reconstruction error at each size), ``support`` in the order of
     choice, and ``chosen``.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels, sparsify
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0, steps=[sparsify.FeatureVectors(15)]).fit(X, y)
+    >>> model.support_vectors_.shape
+    (15, 1)
+    >>> bool(model.path_.errors[-1] < 1e-4)  # of the reconstruction in feature space
+    True
     """
 
     def __init__(
@@ -290,6 +316,14 @@ class RandomlyPivoted(Step):
         Size of the basis; fewer where the rows are reconstructed to working precision before.
     random_state : int, RandomState or None
         Seed of the draws.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels, sparsify
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0, steps=[sparsify.RandomlyPivoted(15, random_state=0)]).fit(X, y)
+    >>> model.support_vectors_.shape
+    (15, 1)
     """
 
     def __init__(self, n: int, random_state: Any = None) -> None:
@@ -324,6 +358,16 @@ class KMeans(Step):
         Number of centres; the distinct rows themselves where there are no more.
     random_state : int, RandomState or None
         Seed of the starts.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels, sparsify
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0, steps=[sparsify.KMeans(15, random_state=0)]).fit(X, y)
+    >>> model.support_vectors_.shape
+    (15, 1)
+    >>> model.support_ is None  # centres are no rows
+    True
     """
 
     def __init__(self, n: int, random_state: Any = None) -> None:
@@ -364,6 +408,14 @@ class Forward(Step):
     -----
     ``path_`` holds ``sizes``, ``scores`` (mean squared left-out residual), ``support`` in the order of choice, and
     ``chosen``.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels, sparsify
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0, steps=[sparsify.Forward(30, random_state=0)]).fit(X, y)
+    >>> model.path_.chosen <= 30
+    True
     """
 
     def __init__(self, n: int, pool: int = 1000, random_state: Any = None) -> None:
@@ -459,6 +511,14 @@ class Learned(Step):
     A tenth of the rows is held out. The sample has at most max(2000, 5 n) of the others, all of them where the arrays
     live on another device. ``path_`` holds ``scores`` (mean squared residual of the rows held out, the start first)
     and ``chosen`` (the number of moves kept).
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels, sparsify
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0, steps=[sparsify.Learned(8, random_state=0)]).fit(X, y)
+    >>> model.support_vectors_.shape
+    (8, 1)
     """
 
     def __init__(self, n: int, steps: int = 150, random_state: Any = None) -> None:

@@ -25,12 +25,20 @@ class InversePrune(Step):
     """IP-LSSVM: solve fully, keep the columns with the largest support values, solve on them with all rows.
 
     For classes the support values alpha_i = a_i y_i count with their sign: the most negative ones, deep inside their
-    own class, go first; with several classes a row counts by its largest. For regression |alpha| counts.
+    own class, go first; with several classes a row counts by its largest. For regression ``|alpha|`` counts.
 
     Parameters
     ----------
     fraction : float
         Share of the columns dropped.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVC, datasets, kernels, sparsify
+    >>> X, y = datasets.load_ripley(return_X_y=True)
+    >>> model = LSSVC(kernels.RBF(0.7), C=10.0, steps=[sparsify.InversePrune(0.5)]).fit(X, y)
+    >>> len(model.support_)
+    125
     """
 
     def __init__(self, fraction: float = 0.25) -> None:
@@ -47,16 +55,24 @@ class InversePrune(Step):
 
 
 class AdaPinv(Step):
-    """Ada-Pinv: Adaline's batch steps on the KKT system, keep the largest |alpha|, solve on them with all rows.
+    """Ada-Pinv: Adaline's batch steps on the KKT system, keep the largest ``|alpha|``, solve with all rows.
 
     Parameters
     ----------
     fraction : float
         Share of the columns dropped.
     learning_rate : float or None
-        Step length; None is 1/|A|^2, which never diverges.
+        Step length; None is ``1/|A|^2``, which never diverges.
     max_iter : int
         Number of steps.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVC, datasets, kernels, sparsify
+    >>> X, y = datasets.load_ripley(return_X_y=True)
+    >>> model = LSSVC(kernels.RBF(0.7), C=10.0, steps=[sparsify.AdaPinv(0.5)]).fit(X, y)
+    >>> len(model.support_)
+    125
     """
 
     def __init__(self, fraction: float = 0.25, learning_rate: float | None = None, max_iter: int = 1000) -> None:
@@ -90,6 +106,14 @@ class Echelon(Step):
         The order-free form: the first n columns of a column-pivoted QR factorisation, the bias projected out.
         With both at None, n is the smallest size whose leave-one-out error is within 5 % of the best, three quarters
         of the columns at most.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVC, datasets, kernels, sparsify
+    >>> X, y = datasets.load_ripley(return_X_y=True)
+    >>> model = LSSVC(kernels.RBF(0.7), C=10.0, steps=[sparsify.Echelon(n=25)]).fit(X, y)
+    >>> len(model.support_)
+    25
     """
 
     def __init__(self, tol: float | None = None, n: int | None = None) -> None:
@@ -137,14 +161,22 @@ class Adaline(Step):
     tol : float
         Residual below which a row leaves, in the units of the targets (+-1 for classes).
     learning_rate : float or None
-        Step length; None is 1/|A|^2.
+        Step length; None is ``1/|A|^2``.
     max_iter : int
         Number of steps.
     signed : bool
-        Classes only: whether y_i r_i, not |r_i|, is compared with `tol`.
+        Classes only: whether ``y_i r_i``, not ``|r_i|``, is compared with `tol`.
     final_solve : bool
         Whether the least-squares solution on the kept columns, all rows, takes the place of the last iterate. Without
         it the machine is the iterate, whose leave-one-out is unknown: those attributes hold NaN.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVC, datasets, kernels, sparsify
+    >>> X, y = datasets.load_ripley(return_X_y=True)
+    >>> model = LSSVC(kernels.RBF(0.7), C=10.0, steps=[sparsify.Adaline(tol=0.1, max_iter=500)]).fit(X, y)
+    >>> len(model.support_) < 250
+    True
     """
 
     def __init__(

@@ -46,9 +46,10 @@ SMALL = 1e-2  # share of the largest maximal variation at which a component that
 class Substrate(Step):
     """A sparse LS-SVM substrate: coefficients with an L1 penalty (Pelckmans et al. 2005, eq. 16), by its exact path.
 
-    Minimises sum_i v_i (y_i - f(x_i))^2 + zeta |alpha|_1 subject to 1'alpha = 0, f(x) = sum_j alpha_j k(x, x_j) + b. C
-    has no part in it. After a step that chose the basis, alpha belongs to that basis and the errors of all rows count:
-    ``[Given(rows), Substrate(zeta)]`` is eq. (23), with ``zeta=0`` eq. (22).
+    Minimises ``sum_i v_i (y_i - f(x_i))^2 + zeta |alpha|_1`` subject to ``1'alpha = 0``, with
+    ``f(x) = sum_j alpha_j k(x, x_j) + b``. C has no part in it. After a step that chose the basis, alpha belongs to
+    that basis and the errors of all rows count: ``[Given(rows), Substrate(zeta)]`` is eq. (23), with ``zeta=0``
+    eq. (22).
 
     Parameters
     ----------
@@ -72,6 +73,14 @@ class Substrate(Step):
     validation error at every breakpoint) and ``chosen``, a zeta; with several outputs, ``outputs`` is a list of these,
     a path and a zeta each. The path ends at a thousandth of the zeta at which the first coefficients appear, later
     where the best zeta is the last, or at the zeta that was given. Of identical inputs one has the coefficient.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels, sparsify
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(6.0), steps=[sparsify.Substrate(random_state=0)]).fit(X, y)
+    >>> len(model.support_) < 20, bool(abs(model.dual_coef_.sum()) < 1e-6)
+    (True, True)
     """
 
     def __init__(
@@ -155,9 +164,9 @@ class Substrate(Step):
 class Components(Step):
     """Structure detection: keep the inputs of an additive machine that matter (Pelckmans et al. 2005, eq. 14, 25).
 
-    Minimises 1/2 sum_i v_i (y_i - f(x_i))^2 + rho sum_l t_l with f = sum_l f^l + b, f^l = Omega^l alpha, 1'alpha = 0
-    and t_l = max_i |f^l(x_i)|, the maximal variation of component l. Needs `kernels.Additive`. For linear components
-    this is the LASSO with the weights max_i |x_il|.
+    Minimises ``1/2 sum_i v_i (y_i - f(x_i))^2 + rho sum_l t_l`` with ``f = sum_l f^l + b``, ``f^l = Omega^l alpha``,
+    ``1'alpha = 0`` and ``t_l = max_i |f^l(x_i)|``, the maximal variation of component l. Needs `kernels.Additive`. For
+    linear components this is the LASSO with the weights ``max_i |x_il|``.
 
     Parameters
     ----------
@@ -188,6 +197,14 @@ class Components(Step):
     range. Where components share alpha and cannot be 0, the pieces are thousands: then 30 values of rho, and up to 40
     pieces on each side of those within 5 % of the best. Directions in which a component's kernel is below 1e-10 of its
     size are left out. Where no input is kept, the prediction is constant, and a warning says so.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels, sparsify
+    >>> X, y = datasets.make_additive(200, 8, random_state=0)  # the first four inputs matter
+    >>> model = LSSVR(kernels.Additive(kernels.Spline()), steps=[sparsify.Components(random_state=0)]).fit(X, y)
+    >>> model.active_
+    array([0, 1, 2, 3])
     """
 
     def __init__(

@@ -55,6 +55,14 @@ class Prune(Step):
     ``path_`` holds ``sizes``, ``scores``, ``supports`` (row numbers at every size) and ``chosen`` (a size). With
     ``rows="keep"`` robust weights are those of the machine that comes in, all along the path; the pruned machine is
     then weighted anew. Both classes of a classifier survive.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels, sparsify
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0, steps=[sparsify.Prune(rows="keep")]).fit(X, y)
+    >>> model.path_.chosen == len(model.support_)
+    True
     """
 
     def __init__(

@@ -1,0 +1,95 @@
+"""Rows in chunks and on workers: memory, rows a second, Dask against one process (docs/big_data.md).
+
+    python -m benchmarks.stream            2 and 4 million rows: about half an hour on two cores
+    python -m benchmarks.stream --quick    a twentieth of the rows
+
+d = 10, n = 500, kernel and C given. Memory is the peak of a fresh process, rows made on the fly in chunks of 100,000.
+Rows a second are by CPU time on one thread; those of Dask by the clock, with the rows persisted, in two rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from lssvm import LSSVR, kernels, sparsify
+
+from .core import peak
+
+
+def rows(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    X = np.random.default_rng(seed).standard_normal((count, 10))
+    return X, np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
+
+
+def machine() -> LSSVR:
+    return LSSVR(kernels.RBF(5.0), C=1.0, steps=[sparsify.Random(500, random_state=0)])
+
+
+def chunks(total: int, size: int) -> Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]:
+    return lambda: (rows(size, number) for number in range(total // size))
+
+
+def memory(total: int, size: int) -> float:
+    """Peak MiB of a fresh process."""
+    command = [sys.executable, "-m", "benchmarks.stream", "--memory", str(total), str(size)]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def rate(count: int, run: Callable[[], Any], clock: Callable[[], float]) -> float:
+    start = clock()
+    run()
+    return count / (clock() - start)
+
+
+def on_workers(count: int) -> None:
+    import dask.array as da
+    from dask.distributed import Client, LocalCluster
+
+    X, y = rows(count, 0)
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # of the workers, which start now
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
+        parts = [da.from_array(values, chunks=(count // 10, *values.shape[1:])).persist() for values in (X, y)]
+        for _ in range(2):
+            two = rate(count, lambda: machine().fit(*parts), time.perf_counter)
+            one = rate(count, lambda: machine().fit(X, y), time.perf_counter)
+            print(f"Dask, two workers {two:8.0f} rows/s   fit, two threads {one:8.0f}   ratio {two / one:.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--memory", nargs=2, type=int, metavar=("ROWS", "CHUNK"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.memory:
+        machine().fit_chunks(chunks(*arguments.memory))
+        print(peak() / 2**20)
+        return
+    scale = 20 if arguments.quick else 1
+    for total in (2_000_000 // scale, 4_000_000 // scale):
+        print(f"{total:>9,} rows in chunks: peak {memory(total, 100_000 // scale):.0f} MiB")
+    count = 60_000 // (4 if arguments.quick else 1)
+    X, y = rows(count, 0)
+    with threadpool_limits(1):
+        ways = {
+            "fit": lambda: machine().fit(X, y),
+            "fit_chunks": lambda: machine().fit_chunks(chunks(count, count // 6)),
+            "fit_chunks, no leave-one-out": lambda: machine().fit_chunks(
+                chunks(count, count // 6), leave_one_out="none"
+            ),
+        }
+        for name, run in ways.items():
+            print(f"{name:<30} {rate(count, run, time.process_time):8.0f} rows a CPU second")
+    on_workers(200_000 // scale)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""python -m examples [NAME ...]: run the scripts plot_NAME.py, save their figures and write the page of the gallery."""
+
+import argparse
+import ast
+import io
+import runpy
+import time
+from pathlib import Path
+
+import matplotlib
+from PIL import Image
+
+HERE = Path(__file__).parent
+DOCS = HERE.parent / "docs"
+PICTURES = DOCS / "images" / "gallery"
+ORDER = [  # from the first picture that a newcomer wants to the last
+    "fit_and_interval",
+    "robust",
+    "two_inputs",
+    "classes",
+    "several_classes",
+    "kernels",
+    "c_path",
+    "leave_one_out",
+    "coverage",
+    "reliability",
+    "widths",
+    "several_outputs",
+    "sparsity_path",
+    "basis_points",
+    "learned_points",
+    "substrate_path",
+    "maximal_variation",
+    "components",
+    "partial_fit",
+]
+INTRODUCTION = """# Gallery
+
+<!-- written by python -m examples -->
+
+`python -m examples` draws all pictures and writes this page; `python examples/plot_NAME.py` shows one. No script needs
+more than the package and `pip install "lssvm[plot]"`.
+"""
+
+
+def script(name: str) -> Path:
+    return HERE / f"plot_{name}.py"
+
+
+def about(name: str) -> tuple[str, str]:
+    """Title and text of a script, from its docstring."""
+    documentation = ast.get_docstring(ast.parse(script(name).read_text(encoding="utf-8")))
+    title, _, text = str(documentation).partition("\n")
+    return title.rstrip("."), text.strip()
+
+
+def page() -> str:
+    """The gallery in Markdown: a grid of pictures, then a section for each."""
+    titles = {name: about(name)[0] for name in ORDER}
+    grid = [f"[![{title}](images/gallery/{name}.png)](#{name.replace('_', '-')})" for name, title in titles.items()]
+    sections = [
+        f"({name.replace('_', '-')})=\n\n## {titles[name]}\n\n{about(name)[1]}\n\n"
+        f"![{titles[name]}](images/gallery/{name}.png)\n\n"
+        f"<details><summary>examples/plot_{name}.py</summary>\n\n"
+        f"```{{literalinclude}} ../examples/plot_{name}.py\n:language: python\n```\n\n</details>\n"
+        for name in ORDER
+    ]
+    return "\n".join([INTRODUCTION, "::::{container} gallery", *grid, "::::\n", *sections])
+
+
+def draw(name: str, folder: Path) -> None:
+    """Run a script and save the figure that it leaves."""
+    from matplotlib import pyplot
+
+    figure = runpy.run_path(str(script(name)))["figure"]
+    buffer = io.BytesIO()
+    figure.savefig(buffer, dpi=100)
+    pyplot.close("all")
+    picture = Image.open(buffer).convert("RGB").quantize(128, dither=Image.Dither.NONE)  # a third of the bytes
+    picture.save(folder / f"{name}.png", optimize=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m examples", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(ORDER))
+    names = parser.parse_args().names or ORDER
+    matplotlib.use("Agg")
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        start = time.process_time()
+        draw(name, PICTURES)
+        print(f"{name:<20} {time.process_time() - start:5.1f} s CPU")
+    (DOCS / "gallery.md").write_text(page(), encoding="utf-8")
