@@ -234,3 +234,15 @@ def test_bits_are_the_same_and_threads_agree(small):
         first, second, other = (getattr(fit, name) for fit in found)
         assert_array_equal(first, second)
         assert_allclose(other, first, rtol=1e-10, atol=1e-10 * np.abs(first).max())
+
+
+def test_a_chunk_more_does_not_ask_for_leave_one_out(small, monkeypatch):
+    model = LSSVR(kernels.RBF(1.0), C=1.0, steps=()).fit(X, Y[:, 0])
+    assert "_fit_" not in vars(model)
+    monkeypatch.setattr(LSSVR, "_leave_one_out", lambda self: pytest.fail("not asked for"))
+    model.partial_fit(NEW, NEW[:, 0])
+
+
+def test_what_another_thread_has_computed_is_found(small):
+    model = LSSVR(kernels.RBF(1.0), C=1.0, steps=()).fit(X, Y[:, 0])
+    assert model.press_ == model.__getattr__("press_")

@@ -1368,3 +1368,24 @@ def test_learned_points_take_the_kernel_that_suits_them():
     winner = alone[int(np.argmin(first))]
     assert type(both.kernel_) is type(winner.kernel_)
     assert_allclose(both.path_.scores, winner.path_.scores, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:C = ")
+def test_nothing_to_learn_keeps_the_start():
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    model = LSSVR(kernels.RBF(1.0), C=1.0, steps=[Learned(10, random_state=0)]).fit(X, np.zeros(60))
+    assert_allclose(model.predict(X), 0.0, atol=1e-12)
+    assert model.path_.chosen == 0
+
+
+@pytest.mark.parametrize(("sigma", "C"), [(0.2, 1.0), (2.0, 1e4)])
+def test_pruning_scores_of_rank_deficient_bases_are_those_of_refits(sigma, C):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((80, 2))[rng.integers(80, size=200)]
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(200)
+    problem = Problem(kernels.RBF(sigma), X, y[:, None], rng.uniform(0.1, 2.0, 200), C=C)
+    path = Prune(3, rows="keep", fraction=0.1)(problem).paths["Prune"]
+    for support, score in zip(path.supports, path.scores, strict=True):
+        fit = problem.with_basis(support).solve()
+        expected = problem.weights @ fit.loo_residuals[:, 0] ** 2 / problem.weights.sum()
+        assert_allclose(score, expected, rtol=1e-6)

@@ -410,3 +410,15 @@ def test_mistakes_in_files(rows, tmp_path):
         LSSVR().fit_chunks(name)
     with pytest.raises(ValueError, match="no column 'c'"):
         LSSVR().fit_chunks(name, target="c")
+
+
+def test_rows_of_no_weight_are_not_sampled():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (6000, 1))
+    y, weights = np.sinc(X[:, 0]) + 0.1 * rng.standard_normal(6000), np.zeros(6000)
+    weights[:25] = 1.0
+    chunks = [(X[:3000], y[:3000], weights[:3000]), (X[3000:], y[3000:], weights[3000:])]
+    model = LSSVR(kernels.RBF(1.0), C=1.0, steps=[sparsify.Given(X[:10])])
+    expected = model.fit(X, y, sample_weight=weights).predict_interval(X[:4])
+    assert np.isfinite(expected).all()
+    assert_allclose(model.fit_chunks(chunks).predict_interval(X[:4]), expected, rtol=1e-8)

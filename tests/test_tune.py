@@ -364,3 +364,69 @@ def test_robust_weights_and_many_widths():
         for robust, target in ((None, y), ("hampel", dirty))
     ]
     assert error[1] < 1.1 * error[0]
+
+
+# Samples, robust weights and sizes ------------------------------------------------------------------------------------
+@pytest.fixture
+def small_sizes(monkeypatch):
+    monkeypatch.setattr(sparsify.bases, "SIZES", (30, 60, 120))
+    monkeypatch.setattr(sparsify.bases, "SAMPLE_ROWS", 200)
+    return monkeypatch
+
+
+def test_many_rows_get_the_smallest_size(small_sizes):
+    small_sizes.setattr(sparsify.bases, "MOST_WORK", 1.0)
+    X, y = make_friedman1(400, 5, random_state=0)
+    assert len(LSSVR(RBF(1.0), C=1.0, steps=[sparsify.Random(random_state=0)]).fit(X, y).support_) == 30
+
+
+@pytest.mark.filterwarnings("ignore:C = ")
+@pytest.mark.parametrize("value", [0.0, 0.1, 1e140])
+def test_a_constant_is_predicted_on_a_measured_basis(small_sizes, value):
+    X = np.random.default_rng(0).standard_normal((300, 2))
+    model = LSSVR(steps=[sparsify.Random(random_state=0)]).fit(X, np.full(300, value))
+    assert_allclose(model.predict(X[:3]), value, rtol=1e-12)
+
+
+def test_a_rare_class_is_in_the_sample():
+    X = np.random.default_rng(0).standard_normal((500, 2))
+    y = np.where(np.arange(500) < 3, 1.0, -1.0)
+    problem = Problem(RBF(1.0), X, y[:, None], np.ones(500), classification=True)
+    order = np.arange(500)[::-1]
+    assert_array_equal(tune.with_every_class(problem, order, 100)[:3], [0, 1, 2])
+    assert len(tune.with_every_class(problem, order, 100)) == 103
+
+
+def outlying(rows, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 1, (rows, 2))
+    truth = np.sin(6 * X[:, 0]) + X[:, 1]
+    clean = truth + 0.1 * rng.standard_normal(rows)
+    out = rng.uniform(size=rows) < 0.1
+    return X, truth, clean, clean + out * (10 + 20 * rng.standard_normal(rows))
+
+
+def test_outliers_do_not_choose_C_where_the_kernel_is_given():
+    X, truth, clean, y = outlying(400, 0)
+    error = [
+        np.sqrt(np.mean((LSSVR(RBF(0.5), robust=robust).fit(X, targets).predict(X) - truth) ** 2))
+        for robust, targets in ((None, clean), ("hampel", y))
+    ]
+    assert error[1] < 1.3 * error[0]
+
+
+def test_a_measured_basis_is_as_robust_as_a_given_one(small_sizes):
+    X, truth, _, y = outlying(600, 1)
+    measured = LSSVR(RBF(), steps=[sparsify.Random(random_state=0)], robust="hampel").fit(X, y)
+    assert np.sqrt(np.mean((measured.predict(X) - truth) ** 2)) < 0.05
+    assert measured._problem_.robust.iterations == tune.ROBUST_ITERATIONS
+
+
+def test_rows_of_no_weight_do_not_move_C():
+    X, y = make_friedman1(120, 5, random_state=0)
+    weights = np.r_[np.zeros(5), np.ones(115)]
+    hostile = 1e-10 * y
+    hostile[:5] = 1e150
+    assert_allclose(
+        LSSVR(RBF(1.0)).fit(X, hostile, sample_weight=weights).C_, LSSVR(RBF(1.0)).fit(X[5:], y[5:]).C_, rtol=0.02
+    )

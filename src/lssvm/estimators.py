@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -46,6 +47,7 @@ DENSE_ROWS = 2000  # steps=None: the basis is all rows up to here
 BASIS_SIZE = 500  # partial_fit and fit_chunks, steps=None: this many rows
 KEPT_ROWS = 1_000_000  # fit_chunks: what belongs to the rows is kept up to here
 _SEEN = ("n_features_in_", "feature_names_in_", "classes_", "_single_output_", "_class_factors_")
+_LATER_LOCK = threading.RLock()
 _LATER = ("_fit_", "leverage_", "loo_residuals_", "loo_predictions_", "press_", "_slopes_", "_codes_")
 
 
@@ -130,8 +132,10 @@ class _LSSVM(BaseEstimator):
     def __getattr__(self, name: str) -> Any:
         """What belongs to leave-one-out, which `fit` leaves until it is asked for where it dwarfs the fit itself."""
         fitted = self.__dict__
-        if name in _LATER and "_problem_" in fitted and "_fit_" not in fitted:
-            fitted.update(self._leave_one_out())
+        if name in _LATER and "_problem_" in fitted:
+            with _LATER_LOCK:  # by one thread
+                if "_fit_" not in fitted:
+                    fitted.update(self._leave_one_out())
             if name in fitted:
                 return fitted[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -167,7 +171,8 @@ class _LSSVM(BaseEstimator):
         fitted: Problem | None = getattr(self, "_problem_", None)
         first = stream is None and fitted is None
         X, y, weights = checked._check_rows(X, y, sample_weight, reset=first, **(known if first else {}))
-        calibration = {"_slopes_": self._slopes_} if hasattr(self, "_slopes_") else {}
+        calibrated = isinstance(self, ClassifierMixin) and hasattr(self, "_slopes_")
+        calibration = {"_slopes_": self._slopes_} if calibrated else {}
         if stream is None and fitted is not None:
             stream = start_stream(fitted).add(fitted.X, fitted.y, fitted.weights)
         elif stream is None:

@@ -245,10 +245,11 @@ class Sample:
 
 
 def sample_rows(limit: int, number: int, *arrays: Array) -> Sample:
-    """A sample of the rows of some arrays of equal length; the number of the chunk is the seed of its keys."""
-    draw, rows = np.random.default_rng(number), arrays[0].shape[0]
+    """A sample of the rows that count by the last of some arrays, their weights; the chunk's number seeds its keys."""
+    draw, counting = np.random.default_rng(number), np.flatnonzero(_xp.to_numpy(arrays[-1]) > 0)
+    rows = len(counting)
     size = min(limit, rows)
-    chosen = draw.choice(rows, size, replace=False)
+    chosen = counting[draw.choice(rows, size, replace=False)] if rows else counting
     # the smallest of as many uniform keys as there are rows, in order: sums of exponential gaps
     keys = -np.expm1(-np.cumsum(draw.exponential(size=size) / (rows - np.arange(size))))
     return Sample(limit, keys, tuple(_xp.take(array, chosen) for array in arrays))

@@ -37,6 +37,7 @@ COMPARISON = {True: (500, None), False: (2000, 250)}  # rows and basis size by w
 CLOSE = 0.05  # kernels whose log PRESS is that close to the best are compared again at the end of their searches
 FLATNESS = 0.05  # a step that gains less than this over the number of rows ends a search: noise is larger
 ROBUST_ITERATIONS = 3  # at least: what suits clean rows may follow an outlier before it has lost its weight
+FEW = 20  # rows of each class that are in every sample
 DENSE_STAGE = 1500  # rows of the last search where the basis is the rows
 
 
@@ -103,7 +104,7 @@ class LeaveOneOut(Step):
         if problem.kernel.is_free:
             known = self._best_kernel(problem, record)
         if problem.C is None and (known.C is None or len(problem.rows) > _covered(problem)):
-            known = with_best_C(known.replace(C=None), record)
+            known = with_best_C(known, record)
         elif problem.C is None:
             record.plan.append("C with the widths")
             warn_at_edge(known)
@@ -700,17 +701,36 @@ def _in_memory(problem: Problem) -> Problem:
 
 
 def _sample(problem: Problem, size: int) -> np.ndarray:
-    """At most `size` of the rows that count, always the same ones."""
-    return np.sort(np.random.RandomState(0).permutation(problem.rows)[:size])
+    """About `size` of the rows that count, always the same ones, some of every class."""
+    return with_every_class(problem, np.random.RandomState(0).permutation(problem.rows), size)
+
+
+def with_every_class(problem: Problem, order: np.ndarray, size: int) -> np.ndarray:
+    """The first rows of an order, sorted; of a class also the first few, so that a rare one is not left out."""
+    if not problem.classification or size >= len(order):
+        return np.sort(order[:size])
+    labels = problem.labels[order]
+    few = [order[labels == label][:FEW] for label in np.unique(labels)]
+    return np.unique(np.concatenate([order[:size], *few]))
 
 
 def with_best_C(problem: Problem, record: Bunch) -> Problem:
-    """The problem with the best C on all rows that memory holds, which is recorded."""
-    machine = _in_memory(problem)
-    record.plan.append("C on all rows" if machine is problem else f"C on {len(machine.rows)} rows")
-    known = problem.replace(C=best_C(machine)[0])
+    """The problem with the best C on all rows that memory holds, which is recorded; its own C is where to start.
+
+    Robust weights and C are chosen in turns.
+    """
+    machine = _in_memory(problem.replace(C=None))
+    record.plan.append(f"C on {'all' if len(machine.rows) == len(problem.rows) else len(machine.rows)} rows")
+    C = problem.C
+    if machine.robust is None or C is None:
+        C = best_C(machine)[0]
+    if machine.robust is not None:
+        for _ in range(ROBUST_ITERATIONS):
+            weights = machine.replace(C=C).solve().weights
+            C = best_C(machine.replace(weights=weights, robust=None))[0]
+    known = problem.replace(C=C)
     warn_at_edge(known)
-    record.C = known.C
+    record.C = C
     return known
 
 
@@ -747,9 +767,8 @@ def error_rate(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
 def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
     """Mean loss of the left-out residuals of the rows that count, in units in which their squares stay in range."""
     problem = factor.problem
-    y = _xp.to_numpy(problem.y)
+    y, weights = (_xp.to_numpy(a)[factor.rows] for a in (problem.y, problem.weights))
     unit = float(np.max(np.abs(y - y.mean(axis=0)), initial=0.0)) or 1.0
-    weights = _xp.to_numpy(problem.weights)[factor.rows]
     errors = np.zeros(len(C))
     for rows, residuals in factor.left_out(C):
         scaled = _xp.to_numpy(residuals) / unit

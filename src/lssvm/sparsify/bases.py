@@ -14,7 +14,7 @@ from sklearn.utils import Bunch, check_random_state
 from .. import _xp, conjugate
 from ..kernels import Choice, Kernel
 from ..problem import Problem, Step, column_spread
-from ..tune import LeaveOneOut, best_C, tuned, with_best_C
+from ..tune import LeaveOneOut, best_C, tuned, with_best_C, with_every_class
 
 __all__ = ["FeatureVectors", "Forward", "Given", "KMeans", "Learned", "Random", "RandomlyPivoted"]
 
@@ -92,8 +92,8 @@ class Random(Step):
     n : int or None
         Size of the basis; all rows when there are no more. None measures it: what else was left at None is chosen with
         500 points on a sample of 5000 rows, then 1000 points are tried there. They are taken where they lower the root
-        mean square left-out residual by 3 %, and 2000 points where they lower it by 5 %, unless rows * n^2 is above
-        2e11; kernel and C are then chosen again.
+        mean square left-out residual by 3 %, and 2000 points where they lower it by 5 %, unless rows * n^2 is then
+        above 2e11; kernel and C are chosen again.
     random_state : int, RandomState or None
         Seed of the draw.
 
@@ -123,18 +123,21 @@ class Random(Step):
 
     def _measured(self, problem: Problem, drawn: np.ndarray) -> Problem:
         """As many of the rows drawn as pay, with kernel and C as chosen on the way."""
-        sample = np.sort(drawn[:SAMPLE_ROWS])
-        machine = problem.subset(sample).with_basis
+        sample = with_every_class(problem, drawn, SAMPLE_ROWS)
         basis = lambda n: np.searchsorted(sample, drawn[:n])  # noqa: E731
-        known = tuned(machine(basis(SIZES[0])))
-        open_C = known.replace(C=problem.C)
-        allowed = [n for n in SIZES if n <= len(drawn) and len(drawn) * n * n <= MOST_WORK] or [len(drawn)]
-        scores = [best_C(open_C.with_basis(basis(n)))[1] for n in allowed[:2]]
-        gain = 1.0 - (scores[-1] / scores[0]) ** 0.5
+        known = tuned(problem.subset(sample).with_basis(basis(SIZES[0])))
+        measured = known.replace(C=problem.C)
+        if known.robust is not None:
+            measured = measured.replace(weights=known.solve().weights, robust=None)
+        within = [n for n in SIZES[1:] if n <= len(drawn) and len(drawn) * n * n <= MOST_WORK]
+        allowed = [min(SIZES[0], len(drawn)), *within]
+        scores = [best_C(measured.with_basis(basis(n)))[1] for n in allowed[:2]]
+        gain = 1.0 - (scores[-1] / scores[0]) ** 0.5 if scores[0] > 0 else 0.0
         size = allowed[sum(gain >= least for least in GAINS[: len(allowed) - 1])]
         chosen = problem.with_basis(drawn[:size])
         if size == allowed[0]:
-            chosen = chosen.replace(kernel=known.kernel, paths={**problem.paths, **known.paths})
+            paths = {**problem.paths, **known.paths}
+            chosen = chosen.replace(kernel=known.kernel, robust=known.robust, paths=paths)
         else:  # what suits a small basis is too smooth for a larger one
             chosen = tuned(chosen)
         record = Bunch(**{**Bunch(plan=[], evaluations=0), **chosen.paths.get(LeaveOneOut.__name__, {})})
@@ -142,7 +145,7 @@ class Random(Step):
         record.update(sizes=np.array(allowed[:2]), scores=np.array(scores), chosen=size)
         if chosen.C is None:
             record.plan.pop()  # C of the sample
-            chosen = with_best_C(chosen, record)
+            chosen = with_best_C(chosen.replace(C=known.C), record)
         paths = {**chosen.paths, LeaveOneOut.__name__: record}
         return chosen.replace(paths=paths, asked=problem.asked or (problem.kernel, problem.C))
 
@@ -589,7 +592,10 @@ class Learned(Step):
             yield float((weights @ (residuals * residuals)).sum() / weights.sum()), kernel, points
             if not factor.has_point_gradient:
                 return
-            _, widths, slope, moves = factor.log_press_and_points()
+            try:
+                _, widths, slope, moves = factor.log_press_and_points()
+            except ValueError:  # nothing is left to lower
+                return
             points = points - scale * in_points.step(moves * scale)
             widths = _xp.to_numpy(widths) * matters * np.array(free, dtype=float)[:, None]
             common = np.array([[not leaf.ard] for leaf in leaves], dtype=bool).reshape(-1, 1)

@@ -226,7 +226,8 @@ class Prune(Step):
         if whitening.factor is None:  # T is triangular
             W, regular = scipy.linalg.solve_triangular(T, np.eye(size), trans="T"), True
         else:
-            Q, everything, T, W, regular = _turned(Q, everything, T)
+            Q, everything, T, W, regular = _turned(Q, everything, T, size * EPS)
+            rank = len(T)
         exact = True
         while True:
             if exact:
@@ -248,13 +249,13 @@ class Prune(Step):
                 W = W[:, stay]
                 W = W - _xp.matmul(directions, _xp.matmul(directions.T, W))
             alive, T = alive[stay], T[:, stay]
-            if len(alive) <= rank < size:  # what the whitening cut off now matters
-                self._refit(weighted, support[alive], np.empty(0, dtype=np.intp), trail, problem)
-                return
             exact = not regular or len(alive) < max(refreshed // 2, 100)  # small ones are cheap to do anew
             if exact:
                 Q, everything, T, W, regular = _turned(Q, everything, T)
                 refreshed = len(alive)
+            if rank < size and (len(alive) <= rank or len(T) < rank):  # what the whitening cut off now matters
+                self._refit(weighted, support[alive], np.empty(0, dtype=np.intp), trail, problem)
+                return
 
 
 def _only(problem: Problem, rows: np.ndarray) -> Any:
@@ -264,9 +265,12 @@ def _only(problem: Problem, rows: np.ndarray) -> Any:
 
 
 def _turned(
-    Q: np.ndarray, everything: np.ndarray, T: np.ndarray
+    Q: np.ndarray, everything: np.ndarray, T: np.ndarray, noise: float = 1e-8
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, bool]:
-    """Q, Q't and T in coordinates of the span of T's columns; the duals of these, and whether they are independent."""
+    """Q, Q't and T in coordinates of the span of T's columns; the duals of these, and whether they are independent.
+
+    Directions in which the columns are below `noise` are not in their span.
+    """
     rows, columns = T.shape
     regular = columns <= rows
     if regular:
@@ -277,7 +281,7 @@ def _turned(
         W = scipy.linalg.solve_triangular(turned, np.eye(columns), trans="T")
     else:
         U, singular, Vt = scipy.linalg.svd(T, full_matrices=False)
-        kept = singular > max(T.shape) * EPS * singular[0]
+        kept = singular > noise * singular[0]
         U, singular, Vt = U[:, kept], singular[kept, None], Vt[kept]
         turned, W = singular * Vt, Vt / singular
     return _xp.matmul(Q, U), U.T @ everything, turned, W, regular
