@@ -2,11 +2,14 @@
 
     python -m benchmarks.additive            20 draws (2 of the wider problem): about a quarter of an hour on one core
     python -m benchmarks.additive --quick    4 draws (1)
+    python -m benchmarks.additive --only X   the models with X in their name
+    python -m benchmarks.additive --costs    CPU seconds of paths and fusion instead
 
 Prints Markdown. Vapnik's additive function (Pelckmans et al. 2005, eq. 31: inputs 1 to 4 matter), 100 rows, 25 inputs,
 and a wider problem of 400 rows and 40 inputs, of which six matter, two of them binary. Errors are those of the
 noise-free function on 2000 new rows. pyGAM's smoothness is searched by its own grid search, every input in.
-SplineTransformer + LassoCV keeps the inputs that have a coefficient. EBM selects nothing: its inputs are those with an
+SplineTransformer + LassoCV keeps the inputs that have a coefficient, skglm's GroupLasso (its weight by 5-fold) those
+whose group has one. EBM selects nothing: its inputs are those with an
 importance above 5 % of the largest; being slow on few rows, it gets a quarter of the draws.
 """
 
@@ -22,6 +25,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LassoCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import SplineTransformer, StandardScaler
 
@@ -67,6 +71,19 @@ def spline_lasso(X: np.ndarray, y: np.ndarray, seed: int) -> Fitted:
     return model.predict, np.flatnonzero(np.abs(per_input).sum(axis=1) > 0).tolist()
 
 
+def spline_group_lasso(X: np.ndarray, y: np.ndarray, seed: int) -> Fitted:
+    from skglm import GroupLasso
+
+    spline = make_pipeline(SplineTransformer(n_knots=5, include_bias=False), StandardScaler()).fit(X)
+    columns = spline.transform(X)
+    lasso = GroupLasso(groups=columns.shape[1] // X.shape[1], fit_intercept=True)
+    folds = KFold(5, shuffle=True, random_state=seed)
+    model = GridSearchCV(lasso, {"alpha": np.geomspace(0.01, 2, 20)}, cv=folds).fit(columns, y)
+    per_input = model.best_estimator_.coef_.reshape(X.shape[1], -1)
+    kept = np.flatnonzero(np.abs(per_input).sum(axis=1) > 0).tolist()
+    return lambda new: model.predict(spline.transform(new)), kept
+
+
 def gam(X: np.ndarray, y: np.ndarray, seed: int) -> Fitted:
     from pygam import LinearGAM
 
@@ -98,15 +115,20 @@ MODELS: dict[str, Callable[[np.ndarray, np.ndarray, int], Fitted]] = {
     "LSSVR, Additive(RBF(ard=True))": machine(kernels.Additive(kernels.RBF(ard=True)), []),
     "pyGAM, LinearGAM grid search": gam,
     "SplineTransformer + LassoCV": spline_lasso,
+    "SplineTransformer + GroupLasso (skglm)": spline_group_lasso,
     "EBM (interpret), no interactions": boosted,
 }
 
 
-def study(title: str, make: Callable[[int, int, float], Any], rows: int, matter: set[int], draws: int) -> None:
+def study(
+    title: str, make: Callable[[int, int, float], Any], rows: int, matter: set[int], draws: int, only: str
+) -> None:
     print(f"\n### {title} ({draws} draws)\n")
     print("| model | error (mean square) | exactly the right inputs | all of them | inputs kept | CPU s a fit |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |", flush=True)
     for name, fit in MODELS.items():
+        if only.lower() not in name.lower():
+            continue
         errors, seconds, kept = [], [], []
         try:
             for seed in range(max(draws // 4, 1) if name.startswith("EBM") else draws):
@@ -127,13 +149,56 @@ def study(title: str, make: Callable[[int, int, float], Any], rows: int, matter:
         print(f"| {name} | {np.mean(errors):.3f} | {counts} | {np.mean(seconds):.2f} |", flush=True)
 
 
+def cpu_seconds(model: LSSVR, X: np.ndarray, y: np.ndarray) -> float:
+    start = time.process_time()
+    model.fit(X, y)
+    return time.process_time() - start
+
+
+def costs() -> None:
+    """What a path, fusion and one weight cost, C given."""
+    X, y = vapnik(0, 100, 1.0)
+    parts = (kernels.Spline(), kernels.Polynomial(3), kernels.RBF(0.5))
+    print("| what | CPU seconds |\n| --- | ---: |")
+    for what, step in (
+        ("one rho", sparsify.Components(rho=20.0, random_state=0)),
+        ("30 values of rho and the exact pieces around the best, refitted", sparsify.Components(random_state=0)),
+        ("fusion", sparsify.Components(refit=False, random_state=0)),
+    ):
+        taken = [cpu_seconds(LSSVR(kernels.Additive(part), C=1.0, steps=[step]), X, y) for part in parts]
+        print(
+            f"| 100 rows, 25 inputs, {what}: Spline / Polynomial(3) / RBF | {' / '.join(f'{t:.2f}' for t in taken)} |"
+        )
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(2000, 100))
+    y = np.sin(4 * X[:, :4]).sum(axis=1) + 0.5 * rng.standard_normal(2000)
+    model = LSSVR(kernels.Additive(kernels.Spline(4)), C=1.0, steps=[sparsify.Components(rho=100.0)])
+    print(f"| 2000 rows, 100 inputs, rank 4, one rho | {cpu_seconds(model, X, y):.1f} |", flush=True)
+    for inputs, sigma in ((1, 1.0), (2, 1.0), (5, 3.0), (10, 6.0), (10, 3.0), (10, 2.0)):
+        X = rng.standard_normal((2000, inputs))
+        y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(2000)
+        model = LSSVR(kernels.RBF(sigma), C=1.0, steps=[sparsify.Substrate(random_state=0)])
+        taken = cpu_seconds(model, X, y)
+        print(
+            f"| substrate path, 2000 rows, {inputs} input{'s' if inputs > 1 else ''}, sigma {sigma:g} | {taken:.1f} |",
+            flush=True,
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--quick", action="store_true", help="4 draws instead of 20")
-    draws = 4 if parser.parse_args().quick else 20
+    parser.add_argument("--only", default="", help="a part of the names of the models to run")
+    parser.add_argument("--costs", action="store_true", help="CPU seconds of paths and fusion instead")
+    arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    study("Vapnik's function: 100 rows, 25 inputs, noise 1", vapnik, 100, {0, 1, 2, 3}, draws)
-    study("400 rows, 40 inputs, 10 of them binary, noise 1", wide, 400, {0, 1, 2, 3, 30, 31}, max(draws // 10, 1))
+    if arguments.costs:
+        costs()
+        return
+    draws, only = 4 if arguments.quick else 20, arguments.only
+    study("Vapnik's function: 100 rows, 25 inputs, noise 1", vapnik, 100, {0, 1, 2, 3}, draws, only)
+    matter = {0, 1, 2, 3, 30, 31}
+    study("400 rows, 40 inputs, 10 of them binary, noise 1", wide, 400, matter, max(draws // 10, 1), only)
 
 
 if __name__ == "__main__":
