@@ -301,7 +301,9 @@ class FeatureVectors(Step):
                 errors.append(float(np.mean(np.maximum(left, 0.0))))
             if taken:
                 k = len(taken)
-                lower = np.tril(np.vstack([np.pad(lower, ((0, 0), (0, k))), F[taken, : m + k]]))
+                before, lower = lower, np.zeros((m + k, m + k))
+                lower[:m, :m], lower[m:, :m] = before, F[taken, :m]
+                lower[m:, m:] = np.tril(F[taken, m : m + k])
                 factor = np.vstack([factor, columns[:k]])
         return np.array(support, dtype=np.intp), np.array(errors)
 
