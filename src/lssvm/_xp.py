@@ -192,8 +192,8 @@ def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: in
     """Call `function(rows, columns)` for tiles that cover `array`, each tile a matrix product of that depth.
 
     NumPy's elementwise functions use one thread, and the threads of its BLAS keep the cores busy for a while after a
-    product. So the tiles of a large array go to a thread a core, small enough to stay in a cache and, at a moderate
-    depth, for the product to be done by the thread that asks for it.
+    product. So the tiles of a large array go to a thread a core, which also does their products, and are small enough to
+    stay in its cache.
     """
     n_rows, n_columns = array.shape
     if not is_numpy(array) or array.size < 2**17 or depth > 128:
@@ -202,7 +202,7 @@ def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: in
         return
     parts = -(-n_columns // 1024)
     edges = [n_columns * part // parts for part in range(parts + 1)]
-    height = max(4, 2**18 // (depth * edges[1]))
+    height = max(4, 2**20 // (depth * edges[1]))
     bands = [slice(i, min(i + height, n_rows)) for i in range(0, n_rows, height)]
     tiles = [(band, slice(j, k)) for band in bands for j, k in itertools.pairwise(edges)]
 
@@ -210,7 +210,7 @@ def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: in
         for tile in tiles[start : start + 16]:
             function(*tile)
 
-    with ThreadPoolExecutor(_cores()) as pool:
+    with one_blas(), ThreadPoolExecutor(_cores()) as pool:
         list(pool.map(group, range(0, len(tiles), 16)))
 
 
@@ -256,8 +256,8 @@ def _numpy_blas() -> Any:
 
 
 def matmul(A: Array, B: Array) -> Array:
-    """A @ B; a large product of NumPy matrices by SciPy's BLAS."""
-    if not is_numpy(A, B) or A.ndim != 2 or B.ndim != 2 or A.size * B.shape[1] < 2**18:
+    """A @ B; a large product of NumPy matrices by SciPy's BLAS, unless reading A is all the work."""
+    if not is_numpy(A, B) or A.ndim != 2 or B.ndim != 2 or A.size * B.shape[1] < 2**18 or B.shape[1] <= 4:
         return A @ B
     if A.dtype != np.float64 or B.dtype != np.float64:
         return A @ B
