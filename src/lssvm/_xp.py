@@ -192,8 +192,8 @@ def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: in
     """Call `function(rows, columns)` for tiles that cover `array`, each tile a matrix product of that depth.
 
     NumPy's elementwise functions use one thread, and the threads of its BLAS keep the cores busy for a while after a
-    product. So the tiles of a large array go to a thread a core, which also does their products, and are small enough to
-    stay in its cache.
+    product. So the tiles of a large array go to a thread a core, which also does their products, and are small enough
+    to stay in its cache.
     """
     n_rows, n_columns = array.shape
     if not is_numpy(array) or array.size < 2**17 or depth > 128:
