@@ -2,6 +2,7 @@
 
     python -m benchmarks.stream            2 and 4 million rows: about half an hour on two cores
     python -m benchmarks.stream --quick    a twentieth of the rows
+    python -m benchmarks.stream --memory 20000000 100000    the peak alone, of so many rows in chunks of that size
 
 d = 10, n = 500, kernel and C given. Memory is the peak of a fresh process, rows made on the fly in chunks of 100,000.
 Rows a second are by CPU time on one thread; those of Dask by the clock, with the rows persisted, in two rounds.
@@ -22,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from lssvm import LSSVR, kernels, sparsify
 
-from .core import peak
+from .jobs import peak
 
 
 def rows(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -67,7 +68,7 @@ def on_workers(count: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--memory", nargs=2, type=int, metavar=("ROWS", "CHUNK"), help=argparse.SUPPRESS)
+    parser.add_argument("--memory", nargs=2, type=int, metavar=("ROWS", "CHUNK"), help="MiB at the peak of one fit")
     arguments = parser.parse_args()
     if arguments.memory:
         machine().fit_chunks(chunks(*arguments.memory))

@@ -1,7 +1,9 @@
 """The benchmark command: what it derives from its records, and that its jobs run."""
 
+import importlib
 import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -110,3 +112,10 @@ def test_a_later_run_replaces_an_earlier_one(tmp_path):
     lines = [("b", "y", 1.0), ("a", "x", 2.0), ("b", "y", 3.0), ("z", "gone", 4.0)]
     file.write_text("\n".join(json.dumps(record(s, p, "ours", {}, seconds=t)) for s, p, t in lines))
     assert [r["seconds"] for r in command.recorded(file, problems)] == [2.0, 3.0]
+
+
+@pytest.mark.parametrize("module", sorted(path.stem for path in Path(jobs.__file__).parent.glob("[a-z]*.py")))
+def test_every_benchmark_can_be_imported(module):
+    if module == "gpu":
+        pytest.importorskip("torch")
+    importlib.import_module(f"benchmarks.{module}")
