@@ -59,6 +59,7 @@ def explained(estimator):
     expected_failed_checks=explained,
 )
 @pytest.mark.filterwarnings("ignore:The sums over the chunks have a condition:UserWarning")
+@pytest.mark.filterwarnings("ignore:Components. no input is kept:UserWarning")
 def test_scikit_learn_common_checks(estimator, check):
     check(estimator)
 

@@ -1378,12 +1378,11 @@ def test_nothing_to_learn_keeps_the_start():
     assert model.path_.chosen == 0
 
 
-@pytest.mark.parametrize(("sigma", "C"), [(0.2, 1.0), (2.0, 1e4)])
-def test_pruning_scores_of_rank_deficient_bases_are_those_of_refits(sigma, C):
+def test_pruning_scores_of_rank_deficient_bases_are_those_of_refits():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((80, 2))[rng.integers(80, size=200)]
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(200)
-    problem = Problem(kernels.RBF(sigma), X, y[:, None], rng.uniform(0.1, 2.0, 200), C=C)
+    problem = Problem(kernels.RBF(0.2), X, y[:, None], rng.uniform(0.1, 2.0, 200), C=1.0)
     path = Prune(3, rows="keep", fraction=0.1)(problem).paths["Prune"]
     for support, score in zip(path.supports, path.scores, strict=True):
         fit = problem.with_basis(support).solve()

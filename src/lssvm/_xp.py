@@ -202,7 +202,7 @@ def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: in
         return
     parts = -(-n_columns // 1024)
     edges = [n_columns * part // parts for part in range(parts + 1)]
-    height = max(4, 2**20 // (depth * edges[1]))
+    height = max(4, min(2**20 // depth, 2**16) // edges[1])
     bands = [slice(i, min(i + height, n_rows)) for i in range(0, n_rows, height)]
     tiles = [(band, slice(j, k)) for band in bands for j, k in itertools.pairwise(edges)]
 

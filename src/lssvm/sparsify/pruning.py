@@ -226,7 +226,7 @@ class Prune(Step):
         if whitening.factor is None:  # T is triangular
             W, regular = scipy.linalg.solve_triangular(T, np.eye(size), trans="T"), True
         else:
-            Q, everything, T, W, regular = _turned(Q, everything, T, size * EPS)
+            Q, everything, T, W, regular = _turned(Q, everything, T)
             rank = len(T)
         exact = True
         while True:
@@ -265,12 +265,9 @@ def _only(problem: Problem, rows: np.ndarray) -> Any:
 
 
 def _turned(
-    Q: np.ndarray, everything: np.ndarray, T: np.ndarray, noise: float = 1e-8
+    Q: np.ndarray, everything: np.ndarray, T: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, bool]:
-    """Q, Q't and T in coordinates of the span of T's columns; the duals of these, and whether they are independent.
-
-    Directions in which the columns are below `noise` are not in their span.
-    """
+    """Q, Q't and T in coordinates of the span of T's columns; the duals of these, and whether they are independent."""
     rows, columns = T.shape
     regular = columns <= rows
     if regular:
@@ -281,7 +278,7 @@ def _turned(
         W = scipy.linalg.solve_triangular(turned, np.eye(columns), trans="T")
     else:
         U, singular, Vt = scipy.linalg.svd(T, full_matrices=False)
-        kept = singular > noise * singular[0]
+        kept = singular > max(T.shape) * EPS * singular[0]
         U, singular, Vt = U[:, kept], singular[kept, None], Vt[kept]
         turned, W = singular * Vt, Vt / singular
     return _xp.matmul(Q, U), U.T @ everything, turned, W, regular
