@@ -116,6 +116,7 @@ def test_a_later_run_replaces_an_earlier_one(tmp_path):
 
 @pytest.mark.parametrize("module", sorted(path.stem for path in Path(jobs.__file__).parent.glob("[a-z]*.py")))
 def test_every_benchmark_can_be_imported(module):
-    if module == "gpu":
-        pytest.importorskip("torch")
+    needs = {"gpu": "torch", "intervals": "mapie"}
+    if module in needs:
+        pytest.importorskip(needs[module])
     importlib.import_module(f"benchmarks.{module}")
