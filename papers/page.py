@@ -24,7 +24,7 @@ TITLE = """# The five papers, regenerated
 build/papers. Every claim has the published value, ours (mean ± standard deviation over splits, draws or seeds, unless
 said otherwise) and a verdict, which the program takes from the figures: **reached**, **not reached**, or **not
 reachable** with the reason. Every section ends with the command that wrote it. Seconds of C04 are CPU seconds; those of
-A06 are wall clock on a shared, busy machine: only large differences mean something.
+A06 are wall clock on two idle cores; their order also rests on the steps taken, which the paper does not give.
 """
 
 

@@ -192,8 +192,8 @@ def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: in
     """Call `function(rows, columns)` for tiles that cover `array`, each tile a matrix product of that depth.
 
     NumPy's elementwise functions use one thread, and the threads of its BLAS keep the cores busy for a while after a
-    product. So the tiles of a large array go to a thread a core, which also does their products, and are small enough
-    to stay in its cache.
+    product. So a thread a core takes tile after tile of a large array, its product included; a tile stays in the
+    core's cache.
     """
     n_rows, n_columns = array.shape
     if not is_numpy(array) or array.size < 2**17 or depth > 128:
@@ -202,16 +202,21 @@ def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: in
         return
     parts = -(-n_columns // 1024)
     edges = [n_columns * part // parts for part in range(parts + 1)]
-    height = max(4, min(2**20 // depth, 2**16) // edges[1])
+    height = max(4, min(2**20 // depth, 2**16, array.size // 16) // edges[1])
     bands = [slice(i, min(i + height, n_rows)) for i in range(0, n_rows, height)]
     tiles = [(band, slice(j, k)) for band in bands for j, k in itertools.pairwise(edges)]
 
-    def group(start: int) -> None:
-        for tile in tiles[start : start + 16]:
+    left, helpers = iter(tiles), _cores() - 1
+
+    def work() -> None:
+        for tile in left:
             function(*tile)
 
-    with one_blas(), ThreadPoolExecutor(_cores()) as pool:
-        list(pool.map(group, range(0, len(tiles), 16)))
+    with one_blas(), ThreadPoolExecutor(max(helpers, 1)) as pool:
+        others = [pool.submit(work) for _ in range(helpers)]
+        work()
+        for other in others:
+            other.result()
 
 
 def _cores() -> int:

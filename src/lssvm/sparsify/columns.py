@@ -205,16 +205,18 @@ class Adaline(Step):
         sign = B[1:] if self.signed else None
         labels = problem.labels[problem.rows]
         alive = np.arange(len(A))  # of the equations; 0 is the bias row
-        x = np.zeros_like(B)
+        x, residual = np.zeros_like(B), B
         for _ in range(self.max_iter):
-            x += rate * (A.T @ (B - A @ x))
+            x += rate * (A @ residual)
             check_converging(self, x)
-            r = (B - A @ x)[1:]
+            residual = B - A @ x
+            r = residual[1:]
             small = np.max(np.abs(r) if sign is None else sign[alive[1:] - 1] * r, axis=1) < self.tol
             kept = _with_survivors(~small, np.max(np.abs(r), axis=1), labels[alive[1:] - 1], problem.classification)
             if not kept.all():
                 stay = np.concatenate([[True], kept])
                 A, B, x, alive = A[np.ix_(stay, stay)], B[stay], x[stay], alive[stay]
+                residual = B - A @ x
         support = problem.rows[alive[1:] - 1]
         if self.final_solve:
             return _reduced(problem, support)

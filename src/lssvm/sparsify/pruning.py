@@ -13,7 +13,7 @@ from sklearn.utils import Bunch, check_random_state
 from .. import _xp
 from .._xp import EPS
 from ..kernels import Kernel
-from ..problem import Problem, Step
+from ..problem import Fit, Problem, Step
 from ..system import Primal
 from ..tune import mean_loss, tuned
 from .bases import check_share, check_size
@@ -151,15 +151,15 @@ class Prune(Step):
                 current = self._tune_again(current, start, folds, held_out)
                 problem = problem.replace(kernel=current.kernel, C=current.C)
             trail.tuned[len(support)] = current.kernel, current.C
-            trail.add(support, self._score(current, start, folds, held_out))
+            fit = current.solve()
+            trail.add(support, self._score(current, fit, start, folds, held_out))
             if trail.done(start):
                 return
-            support = trail.drop(support, self._coefficients(current), start)
+            support = trail.drop(support, self._coefficients(current, fit), start)
 
     @staticmethod
-    def _coefficients(current: Problem) -> np.ndarray:
+    def _coefficients(current: Problem, fit: Fit) -> np.ndarray:
         """The coefficients to prune by: of least norm where the basis vectors depend on each other."""
-        fit = current.solve()
         if not current.is_dual:
             factor = current.replace(weights=fit.weights, robust=None).factorise_primal(fit.C)
             if (
@@ -171,10 +171,11 @@ class Prune(Step):
                 return np.linalg.pinv(T, rcond=1e-7) @ _xp.to_numpy(factor.system.projected())
         return _xp.to_numpy(fit.coef)
 
-    def _score(self, current: Problem, start: Problem, folds: list[np.ndarray], held_out: np.ndarray) -> float:
-        """Mean loss over the rows that came in, weighted as they came in."""
+    def _score(
+        self, current: Problem, fit: Fit, start: Problem, folds: list[np.ndarray], held_out: np.ndarray
+    ) -> float:
+        """Mean loss of the machine over the rows that came in, weighted as they came in."""
         weights = _xp.to_numpy(start.weights)
-        fit = current.solve()
         residuals = fit.loo_residuals
         rows = held_out if self.score == "validation" else start.rows
         if self.score == "kfold":
@@ -190,11 +191,16 @@ class Prune(Step):
             return current.replace(C=float(current.C or 1.0) * float(C), kernel=current.kernel.scaled(float(factor)))
 
         corners = np.array([[0.0, 0.0], [0.7, 0.0], [0.0, 0.3]])
+
+        def score(logs: np.ndarray) -> float:
+            tried = at(logs)
+            return self._score(tried, tried.solve(), start, folds, held_out)
+
         found = minimize(
-            lambda logs: self._score(at(logs), start, folds, held_out),
+            score,
             corners[0],
             method="Nelder-Mead",
-            options={"initial_simplex": corners, "maxfev": 25, "xatol": 0.05},  # type: ignore[call-overload]
+            options={"initial_simplex": corners, "maxfev": 25, "xatol": 0.05},
         )
         return at(found.x)
 
