@@ -282,9 +282,10 @@ def gram(A: Array) -> Array:
     if A.size == 0:
         return np.zeros((A.shape[1], A.shape[1]))
     G = blas.dsyrk(1.0, A.T, lower=0).T  # row-major: the lower triangle, zeros above it
-    diagonal = G.diagonal().copy()
-    G = G + G.T
-    np.fill_diagonal(G, diagonal)
+    for start in range(0, G.shape[0], 256):
+        part, rest = slice(start, start + 256), slice(start + 256, None)
+        G[part, part] += np.tril(G[part, part], -1).T
+        G[part, rest] = G[rest, part].T
     return G
 
 

@@ -303,8 +303,7 @@ class Primal:
         value, a, b = log_press(e, xp.clip(1.0 - h, EPS, None))
         q = Q.T @ a
         middle = _xp.gram(xp.sqrt(b) * Q)
-        columns = _xp.matmul(Q, middle)
-        columns *= -2.0
+        columns = _xp.matmul(Q, -2.0 * middle)
         columns += (2.0 * b) * Q
         vector = Q @ q - a + w * (w[:, 0] @ a)[None, :] / total
         few = xp.concat([c.T, -q.T, -2.0 * ((w * b)[:, 0] @ Q)[None, :] / total], axis=0)

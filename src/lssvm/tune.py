@@ -29,12 +29,14 @@ WIDTH_PRIOR = 0.5  # standard deviation of a log width about the common one,
 WIDTH_ROWS = 50  # where there are that many rows a width, or fewer; it grows in proportion beyond
 WORTH = 7.0  # gain of log PRESS, a width and over the number of rows, for which many widths are taken
 WITHOUT = math.log(1e6)  # width of a column that is left out
+STAYED = 3  # columns, from the widest on, that have to stay before narrower ones are not asked about
 START_ROWS = 300  # rows of the first look at common widths
 STAGES = ((1000, 150), (3000, 500), (6000, 1000))  # rows and basis size of the searches by gradient
 ITERATIONS = (60, 6, 5)  # at most, in each of them,
 AGAIN = 15  # and where many widths are tried again on more rows
 COMPARISON = {True: (500, None), False: (2000, 250)}  # rows and basis size by which kernels are compared; dual or not
 CLOSE = 0.05  # kernels whose log PRESS is that close to the best are compared again at the end of their searches
+WITHIN_REACH = 0.01  # gain of log PRESS by a common factor of widths found on other rows, and C: 0.002 is usual
 FLATNESS = 0.05  # a step that gains less than this over the number of rows ends a search: noise is larger
 ROBUST_ITERATIONS = 3  # at least: what suits clean rows may follow an outlier before it has lost its weight
 FEW = 20  # rows of each class that are in every sample
@@ -541,7 +543,10 @@ class _Search:
         """Whether this kernel is better on the last machine than a value found there."""
         if self.method == "grid":
             return False
-        self.value = self._minimise(self._machine(*_stages(self.problem)[-1]), 3, together=True)
+        machine = self._machine(*_stages(self.problem)[-1])
+        self.value = self._value(self._vector(), machine)
+        if self.value < value + WITHIN_REACH:
+            self.value = self._minimise(machine, 3, together=True)
         return self.value < value
 
     def _machine(self, rows: int, basis: int | None) -> Problem:
@@ -610,23 +615,31 @@ class _Search:
         return self.out if len(self.out) == len(self.widths) else np.zeros(len(self.widths), dtype=bool)
 
     def _leave_out(self, machine: Problem) -> bool:
-        """Leave out columns, the widest at once or one by one, where log PRESS rises by less than 2 log(rows)/rows."""
+        """Leave out columns, where log PRESS rises by less than 2 log(rows)/rows.
+
+        The widest together, then by halves, then one by one, until so many have to stay that narrower ones will, too.
+        """
         if sum(self._sizes()) <= len(self.free) or self.out.all():
             return False
         allowed = 2.0 * math.log(len(machine.rows)) / len(machine.rows)
         before, value = int(self.out.sum()), self.value
-        wide = np.flatnonzero(~self.out & (self.widths > np.median(self.widths[~self.out]) + 1.0))
-        for group in [wide, *np.argsort(-self.widths)[:, None]]:
-            columns = group[~self.out[group]]
-            if not len(columns):
-                continue
+        left = np.argsort(-self.widths)[int(self.out.sum()) :]
+        size = int(np.sum(2.0 * self.widths[left] >= self.widths[left[0]] + self.widths[left[-1]]))
+        stayed = 0
+        while len(left) and stayed < STAYED:
+            columns = left[:size]
             logs = self._vector()
             logs[columns] = WITHOUT
             without = self._value(logs, machine)
             if without - value < allowed:
                 self.widths[columns], self.out[columns] = WITHOUT, True
                 self.decided = max(self.decided, len(machine.rows))
-                value = min(value, without)
+                value, stayed = min(value, without), 0
+            elif size == 1:
+                stayed += 1
+            if self.out[columns].all() or size == 1:
+                left = left[size:]
+            size = max(1, size // 2)
         return int(self.out.sum()) > before
 
     def _minimise(self, machine: Problem, iterations: int, *, together: bool = False) -> float:
