@@ -68,7 +68,7 @@ class LeaveOneOut(Step):
     are given up for the common width where the gain of log PRESS is below 7 (number of widths - 1)/rows, or where, of
     e left-out classes that are wrong with the common width, fewer than 2 sqrt(e) (and one) come right. The search runs
     on samples of at most 6000 rows, with a part of the basis; C is then chosen on all. Robust weights, where asked
-    for, are re-estimated between searches, and three times at least, then as in the final machine.
+    for, are re-estimated from left-out residuals between searches, three times at least.
 
     ``path_`` holds ``widths`` (one row a leaf of the kernel), ``C``, ``loo`` (the mean squared left-out residual,
     absolute for robust weights), ``evaluations``, ``plan`` (what was done, in words) and, for classes, ``error_rate``.
@@ -87,6 +87,10 @@ class LeaveOneOut(Step):
         self.loss = loss
 
     def __call__(self, problem: Problem) -> Problem:
+        return self._after(problem, None)[0]
+
+    def _after(self, problem: Problem, other: _Search | None) -> tuple[Problem, _Search | None]:
+        """The problem with what was open chosen, and the search that found it; `other` is that of another kernel."""
         for name, allowed in (
             ("search", ("auto", "gradient", "simplex", "grid")),
             ("loss", ("auto", "squared")),
@@ -95,32 +99,34 @@ class LeaveOneOut(Step):
                 raise ValueError(f"LeaveOneOut: {name} must be one of {allowed}, got {getattr(self, name)!r}.")
         problem = _as_asked(problem)
         if problem.is_known or _is_fixed(problem):
-            return problem
+            return problem, None
         if problem.is_dual:
             check_memory(len(problem.rows), 2, problem.X)
         if problem.robust is not None:
             iterations = max(ROBUST_ITERATIONS, problem.robust.iterations)
             problem = problem.replace(robust=clone(problem.robust).set_params(iterations=iterations))
         record = Bunch(evaluations=0, plan=[])
-        known = problem
+        known, best = problem, None
         if problem.kernel.is_free:
-            known = self._best_kernel(problem, record)
+            known, best = self._best_kernel(problem, record, other)
         if problem.C is None and (known.C is None or len(problem.rows) > _covered(problem)):
             known = with_best_C(known, record)
         elif problem.C is None:
             record.plan.append("C with the widths")
             warn_at_edge(known)
         record.update(C=known.C, widths=[_xp.to_numpy(leaf.sigma) for leaf in known.kernel.leaves])
-        return known.replace(paths={**problem.paths, type(self).__name__: record})
+        return known.replace(paths={**problem.paths, type(self).__name__: record}), best
 
-    def _best_kernel(self, problem: Problem, record: Bunch) -> Problem:
+    def _best_kernel(self, problem: Problem, record: Bunch, other: _Search | None) -> tuple[Problem, _Search]:
         """Search the widths of the kernel; of a `Choice`, of each at the first stage, then of the best."""
         kernels = problem.kernel.kernels if isinstance(problem.kernel, Choice) else [problem.kernel]
         searches = [_Search(problem.replace(kernel=kernel), self, record) for kernel in kernels]
-        first = searches[0]
+        first = searches[0] if other is None else other
         for search in searches:
             if search is not first and first.free == search.free and self.search != "grid":
                 search.start_from(first)
+                if first is other:  # which has gone through all stages
+                    search.done -= 1
             else:
                 search.start()
                 if len(searches) > 1:
@@ -137,7 +143,7 @@ class LeaveOneOut(Step):
             if search.challenge(best.value):
                 best, found = search, search.finish()
         record.free = best.free
-        return found
+        return found, best
 
 
 class _Validation(Step):
@@ -356,6 +362,16 @@ def tuned(problem: Problem) -> Problem:
     return problem if problem.is_known else LeaveOneOut()(problem)
 
 
+def tuned_each(problem: Problem) -> list[Problem]:
+    """The problem with every kernel of a `Choice`, what is open chosen; one search begins where the last one ended."""
+    kernels = problem.kernel.kernels if isinstance(problem.kernel, Choice) else [problem.kernel]
+    found, search = [], None
+    for kernel in kernels:
+        known, search = LeaveOneOut()._after(problem.replace(kernel=kernel), search)
+        found.append(known)
+    return found
+
+
 class _Search:
     """The search of one kernel's widths, and of C where it is None.
 
@@ -560,7 +576,7 @@ class _Search:
                 part = np.sort(draw.permutation(machine.basis_size)[:basis])
                 machine = machine.with_basis(points=_xp.take(machine.points, part))
         if machine.robust is not None:
-            machine = machine.replace(weights=self._at_vector(self._vector(), machine).solve().weights, robust=None)
+            machine = machine.replace(weights=search_weights(self._at_vector(self._vector(), machine)), robust=None)
         return machine
 
     def _first_stage(self, machine: Problem) -> None:
@@ -739,12 +755,19 @@ def with_best_C(problem: Problem, record: Bunch) -> Problem:
         C = best_C(machine)[0]
     if machine.robust is not None:
         for _ in range(ROBUST_ITERATIONS):
-            weights = machine.replace(C=C).solve().weights
-            C = best_C(machine.replace(weights=weights, robust=None))[0]
+            C = best_C(machine.replace(weights=search_weights(machine.replace(C=C)), robust=None))[0]
     known = problem.replace(C=C)
     warn_at_edge(known)
     record.C = C
     return known
+
+
+def search_weights(problem: Problem) -> Any:
+    """Robust weights of the left-out residuals: by its own, a fit that is too close flags ever more rows and skips them."""
+    assert problem.robust is not None
+    fit = problem.solve()
+    robust = problem.robust(_xp.to_numpy(fit.loo_residuals), _xp.to_numpy(problem.weights))
+    return problem.weights * _xp.like(robust, problem.weights)
 
 
 def warn_at_edge(problem: Problem) -> None:

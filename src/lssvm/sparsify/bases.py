@@ -14,7 +14,7 @@ from sklearn.utils import Bunch, check_random_state
 from .. import _xp, conjugate
 from ..kernels import Choice, Kernel
 from ..problem import Problem, Step, column_spread
-from ..tune import LeaveOneOut, best_C, tuned, with_best_C, with_every_class
+from ..tune import LeaveOneOut, best_C, tuned, tuned_each, with_best_C, with_every_class
 
 __all__ = ["FeatureVectors", "Forward", "Given", "KMeans", "Learned", "Random", "RandomlyPivoted"]
 
@@ -541,8 +541,8 @@ class Learned(Step):
         candidates = np.sort(order[: max(5000, 10 * self.n)])
         kernels = problem.kernel.kernels if isinstance(problem.kernel, Choice) else [problem.kernel]
         descents = []
-        for kernel in kernels:
-            known = tuned(problem.with_basis(order[: self.n], kernel=kernel, asked=None))
+        started = tuned_each(problem.with_basis(order[: self.n], asked=None))
+        for kernel, known in zip(kernels, started, strict=True):
             if known.robust is not None:  # the weights of the machine that starts
                 known = known.replace(weights=known.solve().weights, robust=None)
             rows = randomly_pivoted(known.with_basis().subset(candidates), self.n, np.random.RandomState(seed))
