@@ -763,7 +763,7 @@ def with_best_C(problem: Problem, record: Bunch) -> Problem:
 
 
 def search_weights(problem: Problem) -> Any:
-    """Robust weights of the left-out residuals: by its own, a fit that is too close flags ever more rows and skips them."""
+    """Robust weights of the left-out residuals: by its own, a close fit flags ever more rows, which it then skips."""
     assert problem.robust is not None
     fit = problem.solve()
     robust = problem.robust(_xp.to_numpy(fit.loo_residuals), _xp.to_numpy(problem.weights))

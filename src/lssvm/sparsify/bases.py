@@ -22,8 +22,8 @@ SIZES = (500, 1000, 2000)  # `Random` without a size: tried with the first, then
 GAINS = (0.03, 0.05)  # which has to lower the root mean square left-out residual by so much for it, or for the third
 SAMPLE_ROWS = 5000  # rows on which that is measured
 MOST_WORK = 2e11  # rows * n^2
-RACE = 31  # scores of `Learned` by which one kernel of a choice is taken
-PATIENCE = 30  # moves of `Learned` without a gain on the rows held out
+RACE = 21  # scores of `Learned` by which one kernel of a choice is taken
+PATIENCE = 20  # moves of `Learned` without a gain on the rows held out
 
 
 class Given(Step):
@@ -499,7 +499,7 @@ class Learned(Step):
     """Basis points that move along the gradient of log PRESS, from rows chosen by `RandomlyPivoted`.
 
     Points, and with them the widths and C where those were left at None, follow Adam on the exact gradient of the
-    leave-one-out error of a sample of rows. Of several kernels (`kernels.Choice`) each takes 30 moves, then the better
+    leave-one-out error of a sample of rows. Of several kernels (`kernels.Choice`) each takes 20 moves, then the better
     one goes on. What predicts the rows held out best is kept, the start included, and then fitted on all rows.
 
     Parameters
@@ -507,7 +507,7 @@ class Learned(Step):
     n : int
         Number of points; fewer where fewer rows reconstruct the others.
     steps : int
-        Largest number of moves; 30 moves without a gain on the rows held out end it too.
+        Largest number of moves; 20 moves without a gain on the rows held out end it too.
     random_state : int, RandomState or None
         Seed of the start, the sample and the rows held out.
 
@@ -540,13 +540,13 @@ class Learned(Step):
         order, seed = draw.permutation(problem.rows), draw.randint(2**31)
         candidates = np.sort(order[: max(5000, 10 * self.n)])
         kernels = problem.kernel.kernels if isinstance(problem.kernel, Choice) else [problem.kernel]
-        descents = []
-        started = tuned_each(problem.with_basis(order[: self.n], asked=None))
-        for kernel, known in zip(kernels, started, strict=True):
+        descents, rows = [], None
+        for kernel, known in zip(kernels, tuned_each(problem.with_basis(order[: self.n], asked=None)), strict=True):
             if known.robust is not None:  # the weights of the machine that starts
                 known = known.replace(weights=known.solve().weights, robust=None)
-            rows = randomly_pivoted(known.with_basis().subset(candidates), self.n, np.random.RandomState(seed))
-            check_found(self, rows)
+            if rows is None:
+                rows = randomly_pivoted(known.with_basis().subset(candidates), self.n, np.random.RandomState(seed))
+                check_found(self, rows)
             descents.append(self._descend(known.with_basis(candidates[rows]), kernel, problem.C, order))
         # what suits rows may not suit points that move: each kernel of a choice takes a few steps
         first = min(RACE, self.steps + 1) if len(kernels) > 1 else 1
