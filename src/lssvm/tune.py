@@ -87,10 +87,15 @@ class LeaveOneOut(Step):
         self.loss = loss
 
     def __call__(self, problem: Problem) -> Problem:
-        return self._after(problem, None)[0]
+        return self._choose(problem)[0]
 
-    def _after(self, problem: Problem, other: _Search | None) -> tuple[Problem, _Search | None]:
-        """The problem with what was open chosen, and the search that found it; `other` is that of another kernel."""
+    def _choose(
+        self, problem: Problem, other: _Search | None = None, *, on_all_rows: bool = True
+    ) -> tuple[Problem, _Search | None]:
+        """The problem with what was open chosen, and the search that found it.
+
+        `other` is the search of another kernel to begin from; not `on_all_rows`, C is that of the search.
+        """
         for name, allowed in (
             ("search", ("auto", "gradient", "simplex", "grid")),
             ("loss", ("auto", "squared")),
@@ -109,7 +114,7 @@ class LeaveOneOut(Step):
         known, best = problem, None
         if problem.kernel.is_free:
             known, best = self._best_kernel(problem, record, other)
-        if problem.C is None and (known.C is None or len(problem.rows) > _covered(problem)):
+        if problem.C is None and (known.C is None or (on_all_rows and len(problem.rows) > _covered(problem))):
             known = with_best_C(known, record)
         elif problem.C is None:
             record.plan.append("C with the widths")
@@ -363,11 +368,11 @@ def tuned(problem: Problem) -> Problem:
 
 
 def tuned_each(problem: Problem) -> list[Problem]:
-    """The problem with every kernel of a `Choice`, what is open chosen; one search begins where the last one ended."""
+    """The problem with every kernel of a `Choice`, what is open chosen on samples; a search begins where one ended."""
     kernels = problem.kernel.kernels if isinstance(problem.kernel, Choice) else [problem.kernel]
     found, search = [], None
     for kernel in kernels:
-        known, search = LeaveOneOut()._after(problem.replace(kernel=kernel), search)
+        known, search = LeaveOneOut()._choose(problem.replace(kernel=kernel), search, on_all_rows=False)
         found.append(known)
     return found
 

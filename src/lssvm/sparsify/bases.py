@@ -22,7 +22,7 @@ SIZES = (500, 1000, 2000)  # `Random` without a size: tried with the first, then
 GAINS = (0.03, 0.05)  # which has to lower the root mean square left-out residual by so much for it, or for the third
 SAMPLE_ROWS = 5000  # rows on which that is measured
 MOST_WORK = 2e11  # rows * n^2
-RACE = 21  # scores of `Learned` by which one kernel of a choice is taken
+RACE = 16  # scores of `Learned` by which one kernel of a choice is taken
 PATIENCE = 20  # moves of `Learned` without a gain on the rows held out
 
 
@@ -499,7 +499,7 @@ class Learned(Step):
     """Basis points that move along the gradient of log PRESS, from rows chosen by `RandomlyPivoted`.
 
     Points, and with them the widths and C where those were left at None, follow Adam on the exact gradient of the
-    leave-one-out error of a sample of rows. Of several kernels (`kernels.Choice`) each takes 20 moves, then the better
+    leave-one-out error of a sample of rows. Of several kernels (`kernels.Choice`) each takes 15 moves, then the better
     one goes on. What predicts the rows held out best is kept, the start included, and then fitted on all rows.
 
     Parameters
@@ -540,13 +540,12 @@ class Learned(Step):
         order, seed = draw.permutation(problem.rows), draw.randint(2**31)
         candidates = np.sort(order[: max(5000, 10 * self.n)])
         kernels = problem.kernel.kernels if isinstance(problem.kernel, Choice) else [problem.kernel]
-        descents, rows = [], None
+        descents = []
         for kernel, known in zip(kernels, tuned_each(problem.with_basis(order[: self.n], asked=None)), strict=True):
             if known.robust is not None:  # the weights of the machine that starts
                 known = known.replace(weights=known.solve().weights, robust=None)
-            if rows is None:
-                rows = randomly_pivoted(known.with_basis().subset(candidates), self.n, np.random.RandomState(seed))
-                check_found(self, rows)
+            rows = randomly_pivoted(known.with_basis().subset(candidates), self.n, np.random.RandomState(seed))
+            check_found(self, rows)
             descents.append(self._descend(known.with_basis(candidates[rows]), kernel, problem.C, order))
         # what suits rows may not suit points that move: each kernel of a choice takes a few steps
         first = min(RACE, self.steps + 1) if len(kernels) > 1 else 1
