@@ -177,10 +177,11 @@ def one_fit(contender: str, name: str, split: int, folder: Path | None, options:
     return error, taken
 
 
-def sets(folder: Path | None, splits: int, jobs: int) -> None:
+def sets(folder: Path | None, splits: int, jobs: int, only: list[str]) -> None:
     """Held-out RMSE and seconds of whole fits, means over the splits."""
     names = [f"Friedman, {rows} x 20" for rows in (500, 1000, 20_000)]
     names += [name for name, _ in from_folder(folder, 0)] if folder else []
+    names = only or names
     tasks = []
     for name in names:
         X, y, *_ = named(name, 0, folder)
@@ -368,13 +369,14 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of regression sets (.npz)")
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1, help="fits of `sets` at a time, each on a share of the cores")
+    parser.add_argument("--only", action="append", default=[], help="a set of `sets`; may be repeated")
     arguments = parser.parse_args()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if arguments.study == "search":
             search()
         elif arguments.study == "sets":
-            sets(arguments.data, arguments.splits, arguments.jobs)
+            sets(arguments.data, arguments.splits, arguments.jobs, arguments.only)
         elif arguments.study == "widths":
             widths(arguments.splits)
         else:
