@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg import qr_delete, solve_triangular
+from scipy.linalg import block_diag, qr_delete, solve_triangular
 from scipy.optimize import linprog
 
 from .. import _xp
@@ -46,6 +46,32 @@ class L1Path:
         return coef, float((1 - share) * b[0] + share * b[1])
 
 
+class _Columns:
+    """A matrix that grows and shrinks by columns, in memory that is taken in doubling pieces."""
+
+    def __init__(self, rows: int) -> None:
+        self.memory = np.empty((rows, 64), order="F")
+        self.count = 0
+
+    @property
+    def taken(self) -> np.ndarray:
+        return self.memory[:, : self.count]
+
+    def append(self, column: np.ndarray) -> None:
+        if self.count == self.memory.shape[1]:
+            self.memory = np.asfortranarray(np.hstack([self.memory, np.empty_like(self.memory)]))
+        self.memory[:, self.count] = column
+        self.count += 1
+
+    def delete(self, place: int) -> None:
+        self.memory[:, place : self.count - 1] = self.memory[:, place + 1 : self.count]
+        self.count -= 1
+
+    def replace(self, columns: np.ndarray) -> None:
+        self.count = columns.shape[1]
+        self.memory[:, : self.count] = columns
+
+
 class Homotopy:
     """The path of eq. (16), traced from zeta_max down, one index in or out at every breakpoint.
 
@@ -73,8 +99,10 @@ class Homotopy:
         self.t = np.append(self.t, 0.0)
         self.support: list[int] = []
         self.signs: list[float] = []
-        self.Q: np.ndarray = np.empty((len(self.t), 0), order="F")
-        self.R: np.ndarray = np.empty((0, 0), order="F")
+        self.columns = _Columns(len(self.t))  # the Q of the support's columns
+        self.R: np.ndarray = np.eye(64)  # the leading block is R, the rest the identity
+        self.forward: np.ndarray = np.empty((0, 3))  # Q't, R^-T s and R^-T 1: a new column adds a row
+        self.correlations = _Columns(len(self.distinct))  # the support's columns of the products
         self.out: set[int] = set()  # columns that depend on the support: at the bound as long as it stays
         self.lam = float(np.ptp(self.q)) / 2
         self.zetas, self.coefs = [2 * self.lam], [np.zeros(self.n_columns)]
@@ -82,41 +110,60 @@ class Homotopy:
     # The QR factorisation of the support's columns
     def _insert(self, j: int, sign: float) -> bool:
         """Take column j in, unless it depends on those there to working precision."""
-        column = self.K[:, j]
-        rest, above = column, np.zeros(len(self.support))
-        for _ in range(2):
-            inside = self.Q.T @ rest
-            rest, above = rest - self.Q @ inside, above + inside
+        Q, column = self.columns.taken, self.K[:, j]
+        above = Q.T @ column
+        rest, size = column - Q @ above, float(np.linalg.norm(column))
+        if np.linalg.norm(rest) < 0.1 * size:  # what cancelled is not orthogonal: once more
+            inside = Q.T @ rest
+            rest, above = rest - Q @ inside, above + inside
         norm = float(np.linalg.norm(rest))
-        if norm <= 1e-9 * np.linalg.norm(column):
+        if norm <= 1e-9 * size:
             return False
-        self.Q = np.asfortranarray(np.column_stack([self.Q, rest / norm]))
-        self.R = np.block([[self.R, above[:, None]], [np.zeros((1, len(above))), np.array([[norm]])]])
+        self.columns.append(rest / norm)
+        if self.products is not None:
+            self.correlations.append(self.products[j])
+        count = len(above)
+        if count == len(self.R):
+            self.R = block_diag(self.R, np.eye(64))
+        self.R[: count + 1, count] = np.append(above, norm)
+        new = np.array([rest @ self.t, sign - above @ self.forward[:, 1], 1.0 - above @ self.forward[:, 2]]) / norm
+        self.forward = np.vstack([self.forward, new])
         self.support.append(j)
         self.signs.append(sign)
         return True
 
     def _delete(self, place: int) -> None:
-        self.Q, self.R = qr_delete(self.Q, self.R, place, which="col", overwrite_qr=True, check_finite=False)
+        count = len(self.support)
+        R = self.R[:count, :count]
+        Q, R = qr_delete(self.columns.taken, R, place, which="col", overwrite_qr=True, check_finite=False)
+        self.columns.replace(Q)
+        self.R[:count, :count] = block_diag(R, np.eye(1))
+        if self.products is not None:
+            self.correlations.delete(place)
         del self.support[place], self.signs[place]
+        right = np.column_stack([self.signs, np.ones(len(self.signs))])
+        self.forward = np.column_stack([Q.T @ self.t, self._solve(right, transpose=True)])
+
+    def _solve(self, right: np.ndarray, *, transpose: bool = False) -> np.ndarray:
+        """R^-1 or R^-T times some columns; the identity beside R does no harm, and a copy of R would take longer."""
+        padded = np.zeros((len(self.R), right.shape[1]))
+        padded[: len(right)] = right
+        return solve_triangular(self.R, padded, trans="T" if transpose else "N", check_finite=False)[: len(right)]
 
     # The affine pieces
     def _piece(self, lam: float) -> tuple[np.ndarray, ...]:
         """a_S and mu and the correlations of all columns, each as (constant, slope) in lam."""
-        back = lambda right: solve_triangular(self.R, right, trans="T", check_finite=False)  # noqa: E731
-        g = back(np.ones(len(self.support)))
-        inner = np.column_stack([self.Q.T @ self.t, -back(np.array(self.signs))])
+        inner, g = self.forward[:, :2] * np.array([1.0, -1.0]), self.forward[:, 2]
         mu = g @ inner / (g @ g)
         inner = inner - np.outer(g, mu)
-        a = solve_triangular(self.R, inner, check_finite=False)
+        a = self._solve(inner)
         if self.products is not None:
             # Sums over the support are shorter than those over the rows, and as good while nothing cancels.
             terms = np.abs(a).sum(axis=0) @ np.array([1.0, lam]) * self.products.diagonal().max()
             if EPS * terms < 1e-12 * self.size:
-                c = -(a.T @ self.products[self.support]).T
-                c[:, 0] += self.q
-                return a, mu, c
-        rest = -(self.Q @ inner)
+                columns = self.correlations.taken
+                return a, mu, np.column_stack([self.q - columns @ a[:, 0], -(columns @ a[:, 1])])
+        rest = -(self.columns.taken @ inner)
         rest[:, 0] += self.t
         return a, mu, self.K.T @ rest
 
