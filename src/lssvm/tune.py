@@ -362,9 +362,12 @@ def _is_fixed(problem: Problem) -> bool:
     return problem.reduced or problem.coefficients is not None
 
 
-def tuned(problem: Problem) -> Problem:
-    """The problem itself where all is known, else with what is still None chosen by `LeaveOneOut`."""
-    return problem if problem.is_known else LeaveOneOut()(problem)
+def tuned(problem: Problem, *, on_all_rows: bool = True) -> Problem:
+    """The problem itself where all is known, else with what is still None chosen by `LeaveOneOut`.
+
+    Not `on_all_rows`, C is that of the search of the widths, where there was one.
+    """
+    return problem if problem.is_known else LeaveOneOut()._choose(problem, on_all_rows=on_all_rows)[0]
 
 
 def tuned_each(problem: Problem) -> list[Problem]:
