@@ -120,7 +120,8 @@ def run(page: Page, quick: bool, progress: Progress) -> None:
     progress("boston, both paths")
     paths = compare_paths(X, y, *TUNED["boston"], share, 10)
     below = paths[0].scores[1:] < paths[1].scores[1:]
-    rising = np.sqrt(paths[0].scores)
+    told = [int(np.argmin(np.abs(sizes - n))) for n in (228, 101, 50, 20, 10)]
+    rising = nest.mean(axis=0)[told]
     page.text(f"### Fig. 2: Boston housing, {share:.0%} dropped at every step\n\n{BOSTON_NOTE}")
     page.claims(
         Claim(
@@ -132,8 +133,8 @@ def run(page: Page, quick: bool, progress: Progress) -> None:
         Claim(
             "improved machine degrades steadily",
             "steadily",
-            f"RMS {', '.join(at(sizes, nest, n) for n in (228, 101, 50, 20, 10))} (1000 USD; one round of ten folds)",
-            verdict(bool(np.all(np.diff(rising) > -0.02 * rising[0])) and rising[-1] > 1.3 * rising[0]),
+            f"RMS {', '.join(at(sizes, nest, sizes[place]) for place in told)} (1000 USD; one round of ten folds)",
+            verdict(bool(np.all(np.diff(rising) > 0)) and rising[-1] > 1.3 * rising[0]),
         ),
     )
     draw(page, "boston", sizes, nest, paths, 2, "1000 USD")
