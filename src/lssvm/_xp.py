@@ -12,6 +12,7 @@ import itertools
 import math
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ContextDecorator
@@ -206,10 +207,14 @@ def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: in
     bands = [slice(i, min(i + height, n_rows)) for i in range(0, n_rows, height)]
     tiles = [(band, slice(j, k)) for band in bands for j, k in itertools.pairwise(edges)]
 
-    left, helpers = iter(tiles), _cores() - 1
+    left, helpers = deque(tiles), _cores() - 1
 
     def work() -> None:
-        for tile in left:
+        while True:
+            try:
+                tile = left.popleft()
+            except IndexError:
+                return
             function(*tile)
 
     with one_blas(), ThreadPoolExecutor(max(helpers, 1)) as pool:
