@@ -38,6 +38,7 @@ COMPARISON = {True: (500, None), False: (2000, 250)}  # rows and basis size by w
 CLOSE = 0.05  # kernels whose log PRESS is that close to the best are compared again at the end of their searches
 WITHIN_REACH = 0.01  # gain of log PRESS by a common factor of widths found on other rows, and C: 0.002 is usual
 FLATNESS = 0.05  # a step that gains less than this over the number of rows ends a search: noise is larger
+LENIENCE = 1.5  # scale of the residuals by which rows are weighted in a robust search, in units of the robust scale
 ROBUST_ITERATIONS = 3  # at least: what suits clean rows may follow an outlier before it has lost its weight
 FEW = 20  # rows of each class that are in every sample
 DENSE_STAGE = 1500  # rows of the last search where the basis is the rows
@@ -68,7 +69,7 @@ class LeaveOneOut(Step):
     are given up for the common width where the gain of log PRESS is below 7 (number of widths - 1)/rows, or where, of
     e left-out classes that are wrong with the common width, fewer than 2 sqrt(e) (and one) come right. The search runs
     on samples of at most 6000 rows, with a part of the basis; C is then chosen on all. Robust weights, where asked
-    for, are re-estimated from left-out residuals between searches, three times at least.
+    for, are estimated again between searches, three times at least, by left-out residuals and 1.5 times their scale.
 
     ``path_`` holds ``widths`` (one row a leaf of the kernel), ``C``, ``loo`` (the mean squared left-out residual,
     absolute for robust weights), ``evaluations``, ``plan`` (what was done, in words) and, for classes, ``error_rate``.
@@ -771,11 +772,15 @@ def with_best_C(problem: Problem, record: Bunch) -> Problem:
 
 
 def search_weights(problem: Problem) -> Any:
-    """Robust weights of the left-out residuals: by its own, a close fit flags ever more rows, which it then skips."""
+    """Robust weights to search with: of the left-out residuals, in units of a larger scale than the machine's own.
+
+    By its own residuals a close fit flags ever more rows, which it then skips; and what lies near the corner of the
+    weight function is an outlier to one kernel, not to the next.
+    """
     assert problem.robust is not None
-    fit = problem.solve()
-    robust = problem.robust(_xp.to_numpy(fit.loo_residuals), _xp.to_numpy(problem.weights))
-    return problem.weights * _xp.like(robust, problem.weights)
+    residuals = _xp.to_numpy(problem.solve().loo_residuals)
+    scales = problem.robust.scales(residuals, _xp.to_numpy(problem.weights))
+    return problem.weights * _xp.like(problem.robust.from_scales(residuals, LENIENCE * scales), problem.weights)
 
 
 def warn_at_edge(problem: Problem) -> None:
