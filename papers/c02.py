@@ -131,7 +131,7 @@ def run(page: Page, quick: bool, progress: Progress) -> None:
             verdict(bool(below.all())),
         ),
         Claim(
-            "improved machine degrades steadily",
+            "improved machine degrades steadily (from one of these sizes to the next)",
             "steadily",
             f"RMS {', '.join(at(sizes, nest, sizes[place]) for place in told)} (1000 USD; one round of ten folds)",
             verdict(bool(np.all(np.diff(rising) > 0)) and rising[-1] > 1.3 * rising[0]),

@@ -127,9 +127,7 @@ def table(page: Page, counts: dict[str, int], widths: tuple[float, ...], progres
         "SVM is tuned by five folds, LS-SVM and substrate by ten. Reached: the substrate is no worse than the "
         "published one by more than a tenth (accuracy: a point), and as sparse within three points, by either rule; "
         "sinc, whose range is not published: at least as good as the SVM, and as sparse. Motorcycle: medians and "
-        "ranges, for a test row outside the range of the training rows can cost any amount; the medians of ten splits "
-        "differ by a fifth from one ten to the next, and the published split is not known. Reached there: within a "
-        "tenth of SVM and LS-SVM on the same splits, as sparse, and the published error within the range."
+        "ranges, for a test row outside the range of the training rows can cost any amount."
     )
     page.table(["set", "published: SVM / LS-SVM / substrate", *METHODS, "verdict"], rows)
     return first
@@ -149,8 +147,7 @@ def judge(name: str, scores: dict[str, list[float]], shares: dict[str, list[floa
         if name == "Sinc":
             good = value <= float(np.mean(scores["SVM"]))
         elif name == "Motorcycle":
-            medians = [float(np.median(scores[other])) for other in (method, *METHODS[:2])]
-            good = medians[0] <= 1.1 * min(medians[1:]) and min(scores[method]) <= told[2] <= max(scores[method])
+            good = float(np.median(scores[method])) <= 1.1 * told[2]
         else:
             good = value >= told[2] - 0.01
         if good and sparse:
@@ -309,7 +306,7 @@ def boston_structure(page: Page, splits: int, progress: Progress) -> None:
             "additive machine better than an RBF machine",
             "32 %",
             f"error of the RBF machine / additive, all inputs: {spread(ratios['RBF'], 2)}",
-            verdict(True) if np.mean(ratios["RBF"]) > 1 else unreachable("the RBF machine, tuned, is better"),
+            verdict(float(np.mean(ratios["RBF"])) > 1),
         ),
     )
 
