@@ -204,3 +204,11 @@ def test_left_out_residuals_of_several_ridges_are_those_of_each(kind, monkeypatc
     monkeypatch.undo()
     for place, ridge in enumerate(ridges):
         assert_allclose(found[:, place], factor.solution(ridge).loo_residuals, rtol=1e-11)
+
+
+@pytest.mark.parametrize("columns", [1, 256, 257, 600])
+def test_gram_is_the_product_and_symmetric_to_the_last_bit(columns):
+    A = np.random.default_rng(0).standard_normal((50, columns))
+    G = _xp.gram(A)
+    assert_allclose(G, A.T @ A, rtol=1e-12, atol=1e-12)
+    assert np.array_equal(G, G.T)
