@@ -124,9 +124,12 @@ def test_boston_is_reconstructed_by_a_few_hundred_vectors():
 @pytest.mark.parametrize("name", a06.SETS)
 def test_the_sparse_classifiers_reach_the_published_accuracies(name):
     """Tables 1-3: test accuracy within two points or better, and a comparable share of support vectors."""
-    results = a06.results(name, splits=2, progress=lambda what: None)
+    X, y = a06.load(name)
+    machines = a06.published_methods(name, *a06.split(X, y, seed=0)[:2])
     for method, (accuracy, share, *_) in a06.SETS[name][2].items():
-        _, _, ours, kept = results[method].mean(axis=0)
+        splits = 2 if method in ("Ada-Pinv", "A-LSSVM") else 10  # ten as on the page, but for the slowest two
+        measured = [a06.measure(machines[method], a06.split(X, y, seed)) for seed in range(splits)]
+        _, _, ours, kept = np.mean(measured, axis=0)
         assert ours > accuracy - 0.02, method
         if (name, method) != ("tictactoe", "SVM"):  # its published share, 0.71, is not reachable: 0.1 to 0.5
             assert kept == pytest.approx(share, abs=0.05 if method in ("IP", "Ada-Pinv") else 0.2), method
