@@ -95,6 +95,24 @@ def test_the_factor_for_every_ridge_serves_all_of_them():
                 assert_allclose(getattr(path, name), expected, rtol=1e-6, atol=1e-7 * size, err_msg=f"{name} {ridge}")
 
 
+def test_eigenvectors_serve_every_ridge_that_is_far_above_rounding_errors(monkeypatch):
+    """The short route for 1e-3 agrees with the long one, and is not taken for 1e-12."""
+    K, _, y, weights, support = data()
+    phi, passes = whitened(K, support)[0], []
+    long = system.orthogonalise
+    monkeypatch.setattr(system, "orthogonalise", lambda *parts: passes.append(1) or long(*parts))
+    short = system.primal(phi.copy(), y, weights, 1e-3, every_ridge=True)
+    assert not passes
+    other = system.primal(phi.copy(), y, weights, 1e-12, every_ridge=True)
+    assert passes
+    for ridge in (1e-3, 0.1, 10.0):
+        one, two = short.solution(ridge), other.solution(ridge)
+        for name in ("coef", "intercept", "residuals", "leverage", "loo_residuals"):
+            expected = getattr(two, name)
+            size = np.abs(expected).max()
+            assert_allclose(getattr(one, name), expected, rtol=1e-9, atol=1e-9 * size, err_msg=f"{name} {ridge}")
+
+
 def test_a_factor_for_one_ridge_refuses_another():
     K, _, y, weights, support = data()
     for basis in (None, support):

@@ -324,6 +324,21 @@ def test_parts_choose_widths_too(step):
     assert LSSVC(RBF(), steps=[step]).fit(X, y).score(X, y) > 0.95
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_C_of_a_basis_is_the_best_of_all_ridges(noise):
+    """With noise the large ridges are enough; without, the best one lies among the small ones."""
+    X, y = datasets.make_sinc(3000, noise=noise, random_state=0)
+    problem = Problem(RBF(1.0), X, y[:, None], np.ones(len(y)), support=np.arange(40))
+    unit = tune.kernel_variance(problem)
+    factor = problem.factorise(1.0 / (tune.RIDGES[0] * unit), every=True)
+    errors = tune.loo_errors(factor, 1.0 / (tune.RIDGES * unit))
+    C, error = tune.best_C(problem)
+    assert error <= errors.min() * (1 + 1e-9)
+    assert 0.3 < C * unit * tune.RIDGES[np.argmin(errors)] < 3.0
+    small = np.finfo(float).eps / 1e-6 * len(y) > tune.RIDGES
+    assert small[np.argmin(errors)] == (noise == 0.0)
+
+
 def test_groups_stay_together():
     X, y = datasets.load_motorcycle(return_X_y=True)
     groups = np.arange(len(y)) // 7
@@ -338,7 +353,7 @@ def test_groups_stay_together():
     [
         (tune.KFold(1), "n_splits must be an integer of at least 2, got 1"),
         (tune.KFold(1000), "1000 parts of 133 rows"),
-        (tune.KFold(splitter=ShuffleSplit(3)), "leaves a row out twice, or trains on a part"),
+        (tune.KFold(splitter=ShuffleSplit(3, random_state=0)), "leaves a row out twice, or trains on a part"),
         (tune.KFold(splitter=TimeSeriesSplit(3)), "leaves a row out twice, or trains on a part"),
         (tune.KFold(groups=[1, 2]), "groups has shape"),
         (tune.Holdout(1.0), "fraction must be a number between 0 and 1, got 1.0"),

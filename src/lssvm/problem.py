@@ -24,6 +24,7 @@ from ._xp import EPS, Array
 from .kernels import Kernel
 from .robust import WeightFunction
 
+QUICK = 1e-6  # accuracy of leave-one-out that is enough to compare one setting with another
 ITERATIVE_ROWS = 4000  # beyond, a machine without leave-one-out is solved by conjugate gradients: far below l^3/3 flops
 
 
@@ -167,7 +168,7 @@ class Problem:
         if wide and whitening.rank >= len(rows) - 1:
             products = system.wide(phi, y, weights, None if every else 1.0 / C)
             return Factor(self, C, rows, support, points, whitening, products)
-        tolerance = 1e-6 if quick else system.ORTHOGONAL
+        tolerance = QUICK if quick else system.ORTHOGONAL
         primal = system.primal(phi, y, weights, 1.0 / C, every_ridge=every, tolerance=tolerance)
         return Factor(self, C, rows, support, points, whitening, primal)
 

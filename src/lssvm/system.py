@@ -420,16 +420,39 @@ def primal(
     for rows in _xp.row_blocks(phi.shape[0], 8 * phi.shape[1], phi):
         phi[rows, :] -= centre[None, :]
         phi[rows, :] *= w[rows, None]
-    bottom = math.sqrt(ridge) * _xp.identity(phi.shape[1], phi)
-    Q, bottom, R = orthogonalise(phi, bottom, tolerance)
-    eigenvalues = None
     if every_ridge:
-        U, singular, Vt = _xp.svd(R)
-        for rows in _xp.row_blocks(Q.shape[0], 8 * Q.shape[1], Q):
-            Q[rows, :] = _xp.matmul(Q[rows, :], U)
-        bottom, R = _xp.matmul(bottom, U), singular[:, None] * Vt
-        eigenvalues = xp.clip(singular * singular - ridge, 0.0, None)
+        Q, R, bottom, eigenvalues = _turned(phi, ridge, tolerance)
+    else:
+        Q, bottom, R = orthogonalise(phi, math.sqrt(ridge) * _xp.identity(phi.shape[1], phi), tolerance)
+        eigenvalues = None
     return Primal(Q, R, bottom, eigenvalues, ridge, targets, mean, centre, w)
+
+
+def _turned(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Array, Array]:
+    """Q, R, B and the eigenvalues of A'A for every ridge from `ridge` upwards; A is overwritten.
+
+    The eigenvectors of A'A are enough where the smallest ridge is far above its rounding errors. Otherwise they are
+    the singular vectors of R, whose columns are orthogonalised first.
+    """
+    xp = _xp.namespace(A)
+    rank = A.shape[1]
+    largest = float(xp.linalg.vector_norm(A)) ** 2 / max(rank, 1)  # an eigenvalue is at least as large
+    if EPS * largest <= tolerance * ridge and rank:
+        eigenvalues, turn = _xp.eigh(_xp.gram(A))
+        largest = float(eigenvalues[-1])
+    if EPS * largest <= tolerance * ridge and rank:
+        eigenvalues = xp.clip(eigenvalues, 0.0, None)
+        singular = xp.sqrt(eigenvalues + ridge)
+        turn, Vt = turn / singular[None, :], turn.T
+        bottom = math.sqrt(ridge) * turn
+    else:
+        A, bottom, R = orthogonalise(A, math.sqrt(ridge) * _xp.identity(A.shape[1], A), tolerance)
+        turn, singular, Vt = _xp.svd(R)
+        bottom = _xp.matmul(bottom, turn)
+        eigenvalues = xp.clip(singular * singular - ridge, 0.0, None)
+    for rows in _xp.row_blocks(A.shape[0], 8 * A.shape[1], A):
+        A[rows, :] = _xp.matmul(A[rows, :], turn)
+    return A, singular[:, None] * Vt, bottom, eigenvalues
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from sklearn.base import clone
 from sklearn.utils import Bunch
 
 from . import _xp
+from ._xp import EPS
 from .kernels import Choice
-from .problem import Factor, Fit, Problem, Step, check_memory, column_spread
+from .problem import QUICK, Factor, Fit, Problem, Step, check_memory, column_spread
 
 __all__ = ["Holdout", "KFold", "LeaveOneOut"]
 
@@ -831,17 +832,25 @@ def best_C(
     """The C with the smallest error (or the problem's own), and that error; `errors` gives those of several C."""
     if problem.C is not None:
         return problem.C, float(errors(problem.factorise(), [problem.C])[0])
+
+    def scored(ridges: np.ndarray) -> tuple[Factor, np.ndarray, np.ndarray]:
+        factor = problem.factorise(1.0 / ridges[0], every=True, quick=True)
+        return factor, ridges, errors(factor, list(1.0 / ridges))
+
     ridges = RIDGES * kernel_variance(problem) * _mean_weight(problem)
-    factor = problem.factorise(1.0 / ridges[0], every=True, quick=True)
-    best = (math.inf, 1.0 / ridges[0])
-    for _ in range(1 + ZOOMS):  # ever finer grids about the best point so far
-        values = 1.0 / ridges
-        scores = errors(factor, list(values))
+    # those far above the rounding errors of sums over the rows are served faster, and suffice as a rule
+    near = np.zeros(len(RIDGES), dtype=bool) if problem.is_dual else EPS / QUICK * len(problem.rows) > RIDGES
+    factor, grid, scores = scored(ridges[~near])
+    if near.any() and np.argmin(scores) <= 1:
+        factor, grid, scores = scored(ridges)
+    best = min(zip(scores, 1.0 / grid, strict=True))
+    for _ in range(ZOOMS):  # ever finer grids about the best point so far
         place = int(np.argmin(scores))
-        best = min(best, (float(scores[place]), float(values[place])))
-        low, high = ridges[max(place - 1, 0)], ridges[min(place + 1, len(ridges) - 1)]
-        ridges = np.geomspace(low, high, 9)[1:-1]
-    return best[1], best[0]
+        low, high = grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)]
+        grid = np.geomspace(low, high, 9)[1:-1]
+        scores = errors(factor, list(1.0 / grid))
+        best = min(best, min(zip(scores, 1.0 / grid, strict=True)))
+    return float(best[1]), float(best[0])
 
 
 def mean_loss(problem: Problem, residuals: np.ndarray, weights: np.ndarray) -> float:
