@@ -282,11 +282,24 @@ def _fortran(A: np.ndarray) -> tuple[np.ndarray, int]:
 
 def gram(A: Array) -> Array:
     """A'A, symmetric to the last bit."""
+    return mirrored(add_gram(None, A))
+
+
+def add_gram(G: Array | None, A: Array) -> Array:
+    """G + A'A (None: A'A), in place where the namespace allows it; of NumPy's the lower triangle alone."""
     if not is_numpy(A):
-        return _gram_of_parts(A)
+        return _gram_of_parts(A) if G is None else G + _gram_of_parts(A)
     if A.size == 0:
-        return np.zeros((A.shape[1], A.shape[1]))
-    G = blas.dsyrk(1.0, A.T, lower=0).T  # row-major: the lower triangle, zeros above it
+        return np.zeros((A.shape[1], A.shape[1])) if G is None else G
+    if G is None:
+        return blas.dsyrk(1.0, A.T, lower=0).T  # row-major: the lower triangle, zeros above it
+    return blas.dsyrk(1.0, A.T, beta=1.0, c=G.T, lower=0, overwrite_c=1).T
+
+
+def mirrored(G: Array) -> Array:
+    """The whole of a matrix from `add_gram`, in place."""
+    if not is_numpy(G):
+        return G
     for start in range(0, G.shape[0], 256):
         part, rest = slice(start, start + 256), slice(start + 256, None)
         G[part, part] += np.tril(G[part, part], -1).T

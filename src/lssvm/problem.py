@@ -24,7 +24,6 @@ from ._xp import EPS, Array
 from .kernels import Kernel
 from .robust import WeightFunction
 
-QUICK = 1e-6  # accuracy of leave-one-out that is enough to compare one setting with another
 ITERATIVE_ROWS = 4000  # beyond, a machine without leave-one-out is solved by conjugate gradients: far below l^3/3 flops
 
 
@@ -168,7 +167,7 @@ class Problem:
         if wide and whitening.rank >= len(rows) - 1:
             products = system.wide(phi, y, weights, None if every else 1.0 / C)
             return Factor(self, C, rows, support, points, whitening, products)
-        tolerance = QUICK if quick else system.ORTHOGONAL
+        tolerance = system.QUICK if quick else system.ORTHOGONAL
         primal = system.primal(phi, y, weights, 1.0 / C, every_ridge=every, tolerance=tolerance)
         return Factor(self, C, rows, support, points, whitening, primal)
 
@@ -582,14 +581,26 @@ class Whitening:
         K = _xp.gram(self.lower.T)
         return _xp.condition(self.lower, float(_xp.namespace(K).max(_xp.namespace(K).sum(abs(K), axis=0))))
 
+    @property
+    def allows_plain_columns(self) -> bool:
+        """Whether sums of kernel columns as they are, of points as independent as these, are likely to be enough."""
+        return 10.0 * EPS * self._condition <= system.QUICK
+
     def sums(self, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array) -> system.Moments:
         """Sums over rows of their columns and targets, in blocks that stay within the working memory."""
-        total: system.Moments | None = None
+        sums = system.Sums(self.rank, targets.shape[1], self.lower)
         for rows in self._blocks(X):
-            part = system.moments(self.columns(steps, X[rows, :]), targets[rows, :], weights[rows])
-            total = part if total is None else total + part
-        if total is None:
-            return system.moments(_xp.zeros((0, self.rank), self.lower), targets, weights)
+            sums.add(self.columns(steps, X[rows, :]), targets[rows, :], weights[rows])
+        return sums.moments()
+
+    def gradient(self, coef: Array, intercept: Array, X: Array, targets: Array, weights: Array) -> Array:
+        """Sum over rows of v (k, 1)'(t - f), for given coefficients of the independent points and bias."""
+        total = _xp.zeros((self.rank + 1, targets.shape[1]), self.lower)
+        for rows in self._blocks(X):
+            K = self.kernel.evaluate(X[rows, :], self.points)
+            e = weights[rows, None] * (targets[rows, :] - _xp.matmul(K, coef) - intercept[None, :])
+            total[:-1, :] += K.T @ e
+            total[-1, :] += _xp.namespace(e).sum(e, axis=0)
         return total
 
     def left_out(

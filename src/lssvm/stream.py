@@ -165,6 +165,11 @@ class Passes:
         X, targets, weights = self.check(*chunk)
         return self.whitening.sums(steps, X, targets, self.weigh(X, targets, weights))
 
+    def gradient(self, coef: Array, intercept: Array, number: int, *chunk: Any) -> Array:
+        """What `system.refined` asks of one chunk."""
+        X, targets, weights = self.check(*chunk)
+        return self.whitening.gradient(coef, intercept, X, targets, self.weigh(X, targets, weights))
+
     def residuals(self, machine: Machine, number: int, *chunk: Any) -> Sample:
         """A sample of the residuals of one chunk, with their sample weights."""
         X, targets, weights = self.check(*chunk)
@@ -209,6 +214,12 @@ def fit_chunks(source: Source, passes: Passes, ridge: float, *, left_out: bool, 
     """The machine by Cholesky QR over the chunks (`system.summed`), robust weights, leave-one-out in one more pass."""
 
     def solve(passes: Passes, start: system.Summed | None = None) -> Machine:
+        if not left_out and passes.whitening.allows_plain_columns:
+            gradient = lambda *solution: source.reduce(functools.partial(passes.gradient, *solution))  # noqa: E731
+            sums = source.reduce(functools.partial(passes.sums, ()))
+            found = system.refined(sums, passes.whitening.lower, ridge, gradient)
+            if found is not None:
+                return found[0], (found[1],)
         steps = passes.whitening.steps
         machine = system.summed(lambda R: source.reduce(functools.partial(passes.sums, steps(R))), ridge, start)
         return machine, steps(machine.R, machine.condition)

@@ -16,7 +16,8 @@ from sklearn.utils import Bunch
 from . import _xp
 from ._xp import EPS
 from .kernels import Choice
-from .problem import QUICK, Factor, Fit, Problem, Step, check_memory, column_spread
+from .problem import Factor, Fit, Problem, Step, check_memory, column_spread
+from .system import QUICK
 
 __all__ = ["Holdout", "KFold", "LeaveOneOut"]
 
