@@ -790,6 +790,34 @@ def test_dropping_rows_is_algorithm_2(weigh, risk, outputs):
     assert np.all(model.weights_[model.support_] > 0)
 
 
+@pytest.mark.parametrize("score", ["loo", "validation"])
+@pytest.mark.parametrize("C", [1.0, 1e5])
+@pytest.mark.parametrize("task", TASKS)
+def test_dropping_rows_by_updates_is_refitting(task, C, score, monkeypatch):
+    """Weights, rows of weight 0, several outputs; 90 rows to 12 and so more than one factorisation."""
+    model, X, y = make(task, rows=90)
+    weights = np.random.default_rng(2).uniform(0.3, 3.0, 90)
+    weights[::13] = 0.0
+    model.set_params(C=C, steps=[Prune(12, score=score, random_state=0)])
+    updated = clone(model).fit(X, y, weights).path_
+    monkeypatch.setattr(Prune, "_drop_rows", lambda self, *parts: self._refit(*parts, parts[0]))
+    refitted = clone(model).fit(X, y, weights).path_
+    for ours, theirs in zip(updated.supports, refitted.supports, strict=True):
+        assert_array_equal(ours, theirs)
+    assert_allclose(updated.scores, refitted.scores, rtol=1e-8)
+
+
+def test_keeping_many_rows_is_the_improved_machine():
+    """Above 100 vectors duals are orthogonalised as they leave: scores at some sizes equal refits."""
+    X, y = datasets.make_sinc(400, random_state=0)
+    X = np.column_stack([X, np.random.default_rng(0).uniform(-2, 2, (400, 3))])
+    kernel = kernels.Matern(1.0)
+    path = LSSVR(kernel, C=100.0, steps=[Prune(90, rows="keep")]).fit(X, y).path_
+    for place in range(0, len(path.sizes), 4):
+        loo = Problem(kernel, X, y[:, None], np.ones(400), C=100.0, support=path.supports[place]).solve().loo_residuals
+        assert path.scores[place] == pytest.approx(np.mean(loo**2), rel=1e-8)
+
+
 @pytest.mark.parametrize("score", ["loo", "kfold", "validation"])
 def test_one_row_is_no_machine_to_leave_rows_out_of(score):
     """Without its last row nothing is left to fix the bias: two rows stay, or the step says what is wrong with n."""

@@ -161,9 +161,13 @@ class Problem:
                 f"{len(rows)} rows and {whitening.rank} basis points do not fit in memory, which this needs: take a "
                 "smaller basis or fewer rows."
             )
-        phi = self.kernel.fill(_xp.empty((X.shape[0], whitening.rank), X), X, whitening.points)
-        _check_finite(phi, self.kernel)
-        phi = _xp.whiten_rows(phi, whitening.lower)
+        if whitening.factor is None and points is not self.points and np.array_equal(np.asarray(support), rows):
+            # the columns are K_SS = L L' itself
+            phi = whitening.lower + 0.0
+        else:
+            phi = self.kernel.fill(_xp.empty((X.shape[0], whitening.rank), X), X, whitening.points)
+            _check_finite(phi, self.kernel)
+            phi = _xp.whiten_rows(phi, whitening.lower)
         if wide and whitening.rank >= len(rows) - 1:
             products = system.wide(phi, y, weights, None if every else 1.0 / C)
             return Factor(self, C, rows, support, points, whitening, products)

@@ -312,8 +312,7 @@ class Primal:
         columns += xp.concat([vector, e, w], axis=1) @ few
         columns *= w
         inner = 0.5 * (q @ c.T + c @ q.T) - middle
-        half = _xp.invert_lower(self.R.T + 0.0)
-        in_ridge = self.ridge * float(xp.sum(_xp.gram(half.T) * inner))
+        in_ridge = float(xp.sum(_xp.gram(self.bottom) * inner))
         T = _xp.matmul(lower, self.R.T)
         inner = self.ridge * _xp.solve_lower(T, inner, transpose=True)
         return value, _xp.unwhiten_rows(columns, T), _xp.unwhiten_rows(inner, T), in_ridge
@@ -425,7 +424,7 @@ def primal(
     if every_ridge:
         Q, R, bottom, eigenvalues = _turned(phi, ridge, tolerance)
     else:
-        Q, bottom, R = orthogonalise(phi, math.sqrt(ridge) * _xp.identity(phi.shape[1], phi), tolerance)
+        Q, bottom, R = orthogonalise(phi, math.sqrt(ridge), tolerance)
         eigenvalues = None
     return Primal(Q, R, bottom, eigenvalues, ridge, targets, mean, centre, w)
 
@@ -448,7 +447,7 @@ def _turned(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Arr
         turn, Vt = turn / singular[None, :], turn.T
         bottom = math.sqrt(ridge) * turn
     else:
-        A, bottom, R = orthogonalise(A, math.sqrt(ridge) * _xp.identity(A.shape[1], A), tolerance)
+        A, bottom, R = orthogonalise(A, math.sqrt(ridge), tolerance)
         turn, singular, Vt = _xp.svd(R)
         bottom = _xp.matmul(bottom, turn)
         eigenvalues = xp.clip(singular * singular - ridge, 0.0, None)
@@ -495,8 +494,10 @@ def wide(phi: Array, targets: Array, weights: Array, ridge: float | None) -> Wid
     return Wide(phi, factor)
 
 
-def orthogonalise(A: Array, bottom: Array, tolerance: float = ORTHOGONAL) -> tuple[Array, Array, Array]:
+def orthogonalise(A: Array, bottom: Array | float, tolerance: float = ORTHOGONAL) -> tuple[Array, Array, Array]:
     """[A; bottom] = [Q; B] R with orthonormal columns, A overwritten: Cholesky QR, repeated while the condition asks.
+
+    A number as `bottom` is a multiple of the identity.
 
     One pass costs a Gram matrix and a triangular solve, which the leverages need anyhow, and leaves Q'Q + B'B = I to
     about eps * cond([A; bottom])^2. Where that is not enough for leave-one-out the pass is repeated on its own result;
@@ -504,10 +505,15 @@ def orthogonalise(A: Array, bottom: Array, tolerance: float = ORTHOGONAL) -> tup
     a pass and no accuracy.
     """
     xp = _xp.namespace(A)
-    R = _xp.identity(A.shape[1], A)
+    R = None
     for _ in range(6):
-        lower, condition = cholesky_pass(_xp.gram(A) + _xp.gram(bottom))
-        A, bottom, R = _xp.whiten_rows(A, lower), _xp.whiten_rows(bottom, lower), _xp.matmul(lower.T, R)
+        if isinstance(bottom, float):
+            lower, condition = cholesky_pass(_xp.add_diagonal(_xp.gram(A), bottom * bottom))
+            bottom = bottom * _xp.invert_lower(lower + 0.0).T
+        else:
+            lower, condition = cholesky_pass(_xp.gram(A) + _xp.gram(bottom))
+            bottom = _xp.whiten_rows(bottom, lower)
+        A, R = _xp.whiten_rows(A, lower), lower.T if R is None else _xp.matmul(lower.T, R)
         h = min(float(xp.max(_row_squares(A, None))) if A.shape[0] else 0.0, 1.0 - CAREFUL)
         if EPS * condition * h / (1.0 - h) <= tolerance:
             break

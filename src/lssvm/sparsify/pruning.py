@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg import blas
 from scipy.optimize import minimize
 from sklearn.utils import Bunch, check_random_state
 
-from .. import _xp
+from .. import _xp, system
 from .._xp import EPS
 from ..kernels import Kernel
-from ..problem import Fit, Problem, Step
+from ..problem import Fit, Problem, Step, check_memory
 from ..system import Primal
 from ..tune import mean_loss, tuned
 from .bases import check_share, check_size
@@ -97,8 +98,12 @@ class Prune(Step):
             draw = check_random_state(self.random_state)
             held_out = self._held_out(problem, draw)
             support = np.setdiff1d(support, held_out)
-        if self.rows == "keep" and self.score == "loo" and not self.retune:
+        counts = bool(np.isin(support, problem.rows).all())
+        fixed = not self.retune and self.score != "kfold"
+        if self.rows == "keep" and self.score == "loo" and fixed:
             self._downdate(problem, support, trail)
+        elif self.rows == "drop" and fixed and not self.mean_risk and problem.robust is None and counts:
+            self._drop_rows(problem, support, held_out, trail)
         else:
             self._refit(problem, support, held_out, trail, problem)
         chosen = trail.choose()
@@ -157,6 +162,43 @@ class Prune(Step):
                 return
             support = trail.drop(support, self._coefficients(current, fit), start)
 
+    def _drop_rows(self, problem: Problem, support: np.ndarray, held_out: np.ndarray, trail: _Trail) -> None:
+        """The path of ``rows="drop"`` from a factorisation at every halving.
+
+        In the scaled coefficients a = P S t of the dual machine, rows R that leave change P to P - P_R P_RR^-1 P_R'
+        and a to a - P_R P_RR^-1 a_R on the others, the bias being what the residuals of these leave.
+        """
+        rows, ridge = problem.rows, 1.0 / float(problem.C or 1.0)
+        check_memory(len(rows), 3, problem.X)
+        points = problem.kernel.basis_points(problem.X, support)
+        K = _xp.to_numpy(problem.kernel.evaluate(_xp.take(problem.X, rows), points))
+        y, v = (_xp.to_numpy(a)[rows] for a in (problem.y, problem.weights))
+        scored = np.searchsorted(rows, held_out) if self.score == "validation" else slice(None)
+        place, refreshed = np.arange(len(support)), math.inf  # columns of K
+        while True:
+            own = np.searchsorted(rows, support[place])
+            w = np.sqrt(v[own, None])
+            if len(place) <= refreshed / 2:
+                dual = system.dual(K[np.ix_(own, place)], y[own], v[own], ridge)
+                if dual is None:  # of the user's own matrix
+                    self._refit(problem, support[place], held_out, trail, problem)
+                    return
+                P, a, refreshed = _xp.gram(dual.root.T), dual.scaled, len(place)
+            coef = np.zeros((len(support), y.shape[1]))
+            coef[place] = w * a
+            residuals = y - K @ coef
+            residuals -= np.average(residuals[own] - ridge * a / w, axis=0, weights=v[own])
+            residuals[own] = a / (w * P.diagonal()[:, None])
+            trail.add(support[place], mean_loss(problem, residuals[scored], v[scored]))
+            if trail.done(problem):
+                return
+            stay = np.isin(support[place], trail.drop(support[place], coef[place], problem))
+            P_stay = P[stay]
+            across = scipy.linalg.solve(P[np.ix_(~stay, ~stay)], P_stay[:, ~stay].T, assume_a="pos")
+            a = a[stay] - across.T @ a[~stay]
+            P = P_stay[:, stay] - _xp.matmul(P_stay[:, ~stay], across)
+            place = place[stay]
+
     @staticmethod
     def _coefficients(current: Problem, fit: Fit) -> np.ndarray:
         """The coefficients to prune by: of least norm where the basis vectors depend on each other."""
@@ -210,8 +252,9 @@ class Prune(Step):
         With Q the orthonormal columns of the first machine and theta = F'beta its whitened weights, the columns of
         the basis are Q T, T = R F'. Fitting some of them is projecting Q't on the span of their columns of T, and the
         coefficients are W't with W the duals of these columns (W_i'T_j = 1 where i = j, else 0). Dropping a set of
-        vectors takes the span of their duals out of everything: one thin product a step. Where columns depend on
-        each other there are no duals; W is then the transposed pseudo-inverse (coefficients of least norm).
+        vectors takes the span of their duals, less what was taken before, out of the fit and the leverages: a thin
+        product a step. Where columns depend on each other there are no duals; W is then the transposed pseudo-inverse
+        (coefficients of least norm).
         """
         weights = problem.weights if problem.robust is None else problem.solve().weights
         weighted = problem.with_basis(support, weights=weights, robust=None)
@@ -223,17 +266,18 @@ class Prune(Step):
         primal, whitening = factor.system, factor.whitening
         arrays = (primal.Q, primal.R, primal.sqrt_weights, primal.targets, primal.projected())
         Q, R, w, targets, everything = (_xp.to_numpy(a) for a in arrays)
-        lower = whitening.lower if whitening.factor is None else whitening.factor
-        T = R @ _xp.to_numpy(lower).T
-        rank, size = T.shape
-        alive, refreshed = np.arange(size), size
+        lower = _xp.to_numpy(whitening.lower if whitening.factor is None else whitening.factor)
+        rank, size = R.shape[0], lower.shape[0]
         bias = w**2 / float(w @ w)
         loss_weights = _xp.to_numpy(problem.weights)[factor.rows]
+        T = blas.dtrmm(1.0, R, lower.T)
         if whitening.factor is None:  # T is triangular
-            W, regular = scipy.linalg.solve_triangular(T, np.eye(size), trans="T"), True
+            W, regular = _inverse(T), True
         else:
             Q, everything, T, W, regular = _turned(Q, everything, T)
             rank = len(T)
+        alive = np.arange(size)
+        place, taken = alive, np.empty((len(T), 0))  # columns of T; what was taken out
         exact = True
         while True:
             if exact:
@@ -244,21 +288,20 @@ class Prune(Step):
             trail.add(support[alive], mean_loss(problem, loo, loss_weights))
             if trail.done(problem):
                 return
-            kept = trail.drop(support[alive], W.T @ fitted, problem)
+            kept = trail.drop(support[alive], (W @ fitted)[place], problem)
             stay = np.isin(support[alive], kept)
-            if regular:
-                directions, _ = scipy.linalg.qr(W[:, ~stay], mode="economic")
+            exact = not regular or np.count_nonzero(stay) < max(T.shape[1] // 4, 100)  # small ones are cheap to do anew
+            if not exact:
+                directions = _without(W[place[~stay]].T, taken)
+                taken = np.hstack([taken, directions])
                 along, part = _xp.matmul(Q, directions), directions.T @ fitted
                 h = h - np.einsum("ij,ij->i", along, along)
                 e = e + (along @ part) / w[:, None]
                 fitted = fitted - directions @ part
-                W = W[:, stay]
-                W = W - _xp.matmul(directions, _xp.matmul(directions.T, W))
-            alive, T = alive[stay], T[:, stay]
-            exact = not regular or len(alive) < max(refreshed // 2, 100)  # small ones are cheap to do anew
+            alive, place = alive[stay], place[stay]
             if exact:
-                Q, everything, T, W, regular = _turned(Q, everything, T)
-                refreshed = len(alive)
+                Q, everything, T, W, regular = _turned(Q, everything, T[:, place])
+                place, taken = np.arange(len(alive)), np.empty((len(T), 0))
             if rank < size and (len(alive) <= rank or len(T) < rank):  # what the whitening cut off now matters
                 self._refit(weighted, support[alive], np.empty(0, dtype=np.intp), trail, problem)
                 return
@@ -273,7 +316,7 @@ def _only(problem: Problem, rows: np.ndarray) -> Any:
 def _turned(
     Q: np.ndarray, everything: np.ndarray, T: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, bool]:
-    """Q, Q't and T in coordinates of the span of T's columns; the duals of these, and whether they are independent."""
+    """Q, Q't and T in coordinates of the span of T's columns; their duals (rows), and whether they are independent."""
     rows, columns = T.shape
     regular = columns <= rows
     if regular:
@@ -281,13 +324,28 @@ def _turned(
         diagonal = np.abs(turned.diagonal())
         regular = bool(diagonal.min() > 1e-8 * diagonal.max())
     if regular:
-        W = scipy.linalg.solve_triangular(turned, np.eye(columns), trans="T")
+        W = _inverse(turned)
     else:
         U, singular, Vt = scipy.linalg.svd(T, full_matrices=False)
         kept = singular > max(T.shape) * EPS * singular[0]
         U, singular, Vt = U[:, kept], singular[kept, None], Vt[kept]
-        turned, W = singular * Vt, Vt / singular
+        turned, W = singular * Vt, (Vt / singular).T
     return _xp.matmul(Q, U), U.T @ everything, turned, W, regular
+
+
+def _without(vectors: np.ndarray, taken: np.ndarray) -> np.ndarray:
+    """An orthonormal basis of some vectors less their parts along others, which are orthonormal."""
+    for _ in range(2):
+        rest = vectors - _xp.matmul(taken, _xp.matmul(taken.T, vectors))
+        lost = np.min(np.linalg.norm(rest, axis=0) / np.linalg.norm(vectors, axis=0))
+        vectors = rest
+        if lost > 0.1:  # then rounding errors have not grown
+            break
+    return np.asarray(scipy.linalg.qr(vectors, mode="economic")[0])
+
+
+def _inverse(upper: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(_xp.invert_lower(upper.T.copy(order="C")).T)
 
 
 class _Trail:
