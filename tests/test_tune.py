@@ -339,6 +339,23 @@ def test_C_of_a_basis_is_the_best_of_all_ridges(noise):
     assert small[np.argmin(errors)] == (noise == 0.0)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_machine_of_the_C_path_is_that_of_a_factor_of_its_own(weighted, monkeypatch):
+    X, y = datasets.make_sinc(2500, random_state=0)
+    weights = np.random.default_rng(0).uniform(0.2, 2.0, len(y)) if weighted else None
+    model = LSSVR(RBF(1.0), steps=[sparsify.Random(60, random_state=0)])
+    found = model.fit(X, y, weights)
+    solved = []
+    monkeypatch.setattr(Problem, "_solve_once", lambda self, *left_out: solved.append(self))
+    LSSVR(RBF(1.0), steps=model.steps).fit(X, y, weights)  # by the path alone
+    monkeypatch.undo()
+    assert not solved
+    own = LSSVR(RBF(1.0), C=found.C_, steps=[sparsify.Random(60, random_state=0)]).fit(X, y, weights)
+    for name in ("loo_residuals_", "leverage_", "press_"):
+        assert_allclose(getattr(found, name), getattr(own, name), rtol=1e-8, atol=1e-11)
+    assert_allclose(found.predict(X), own.predict(X), rtol=1e-9, atol=1e-9)
+
+
 def test_groups_stay_together():
     X, y = datasets.load_motorcycle(return_X_y=True)
     groups = np.arange(len(y)) // 7

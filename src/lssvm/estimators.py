@@ -123,7 +123,7 @@ class _LSSVM(BaseEstimator):
             **left_out,
             "support_": _same_kind(fit.support, X),
             "path_": _main_path(problem),
-            "_problem_": problem,
+            "_problem_": problem.replace(fitted=None),
             **({} if later else {"_fit_": fit}),
         }
         self._store(checked, attributes)

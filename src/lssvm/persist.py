@@ -502,6 +502,7 @@ def _check_problem(problem: Any, features: int, outputs: int) -> None:
     _demand(problem.robust is None or isinstance(problem.robust, WeightFunction), "_problem_.robust")
     _demand(isinstance(problem.reduced, bool) and isinstance(problem.classification, bool), "_problem_")
     _demand(isinstance(problem.paths, dict), "_problem_.paths")
+    _demand(problem.fitted is None, "_problem_.fitted")
     if problem.coefficients is not None:
         coef, intercept = problem.coefficients
         _check_array(coef, (problem.basis_size, outputs), "_problem_.coefficients")

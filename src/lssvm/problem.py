@@ -54,6 +54,8 @@ class Problem:
         Whether the targets are coded classes.
     coefficients : (coef, intercept) or None
         A machine that is given and not solved for; its leverages and left-out residuals are unknown (NaN).
+    fitted : Fit or None
+        The solution, where a step has come by it; lost where anything but `asked` and `paths` is changed.
     asked : (kernel, C) or None
         As the user gave them, None where tuning is to choose; what is now known is in `kernel` and `C`.
     paths : dict
@@ -71,11 +73,14 @@ class Problem:
     reduced: bool = False
     classification: bool = False
     coefficients: tuple[Array, Array] | None = None
+    fitted: Fit | None = None
     asked: tuple[Kernel, float | None] | None = None
     paths: dict[str, Bunch] = field(default_factory=dict)
 
     def replace(self, **changes: Any) -> Problem:
         """A copy with some fields changed."""
+        if not changes.keys() <= {"asked", "paths"}:
+            changes.setdefault("fitted", None)
         return dataclasses.replace(self, **changes)
 
     @cached_property
@@ -214,6 +219,8 @@ class Problem:
 
         Without `left_out` the last two may be None, which spares a dense machine of many rows its factorisation.
         """
+        if self.fitted is not None:
+            return self.fitted
         if self.coefficients is not None:
             return self._given_fit(*self.coefficients)
         fit = self._solve_once(left_out)  # no factor is kept: the next one needs the memory

@@ -224,6 +224,12 @@ class Primal:
     mean: Array  # (k,)
     centre: Array  # (r,)  weighted mean of the whitened columns
     sqrt_weights: Array  # (l,)
+    rounding: float = math.inf  # absolute error of the eigenvalues, where it is all that Q lacks in orthogonality
+
+    def serves(self, lam: float, leverage: Array) -> bool:
+        """Whether leave-one-out of one ridge is as sure as with a factor of its own; see `orthogonalise`."""
+        h = min(float(_xp.namespace(leverage).max(leverage)), 1.0 - CAREFUL)
+        return self.rounding / lam * h / (1.0 - h) <= ORTHOGONAL
 
     def _spectrum(self, lam: float) -> Array | None:
         if self.eigenvalues is None:
@@ -422,22 +428,21 @@ def primal(
         phi[rows, :] -= centre[None, :]
         phi[rows, :] *= w[rows, None]
     if every_ridge:
-        Q, R, bottom, eigenvalues = _turned(phi, ridge, tolerance)
-    else:
-        Q, bottom, R = orthogonalise(phi, math.sqrt(ridge), tolerance)
-        eigenvalues = None
-    return Primal(Q, R, bottom, eigenvalues, ridge, targets, mean, centre, w)
+        Q, R, bottom, eigenvalues, rounding = _turned(phi, ridge, tolerance)
+        return Primal(Q, R, bottom, eigenvalues, ridge, targets, mean, centre, w, rounding)
+    Q, bottom, R = orthogonalise(phi, math.sqrt(ridge), tolerance)
+    return Primal(Q, R, bottom, None, ridge, targets, mean, centre, w)
 
 
-def _turned(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Array, Array]:
+def _turned(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Array, Array, float]:
     """Q, R, B and the eigenvalues of A'A for every ridge from `ridge` upwards; A is overwritten.
 
-    The eigenvectors of A'A are enough where the smallest ridge is far above its rounding errors. Otherwise they are
-    the singular vectors of R, whose columns are orthogonalised first.
+    The eigenvectors of A'A are enough where the smallest ridge is far above its rounding errors, which come last.
+    Otherwise they are the singular vectors of R, whose columns are orthogonalised first.
     """
     xp = _xp.namespace(A)
     rank = A.shape[1]
-    largest = float(xp.linalg.vector_norm(A)) ** 2 / max(rank, 1)  # an eigenvalue is at least as large
+    largest = float(xp.sum(_row_squares(A, None))) / max(rank, 1)  # an eigenvalue is at least as large
     if EPS * largest <= tolerance * ridge and rank:
         eigenvalues, turn = _xp.eigh(_xp.gram(A))
         largest = float(eigenvalues[-1])
@@ -445,15 +450,16 @@ def _turned(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Arr
         eigenvalues = xp.clip(eigenvalues, 0.0, None)
         singular = xp.sqrt(eigenvalues + ridge)
         turn, Vt = turn / singular[None, :], turn.T
-        bottom = math.sqrt(ridge) * turn
+        bottom, rounding = math.sqrt(ridge) * turn, EPS * largest
     else:
+        rounding = math.inf
         A, bottom, R = orthogonalise(A, math.sqrt(ridge), tolerance)
         turn, singular, Vt = _xp.svd(R)
         bottom = _xp.matmul(bottom, turn)
         eigenvalues = xp.clip(singular * singular - ridge, 0.0, None)
     for rows in _xp.row_blocks(A.shape[0], 8 * A.shape[1], A):
         A[rows, :] = _xp.matmul(A[rows, :], turn)
-    return A, singular[:, None] * Vt, bottom, eigenvalues
+    return A, singular[:, None] * Vt, bottom, eigenvalues, rounding
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from . import _xp
 from ._xp import EPS
 from .kernels import Choice
 from .problem import Factor, Fit, Problem, Step, check_memory, column_spread
-from .system import QUICK
+from .system import QUICK, Primal
 
 __all__ = ["Holdout", "KFold", "LeaveOneOut"]
 
@@ -761,13 +761,15 @@ def with_best_C(problem: Problem, record: Bunch) -> Problem:
     """
     machine = _in_memory(problem.replace(C=None))
     record.plan.append(f"C on {'all' if len(machine.rows) == len(problem.rows) else len(machine.rows)} rows")
-    C = problem.C
+    C, factor = problem.C, None
     if machine.robust is None or C is None:
-        C = best_C(machine)[0]
+        C, _, factor = _best_C(machine, loo_errors)
     if machine.robust is not None:
         for _ in range(ROBUST_ITERATIONS):
             C = best_C(machine.replace(weights=search_weights(machine.replace(C=C)), robust=None))[0]
     known = problem.replace(C=C)
+    if factor is not None and machine.robust is None and len(machine.rows) == len(problem.rows):
+        known = known.replace(fitted=_sure_fit(factor, C))
     warn_at_edge(known)
     record.C = C
     return known
@@ -833,6 +835,11 @@ def best_C(
     """The C with the smallest error (or the problem's own), and that error; `errors` gives those of several C."""
     if problem.C is not None:
         return problem.C, float(errors(problem.factorise(), [problem.C])[0])
+    return _best_C(problem, errors)[:2]
+
+
+def _best_C(problem: Problem, errors: Callable[[Factor, Sequence[float]], np.ndarray]) -> tuple[float, float, Factor]:
+    """As `best_C` where the problem has none, and the factor that served all of them."""
 
     def scored(ridges: np.ndarray) -> tuple[Factor, np.ndarray, np.ndarray]:
         factor = problem.factorise(1.0 / ridges[0], every=True, quick=True)
@@ -851,7 +858,15 @@ def best_C(
         grid = np.geomspace(low, high, 9)[1:-1]
         scores = errors(factor, list(1.0 / grid))
         best = min(best, min(zip(scores, 1.0 / grid, strict=True)))
-    return float(best[1]), float(best[0])
+    return float(best[1]), float(best[0]), factor
+
+
+def _sure_fit(factor: Factor, C: float) -> Fit | None:
+    """The machine of one C from a factor for all of them; None where a factor of its own would be surer."""
+    if not isinstance(factor.system, Primal):
+        return None
+    fit = factor.fit(C)
+    return fit if factor.system.serves(1.0 / C, _xp.take(fit.leverage, factor.rows)) else None
 
 
 def mean_loss(problem: Problem, residuals: np.ndarray, weights: np.ndarray) -> float:
