@@ -260,8 +260,14 @@ class Primal:
             coef = _xp.solve_lower(self.R.T, projected, transpose=True)
             squares = _row_squares(self.Q, None)
         else:
-            fitted = self.Q @ (spectrum[:, None] * projected)
-            coef = self.R.T @ (projected / (self.eigenvalues + lam)[:, None])
+            projected = spectrum[:, None] * projected
+            scale = (self.eigenvalues + self.ridge)[:, None]
+            fitted = self.Q @ projected
+            if careful:  # refined by what Q lacks in orthogonality
+                rest = self.Q.T @ (w * self.targets - fitted) - lam * projected / scale
+                projected = projected + spectrum[:, None] * rest
+                fitted = self.Q @ projected
+            coef = self.R.T @ (projected / scale)
             squares = _row_squares(self.Q, spectrum)
         residuals = self.targets - fitted / w
         total = float(xp.sum(w * w))
@@ -424,9 +430,11 @@ def primal(
     targets = targets - mean[None, :]
     rest = (weights @ targets) / total  # what a large offset leaves after the first time
     targets, mean = targets - rest[None, :], mean + rest
+    weighted = not bool(xp.all(w == 1.0))
     for rows in _xp.row_blocks(phi.shape[0], 8 * phi.shape[1], phi):
         phi[rows, :] -= centre[None, :]
-        phi[rows, :] *= w[rows, None]
+        if weighted:
+            phi[rows, :] *= w[rows, None]
     if every_ridge:
         Q, R, bottom, eigenvalues, rounding = _turned(phi, ridge, tolerance)
         return Primal(Q, R, bottom, eigenvalues, ridge, targets, mean, centre, w, rounding)
@@ -437,16 +445,17 @@ def primal(
 def _turned(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Array, Array, float]:
     """Q, R, B and the eigenvalues of A'A for every ridge from `ridge` upwards; A is overwritten.
 
-    The eigenvectors of A'A are enough where the smallest ridge is far above its rounding errors, which come last.
-    Otherwise they are the singular vectors of R, whose columns are orthogonalised first.
+    They are the singular vectors of R, whose columns are orthogonalised first. Where the tolerance is that of a quick
+    look the eigenvectors of A'A will do, if the smallest ridge is far above its rounding errors, which come last.
     """
     xp = _xp.namespace(A)
     rank = A.shape[1]
-    largest = float(xp.sum(_row_squares(A, None))) / max(rank, 1)  # an eigenvalue is at least as large
-    if EPS * largest <= tolerance * ridge and rank:
+    limit = tolerance * ridge / EPS if tolerance >= QUICK and rank else -1.0  # of the largest eigenvalue
+    largest = float(xp.sum(_row_squares(A, None))) / max(rank, 1)  # at most that
+    if largest <= limit:
         eigenvalues, turn = _xp.eigh(_xp.gram(A))
         largest = float(eigenvalues[-1])
-    if EPS * largest <= tolerance * ridge and rank:
+    if largest <= limit:
         eigenvalues = xp.clip(eigenvalues, 0.0, None)
         singular = xp.sqrt(eigenvalues + ridge)
         turn, Vt = turn / singular[None, :], turn.T
