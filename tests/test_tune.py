@@ -356,6 +356,26 @@ def test_the_machine_of_the_C_path_is_that_of_a_factor_of_its_own(weighted, monk
     assert_allclose(found.predict(X), own.predict(X), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        LSSVR(),
+        LSSVR(RBF(1.0)),
+        LSSVR(steps=[sparsify.Random(50, random_state=0)]),
+        LSSVR(steps=[sparsify.Learned(20, steps=5, random_state=0)]),
+    ],
+    ids=repr,
+)
+def test_an_edge_is_warned_of_once(model):
+    """Samples of the rows are searched on the way: what is found there is not worth a word."""
+    draw = np.random.default_rng(0)
+    X, y = draw.standard_normal((3000, 3)), draw.standard_normal(3000)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y)
+    assert [str(warning.message)[:3] for warning in caught] == ["C ="]
+
+
 def test_groups_stay_together():
     X, y = datasets.load_motorcycle(return_X_y=True)
     groups = np.arange(len(y)) // 7

@@ -451,7 +451,7 @@ def _turned(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Arr
     xp = _xp.namespace(A)
     rank = A.shape[1]
     limit = tolerance * ridge / EPS if tolerance >= QUICK and rank else -1.0  # of the largest eigenvalue
-    largest = float(xp.sum(_row_squares(A, None))) / max(rank, 1)  # at most that
+    largest = float(xp.sum(_row_squares(A, None))) / max(rank, 1)  # it is at least this
     if largest <= limit:
         eigenvalues, turn = _xp.eigh(_xp.gram(A))
         largest = float(eigenvalues[-1])

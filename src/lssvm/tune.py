@@ -97,7 +97,8 @@ class LeaveOneOut(Step):
     ) -> tuple[Problem, _Search | None]:
         """The problem with what was open chosen, and the search that found it.
 
-        `other` is the search of another kernel to begin from; not `on_all_rows`, C is that of the search.
+        `other` is the search of another kernel to begin from; not `on_all_rows`, C is that of the search, and nothing
+        is said of it.
         """
         for name, allowed in (
             ("search", ("auto", "gradient", "simplex", "grid")),
@@ -121,6 +122,7 @@ class LeaveOneOut(Step):
             known = with_best_C(known, record)
         elif problem.C is None:
             record.plan.append("C with the widths")
+        if problem.C is None and on_all_rows:
             warn_at_edge(known)
         record.update(C=known.C, widths=[_xp.to_numpy(leaf.sigma) for leaf in known.kernel.leaves])
         return known.replace(paths={**problem.paths, type(self).__name__: record}), best
@@ -770,7 +772,6 @@ def with_best_C(problem: Problem, record: Bunch) -> Problem:
     known = problem.replace(C=C)
     if factor is not None and machine.robust is None and len(machine.rows) == len(problem.rows):
         known = known.replace(fitted=_sure_fit(factor, C))
-    warn_at_edge(known)
     record.C = C
     return known
 

@@ -14,7 +14,7 @@ from sklearn.utils import Bunch, check_random_state
 from .. import _xp, conjugate
 from ..kernels import Choice, Kernel
 from ..problem import Problem, Step, column_spread
-from ..tune import LeaveOneOut, best_C, tuned, tuned_each, with_best_C, with_every_class
+from ..tune import LeaveOneOut, best_C, tuned, tuned_each, warn_at_edge, with_best_C, with_every_class
 
 __all__ = ["FeatureVectors", "Forward", "Given", "KMeans", "Learned", "Random", "RandomlyPivoted"]
 
@@ -146,6 +146,7 @@ class Random(Step):
         if chosen.C is None:
             record.plan.pop()  # C of the sample
             chosen = with_best_C(chosen.replace(C=known.C), record)
+            warn_at_edge(chosen)
         paths = {**chosen.paths, LeaveOneOut.__name__: record}
         return chosen.replace(paths=paths, asked=problem.asked or (problem.kernel, problem.C))
 
@@ -561,8 +562,10 @@ class Learned(Step):
         best = int(np.argmin(scores))
         paths = {**problem.paths, type(self).__name__: Bunch(scores=np.array(scores), chosen=best)}
         learned = problem.with_basis(points=points[best], kernel=moved[best], paths=paths)
-        C = best_C(learned)[0]
-        return learned.replace(C=C, asked=problem.asked or (problem.kernel, problem.C))
+        if learned.C is None:
+            learned = with_best_C(learned, Bunch(plan=[]))
+            warn_at_edge(learned)
+        return learned.replace(asked=problem.asked or (problem.kernel, problem.C))
 
     def _descend(
         self, known: Problem, asked: Kernel, C: float | None, order: np.ndarray
