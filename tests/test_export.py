@@ -257,13 +257,20 @@ def table(tmp_path):
     rng = np.random.default_rng(0)
     names = ["age", 'ci"ty\n?', "prediction", "size"]
     age, size = np.round(rng.uniform(20, 70, 80), 1), rng.integers(0, 3, 80)
-    city, grade = rng.choice(["Köln", 'Os"lo\\', "Paris"], 80), rng.choice(["a", "b"], 80)
-    price = age + 20.0 * (city == "Köln") + 5.0 * (grade == "a") + 3.0 * size + rng.standard_normal(80)
+    city, grade = rng.choice(["Köln", 'Os"lo\\', "Paris"], 80), rng.choice(["TRUE", "FALSE"], 80)
+    price = age + 20.0 * (city == "Köln") + 5.0 * (grade == "TRUE") + 3.0 * size + rng.standard_normal(80)
     rows = [list(map(str, row)) for row in zip(age, city, grade, size, strict=True)]
     for place, (row, column) in enumerate(rng.integers(0, [80, 4], (12, 2))):
         rows[row][column] = ["", "NA", "?"][place % 3]
     targets = {"number": price, "two": np.where(price > 60, "yes", "no"), "many": np.digitize(price, [45, 65])}
-    new = [*rows[:30], ["33", "Rom", "a", "1"], ["44", "Köln", "zz", "7"], ["", "", "", ""], ["50", "na", "b", "0"]]
+    new = [
+        *rows[:30],
+        ["33", "Rom", "true", "1"],
+        ["44", "Köln", "zz", "7"],
+        ["", "", "", ""],
+        ["50", "na", "False", "0"],
+    ]
+    new += [["61", "Paris", truth, "2"] for truth in ("True", "False", "true", "false")]
     write_csv(tmp_path / "new.csv", [names, *new])
     return names, rows, targets, new
 
@@ -375,10 +382,28 @@ def test_values_of_other_types_in_python(table, tmp_path):
     model, _ = fit_table(tmp_path, table, "number", "fill")
     machine: dict = {}
     exec(export.to_python(model), machine)
-    assert machine["predict"]([33, "Köln", "a", 1]) == machine["predict"]([" 33 ", " Köln ", "a", "1"])
-    assert machine["predict"]([33, "Köln", "a", 1.0]) == machine["predict"]([33.0, "Köln", "a", "1"])
+    predicted = machine["predict"]([33, "Köln", "TRUE", 1])
+    assert predicted == machine["predict"]([" 33 ", " Köln ", "TRUE", "1"])
+    assert predicted == machine["predict"]([33.0, "Köln", True, 1.0]) != machine["predict"]([33.0, "Köln", False, 1.0])
+    assert predicted == machine["predict"]([np.float64(33), "Köln", np.True_, np.int64(1)])
     assert machine["predict"]([None, None, None, None]) == machine["predict"]([math.nan, "", "NA", math.nan])
     assert machine["INPUTS"] == names
+
+
+def test_columns_named_like_outputs_of_the_graph(tmp_path):
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("pyarrow")
+    names = ["label", "label_input", "lssvm:x"]
+    write_csv(tmp_path / "data.csv", [[*names, "y"], *([*row, y] for row, y in zip(X, Y[:, 0], strict=True))])
+    source = tables.open_table(str(tmp_path / "data.csv"))
+    plan, _, _ = tables.plan(source, "y")
+    columns, y, _ = cli._rows(source, plan)
+    model = LSSVR(kernels.RBF(sigma=WIDTHS), C=10.0).fit(columns, y)
+    model.table_ = plan.to_dict()
+    session = runtime.InferenceSession(export.to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
+    feed = {node.name: X[:, [place]] for place, node in enumerate(session.get_inputs())}
+    assert list(feed) == ["label_input", "label_input_input", "lssvm:x_input"]
+    assert_allclose(session.run(["prediction"], feed)[0][:, 0], model.predict(columns), rtol=1e-10)
 
 
 def test_what_cannot_be_exported_says_so():
