@@ -167,6 +167,20 @@ def test_scaled_columns_far_from_zero_keep_their_digits(tmp_path):
     assert_parity(model, tmp_path, NEW + far)
 
 
+@pytest.mark.parametrize("labels", [None, TWO], ids=["numbers", "two"])
+def test_large_coefficients_agree_to_the_rounding_of_their_sum(labels, tmp_path):
+    """A wide kernel with a large C, as leave-one-out chooses them for near-polynomial targets."""
+    model = LSSVR if labels is None else LSSVC
+    model = model(kernels.RBF(sigma=200.0), C=2e7).fit(X, Y[:, 0] if labels is None else labels)
+    terms = np.abs(model.kernel_(NEW, model.support_vectors_)) @ np.abs(model.dual_coef_)
+    assert terms.min() > 1e7
+    values = model.predict(NEW) if labels is None else model.decision_function(NEW)
+    for run in (run_python, run_c, run_onnx):
+        prediction, decision, _ = run(model, NEW, tmp_path)
+        found = prediction if labels is None else decision
+        assert (np.abs(found.reshape(-1) - values) <= 4 * np.finfo(float).eps * terms).all()
+
+
 def test_a_constant(tmp_path):
     model = LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(X, np.full(50, 3.0))
     assert_allclose(model.predict(NEW), 3.0)
