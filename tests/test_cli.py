@@ -419,6 +419,20 @@ def test_predictions_and_intervals_are_the_models(run, folder, fitted):
     assert (first["lower"], first["upper"]) == (None, None)  # 60 rows cannot cover 99.9 %
 
 
+def test_predictions_that_fail_midway_leave_the_previous_file(run, folder, fitted, monkeypatch):
+    monkeypatch.setattr(tables, "BLOCK_BYTES", 512)
+    (folder / "new.csv").write_text(lines([*ROWS, ("forty", "Oslo", "1")]), encoding="utf-8")
+    (folder / "out.csv").write_text("the predictions before")
+    result = run("predict", fitted, "new.csv", "-o", "out.csv")
+    assert result.exit_code == 1
+    assert "'forty' in row 62" in result.stderr
+    assert (folder / "out.csv").read_text() == "the predictions before"
+    assert sorted(path.name for path in folder.iterdir()) == ["new.csv", "out.csv", "people.csv"]
+    result = run("predict", fitted, "new.csv")
+    assert result.exit_code == 1
+    assert len(result.stdout.splitlines()) > 20  # the batches before; a pipe cannot be taken back
+
+
 def test_columns_may_come_in_another_order_and_more(run, folder, fitted):
     rows = [(price, city, "x", age) for age, city, price in ROWS]
     (folder / "turned.csv").write_text(lines(rows, ("price", "city", "more", "age")), encoding="utf-8")
