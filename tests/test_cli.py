@@ -593,6 +593,20 @@ def test_a_table_larger_than_the_memory_goes_through_chunks(run, folder, monkeyp
     np.testing.assert_allclose(ends, expected.predict_interval(ENCODED[kept].astype(float), 0.9), rtol=1e-6)
 
 
+def test_memory_that_holds_copies_of_files_counts_as_free(tmp_path, monkeypatch):
+    table = tmp_path / "meminfo"
+    monkeypatch.setattr(cli, "MEMORY_TABLE", table)
+    table.write_text("MemTotal: 16000000 kB\nMemFree: 50000 kB\nMemAvailable: 12000000 kB\n")
+    assert cli._free_memory() == 12_000_000 * 1024
+    assert not cli._needs_chunks(20_000, 10)
+    table.write_text("MemFree: 12000000 kB\nMemAvailable: 50000 kB\n")
+    assert cli._needs_chunks(20_000, 10)
+    table.write_text("other")
+    assert 2**20 < cli._free_memory() < 2**50
+    table.unlink()
+    assert 2**20 < cli._free_memory() < 2**50
+
+
 # Mistakes -------------------------------------------------------------------------------------------------------------
 FIT = ("fit", "table.csv", "-y", "y", "-o", "m.lssvm")
 

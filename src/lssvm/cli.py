@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., None])
 
 MEMORY_SHARE = 0.5  # a fit that needs more of the free memory than this goes through chunks
+MEMORY_TABLE = Path("/proc/meminfo")
 WORKING_COLUMNS = 2000  # columns of as many numbers as rows that a fit with a basis holds at once
 ROBUST = ("hampel", "huber", "logistic", "myriad")
 
@@ -239,11 +240,18 @@ def _rows(source: Source, scheme: Plan) -> tuple[Any, Any, list[int]]:
 
 def _needs_chunks(n_rows: int, n_columns: int) -> bool:
     """Whether a fit in memory would take more than its share of what is free."""
-    try:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        free = 1 << 32
-    return 8 * n_rows * (2 * n_columns + min(n_rows, WORKING_COLUMNS)) > MEMORY_SHARE * free
+    return 8 * n_rows * (2 * n_columns + min(n_rows, WORKING_COLUMNS)) > MEMORY_SHARE * _free_memory()
+
+
+def _free_memory() -> int:
+    """Bytes that are free, or would be if asked for: most of a Linux machine's memory holds copies of files."""
+    with suppress(OSError, ValueError, IndexError):
+        for line in MEMORY_TABLE.read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024 * int(line.split()[1])
+    with suppress(AttributeError, OSError, ValueError):
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return 1 << 32
 
 
 # predict --------------------------------------------------------------------------------------------------------------
