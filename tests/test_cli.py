@@ -174,6 +174,10 @@ def write_european(path):
     path.write_text(lines([(a, c, p.replace(".", ",")) for a, c, p in ROWS], delimiter=";"), encoding="utf-8")
 
 
+def write_excel(path):
+    path.write_text("sep=;\n" + lines(delimiter=";"), encoding="utf-8-sig")
+
+
 def write_parquet(path):
     from pyarrow import parquet, table
 
@@ -198,6 +202,7 @@ def write_folder(path):
         ("rows.tsv", lambda path: path.write_text(lines(delimiter="\t"), encoding="utf-8")),
         ("bars.txt", lambda path: path.write_text(lines(delimiter="|"), encoding="utf-8")),
         ("european.csv", write_european),
+        ("excel.csv", write_excel),
         ("wide.csv", lambda path: path.write_text(lines(), encoding="utf-16")),
         ("rows.parquet", write_parquet),
         ("unmarked", write_parquet),
@@ -235,6 +240,13 @@ def test_one_command_from_a_table_to_a_report(run, folder):
     assert "<h1>LSSVC: who</h1>" in page
     assert "city=K" in page
     assert "lssvm predict who.lssvm" in page
+
+
+def test_json_has_no_number_for_what_is_not_known(run, folder):
+    save(LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(ENCODED, np.ones(60)), "constant.lssvm")
+    assert "nan" in run("inspect", "constant.lssvm").stdout
+    assert json.loads(run("inspect", "constant.lssvm", "--json").stdout)["leave_one_out_R2"] is None
+    assert "NaN" not in run("inspect", "constant.lssvm", "--json").stdout
 
 
 def test_fit_prints_json(run, folder):
@@ -620,6 +632,9 @@ FIT = ("fit", "table.csv", "-y", "y", "-o", "m.lssvm")
         ("5.1,3.5\n4.9,3.0\n", FIT, 1, "--no-header"),
         ("5.1,setosa\n4.9,setosa\n", FIT, 2, "These look like data.*--no-header"),
         ("x y\n1 2\n", FIT, 1, "only one column was found, 'x y'.*--delimiter"),
+        ("made by us\nx,y\n1,2\n", FIT, 1, "only one column was found, 'made by us'.*lines stand above"),
+        ("x,y,,\n1,2,,\n", FIT, 1, "2 columns have no name.*at the ends of the lines"),
+        ("x,y\n1,2.5\n2,2.5\n", FIT, 1, "'y' holds the same value in all rows, '2.5'"),
         ("x,y\n1,2\n3,4,5\n", FIT, 1, "another number of cells"),
         ("x,x,y\n1,2,3\n", FIT, 1, "'x' stands there twice"),
         ("", FIT, 1, "is empty: give a file with"),
@@ -727,6 +742,17 @@ def test_files_without_permission_are_named(run, folder, fitted, monkeypatch):
         result = run(*arguments)
         assert result.exit_code == 2
         assert "the folder '.' may not be written to" in result.stderr
+
+
+def test_rows_below_a_line_that_states_the_delimiter_keep_their_numbers(run, folder):
+    text = "sep=|\n" + lines(ROWS[:20], delimiter="|").replace(ROWS[3][0], "old", 1)
+    (folder / "stated.csv").write_text(text, encoding="utf-8")
+    line = 1 + next(number for number, row in enumerate(text.splitlines()) if "old" in row)
+    for options, target in (((), "price"), (("--no-header",), "column3")):
+        result = run("fit", "stated.csv", "-y", target, "-o", "m.lssvm", *options)
+        assert result.exit_code == 1
+        named = f"'old' in row {line}" if not options else "'price' in row 2"
+        assert named in result.stderr
 
 
 def test_other_encodings_are_named(run, folder):

@@ -14,6 +14,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -525,7 +526,9 @@ def _summary(machine: Any) -> dict[str, Any]:
 
 def _print(result: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({name.replace(" ", "_").replace("-", "_"): value for name, value in result.items()}))
+        plain = {name.replace(" ", "_").replace("-", "_"): value for name, value in result.items()}
+        unknown = [name for name, value in plain.items() if isinstance(value, float) and not isfinite(value)]
+        click.echo(json.dumps(plain | dict.fromkeys(unknown), allow_nan=False))  # JSON has no number for these
         return
     width = max(map(len, result))
     for name, value in result.items():

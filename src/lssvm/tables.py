@@ -31,6 +31,7 @@ __all__ = ["Column", "Plan", "Source", "TableError", "UnknownColumn", "open_tabl
 DELIMITERS = ",;\t|"
 MISSING = ("", "NA", "N/A", "n/a", "na", "NaN", "nan", "NAN", "null", "NULL", "None", "none", "?", "#N/A")
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+STATED_DELIMITER = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
 DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{2,4})([T ]\d{1,2}:\d{2}.*)?")
 SIGNED = re.compile(r"([€$£¥]|[A-Z]{3}\s)?\s*[+-]?\d[\d.,'\s]*([€$£¥%]|[^\W\d]{1,3})?")  # a number and something else
 MOST_CATEGORIES = 50  # a column of more different texts is left out,
@@ -148,7 +149,7 @@ def _open_parquet(file: Path) -> Source:
         else:
             data = pyarrow.dataset.dataset(file, format="parquet")
     except pyarrow.ArrowInvalid as error:
-        raise TableError(f"'{file}' cannot be read as Parquet: {error}") from error
+        raise TableError(f"'{file}' cannot be read as Parquet: {error}\nIs it whole, and is it Parquet?") from error
     names = tuple(data.schema.names)
     _check_names(names, str(file))
     return Source(str(file), names, 0, data.to_batches)
@@ -159,12 +160,17 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
     import pyarrow.csv
 
     sample, encoding = _sample(path, name, encoding)
+    stated = STATED_DELIMITER.match(sample)  # a line that Excel writes and reads
+    above = 1 if stated else 0
+    if stated:
+        sample = sample[stated.end() :]
+        delimiter = delimiter or stated[1]
     found = _sniff(sample) if delimiter is None else delimiter.replace("\\t", "\t")
     if len(found) != 1:
         raise TableError(f"--delimiter must be one character, got {delimiter!r}; write \\t for a tab.")
     reader = csv.reader(io.StringIO(sample, newline=""), delimiter=found)
     first = next((line for line in reader if line), [])
-    names_end = reader.line_num  # names may hold line breaks, and empty lines may stand before them
+    names_end = above + reader.line_num  # names may hold line breaks, and empty lines may stand before them
     lines = [first, *reader]
     notes = []
     if delimiter is None and found != ",":
@@ -179,7 +185,8 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
     names = tuple(cell.strip() for cell in first) if header else tuple(f"column{c + 1}" for c in range(len(first)))
     if len(names) < 2:
         raise TableError(
-            f"{name}: only one column was found, {_shown(first)}: if there are more, give their --delimiter."
+            f"{name}: only one column was found, {_shown(first)}: if there are more, give their --delimiter; if lines "
+            "stand above the column names, take these out."
         )
     _check_names(names, name)
     decimal = "," if found != "," and _decimal_comma(lines) else "."
@@ -192,7 +199,7 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
                 stream,
                 read_options=pyarrow.csv.ReadOptions(
                     column_names=list(names),
-                    skip_rows=names_end if header else 0,
+                    skip_rows=names_end if header else above,
                     encoding=encoding,
                     block_size=BLOCK_BYTES,
                 ),
@@ -203,7 +210,7 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
             )
             yield from reader
 
-    return Source(name, names, names_end + 1 if header else 1, start, tuple(notes), decimal)
+    return Source(name, names, 1 + (names_end if header else above), start, tuple(notes), decimal)
 
 
 def _sample(path: str, name: str, encoding: str | None) -> tuple[str, str]:
@@ -264,6 +271,11 @@ def _spell(delimiter: str) -> str:
 
 def _check_names(names: Sequence[str], source: str) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
+    if "" in twice:
+        raise TableError(
+            f"{source}: {list(names).count('')} columns have no name: give them names, or, if they are empty, take out "
+            "the delimiters at the ends of the lines."
+        )
     if twice:
         raise TableError(f"{source}: the column name {twice[0]!r} stands there twice: give every column its own name.")
 
@@ -618,6 +630,11 @@ def _task(source: Source, target: str, summary: Summary, asked: str | None, rema
     if asked == "regression" or (asked is None and summary.is_number and not (whole and _few(values))):
         if summary.odd:
             raise TableError(_odd_message(source.name, target, summary.odd_values, summary.odd, target=True))
+        if values is not None and len(values) < 2:
+            raise TableError(
+                f"{source.name}: column {target!r} holds the same value in all rows, {_shown(list(values))}: there is "
+                "nothing to learn. Choose another target with -y."
+            )
         if asked is None:
             remarks.append(f"task: regression ({target!r} holds numbers, {shown} different values)")
         return "regression", "number"
