@@ -510,5 +510,9 @@ def test_browser_narrow_screens_and_paper(browser, site):
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     try:
         assert browser.execute_script("return getComputedStyle(document.querySelector('nav')).display") == "none"
+        model, about = hostile_model()  # with names of 300 letters
+        show(browser, site, report.to_html(model, about=about))
+        pieces = "return [...document.querySelectorAll('pre')].map(p => p.scrollWidth <= p.clientWidth + 1)"
+        assert all(browser.execute_script(pieces))  # paper cannot be scrolled
     finally:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
