@@ -21,6 +21,7 @@ ORDER = [  # from the first picture that a newcomer wants to the last
     "several_classes",
     "kernels",
     "c_path",
+    "width_surface",
     "leave_one_out",
     "coverage",
     "reliability",

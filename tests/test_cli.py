@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from lssvm import LSSVC, LSSVR, cli, datasets, diagnose, kernels, load, save
+from lssvm import LSSVC, LSSVR, cli, datasets, diagnose, kernels, load, save, tables
 from lssvm.cli import main
 
 
@@ -174,6 +174,10 @@ def write_european(path):
     path.write_text(lines([(a, c, p.replace(".", ",")) for a, c, p in ROWS], delimiter=";"), encoding="utf-8")
 
 
+def write_excel(path):
+    path.write_text("sep=;\n" + lines(delimiter=";"), encoding="utf-8-sig")
+
+
 def write_parquet(path):
     from pyarrow import parquet, table
 
@@ -198,6 +202,7 @@ def write_folder(path):
         ("rows.tsv", lambda path: path.write_text(lines(delimiter="\t"), encoding="utf-8")),
         ("bars.txt", lambda path: path.write_text(lines(delimiter="|"), encoding="utf-8")),
         ("european.csv", write_european),
+        ("excel.csv", write_excel),
         ("wide.csv", lambda path: path.write_text(lines(), encoding="utf-16")),
         ("rows.parquet", write_parquet),
         ("unmarked", write_parquet),
@@ -217,6 +222,9 @@ def test_standard_input(folder, fitted):
     result = CliRunner().invoke(main, ["predict", str(fitted), "-"], input=lines().encode())
     assert result.exit_code == 0, result.output
     assert result.stdout == CliRunner().invoke(main, ["predict", str(fitted), "people.csv"]).stdout
+    write_parquet(folder / "rows.parquet")
+    typed = CliRunner().invoke(main, ["predict", str(fitted), "-"], input=(folder / "rows.parquet").read_bytes())
+    assert typed.stdout == result.stdout
 
 
 def test_one_command_from_a_table_to_a_report(run, folder):
@@ -232,6 +240,13 @@ def test_one_command_from_a_table_to_a_report(run, folder):
     assert "<h1>LSSVC: who</h1>" in page
     assert "city=K" in page
     assert "lssvm predict who.lssvm" in page
+
+
+def test_json_has_no_number_for_what_is_not_known(run, folder):
+    save(LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(ENCODED, np.ones(60)), "constant.lssvm")
+    assert "nan" in run("inspect", "constant.lssvm").stdout
+    assert json.loads(run("inspect", "constant.lssvm", "--json").stdout)["leave_one_out_R2"] is None
+    assert "NaN" not in run("inspect", "constant.lssvm", "--json").stdout
 
 
 def test_fit_prints_json(run, folder):
@@ -384,7 +399,10 @@ def test_missing_rows_are_dropped_and_numbers_stay(run, gaps):
 
 
 def test_missing_values_are_filled_at_fit_and_at_predict(run, gaps):
-    assert run("fit", "gaps.csv", "-y", "price", "-o", "m.lssvm", "--missing", "fill").exit_code == 0
+    result = run("fit", "gaps.csv", "-y", "price", "-o", "m.lssvm", "--missing", "fill")
+    assert result.exit_code == 0
+    assert "rows without a value are dropped: 'price' 1\n" in result.stderr
+    assert "filled with the mean, or no category: 'age' 1, 'city' 1\n" in result.stderr
     model = load("m.lssvm")
     kept = np.delete(np.arange(60), 9)
     filled = ENCODED.astype(float)
@@ -413,6 +431,20 @@ def test_predictions_and_intervals_are_the_models(run, folder, fitted):
     assert (first["lower"], first["upper"]) == (None, None)  # 60 rows cannot cover 99.9 %
 
 
+def test_predictions_that_fail_midway_leave_the_previous_file(run, folder, fitted, monkeypatch):
+    monkeypatch.setattr(tables, "BLOCK_BYTES", 512)
+    (folder / "new.csv").write_text(lines([*ROWS, ("forty", "Oslo", "1")]), encoding="utf-8")
+    (folder / "out.csv").write_text("the predictions before")
+    result = run("predict", fitted, "new.csv", "-o", "out.csv")
+    assert result.exit_code == 1
+    assert "'forty' in row 62" in result.stderr
+    assert (folder / "out.csv").read_text() == "the predictions before"
+    assert sorted(path.name for path in folder.iterdir()) == ["new.csv", "out.csv", "people.csv"]
+    result = run("predict", fitted, "new.csv")
+    assert result.exit_code == 1
+    assert len(result.stdout.splitlines()) > 20  # the batches before; a pipe cannot be taken back
+
+
 def test_columns_may_come_in_another_order_and_more(run, folder, fitted):
     rows = [(price, city, "x", age) for age, city, price in ROWS]
     (folder / "turned.csv").write_text(lines(rows, ("price", "city", "more", "age")), encoding="utf-8")
@@ -425,6 +457,67 @@ def test_unknown_categories_are_said(run, folder, fitted):
     assert "city=Rome (2 rows)" in result.stderr
     expected = load(fitted).predict(_named(np.array([[40, 0, 0, 0], [40, 0, 1, 0], [41, 0, 0, 0]])))
     np.testing.assert_allclose([float(cell) for cell in result.stdout.splitlines()[1:]], expected)
+
+
+# Truth values ---------------------------------------------------------------------------------------------------------
+def truth_table(spell):
+    """Prices that follow the age and a truth value, spelled by a function of it."""
+    garden = [bool(age % 2) for age in AGE]
+    prices = [age + 30.0 * own + noise for age, own, noise in zip(AGE, garden, PRICE % 1, strict=True)]
+    rows = [(str(age), spell(own), f"{price}") for age, own, price in zip(AGE, garden, prices, strict=True)]
+    return lines(rows, ("age", "garden", "price"))
+
+
+def write_truth(folder):
+    """The same table as other programs write it."""
+    from pyarrow import parquet, table
+
+    for name, spell in {"python": str, "r": lambda own: str(own).upper(), "json": lambda own: str(own).lower()}.items():
+        (folder / f"{name}.csv").write_text(truth_table(spell))
+    rows = list(csv.DictReader((folder / "json.csv").read_text().splitlines()))
+    columns = {"age": AGE, "garden": [row["garden"] == "true" for row in rows]}
+    parquet.write_table(table({**columns, "price": [float(row["price"]) for row in rows]}), folder / "typed.parquet")
+    return ["python.csv", "r.csv", "json.csv", "typed.parquet"]
+
+
+def test_truth_values_are_known_however_they_are_spelled(run, folder):
+    names = write_truth(folder)
+    for own in names:
+        assert run("fit", own, "-y", "price", "-o", "m.lssvm").exit_code == 0
+        results = [run("predict", "m.lssvm", other) for other in names]
+        assert {result.stdout for result in results} == {results[0].stdout}
+        assert not any("has not seen" in result.stderr for result in results)
+        assert run("export", "m.lssvm", "--to", "python", "-o", "machine.py").exit_code == 0
+        predict = runpy.run_path("machine.py")["predict"]
+        for value in (True, np.True_, "true", "True", "TRUE"):
+            assert predict({"age": 40, "garden": value}) == predict([40, "True"]) != predict([40, False])
+        assert predict([40, "tru"]) not in (predict([40, "True"]), predict([40, "False"]))
+
+
+def test_truth_values_as_classes(run, folder):
+    names = write_truth(folder)
+    for own, spelled in zip(names, ("True", "TRUE", "true", "true"), strict=True):
+        assert run("fit", own, "-y", "garden", "-o", "m.lssvm").exit_code == 0
+        results = [run("predict", "m.lssvm", other) for other in names]
+        assert {result.stdout for result in results} == {results[0].stdout}
+        assert spelled in results[0].stdout.split()
+        assert len({result.stderr for result in results}) == 1  # the same error rate
+        reports = []
+        for other in names:
+            assert run("report", "m.lssvm", other, "-o", "r.html").exit_code == 0
+            reports.append((folder / "r.html").read_text())
+        assert all(reports[0] == other for other in reports)
+
+
+def test_truth_values_spelled_in_two_ways_are_one_category(folder):
+    (folder / "mixed.csv").write_text(truth_table(str) + "3,TRUE,1\n4,false,1\n")
+    plan, _, remarks = tables.plan(tables.open_table("mixed.csv"), "price")
+    assert plan.columns[1].categories == ("False", "True")
+    assert not any("the same?" in remark for remark in remarks)
+    (folder / "other.csv").write_text("x,flag,price\n" + "1,True,2.5\n2,true,3.5\n3,maybe,4\n4,Maybe,5.5\n" * 9)
+    plan, _, remarks = tables.plan(tables.open_table("other.csv"), "price")
+    assert plan.columns[1].categories == ("Maybe", "True", "maybe", "true")  # no truth values
+    assert sum("the same?" in remark for remark in remarks) == 2
 
 
 # Report, export, inspect ----------------------------------------------------------------------------------------------
@@ -486,8 +579,6 @@ def test_inspect_names_the_columns_left_out(run, folder):
 # Chunks ---------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_table_larger_than_the_memory_goes_through_chunks(run, folder, monkeypatch, kind):
-    from lssvm import tables
-
     monkeypatch.setattr(cli, "MEMORY_SHARE", 0.0)
     monkeypatch.setattr(tables, "BLOCK_BYTES", 512)
     rows = [list(row) for row in ROWS]
@@ -514,6 +605,20 @@ def test_a_table_larger_than_the_memory_goes_through_chunks(run, folder, monkeyp
     np.testing.assert_allclose(ends, expected.predict_interval(ENCODED[kept].astype(float), 0.9), rtol=1e-6)
 
 
+def test_memory_that_holds_copies_of_files_counts_as_free(tmp_path, monkeypatch):
+    table = tmp_path / "meminfo"
+    monkeypatch.setattr(cli, "MEMORY_TABLE", table)
+    table.write_text("MemTotal: 16000000 kB\nMemFree: 50000 kB\nMemAvailable: 12000000 kB\n")
+    assert cli._free_memory() == 12_000_000 * 1024
+    assert not cli._needs_chunks(20_000, 10)
+    table.write_text("MemFree: 12000000 kB\nMemAvailable: 50000 kB\n")
+    assert cli._needs_chunks(20_000, 10)
+    table.write_text("other")
+    assert 2**20 < cli._free_memory() < 2**50
+    table.unlink()
+    assert 2**20 < cli._free_memory() < 2**50
+
+
 # Mistakes -------------------------------------------------------------------------------------------------------------
 FIT = ("fit", "table.csv", "-y", "y", "-o", "m.lssvm")
 
@@ -527,9 +632,12 @@ FIT = ("fit", "table.csv", "-y", "y", "-o", "m.lssvm")
         ("5.1,3.5\n4.9,3.0\n", FIT, 1, "--no-header"),
         ("5.1,setosa\n4.9,setosa\n", FIT, 2, "These look like data.*--no-header"),
         ("x y\n1 2\n", FIT, 1, "only one column was found, 'x y'.*--delimiter"),
+        ("made by us\nx,y\n1,2\n", FIT, 1, "only one column was found, 'made by us'.*lines stand above"),
+        ("x,y,,\n1,2,,\n", FIT, 1, "2 columns have no name.*at the ends of the lines"),
+        ("x,y\n1,2.5\n2,2.5\n", FIT, 1, "'y' holds the same value in all rows, '2.5'"),
         ("x,y\n1,2\n3,4,5\n", FIT, 1, "another number of cells"),
         ("x,x,y\n1,2,3\n", FIT, 1, "'x' stands there twice"),
-        ("", FIT, 1, "is empty"),
+        ("", FIT, 1, "is empty: give a file with"),
         ("x,y\n", FIT, 1, "no rows below its header"),
         (
             "x,y\n" + "1,2.5\n" * 9 + "abc,1.5\n",
@@ -538,6 +646,7 @@ FIT = ("fit", "table.csv", "-y", "y", "-o", "m.lssvm")
             r"'x' holds a value that is no number \('abc' in row 11\).*--categorical x",
         ),
         ("x,y\n" + "1,2.5\n" * 9 + "2,1.5 EUR\n", FIT, 1, r"'1.5 EUR' in row 11.*--task classification"),
+        ("x,y\n" + "1,2.5\n" * 9 + "1e999,1.5\n", FIT, 1, r"column 'x' .* no number \('1e999' in row 11\)"),
         ("x,y\n1,a\n2,a\n", FIT, 1, "only one class, 'a'"),
         ("x,y\n" + "".join(f"{i},n{i}\n" for i in range(9)), FIT, 1, "9 different texts in 9 rows, too many"),
         ("x,y\n1,\n2,\n", FIT, 1, "'y' holds no values"),
@@ -551,6 +660,11 @@ FIT = ("fit", "table.csv", "-y", "y", "-o", "m.lssvm")
         ("x,y\n1,2\n", (*FIT, "--encoding", "nonsense"), 1, "nonsense' is unknown"),
         ("x,y\n1,2\n", (*FIT[:4], "-o", "missing/m.lssvm"), 2, "folder 'missing' does not exist"),
         ("x,y\n1,2\n", FIT[:4], 2, "Missing option '-o'"),
+        ("x,y\n1,2\n", (*FIT[:4], "-o", "table.csv"), 2, "'table.csv' is another file .* would be overwritten"),
+        ("x,y\n1,2\n", (*FIT, "--report", "m.lssvm"), 2, "--report: 'm.lssvm' is another file"),
+        ("x,y\n1,2\n", (*FIT, "--drop", "y"), 2, "--drop 'y': that is the target"),
+        ("x,y\n1,2\n", (*FIT, "--categorical", "y"), 2, "--categorical 'y': that is the target.*--task classification"),
+        ("x,y\n1,2\n", ("fit", "zzzzzz", *FIT[2:]), 1, "no file 'zzzzzz'. Check its name and its folder"),
         ("x,y\n1,2\n", ("predict", "none.lssvm", "table.csv"), 2, "does not exist"),
         ("x,y\n1,2\n", ("predict", "table.csv", "table.csv"), 1, "is no model file"),
         ("x,y\n1,2\n", ("inspect", "table.csv"), 1, "is no model file"),
@@ -572,7 +686,12 @@ def test_mistakes_get_a_message_that_says_what_to_do(run, folder, content, argum
     ("content", "arguments", "message"),
     [
         ("Age,city\n1,Oslo\n", (), "lacks 1 column.*: age. Did you mean 'Age'"),
-        ("age,city\nforty,Oslo\n", (), "column 'age' holds a value that is no number \\('forty' in row 2\\)"),
+        (
+            "age,city\nforty,Oslo\n",
+            (),
+            "'age' holds a value that is no number \\('forty' in row 2\\): correct it, or leave",
+        ),
+        ("age,city\n1,Oslo\n", ("-o", "new.csv"), "'new.csv' is another file of this command"),
         ("age,city\n", (), "no rows below its header"),
         ("age,city\n1,Oslo\n", ("--proba",), "--proba is for classes"),
         ("age,city\n1,Oslo\n", ("--interval", "90"), "0<x<1"),
@@ -584,6 +703,56 @@ def test_mistakes_at_predict(run, folder, fitted, content, arguments, message):
     assert result.exit_code in (1, 2)
     assert re.search(message, result.stderr), result.stderr
     assert result.stdout == ""
+    assert (folder / "new.csv").read_text() == content
+
+
+def test_infinite_values_of_parquet_are_named(run, folder):
+    from pyarrow import parquet, table
+
+    parquet.write_table(table({"age": np.where(AGE[4] == AGE, np.inf, AGE), "price": PRICE}), "rows.parquet")
+    result = run("fit", "rows.parquet", "-y", "price", "-o", "m.lssvm")
+    assert result.exit_code == 1
+    assert re.search(r"column 'age' holds .* no number \('inf' in row 4", result.stderr)
+    assert run("fit", "rows.parquet", "-y", "price", "-o", "m.lssvm", "--categorical", "age").exit_code == 0
+    assert "inf" in load("m.lssvm").table_["columns"][0]["categories"]
+
+
+def test_mistakes_in_the_target_of_other_rows(run, folder, fitted):
+    (folder / "other.csv").write_text("age,city,price\n1,Oslo,2\n2,Oslo,much\n")
+    result = run("report", fitted, "other.csv")
+    assert result.exit_code == 1
+    assert "'price' holds a value that is no number ('much' in row 3): correct it;" in result.stderr
+    assert "--task" not in result.stderr  # no option of report
+    (folder / "other.csv").write_text("age,city,price\n1,Oslo,2\n")
+    assert "1 complete row(s), at least 2 are needed" in run("report", fitted, "other.csv").stderr
+
+
+def test_files_without_permission_are_named(run, folder, fitted, monkeypatch):
+    def closed(path):
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr("lssvm.tables._is_parquet", closed)  # root reads everything, so that chmod shows nothing
+    result = run("fit", "people.csv", "-y", "price", "-o", "m.lssvm")
+    assert result.exit_code == 1
+    assert result.stderr.strip().endswith(
+        "no permission for 'people.csv': ask its owner for it, or choose another file."
+    )
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != ".")
+    for arguments in (("fit", "people.csv", "-y", "price", "-o", "m.lssvm"), ("report", fitted, "-o", "m.html")):
+        result = run(*arguments)
+        assert result.exit_code == 2
+        assert "the folder '.' may not be written to" in result.stderr
+
+
+def test_rows_below_a_line_that_states_the_delimiter_keep_their_numbers(run, folder):
+    text = "sep=|\n" + lines(ROWS[:20], delimiter="|").replace(ROWS[3][0], "old", 1)
+    (folder / "stated.csv").write_text(text, encoding="utf-8")
+    line = 1 + next(number for number, row in enumerate(text.splitlines()) if "old" in row)
+    for options, target in (((), "price"), (("--no-header",), "column3")):
+        result = run("fit", "stated.csv", "-y", target, "-o", "m.lssvm", *options)
+        assert result.exit_code == 1
+        named = f"'old' in row {line}" if not options else "'price' in row 2"
+        assert named in result.stderr
 
 
 def test_other_encodings_are_named(run, folder):

@@ -167,6 +167,20 @@ def test_scaled_columns_far_from_zero_keep_their_digits(tmp_path):
     assert_parity(model, tmp_path, NEW + far)
 
 
+@pytest.mark.parametrize("labels", [None, TWO], ids=["numbers", "two"])
+def test_large_coefficients_agree_to_the_rounding_of_their_sum(labels, tmp_path):
+    """A wide kernel with a large C, as leave-one-out chooses them for near-polynomial targets."""
+    model = LSSVR if labels is None else LSSVC
+    model = model(kernels.RBF(sigma=200.0), C=2e7).fit(X, Y[:, 0] if labels is None else labels)
+    terms = np.abs(model.kernel_(NEW, model.support_vectors_)) @ np.abs(model.dual_coef_)
+    assert terms.min() > 1e7
+    values = model.predict(NEW) if labels is None else model.decision_function(NEW)
+    for run in (run_python, run_c, run_onnx):
+        prediction, decision, _ = run(model, NEW, tmp_path)
+        found = prediction if labels is None else decision
+        assert (np.abs(found.reshape(-1) - values) <= 4 * np.finfo(float).eps * terms).all()
+
+
 def test_a_constant(tmp_path):
     model = LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(X, np.full(50, 3.0))
     assert_allclose(model.predict(NEW), 3.0)
@@ -257,13 +271,20 @@ def table(tmp_path):
     rng = np.random.default_rng(0)
     names = ["age", 'ci"ty\n?', "prediction", "size"]
     age, size = np.round(rng.uniform(20, 70, 80), 1), rng.integers(0, 3, 80)
-    city, grade = rng.choice(["Köln", 'Os"lo\\', "Paris"], 80), rng.choice(["a", "b"], 80)
-    price = age + 20.0 * (city == "Köln") + 5.0 * (grade == "a") + 3.0 * size + rng.standard_normal(80)
+    city, grade = rng.choice(["Köln", 'Os"lo\\', "Paris"], 80), rng.choice(["TRUE", "FALSE"], 80)
+    price = age + 20.0 * (city == "Köln") + 5.0 * (grade == "TRUE") + 3.0 * size + rng.standard_normal(80)
     rows = [list(map(str, row)) for row in zip(age, city, grade, size, strict=True)]
     for place, (row, column) in enumerate(rng.integers(0, [80, 4], (12, 2))):
         rows[row][column] = ["", "NA", "?"][place % 3]
     targets = {"number": price, "two": np.where(price > 60, "yes", "no"), "many": np.digitize(price, [45, 65])}
-    new = [*rows[:30], ["33", "Rom", "a", "1"], ["44", "Köln", "zz", "7"], ["", "", "", ""], ["50", "na", "b", "0"]]
+    new = [
+        *rows[:30],
+        ["33", "Rom", "true", "1"],
+        ["44", "Köln", "zz", "7"],
+        ["", "", "", ""],
+        ["50", "na", "False", "0"],
+    ]
+    new += [["61", "Paris", truth, "2"] for truth in ("True", "False", "true", "false")]
     write_csv(tmp_path / "new.csv", [names, *new])
     return names, rows, targets, new
 
@@ -375,10 +396,28 @@ def test_values_of_other_types_in_python(table, tmp_path):
     model, _ = fit_table(tmp_path, table, "number", "fill")
     machine: dict = {}
     exec(export.to_python(model), machine)
-    assert machine["predict"]([33, "Köln", "a", 1]) == machine["predict"]([" 33 ", " Köln ", "a", "1"])
-    assert machine["predict"]([33, "Köln", "a", 1.0]) == machine["predict"]([33.0, "Köln", "a", "1"])
+    predicted = machine["predict"]([33, "Köln", "TRUE", 1])
+    assert predicted == machine["predict"]([" 33 ", " Köln ", "TRUE", "1"])
+    assert predicted == machine["predict"]([33.0, "Köln", True, 1.0]) != machine["predict"]([33.0, "Köln", False, 1.0])
+    assert predicted == machine["predict"]([np.float64(33), "Köln", np.True_, np.int64(1)])
     assert machine["predict"]([None, None, None, None]) == machine["predict"]([math.nan, "", "NA", math.nan])
     assert machine["INPUTS"] == names
+
+
+def test_columns_named_like_outputs_of_the_graph(tmp_path):
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("pyarrow")
+    names = ["label", "label_input", "lssvm:x"]
+    write_csv(tmp_path / "data.csv", [[*names, "y"], *([*row, y] for row, y in zip(X, Y[:, 0], strict=True))])
+    source = tables.open_table(str(tmp_path / "data.csv"))
+    plan, _, _ = tables.plan(source, "y")
+    columns, y, _ = cli._rows(source, plan)
+    model = LSSVR(kernels.RBF(sigma=WIDTHS), C=10.0).fit(columns, y)
+    model.table_ = plan.to_dict()
+    session = runtime.InferenceSession(export.to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
+    feed = {node.name: X[:, [place]] for place, node in enumerate(session.get_inputs())}
+    assert list(feed) == ["label_input", "label_input_input", "lssvm:x_input"]
+    assert_allclose(session.run(["prediction"], feed)[0][:, 0], model.predict(columns), rtol=1e-10)
 
 
 def test_what_cannot_be_exported_says_so():

@@ -19,6 +19,7 @@ from lssvm.plotting import (
     SparsityPathDisplay,
     SupportSpectrumDisplay,
     WidthsDisplay,
+    WidthSurfaceDisplay,
 )
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -276,6 +277,33 @@ def test_path_of_C_is_marked_at_the_models_own():
     assert error == pytest.approx(np.sqrt(np.mean(model.loo_residuals_**2)), rel=1e-6)
     assert display.ax_.get_xscale() == "log"
     assert display.C[0] == pytest.approx(model.C_ / 1e3)
+
+
+@pytest.mark.parametrize("steps", [None, [sparsify.Given(X[::9])]])
+def test_surface_of_widths_holds_left_out_errors_of_refits(steps):
+    model = LSSVR(kernels.RBF(8.0) + kernels.Matern(20.0), C=100.0, steps=steps, robust="huber").fit(X, y)
+    display = WidthSurfaceDisplay.from_estimator(model)
+    assert display.errors.shape == (len(display.factors), len(display.C))
+    assert (display.factors[10], display.C[16]) == pytest.approx((1.0, 100.0))
+    ((C,), (factor,)) = display.chosen_.get_data()
+    assert (C, factor) == (100.0, 1.0)
+    for row, column in ((10, 16), (3, 20), (17, 7)):
+        factor = float(display.factors[row])
+        kernel = kernels.RBF(8.0 * factor) + kernels.Matern(20.0 * factor)
+        refit = LSSVR(kernel, C=float(display.C[column]), steps=steps).fit(X, y, model.weights_)
+        error = np.sqrt(model.weights_ @ refit.loo_residuals_**2 / model.weights_.sum())
+        assert display.errors[row, column] == pytest.approx(error, rel=1e-6)
+    assert display.ax_.get_xscale() == display.ax_.get_yscale() == "log"
+    display.figure_.canvas.draw()
+
+
+def test_surface_of_widths_needs_widths_and_rows():
+    with pytest.raises(ValueError, match=r"Linear\(\) has no widths"):
+        WidthSurfaceDisplay.from_estimator(LSSVR(kernels.Linear(), C=1.0).fit(X, y))
+    with pytest.raises(ValueError, match="needs the training rows"):
+        WidthSurfaceDisplay.from_estimator(LSSVR(**GIVEN).partial_fit(X, y))
+    with pytest.raises(ValueError, match=r"surface.*for one C only"):
+        WidthSurfaceDisplay.from_estimator(LSSVR(**GIVEN, steps=[sparsify.InversePrune(0.5)]).fit(X, y))
 
 
 def test_widths_are_sorted_bars():

@@ -404,6 +404,25 @@ def test_browser_fetches_nothing_and_says_nothing(browser, site):
     assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
 
 
+def test_browser_refuses_what_a_page_must_not_do(browser, site):
+    """The policy itself: were there a hole in the escaping, still nothing would be fetched or run."""
+    show(browser, site, report.to_html(LSSVR(**GIVEN).fit(X, y)))
+    browser.execute_async_script("""
+        const done = arguments[0], script = document.createElement("script");
+        script.textContent = "window.ran = true";
+        document.body.append(script);
+        const image = new Image();
+        image.src = "/image.png";
+        document.body.append(image);
+        fetch("/data.json").catch(() => 0);
+        setTimeout(done, 300);""")
+    assert [path for path in site[2] if path != "/favicon.ico"] == ["/report.html"]
+    assert browser.execute_script("return window.ran") is None
+    refused = " ".join(entry["message"] for entry in browser.get_log("browser"))
+    for word in ("inline script", "/image.png", "/data.json"):
+        assert word in refused
+
+
 def test_browser_shows_every_point_and_follows_the_links(browser, site):
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
@@ -491,5 +510,9 @@ def test_browser_narrow_screens_and_paper(browser, site):
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     try:
         assert browser.execute_script("return getComputedStyle(document.querySelector('nav')).display") == "none"
+        model, about = hostile_model()  # with names of 300 letters
+        show(browser, site, report.to_html(model, about=about))
+        pieces = "return [...document.querySelectorAll('pre')].map(p => p.scrollWidth <= p.clientWidth + 1)"
+        assert all(browser.execute_script(pieces))  # paper cannot be scrolled
     finally:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

@@ -14,6 +14,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., None])
 
 MEMORY_SHARE = 0.5  # a fit that needs more of the free memory than this goes through chunks
+MEMORY_TABLE = Path("/proc/meminfo")
 WORKING_COLUMNS = 2000  # columns of as many numbers as rows that a fit with a basis holds at once
 ROBUST = ("hampel", "huber", "logistic", "myriad")
 
@@ -60,6 +62,10 @@ def plain_errors(command: Command) -> Command:
             raise click.ClickException(str(error)) from error
         except BrokenPipeError:
             raise
+        except PermissionError as error:
+            raise click.ClickException(
+                f"no permission for {error.filename!r}: ask its owner for it, or choose another file."
+            ) from error
         except OSError as error:
             raise click.ClickException(str(error)) from error
 
@@ -121,8 +127,8 @@ def fit(
     Kernel, widths and C are chosen by leave-one-out. Columns of text become categories; whether the target is a number
     or a class is guessed and said. A table larger than the memory is read in chunks.
     """
-    for path, name in ((output, "-o"), (page, "--report")):
-        _check_folder(path, name)
+    _check_output(output, "-o", data)
+    _check_output(page, "--report", data, output)
     from time import perf_counter
 
     from . import diagnose
@@ -227,17 +233,26 @@ def _rows(source: Source, scheme: Plan) -> tuple[Any, Any, list[int]]:
         row += batch.num_rows
     y = np.concatenate(targets)
     if len(y) < 2:
-        raise ValueError(f"{source.name}: {len(y)} complete row(s): at least 2 are needed. Try --missing fill.")
+        raise ValueError(
+            f"{source.name}: {len(y)} complete row(s), at least 2 are needed: give more, or fit with --missing fill."
+        )
     return pyarrow.concat_tables(tables), y, dropped
 
 
 def _needs_chunks(n_rows: int, n_columns: int) -> bool:
     """Whether a fit in memory would take more than its share of what is free."""
-    try:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        free = 1 << 32
-    return 8 * n_rows * (2 * n_columns + min(n_rows, WORKING_COLUMNS)) > MEMORY_SHARE * free
+    return 8 * n_rows * (2 * n_columns + min(n_rows, WORKING_COLUMNS)) > MEMORY_SHARE * _free_memory()
+
+
+def _free_memory() -> int:
+    """Bytes that are free, or would be if asked for: most of a Linux machine's memory holds copies of files."""
+    with suppress(OSError, ValueError, IndexError):
+        for line in MEMORY_TABLE.read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024 * int(line.split()[1])
+    with suppress(AttributeError, OSError, ValueError):
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return 1 << 32
 
 
 # predict --------------------------------------------------------------------------------------------------------------
@@ -260,7 +275,7 @@ def predict(
     Where the table holds the target, too, the error is said on standard error. Rows with missing values get an empty
     prediction, unless the model was fitted with --missing fill.
     """
-    _check_folder(output, "-o")
+    _check_output(output, "-o", model, data)
     from .tables import open_table
 
     machine, scheme = _load(model)
@@ -326,6 +341,7 @@ class _Score:
         except ValueError:  # a column of the same name that holds something else
             return
         use = there & complete
+        y = _own_spelling(self.machine, y)
         named = np.asarray(predicted)[use]
         wrong = named != y[use] if self.scheme.task == "classification" else (named - y[use]) ** 2
         self.rows += int(use.sum())
@@ -336,6 +352,18 @@ class _Score:
         if self.scheme.task == "classification":
             return f"error rate {self.loss / self.rows:.2%} on {what}"
         return f"root mean square error {(self.loss / self.rows) ** 0.5:.4g} on {what}"
+
+
+def _own_spelling(machine: Any, y: Any) -> Any:
+    """Labels of other rows as the model writes them: truth values may stand there in other cases."""
+    import numpy as np
+
+    from .tables import spellings
+
+    if y.dtype.kind != "U":
+        return y
+    known = {text: str(machine.classes_[place]) for text, place in spellings(machine.classes_.tolist()).items()}
+    return np.array([known.get(text, text) for text in y.tolist()])
 
 
 def _json_lines(names: list[str], lines: list[Any]) -> str:
@@ -382,7 +410,7 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
 
     DATA, other rows with their targets, adds a section on how well these are predicted.
     """
-    _check_folder(output, "-o")
+    _check_output(output, "-o", model, data)
     from .persist import load
     from .report import to_html
 
@@ -397,7 +425,7 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
         if scheme.target not in source.names:
             raise ValueError(f"{data} has no column {scheme.target!r}, the target: a report needs the true values.")
         X, y, _ = _rows(source, scheme)
-        to_html(machine, output, X=X, y=y)
+        to_html(machine, output, X=X, y=_own_spelling(machine, y))
     click.echo(str(output))
 
 
@@ -415,7 +443,7 @@ def export(model: str, kind: str, output: Path | None) -> None:
     from .persist import load
 
     output = output or Path(Path(model).with_suffix({"onnx": ".onnx", "c": ".h", "python": ".py"}[kind]).name)
-    _check_folder(output, "-o")
+    _check_output(output, "-o", model)
     machine = load(model)
     result = getattr(exporter, f"to_{kind}")(machine)
     content = result.SerializeToString() if hasattr(result, "SerializeToString") else result
@@ -498,7 +526,9 @@ def _summary(machine: Any) -> dict[str, Any]:
 
 def _print(result: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({name.replace(" ", "_").replace("-", "_"): value for name, value in result.items()}))
+        plain = {name.replace(" ", "_").replace("-", "_"): value for name, value in result.items()}
+        unknown = [name for name, value in plain.items() if isinstance(value, float) and not isfinite(value)]
+        click.echo(json.dumps(plain | dict.fromkeys(unknown), allow_nan=False))  # JSON has no number for these
         return
     width = max(map(len, result))
     for name, value in result.items():
@@ -514,9 +544,18 @@ def _say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _check_folder(path: Path | None, option: str) -> None:
-    if path is not None and not path.parent.is_dir():
+def _check_output(path: Path | None, option: str, *others: str | Path | None) -> None:
+    """Before the work: the folder of a file to write is there, and the file is none of the others of the command."""
+    if path is None:
+        return
+    if not path.parent.is_dir():
         raise click.BadParameter(f"the folder '{path.parent}' does not exist; make it first.", param_hint=option)
+    if not os.access(path.parent, os.W_OK):
+        message = f"the folder '{path.parent}' may not be written to; choose another."
+        raise click.BadParameter(message, param_hint=option)
+    if any(other is not None and path.resolve() == Path(other).resolve() for other in others):
+        message = f"'{path}' is another file of this command and would be overwritten; choose another name."
+        raise click.BadParameter(message, param_hint=option)
 
 
 @contextmanager
@@ -569,8 +608,7 @@ def demo(output: Path) -> None:
 
     Nothing is set by hand: kernel width and C are chosen by leave-one-out.
     """
-    if not output.parent.is_dir():
-        raise click.BadParameter(f"the folder '{output.parent}' does not exist; make it first.", param_hint="--output")
+    _check_output(output, "--output")
     from time import perf_counter
 
     import numpy as np

@@ -35,6 +35,7 @@ __all__ = [
     "number_scores",
     "reliability",
     "scores",
+    "width_surface",
 ]
 
 LEFT_OUT_WIDTH = 1e4  # a width of so many spreads: the column plays no part
@@ -201,15 +202,54 @@ def c_path(model: Any, decades: float = 4.0, n_values: int = 41) -> tuple[np.nda
     array([35.9, 25.4, 23. , 23.5, 23.7])
     """
     problem = _whole_problem(model, "The path of C")
-    if problem.reduced:
-        raise ValueError("The path of C: this machine is solved on columns of the KKT system, for one C only.")
     values = model.C_ * np.logspace(-decades, decades, n_values)
+    return values, _errors_along(problem, values, "The path of C")
+
+
+def _errors_along(problem: Problem, values: np.ndarray, what: str) -> np.ndarray:
+    """The root mean square left-out residual at each C, from one factorisation."""
+    if problem.reduced:
+        raise ValueError(f"{what}: this machine is solved on columns of the KKT system, for one C only.")
     factor = problem.factorise(float(values[-1]), every=True)
     weights = _xp.to_numpy(problem.weights)[factor.rows]
     squares = np.zeros(len(values))
-    for rows, residuals in factor.left_out(values):
+    for rows, residuals in factor.left_out(values.tolist()):
         squares += weights[rows] @ np.sum(_xp.to_numpy(residuals) ** 2, axis=2)
-    return values, np.sqrt(squares / weights.sum())
+    return np.sqrt(squares / weights.sum())
+
+
+def width_surface(model: Any, n_widths: int = 21, n_values: int = 33) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """C, factors of the model's widths, and the root mean square left-out residual at each: (factors, values of C).
+
+    All widths are multiplied by the same factor, a decade on either side; C goes over four decades on either side, from
+    one factorisation a factor. The basis and the weights stay as they are. A ValueError for kernels without widths.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, diagnose, kernels
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0).fit(X, y)
+    >>> C, factors, errors = diagnose.width_surface(model, n_widths=3, n_values=5)
+    >>> errors.round(1)
+    array([[ 37.6,  27. ,  31.8,  77.3, 442.4],
+           [ 35.9,  25.4,  23. ,  23.5,  23.7],
+           [ 47.8,  45.8,  43.4,  40.3,  40. ]])
+    """
+    problem = _whole_problem(model, "The surface of widths and C")
+    leaves = problem.kernel.leaves
+    if not leaves:
+        raise ValueError(f"{model.kernel_!r} has no widths: they are those of kernels.RBF and kernels.Matern.")
+    values = model.C_ * np.logspace(-4.0, 4.0, n_values)
+    factors = np.logspace(-1.0, 1.0, n_widths)
+    errors = [
+        _errors_along(
+            problem.replace(kernel=problem.kernel.with_widths([factor * leaf.sigma for leaf in leaves])),
+            values,
+            "The surface of widths and C",
+        )
+        for factor in factors.tolist()
+    ]
+    return values, factors, np.array(errors)
 
 
 def feature_names(model: Any) -> list[str]:

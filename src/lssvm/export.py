@@ -32,7 +32,7 @@ from .kernels import (
     spline_factors,
     spline_kernel,
 )
-from .tables import MISSING, Column, Plan
+from .tables import MISSING, Column, Plan, spellings
 
 __all__ = ["to_c", "to_onnx", "to_python"]
 
@@ -236,9 +236,9 @@ def _onnx_table(graph: _Graph, machine: _Machine) -> str:
             missing = graph.add("IsNaN", name)
             parts.append(graph.add("Where", missing, graph.constant(np.array(column.fill or 0.0)), name))
         else:
-            keys = [*column.categories, *(text for text in MISSING if text not in column.categories)]
-            codes = [number if number < len(column.categories) else absent for number in range(len(keys))]
-            options: dict[str, Any] = {"keys_strings": keys, "values_int64s": codes, "default_int64": unknown}
+            codes = dict.fromkeys(MISSING, absent) | spellings(column.categories)
+            options: dict[str, Any] = {"keys_strings": list(codes), "values_int64s": list(codes.values())}
+            options["default_int64"] = unknown
             code = graph.add("LabelEncoder", name, domain="ai.onnx.ml", **options)
             missing = graph.add("Equal", code, graph.constant(np.array(absent)))
             numbers = graph.constant(np.arange(len(column.categories))[None, :])
@@ -263,7 +263,9 @@ class _Graph:
         """The name of a new input; one that the graph uses itself gets a tail."""
         from onnx import helper
 
-        if name in OUTPUTS or name.startswith("lssvm:"):
+        if name.startswith("lssvm:"):
+            name += "_input"
+        while name in OUTPUTS or name in [own.name for own in self.inputs]:
             name += "_input"
         self.inputs.append(helper.make_tensor_value_info(name, kind, [None, columns]))
         return name
@@ -720,16 +722,16 @@ def _c_encode(columns: Sequence[Column], name: str) -> list[str]:
             work.append(f"    x[{place}] = isnan({value}) ? {fill} : {value};")
             missing = f"isnan({value})"
         else:
-            value, count = f"texts[{texts.index(column)}]", len(column.categories)
-            arrays.append(
-                _c_array(
-                    f"const char *const {name}_categories{texts.index(column)}[{count}]",
-                    map(_c_string, column.categories),
-                )
-            )
+            number, known = texts.index(column), spellings(column.categories)
+            value, count = f"texts[{number}]", len(known)
+            arrays.append(_c_array(f"const char *const {name}_categories{number}[{count}]", map(_c_string, known)))
+            arrays.append(_c_table(f"{name}_places{number}", place + np.array([*known.values()])))
             work += [
+                f"    for (int c = 0; c < {len(column.categories)}; c++)",
+                f"        x[{place} + c] = 0.0;",
                 f"    for (int c = 0; c < {count}; c++)",
-                f"        x[{place} + c] = {value} && !strcmp({value}, {name}_categories{texts.index(column)}[c]);",
+                f"        if ({value} && !strcmp({value}, {name}_categories{number}[c]))",
+                f"            x[{name}_places{number}[c]] = 1.0;",
             ]
             missing = f"{name}_is_missing({value})"
         if column.fill is None:
@@ -947,13 +949,13 @@ def to_python(model: Any) -> str:
 
 def _python_encode(columns: Sequence[Column]) -> list[str]:
     """The function that makes inputs of a row of a table."""
-    table = [(c.name, None if c.categories is None else list(c.categories), c.fill) for c in columns]
+    table = [(c.name, None if c.categories is None else spellings(c.categories), c.fill) for c in columns]
     return [
         "",
         "",
-        "# name, categories and what fills in a missing value; None: numbers, and nothing",
+        "# name, places of the categories, and what fills in a missing value; None: numbers, and nothing",
         "COLUMNS = [",
-        *(f"    ({name!a}, {categories!a}, {fill!r})," for name, categories, fill in table),
+        *(f"    ({name!a}, {places!a}, {fill!r})," for name, places, fill in table),
         "]",
         f"MISSING = {list(MISSING)!a}",
         "",
@@ -967,7 +969,7 @@ def _python_encode(columns: Sequence[Column]) -> list[str]:
         "def as_category(value):",
         "    if isinstance(value, str):",
         "        return value.strip()",
-        "    if isinstance(value, bool):",
+        '    if type(value).__name__ in ("bool", "bool_"):  # of NumPy, too',
         '        return "true" if value else "false"',
         "    return str(int(value)) if value == int(value) else repr(float(value))",
         "",
@@ -975,16 +977,16 @@ def _python_encode(columns: Sequence[Column]) -> list[str]:
         "def encode(row):",
         '    """The inputs of a row of the table; None where a value is missing that is not filled in."""',
         "    x = []",
-        "    for place, (name, categories, fill) in enumerate(COLUMNS):",
-        '        value = row[name] if hasattr(row, "keys") else row[place]',
+        "    for number, (name, places, fill) in enumerate(COLUMNS):",
+        '        value = row[name] if hasattr(row, "keys") else row[number]',
         "        missing = is_missing(value)",
         "        if missing and fill is None:",
         "            return None",
-        "        if categories is None:",
+        "        if places is None:",
         "            x.append(fill if missing else float(value))",
         "        else:",
-        "            own = None if missing else as_category(value)",
-        "            x += [float(own == category) for category in categories]",
+        "            own = None if missing else places.get(as_category(value))",
+        "            x += [float(own == place) for place in range(1 + max(places.values()))]",
         "    return x",
     ]
 

@@ -19,6 +19,7 @@ from .diagnose import (
     left_out,
     left_out_probabilities,
     reliability,
+    width_surface,
 )
 from .intervals import component_deviations
 from .kernels import Additive
@@ -34,6 +35,7 @@ __all__ = [
     "ResidualsDisplay",
     "SparsityPathDisplay",
     "SupportSpectrumDisplay",
+    "WidthSurfaceDisplay",
     "WidthsDisplay",
 ]
 
@@ -833,6 +835,94 @@ class CPathDisplay(_Display):
         ax.axvline(self.chosen, color=colour, lw=1, ls=":", alpha=0.7, zorder=1)
         ax.set_xscale("log")
         self._finish("C", self.error_name, "Left-out error along C")
+        return self
+
+
+class WidthSurfaceDisplay(_Display):
+    """The left-out error over C and a common factor of all widths; the machine's own place is marked.
+
+    Parameters
+    ----------
+    C : array (n_values,)
+    factors : array (n_widths,)
+        Of the machine's widths.
+    errors : array (n_widths, n_values)
+    chosen : float
+        The C of the machine.
+    error_name : str
+        Label of the colours.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where `plot` has drawn last.
+    surface_, chosen_
+        The filled contours and the mark of the machine's own C and widths.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets
+    >>> from lssvm.plotting import WidthSurfaceDisplay
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> display = WidthSurfaceDisplay.from_estimator(LSSVR().fit(X, y))  # doctest: +SKIP
+    """
+
+    surface_: Any
+    chosen_: Any
+
+    def __init__(self, *, C: Any, factors: Any, errors: Any, chosen: float, error_name: str = "error") -> None:
+        self.C = C
+        self.factors = factors
+        self.errors = errors
+        self.chosen = chosen
+        self.error_name = error_name
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw the surface with basis and weights as fitted: one factorisation for each of 21 widths.
+
+        Parameters
+        ----------
+        estimator : LSSVR or LSSVC
+            Fitted with `fit`, with a kernel that has widths.
+        ax : matplotlib axes or None
+            None makes a new figure.
+        **kwargs
+            Handed on to `matplotlib.axes.Axes.contourf`.
+
+        Returns
+        -------
+        display : WidthSurfaceDisplay
+        """
+        C, factors, errors = width_surface(estimator)
+        unit = "targets -1, +1" if is_classifier(estimator) else "units of y"
+        error_name = f"root mean square left-out error ({unit})"
+        return cls(C=C, factors=factors, errors=errors, chosen=estimator.C_, error_name=error_name).plot(ax, **kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw the contours, closer to each other near the smallest error.
+
+        Parameters
+        ----------
+        ax : matplotlib axes or None
+            None makes a new figure.
+        **kwargs
+            Handed on to `matplotlib.axes.Axes.contourf`.
+
+        Returns
+        -------
+        self
+        """
+        ax = self._axes(ax)
+        errors = np.asarray(self.errors)
+        low, high = float(errors.min()), float(np.quantile(errors, 0.95))
+        levels = low + (max(high, low * (1 + 1e-9)) - low) * np.linspace(0.0, 1.0, 16) ** 2
+        style = {"levels": levels, "cmap": "viridis_r", "extend": "max", **kwargs}
+        self.surface_ = ax.contourf(np.asarray(self.C), np.asarray(self.factors), errors, **style)
+        self.figure_.colorbar(self.surface_, ax=ax, label=self.error_name, format="%.3g")
+        (self.chosen_,) = ax.plot([self.chosen], [1.0], "o", ms=9, mfc="white", mec=_COLOURS[1], mew=2.2, zorder=4)
+        ax.set(xscale="log", yscale="log")
+        self._finish("C", "width / width of the machine", "Left-out error over C and the widths")
         return self
 
 

@@ -1048,7 +1048,8 @@ a:hover .link,a:focus .link{fill:var(--gold)}
 footer{color:var(--soft);margin:3rem auto 2rem;font-size:.85rem}
 @media print{:root{color-scheme:light!important}nav,.theme,.skip{display:none}body{font-size:11pt}
 h2{break-after:avoid}figure,tr,pre,.tiles{break-inside:avoid}.scroll{overflow:visible}
-.charts{display:grid;grid-template-columns:1fr 1fr}figure,.tiles div,pre{border:1px solid var(--rule)}}
+.charts{display:grid;grid-template-columns:1fr 1fr}figure,.tiles div,pre{border:1px solid var(--rule)}
+pre{white-space:pre-wrap;overflow:visible}}
 """
 
 _SCRIPT = """

@@ -17,7 +17,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -31,6 +31,7 @@ __all__ = ["Column", "Plan", "Source", "TableError", "UnknownColumn", "open_tabl
 DELIMITERS = ",;\t|"
 MISSING = ("", "NA", "N/A", "n/a", "na", "NaN", "nan", "NAN", "null", "NULL", "None", "none", "?", "#N/A")
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+STATED_DELIMITER = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
 DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{2,4})([T ]\d{1,2}:\d{2}.*)?")
 SIGNED = re.compile(r"([€$£¥]|[A-Z]{3}\s)?\s*[+-]?\d[\d.,'\s]*([€$£¥%]|[^\W\d]{1,3})?")  # a number and something else
 MOST_CATEGORIES = 50  # a column of more different texts is left out,
@@ -39,6 +40,7 @@ MOST_CLASSES = 10  # whole numbers of at most so many values are classes
 MOST_LABELS = 1000  # a target of more different texts is no class
 FEW_ODD = 0.2  # a column with fewer texts among its numbers is a column of numbers with mistakes in it
 BLOCK_BYTES = 1 << 23
+TRUTH = {"false": ("false", "False", "FALSE"), "true": ("true", "True", "TRUE")}  # as programs write them
 
 
 class TableError(ValueError):
@@ -46,7 +48,7 @@ class TableError(ValueError):
 
 
 class UnknownColumn(TableError):
-    """A column that was asked for and is not there."""
+    """A column that an option names and that is not there, or not for that."""
 
 
 def need_pyarrow() -> None:
@@ -98,20 +100,25 @@ def open_table(
     """
     need_pyarrow()
     if path == "-":
-        return _open_text(_spool(sys.stdin.buffer), "standard input", delimiter, header, encoding)
+        spooled = _spool(sys.stdin.buffer)
+        if _is_parquet(spooled):
+            return replace(_open_parquet(Path(spooled)), name="standard input")
+        return _open_text(spooled, "standard input", delimiter, header, encoding)
     file = Path(path)
     if not file.exists():
         near = difflib.get_close_matches(file.name, os.listdir(file.parent) if file.parent.is_dir() else [], 1)
-        hint = f" Did you mean {str(file.parent / near[0])!r}?" if near else ""
-        raise TableError(f"There is no file {path!r}.{hint}")
-    if file.is_dir() or file.suffix.lower() in (".parquet", ".pq"):
+        hint = f"Did you mean {str(file.parent / near[0])!r}?" if near else "Check its name and its folder."
+        raise TableError(f"There is no file {path!r}. {hint}")
+    if file.is_dir() or file.suffix.lower() in (".parquet", ".pq") or _is_parquet(path):
         return _open_parquet(file)
-    with open(file, "rb") as opened:
-        if opened.read(4) == b"PAR1":
-            return _open_parquet(file)
     if file.suffix.lower() in (".xlsx", ".xls", ".ods"):
         raise TableError(f"{path!r} is a spreadsheet: save it as CSV (UTF-8) first.")
     return _open_text(path, path, delimiter, header, encoding)
+
+
+def _is_parquet(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(4) == b"PAR1"
 
 
 def _spool(stream: BinaryIO) -> str:
@@ -142,7 +149,7 @@ def _open_parquet(file: Path) -> Source:
         else:
             data = pyarrow.dataset.dataset(file, format="parquet")
     except pyarrow.ArrowInvalid as error:
-        raise TableError(f"'{file}' cannot be read as Parquet: {error}") from error
+        raise TableError(f"'{file}' cannot be read as Parquet: {error}\nIs it whole, and is it Parquet?") from error
     names = tuple(data.schema.names)
     _check_names(names, str(file))
     return Source(str(file), names, 0, data.to_batches)
@@ -153,12 +160,17 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
     import pyarrow.csv
 
     sample, encoding = _sample(path, name, encoding)
+    stated = STATED_DELIMITER.match(sample)  # a line that Excel writes and reads
+    above = 1 if stated else 0
+    if stated:
+        sample = sample[stated.end() :]
+        delimiter = delimiter or stated[1]
     found = _sniff(sample) if delimiter is None else delimiter.replace("\\t", "\t")
     if len(found) != 1:
         raise TableError(f"--delimiter must be one character, got {delimiter!r}; write \\t for a tab.")
     reader = csv.reader(io.StringIO(sample, newline=""), delimiter=found)
     first = next((line for line in reader if line), [])
-    names_end = reader.line_num  # names may hold line breaks, and empty lines may stand before them
+    names_end = above + reader.line_num  # names may hold line breaks, and empty lines may stand before them
     lines = [first, *reader]
     notes = []
     if delimiter is None and found != ",":
@@ -173,7 +185,8 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
     names = tuple(cell.strip() for cell in first) if header else tuple(f"column{c + 1}" for c in range(len(first)))
     if len(names) < 2:
         raise TableError(
-            f"{name}: only one column was found, {_shown(first)}: if there are more, give their --delimiter."
+            f"{name}: only one column was found, {_shown(first)}: if there are more, give their --delimiter; if lines "
+            "stand above the column names, take these out."
         )
     _check_names(names, name)
     decimal = "," if found != "," and _decimal_comma(lines) else "."
@@ -186,7 +199,7 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
                 stream,
                 read_options=pyarrow.csv.ReadOptions(
                     column_names=list(names),
-                    skip_rows=names_end if header else 0,
+                    skip_rows=names_end if header else above,
                     encoding=encoding,
                     block_size=BLOCK_BYTES,
                 ),
@@ -197,7 +210,7 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
             )
             yield from reader
 
-    return Source(name, names, names_end + 1 if header else 1, start, tuple(notes), decimal)
+    return Source(name, names, 1 + (names_end if header else above), start, tuple(notes), decimal)
 
 
 def _sample(path: str, name: str, encoding: str | None) -> tuple[str, str]:
@@ -207,7 +220,7 @@ def _sample(path: str, name: str, encoding: str | None) -> tuple[str, str]:
     with pyarrow.input_stream(path, compression="detect") as stream:
         start = stream.read(1 << 16)
     if not start.strip():
-        raise TableError(f"{name} is empty.")
+        raise TableError(f"{name} is empty: give a file with a line of column names and rows below it.")
     if encoding is None:
         encoding = "utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
     if len(start) == 1 << 16:
@@ -258,6 +271,11 @@ def _spell(delimiter: str) -> str:
 
 def _check_names(names: Sequence[str], source: str) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
+    if "" in twice:
+        raise TableError(
+            f"{source}: {list(names).count('')} columns have no name: give them names, or, if they are empty, take out "
+            "the delimiters at the ends of the lines."
+        )
     if twice:
         raise TableError(f"{source}: the column name {twice[0]!r} stands there twice: give every column its own name.")
 
@@ -327,18 +345,18 @@ def _column(batch: pa.RecordBatch, name: str) -> Any:
 
 
 def _numbers(column: Any, decimal: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Values (NaN where there is none), which are missing, and which are texts that are no numbers."""
+    """Values (NaN where there is none), which are missing, and which are texts that are no (finite) numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if pa.types.is_floating(column.type):
         values = column.to_numpy(zero_copy_only=False)
-        return values, np.isnan(values), np.zeros(len(values), dtype=bool)
+        return values, np.isnan(values), np.isinf(values)
     missing = _missing(column)
     text = pc.replace_substring(column, ",", ".") if decimal == "," else column
     number = pc.fill_null(pc.match_substring_regex(text, NUMBER), False)
     values = pc.cast(pc.if_else(number, text, None), pa.float64()).to_numpy(zero_copy_only=False)
-    return values, missing, ~missing & ~number.to_numpy(zero_copy_only=False)
+    return values, missing, ~missing & (~number.to_numpy(zero_copy_only=False) | np.isinf(values))
 
 
 def _missing(column: Any) -> np.ndarray:
@@ -385,7 +403,26 @@ def _add(summary: Summary, column: Any, row: int, decimal: str) -> None:
 
 def _label(value: float) -> str:
     """A number as the name of a class."""
-    return str(int(value)) if value == int(value) else repr(value)
+    return str(int(value)) if math.isfinite(value) and value == int(value) else repr(value)
+
+
+def spellings(categories: Sequence[str]) -> dict[str, int]:
+    """The texts that stand for categories, and their places. Where these are truth values, whose letters every program
+    writes in a case of its own, other cases stand for them, too.
+    """
+    places = {text: place for place, text in enumerate(categories)}
+    if len({text.lower() for text in categories} & TRUTH.keys()) == len(categories):
+        for place, text in enumerate(categories):
+            places |= dict.fromkeys(TRUTH[text.lower()], place)
+    return places
+
+
+def _categories(counts: Counter[str]) -> tuple[str, ...]:
+    """The texts of a column, sorted; truth values that differ in case only become the spelling met most often."""
+    if {text.lower() for text in counts} <= TRUTH.keys():
+        best = {text.lower(): text for text, _ in reversed(counts.most_common())}
+        return tuple(sorted(best.values()))
+    return tuple(sorted(counts))
 
 
 # Plans ----------------------------------------------------------------------------------------------------------------
@@ -469,7 +506,8 @@ class Plan:
             values, missing, odd = _numbers(column, source.decimal)
             if odd.any():
                 place = int(np.argmax(odd))
-                raise TableError(_odd_message(source.name, spec.name, [(str(column[place].as_py()), row + place)]))
+                found = _odd_words(source.name, spec.name, [(str(column[place].as_py()), row + place)])
+                raise TableError(f"{found}: correct it, or leave the cell empty.")
             if spec.fill is None:
                 complete &= ~missing
             arrays.append(np.where(missing, 0.0 if spec.fill is None else spec.fill, values))
@@ -485,9 +523,8 @@ class Plan:
         values, missing, odd = _numbers(column, source.decimal)
         if odd.any():
             place = int(np.argmax(odd))
-            raise TableError(
-                _odd_message(source.name, self.target, [(str(column[place].as_py()), row + place)], target=True)
-            )
+            found = _odd_words(source.name, self.target, [(str(column[place].as_py()), row + place)])
+            raise TableError(f"{found}: correct it; the model was fitted to numbers.")
         values = np.where(missing, 0.0, values)
         return (values.astype(np.int64) if self.task == "classification" else values), ~missing
 
@@ -502,7 +539,9 @@ def _one_hot(column: Any, spec: Column, complete: np.ndarray, unknown: Counter[s
         complete &= ~missing
     if pa.types.is_floating(column.type):
         column = pa.array([None if none else _label(v) for v, none in zip(column.to_pylist(), missing, strict=True)])
-    place = pc.fill_null(pc.index_in(column, pa.array(spec.categories)), -1).to_numpy(zero_copy_only=False)
+    known = spellings(spec.categories)
+    place = pc.fill_null(pc.index_in(column, pa.array(list(known))), -1).to_numpy(zero_copy_only=False)
+    place = np.array([*known.values(), -1])[place]
     new = np.flatnonzero((place < 0) & ~missing)
     unknown.update(f"{spec.name}={value}" for value in (column.take(pa.array(new)).to_pylist() if len(new) else ()))
     return [(place == number).astype(float) for number in range(len(spec.categories))]
@@ -525,6 +564,14 @@ def plan(
                 raise UnknownColumn(
                     f"{option} {name!r}: {source.name} has no such column. {_closest(name, source.names)}"
                 )
+    if target in drop:
+        raise UnknownColumn(
+            f"--drop {target!r}: that is the target, -y; drop another column, or choose another target."
+        )
+    if target in categorical:
+        raise UnknownColumn(
+            f"--categorical {target!r}: that is the target, -y; for classes write --task classification."
+        )
     inputs = [name for name in source.names if name != target and name not in drop]
     if not inputs:
         raise TableError(f"{source.name} has no column besides the target {target!r}: there is nothing to learn from.")
@@ -543,8 +590,10 @@ def plan(
     encoded = [f"{column.name!r} ({len(column.categories)})" for column in columns if column.categories is not None]
     if encoded:
         remarks.append(f"taken as categories: {_list(encoded)}")
-    for name in (*([target] if chosen == "classification" else []), *(column.name for column in columns)):
-        remarks += _doubts(name, summaries[name], name == target or name in categorical)
+    if chosen == "classification":
+        remarks += _doubts(target, summaries[target], tuple(summaries[target].counts or ()))
+    for column in columns:
+        remarks += _doubts(column.name, summaries[column.name], column.categories)
     if not columns:
         left_out = "\n".join(f"  {remark}" for remark in remarks if remark.startswith("column "))
         raise TableError(f"{source.name}: no input column is left.\n{left_out}")
@@ -553,9 +602,14 @@ def plan(
     if problems and missing == "error":
         raise TableError(_missing_message(source.name, problems))
     if problems:
-        verb = "rows without a value are dropped" if missing == "drop" else "filled with the mean, or no category"
-        found = ", ".join(f"{name!r} {summary.missing}" for name, summary in problems)
-        remarks.append(f"missing values, {verb}: {found}")
+        filled = [pair for pair in problems if missing == "fill" and pair[0] != target]  # a target is not made up
+        for verb, own in (
+            ("rows without a value are dropped", [pair for pair in problems if pair not in filled]),
+            ("filled with the mean, or no category", filled),
+        ):
+            if own:
+                found = ", ".join(f"{name!r} {summary.missing}" for name, summary in own)
+                remarks.append(f"missing values, {verb}: {found}")
     result = Plan(target, chosen, tuple(columns), labels)
     twice = [name for name, count in Counter(result.names).items() if count > 1]
     if twice:
@@ -576,6 +630,11 @@ def _task(source: Source, target: str, summary: Summary, asked: str | None, rema
     if asked == "regression" or (asked is None and summary.is_number and not (whole and _few(values))):
         if summary.odd:
             raise TableError(_odd_message(source.name, target, summary.odd_values, summary.odd, target=True))
+        if values is not None and len(values) < 2:
+            raise TableError(
+                f"{source.name}: column {target!r} holds the same value in all rows, {_shown(list(values))}: there is "
+                "nothing to learn. Choose another target with -y."
+            )
         if asked is None:
             remarks.append(f"task: regression ({target!r} holds numbers, {shown} different values)")
         return "regression", "number"
@@ -645,9 +704,10 @@ def _decide(source: Source, name: str, summary: Summary, categorical: bool, miss
         encode = f"--categorical {shlex.quote(name)} encodes up to {MOST_LABELS}"
         return None, f"{shown} different texts such as {_shown(summary.texts[0])} ({encode})"
     assert summary.counts is not None
-    if len(summary.counts) == 1:
+    categories = _categories(summary.counts)
+    if len(categories) == 1:
         return None, "it has the same value in all rows"
-    return Column(name, tuple(sorted(summary.counts)), 0.0 if fills else None), ""
+    return Column(name, categories, 0.0 if fills else None), ""
 
 
 def _all_match(pattern: re.Pattern[str], summary: Summary) -> bool:
@@ -655,19 +715,19 @@ def _all_match(pattern: re.Pattern[str], summary: Summary) -> bool:
     return bool(summary.texts) and all(pattern.fullmatch(text) for text in summary.texts)
 
 
-def _doubts(name: str, summary: Summary, categorical: bool) -> Iterator[str]:
-    """What is used, but may not be meant so."""
-    if summary.is_number and not categorical:
+def _doubts(name: str, summary: Summary, texts: Sequence[str] | None) -> Iterator[str]:
+    """What is used, but may not be meant so, of numbers (None) or of some texts."""
+    if texts is None:
         if summary.whole and summary.counting and summary.rows > 2:
             yield (
                 f"column {name!r} counts the rows: leave it out with --drop {shlex.quote(name)}, unless their order "
                 "matters"
             )
         return
-    spellings: dict[str, list[str]] = {}
-    for text in summary.counts or ():
-        spellings.setdefault(" ".join(text.casefold().split()), []).append(text)
-    for group in spellings.values():
+    groups: dict[str, list[str]] = {}
+    for text in texts:
+        groups.setdefault(" ".join(text.casefold().split()), []).append(text)
+    for group in groups.values():
         if len(group) > 1:
             yield f"column {name!r} holds {' and '.join(map(_shown, sorted(group)))}: are they the same?"
 
@@ -676,13 +736,17 @@ def _doubts(name: str, summary: Summary, categorical: bool) -> Iterator[str]:
 def _odd_message(
     source: str, name: str, values: Sequence[tuple[str, int]], count: int = 0, target: bool = False
 ) -> str:
-    found = ", ".join(f"{_shown(value)} in row {row}" for value, row in values)
-    many = f"{count} values that are" if count > 1 else "a value that is"
-    where = f"{source}: column {name!r} holds {many} no number ({found})"
+    where = _odd_words(source, name, values, count)
     if target:
         return f"{where}: correct it, take the column as classes with --task classification, or choose another target."
     quoted = shlex.quote(name)
     return f"{where}: correct it, take the column as categories with --categorical {quoted}, or --drop {quoted}."
+
+
+def _odd_words(source: str, name: str, values: Sequence[tuple[str, int]], count: int = 0) -> str:
+    found = ", ".join(f"{_shown(value)} in row {row}" for value, row in values)
+    many = f"{count} values that are" if count > 1 else "a value that is"
+    return f"{source}: column {name!r} holds {many} no number ({found})"
 
 
 def _missing_message(source: str, problems: Sequence[tuple[str, Summary]]) -> str:
