@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg import block_diag, qr_delete, solve_triangular
+from scipy.linalg import qr_delete, solve_triangular
+from scipy.linalg.blas import dtrsv
 from scipy.optimize import linprog
 
 from .. import _xp
@@ -67,10 +68,6 @@ class _Columns:
         self.memory[:, place : self.count - 1] = self.memory[:, place + 1 : self.count]
         self.count -= 1
 
-    def replace(self, columns: np.ndarray) -> None:
-        self.count = columns.shape[1]
-        self.memory[:, : self.count] = columns
-
 
 class Homotopy:
     """The path of eq. (16), traced from zeta_max down, one index in or out at every breakpoint.
@@ -78,7 +75,8 @@ class Homotopy:
     With b eliminated (columns and targets centred, rows scaled by the square roots of their weights) and lam = zeta/2:
     on the support, K_S'(t - K_S a) = lam s + mu 1 and 1'a = 0; off it, |K_j'(t - K a) - mu| <= lam. A row of constants
     under the columns changes nothing, because 1'a = 0, and makes their QR factorisation that of the whole system. Of
-    identical columns the first alone takes part.
+    identical columns the first alone takes part. R comes from the products of the columns, without Q, as long as their
+    rounding does no harm.
     """
 
     def __init__(self, K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
@@ -93,16 +91,16 @@ class Homotopy:
         self.q = self.K.T @ self.t
         self.size = float(np.max(np.abs(self.q), initial=0.0))
         self.K, self.t = _compressed(self.K, self.t)
-        self.products = _xp.gram(self.K) if len(self.t) == len(y) > 200 else None
         norm = float(np.sqrt(np.max(np.sum(self.K * self.K, axis=0), initial=0.0))) or 1.0
+        self.products = _xp.gram(self.K) + norm * norm if len(self.t) == len(y) > 200 else None
         self.K = np.asfortranarray(np.vstack([self.K, np.full(K.shape[1], norm)]))
         self.t = np.append(self.t, 0.0)
         self.support: list[int] = []
         self.signs: list[float] = []
-        self.columns = _Columns(len(self.t))  # the Q of the support's columns
-        self.R: np.ndarray = np.eye(64)  # the leading block is R, the rest the identity
+        self.columns = _Columns(len(self.distinct))  # the support's columns of the products
+        self.Q = _Columns(len(self.t)) if self.products is None else None
+        self.R: np.ndarray = np.eye(64, order="F")  # the leading block is R, the rest the identity
         self.forward: np.ndarray = np.empty((0, 3))  # Q't, R^-T s and R^-T 1: a new column adds a row
-        self.correlations = _Columns(len(self.distinct))  # the support's columns of the products
         self.out: set[int] = set()  # columns that depend on the support: at the bound as long as it stays
         self.lam = float(np.ptp(self.q)) / 2
         self.zetas, self.coefs = [2 * self.lam], [np.zeros(self.n_columns)]
@@ -110,60 +108,103 @@ class Homotopy:
     # The QR factorisation of the support's columns
     def _insert(self, j: int, sign: float) -> bool:
         """Take column j in, unless it depends on those there to working precision."""
-        Q, column = self.columns.taken, self.K[:, j]
-        above = Q.T @ column
-        rest, size = column - Q @ above, float(np.linalg.norm(column))
-        if np.linalg.norm(rest) < 0.1 * size:  # what cancelled is not orthogonal: once more
-            inside = Q.T @ rest
-            rest, above = rest - Q @ inside, above + inside
-        norm = float(np.linalg.norm(rest))
+        if self.Q is None:
+            assert self.products is not None
+            products, square = self.products[j], float(self.products[j, j])
+            above = self._solve(products[self.support], transpose=True)
+            rest = square - float(above @ above)
+            if rest > 1e-10 * square:  # enough digits are left
+                norm = float(np.sqrt(rest))
+                self._append(j, sign, above, norm, float(self.q[j] - above @ self.forward[:, 0]) / norm)
+                return True
+        Q, column = self._orthogonal(), self.K[:, j]
+        above = Q.taken.T @ column
+        direction, size = column - Q.taken @ above, float(np.linalg.norm(column))
+        if np.linalg.norm(direction) < 0.1 * size:  # what cancelled is not orthogonal: once more
+            inside = Q.taken.T @ direction
+            direction, above = direction - Q.taken @ inside, above + inside
+        norm = float(np.linalg.norm(direction))
         if norm <= 1e-9 * size:
             return False
-        self.columns.append(rest / norm)
-        if self.products is not None:
-            self.correlations.append(self.products[j])
-        count = len(above)
-        if count == len(self.R):
-            self.R = block_diag(self.R, np.eye(64))
-        self.R[: count + 1, count] = np.append(above, norm)
-        new = np.array([rest @ self.t, sign - above @ self.forward[:, 1], 1.0 - above @ self.forward[:, 2]]) / norm
-        self.forward = np.vstack([self.forward, new])
-        self.support.append(j)
-        self.signs.append(sign)
+        Q.append(direction / norm)
+        self._append(j, sign, above, norm, float(direction @ self.t) / norm)
         return True
 
-    def _delete(self, place: int) -> None:
-        count = len(self.support)
-        R = self.R[:count, :count]
-        Q, R = qr_delete(self.columns.taken, R, place, which="col", overwrite_qr=True, check_finite=False)
-        self.columns.replace(Q)
-        self.R[:count, :count] = block_diag(R, np.eye(1))
+    def _append(self, j: int, sign: float, above: np.ndarray, norm: float, target: float) -> None:
+        """Another column of R, and its entry of Q't."""
+        count = len(above)
+        if count == len(self.R):
+            larger = np.eye(count + 64, order="F")
+            larger[:count, :count] = self.R
+            self.R = larger
+        self.R[:count, count], self.R[count, count] = above, norm
+        new = np.array([target, *((np.array([sign, 1.0]) - above @ self.forward[:, 1:]) / norm)])
+        self.forward = np.vstack([self.forward, new])
         if self.products is not None:
-            self.correlations.delete(place)
+            self.columns.append(self.products[j])
+        self.support.append(j)
+        self.signs.append(sign)
+
+    def _delete(self, place: int) -> None:
+        """Rotations make R triangular again; only its rows from `place` on change."""
+        last = len(self.support) - 1
+        first = min(place, last - 1)
+        inner = self.R[first : last + 1, first : last + 1]
+        # where there is no Q the rotations go to zeros
+        Q = self.Q.taken[:, first:] if self.Q is not None else np.zeros(inner.shape, order="F")
+        Q, inner = qr_delete(Q, inner, place - first, which="col", check_finite=False)
+        if self.Q is not None:
+            self.Q.delete(place)
+            self.Q.taken[:, first:] = Q[:, : last - first]
+        self.R[:first, place:last] = self.R[:first, place + 1 : last + 1]
+        self.R[first:last, first:last] = inner[: last - first]
+        self.R[: last + 1, last] = 0.0
+        self.R[last, last] = 1.0
+        if self.products is not None:
+            self.columns.delete(place)
         del self.support[place], self.signs[place]
-        right = np.column_stack([self.signs, np.ones(len(self.signs))])
-        self.forward = np.column_stack([Q.T @ self.t, self._solve(right, transpose=True)])
+        self._renew()
+
+    def _renew(self) -> None:
+        """`forward` from R, and from Q where it is known."""
+        sums = np.array(self.signs), np.ones(len(self.signs))
+        target = self._solve(self.q[self.support], transpose=True) if self.Q is None else self.Q.taken.T @ self.t
+        self.forward = np.column_stack([target, *(self._solve(right, transpose=True) for right in sums)])
+
+    def _orthogonal(self) -> _Columns:
+        """Q, from now on kept."""
+        if self.Q is None:
+            Q, R = scipy.linalg.qr(self.K[:, self.support], mode="economic", check_finite=False)
+            self.Q = _Columns(len(self.t))
+            for column in Q.T:
+                self.Q.append(column)
+            self.R[: len(R), : len(R)] = R
+            self._renew()
+        return self.Q
 
     def _solve(self, right: np.ndarray, *, transpose: bool = False) -> np.ndarray:
-        """R^-1 or R^-T times some columns; the identity beside R does no harm, and a copy of R would take longer."""
-        padded = np.zeros((len(self.R), right.shape[1]))
+        """R^-1 or R^-T times a vector; the identity beside R does no harm, and a copy of R would take longer."""
+        padded = np.zeros(len(self.R))
         padded[: len(right)] = right
-        return solve_triangular(self.R, padded, trans="T" if transpose else "N", check_finite=False)[: len(right)]
+        return dtrsv(self.R, padded, trans=transpose, overwrite_x=True)[: len(right)]
 
     # The affine pieces
-    def _piece(self, lam: float) -> tuple[np.ndarray, ...]:
+    def _piece(self) -> tuple[np.ndarray, ...]:
         """a_S and mu and the correlations of all columns, each as (constant, slope) in lam."""
         inner, g = self.forward[:, :2] * np.array([1.0, -1.0]), self.forward[:, 2]
         mu = g @ inner / (g @ g)
         inner = inner - np.outer(g, mu)
-        a = self._solve(inner)
+        a = np.column_stack([self._solve(column) for column in inner.T])
         if self.products is not None:
             # Sums over the support are shorter than those over the rows, and as good while nothing cancels.
-            terms = np.abs(a).sum(axis=0) @ np.array([1.0, lam]) * self.products.diagonal().max()
+            terms = np.abs(a).sum(axis=0) @ np.array([1.0, self.lam]) * self.products.diagonal().max()
             if EPS * terms < 1e-12 * self.size:
-                columns = self.correlations.taken
+                columns = self.columns.taken
                 return a, mu, np.column_stack([self.q - columns @ a[:, 0], -(columns @ a[:, 1])])
-        rest = -(self.columns.taken @ inner)
+            if self.Q is None:
+                self._orthogonal()
+                return self._piece()
+        rest = -(self._orthogonal().taken @ inner)
         rest[:, 0] += self.t
         return a, mu, self.K.T @ rest
 
@@ -185,7 +226,7 @@ class Homotopy:
 
     def _step(self, end: float) -> None:
         """To the next breakpoint."""
-        a, mu, c = self._piece(self.lam)
+        a, mu, c = self._piece()
         leave = self._leaving(a, self.lam)
         enter = self._entering(c - mu, self.lam)
         self.lam = max(leave[0], enter[0], end)
