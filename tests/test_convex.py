@@ -333,7 +333,7 @@ def test_the_pieces_are_the_whole_path(kernel, coded):
     v = np.random.default_rng(0).uniform(0.5, 2.0, 40)
     programme = Structure(blocks, y, v)
     end = programme.largest_rho
-    before = np.zeros(blocks.A.shape[1])
+    before = np.zeros(blocks.places[-1].stop)
     for piece, low, high in programme.pieces(end, 1e-4 * end):
         assert high == pytest.approx(end, rel=1e-12)
         assert_allclose(piece.at(high)[0], before, atol=1e-7 * np.abs(y).max())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
@@ -19,7 +20,7 @@ from .. import _xp
 from .._xp import EPS
 from ..kernels import Additive, Kernel, pick_columns
 
-STEPS = 40  # the most pieces followed between two rho where the components share alpha
+STEPS = 40  # steps between two rho, where the pieces cannot be followed
 CUT = 1e-10  # share of a kernel's size: smaller eigenvalues need coefficients that its rounded values cannot bear
 
 
@@ -311,14 +312,15 @@ def least_squares(K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> L1Path:
 class Blocks:
     """The components of an additive kernel on the rows that train: f^l = Q_l z_l with z = A'alpha and 1'alpha = 0.
 
-    Columns of a Q_l are orthonormal. Where the ranks add up to less than the number of basis points every z has an
-    alpha (`basis` is None), and a component can be exactly 0. Otherwise z = basis @ x. Components that are the same
-    function of alpha, e.g. of equal columns, are one here: their sum, whose maximal variation is the sum of theirs.
+    Where the ranks add up to less than the number of basis points every z has an alpha (`basis` is None), columns of a
+    Q_l are orthonormal, and a component can be exactly 0. Otherwise all z_l are the same x, z = basis @ x: alpha in the
+    principal directions of the stacked components. Components that are the same function of alpha, e.g. of equal
+    columns, are one here: their sum, whose maximal variation is the sum of theirs.
     """
 
     Q: list[np.ndarray]
     other: list[np.ndarray]  # the same functions on the rows that do not train
-    A: np.ndarray
+    A: np.ndarray  # z = A'alpha, or alpha = A x
     basis: np.ndarray | None
     number: np.ndarray  # for every component of the kernel its place here
 
@@ -334,6 +336,8 @@ class Blocks:
 
     def alpha(self, z: np.ndarray) -> np.ndarray:
         """The coefficients of least norm that give z."""
+        if self.basis is not None:
+            return self.A @ z[self.places[0]]
         return np.linalg.lstsq(self.A.T, z, rcond=1e-13)[0]
 
 
@@ -343,6 +347,7 @@ def component_blocks(kernel: Additive, X: np.ndarray, points: np.ndarray, train:
     other, A, sizes = [], [], []
     seen: dict[bytes, list[tuple[int, np.ndarray]]] = {}
     number: list[int] = []
+    parts = []
     for group, part in kernel.kept(X.shape[1]).values():
         columns = pick_columns(X, group)
         phi, factor = _features(part, columns, pick_columns(points, group))
@@ -352,6 +357,7 @@ def component_blocks(kernel: Additive, X: np.ndarray, points: np.ndarray, train:
         if same:
             continue
         alike.append((len(Q), phi))
+        parts.append((part, columns, pick_columns(points, group), phi[train], factor))
         U, s, T = np.linalg.svd(factor - factor.mean(axis=0), full_matrices=False)  # 1'alpha = 0
         kept = s > np.sqrt(CUT) * float(np.linalg.norm(factor))
         phi, U = phi @ (T[kept].T * s[kept]), U[:, kept]
@@ -364,11 +370,30 @@ def component_blocks(kernel: Additive, X: np.ndarray, points: np.ndarray, train:
         sizes.append(np.full(A[-1].shape[1], float(np.linalg.norm(factor)) ** 2 or 1.0))
     stacked = np.hstack([block * number.count(place) for place, block in enumerate(A)])
     size = np.concatenate(sizes)
-    _, s, T = np.linalg.svd(stacked / size, full_matrices=False)
+    s = np.linalg.svd(stacked / size, compute_uv=False)
     if len(s) == stacked.shape[1] and np.min(s, initial=1.0) > CUT:
-        return Blocks(Q, other, stacked, None, np.array(number))
-    basis = np.linalg.qr(size[:, None] / size.max() * T[s > CUT].T)[0]
-    return Blocks(Q, other, stacked, basis, np.array(number))
+        blocks = Blocks(Q, other, stacked, None, np.array(number))
+        if _reproduced(blocks, [(number.count(place) * phi, factor) for place, (*_, phi, factor) in enumerate(parts)]):
+            return blocks
+    # From the kernels themselves: a component without the directions that are small in it alone would not be K_l alpha.
+    K = [number.count(place) * part.evaluate(*given) for place, (part, *given, _, _) in enumerate(parts)]
+    rows = np.vstack([block[train] for block in K])
+    _, s, T = np.linalg.svd(np.linalg.qr(rows - rows.mean(axis=1, keepdims=True), mode="r"))  # 1'alpha = 0
+    kept = s > CUT * s[0]
+    directions = (T[kept] - T[kept].mean(axis=1, keepdims=True)).T / s[kept]
+    phis = [block @ directions for block in K]
+    basis = np.vstack([np.eye(len(directions.T))] * len(K))
+    return Blocks([phi[train] for phi in phis], [phi[~train] for phi in phis], directions, basis, np.array(number))
+
+
+def _reproduced(blocks: Blocks, features: list[tuple[np.ndarray, np.ndarray]]) -> bool:
+    """Whether the alpha of some z gives these components: directions left out may be small in the kernel alone."""
+    z = np.random.RandomState(0).standard_normal(blocks.A.shape[1])
+    alpha = blocks.alpha(z)
+    for (phi, factor), Q, place in zip(features, blocks.Q, blocks.places, strict=True):
+        if np.abs(phi @ (factor.T @ alpha) - Q @ z[place]).max(initial=0.0) > 1e-5:
+            return False
+    return True
 
 
 def _features(kernel: Kernel, X: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -494,17 +519,18 @@ class Structure:
         self.first_rows = [{(int(i), sign) for i in rows for sign in (1.0, -1.0)} for rows in spanning]
         self.working = [set(rows) for rows in self.first_rows]
         self.norms = [_DualNorm(Q, rows[: Q.shape[1]]) for Q, rows in zip(blocks.Q, spanning, strict=True)]
-        self.first = self._first()
-        self.largest_rho = self.first.rho
 
     def _spanning(self, part: int) -> np.ndarray:
         """Rows that bound a component in every direction: a basis first."""
         Q, first = self.blocks.Q[part], np.flatnonzero(self.alike[part][0] == np.arange(len(self.blocks.Q[part])))
         if not Q.shape[1]:
             return np.empty(0, dtype=np.intp)
-        return first[scipy.linalg.qr(Q[first].T, mode="r", pivoting=True, check_finite=False)[1][: Q.shape[1] + 1]]
+        R, order = scipy.linalg.qr(Q[first].T, mode="r", pivoting=True, check_finite=False)
+        size = np.abs(R.diagonal())
+        return first[order[: np.count_nonzero(size > CUT * size[0]) + 1]]
 
-    def _first(self) -> _Event:
+    @cached_property
+    def first(self) -> _Event:
         """The rho at and beyond which all components are 0: the largest right'x with sum_l t_l <= 1; what enters."""
         g = self.unit * self.right
         if self.blocks.basis is None:
@@ -530,6 +556,10 @@ class Structure:
                 return _Event(self.root * value, [], [rows[k] for k in holding])
         return _Event(0.0, [], [])
 
+    @property
+    def largest_rho(self) -> float:
+        return self.first.rho
+
     def intercept(self, z: np.ndarray) -> float:
         """b for z."""
         return float(self.means[1] - self.means[0] @ z)
@@ -537,14 +567,18 @@ class Structure:
     # One rho
     def solve(self, rho: float) -> Piece:
         """The solution for one rho, and the affine piece that it lies on."""
-        if rho >= self.largest_rho:
-            return Piece(
-                rho, np.zeros((self.blocks.A.shape[1], 2)), np.zeros((len(self.rows), 2)), np.empty((0, 2)), []
-            )
         scaled = rho / (self.unit * self.root)
+        unknowns = self.blocks.places[-1].stop
+        nothing = Piece(rho, np.zeros((unknowns, 2)), np.zeros((len(self.rows), 2)), np.empty((0, 2)), [])
+        if self.blocks.basis is None and rho >= self.largest_rho:
+            return nothing
         found = self._interior_point(scaled)
         while self._add_violated(found.x, found.t):
             found = self._interior_point(scaled)
+        # Where the components share alpha, largest_rho is a linear programme: not needed where 0 is clearly worse.
+        value = found.x @ (0.5 * self.gram @ found.x - self.right) + scaled * float(found.t.sum())
+        if self.blocks.basis is not None and value > -1e-9 and rho >= self.largest_rho:
+            return nothing
         piece = self._polish(rho, scaled, found)
         if piece is not None:
             return piece
@@ -698,11 +732,10 @@ class Structure:
     def pieces(self, high: float, low: float) -> Iterator[tuple[Piece, float, float]]:
         """The affine pieces between two rho, falling, each with the interval that it is the solution on.
 
-        All of them, except where the components share alpha.
+        All of them, except where the components share alpha and many rows change at once: there the interior-point
+        method goes on a little below, a fortieth of the way in log rho.
         """
-        if self.blocks.basis is not None:
-            yield from self._steps(high, low)
-            return
+        shared, least = self.blocks.basis is not None, (low / high) ** (1.0 / STEPS)
         piece, upper = self.solve(high), high
         standing = 0  # pieces of no length, one after the other
         while upper > low:
@@ -712,17 +745,13 @@ class Structure:
             upper = event.rho
             if upper > low:
                 known = standing <= 5 and (event.leaves or event.enters)
-                piece = (self._after(piece, event) if known else None) or self._below(upper)
-
-    def _steps(self, high: float, low: float) -> Iterator[tuple[Piece, float, float]]:
-        """Pieces with gaps: where the components share alpha, they are thousands, and many rows change at once."""
-        rho, least = high, (low / high) ** (1.0 / STEPS)
-        while rho > low:
-            piece = self.solve(rho)
-            end = self._end(piece, rho).rho
-            yield piece, max(end, low), rho
-            rho = min(end * (1.0 - 1e-6), rho * least)
-        yield self.solve(low), low, low
+                following = self._after(piece, event) if known else None
+                if following is None and shared:
+                    upper = max(upper * least, low)
+                    following = self.solve(upper)
+                    if upper == low:
+                        yield following, low, low
+                piece = following or self._below(upper)
 
     def _end(self, piece: Piece, upper: float) -> _Event:
         """Where the piece ends below `upper`, and what ends it."""
