@@ -382,13 +382,14 @@ def component_blocks(kernel: Additive, X: np.ndarray, points: np.ndarray, train:
     kept = s > CUT * s[0]
     directions = (T[kept] - T[kept].mean(axis=1, keepdims=True)).T / s[kept]
     phis = [block @ directions for block in K]
+    phis = [phi * (np.abs(phi[train]).max() > 1e-6) for phi in phis]  # of a constant column rounding is left
     basis = np.vstack([np.eye(len(directions.T))] * len(K))
     return Blocks([phi[train] for phi in phis], [phi[~train] for phi in phis], directions, basis, np.array(number))
 
 
 def _reproduced(blocks: Blocks, features: list[tuple[np.ndarray, np.ndarray]]) -> bool:
     """Whether the alpha of some z gives these components: directions left out may be small in the kernel alone."""
-    z = np.random.RandomState(0).standard_normal(blocks.A.shape[1])
+    z = np.random.RandomState(0).standard_normal((blocks.A.shape[1],))
     alpha = blocks.alpha(z)
     for (phi, factor), Q, place in zip(features, blocks.Q, blocks.places, strict=True):
         if np.abs(phi @ (factor.T @ alpha) - Q @ z[place]).max(initial=0.0) > 1e-5:
@@ -513,7 +514,7 @@ class Structure:
         ]
         whole = slice(0, len(self.right))
         self.columns = blocks.places if basis is None else [whole] * len(self.rows)  # the unknowns of each component
-        self.empty = np.array([Q.shape[1] == 0 for Q in blocks.Q], dtype=bool)
+        self.empty = np.array([not Q.any() for Q in blocks.Q], dtype=bool)
         self.alike = [_alike(Q) for Q in blocks.Q]
         spanning = [self._spanning(part) for part in range(len(self.rows))]
         self.first_rows = [{(int(i), sign) for i in rows for sign in (1.0, -1.0)} for rows in spanning]
@@ -523,11 +524,12 @@ class Structure:
     def _spanning(self, part: int) -> np.ndarray:
         """Rows that bound a component in every direction: a basis first."""
         Q, first = self.blocks.Q[part], np.flatnonzero(self.alike[part][0] == np.arange(len(self.blocks.Q[part])))
-        if not Q.shape[1]:
+        if self.empty[part]:
             return np.empty(0, dtype=np.intp)
         R, order = scipy.linalg.qr(Q[first].T, mode="r", pivoting=True, check_finite=False)
         size = np.abs(R.diagonal())
-        return first[order[: np.count_nonzero(size > CUT * size[0]) + 1]]
+        rank = np.count_nonzero(size > 1e-5 * size[0])  # where alpha is shared, smaller ones are rounding
+        return first[order[: rank + 1]]
 
     @cached_property
     def first(self) -> _Event:
@@ -558,6 +560,7 @@ class Structure:
 
     @property
     def largest_rho(self) -> float:
+        """The rho at and beyond which all components are 0."""
         return self.first.rho
 
     def intercept(self, z: np.ndarray) -> float:
@@ -839,7 +842,7 @@ def _last_root(lines: np.ndarray, upper: float, size: float) -> tuple[float, int
 
 def _alike(Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For every row the first row that is equal to it or opposite, and the sign."""
-    if not Q.shape[1]:
+    if not Q.any():
         return np.arange(len(Q)), np.ones(len(Q))
     rounded = np.round(Q / np.abs(Q).max(), 11)
     lead = rounded[np.arange(len(Q)), np.argmax(rounded != 0, axis=1)]
