@@ -366,8 +366,9 @@ def test_the_pieces_are_the_whole_path(kernel, coded):
     assert before.any()
 
 
-@pytest.mark.parametrize("sigma", [0.1, 0.2])
-def test_components_that_share_alpha_are_optimal(sigma):
+@pytest.mark.parametrize(("sigma", "exact"), [(0.1, 1e-10), (0.2, 1e-10), (3.0, 1e-6)])
+def test_components_that_share_alpha_are_optimal(sigma, exact):
+    """Those of wide kernels not always to working precision: which rows hold the smallest ones is rounding."""
     _, y, _, blocks = structure(RBF(sigma))
     assert blocks.basis is not None
     v = np.random.default_rng(2).uniform(0.5, 2.0, len(y))
@@ -375,7 +376,7 @@ def test_components_that_share_alpha_are_optimal(sigma):
     assert not programme.solve(1.0001 * programme.largest_rho).z.any()
     assert programme.solve(0.999 * programme.largest_rho).z.any()
     for rho in np.geomspace(0.9, 0.003, 8) * programme.largest_rho:
-        assert structure_violation(programme, y, v, programme.solve(rho), rho) <= 1e-10
+        assert structure_violation(programme, y, v, programme.solve(rho), rho) <= exact
 
 
 @pytest.mark.parametrize("rho", [20.0, 4.0, 0.5])
