@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.polynomial.legendre import legvander
 
 from benchmarks.sparsify import basis_size, svc, svr
 from lssvm import LSSVC, LSSVR, datasets, kernels
@@ -99,10 +100,20 @@ def score(name: str, model: Any, part: Part) -> float:
     return float(np.mean((model.predict(part[2]) - part[3]) ** 2))
 
 
+def best_in_hindsight(part: Part) -> float:
+    """The smallest test error of 40 machines: what no choice by the training rows can be expected to reach."""
+    fits = (
+        LSSVR(kernels.RBF(sigma), C=C, steps=()).fit(*part[:2])
+        for sigma in (0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.4)
+        for C in (0.3, 1.0, 3.0, 10.0, 100.0)
+    )
+    return min(score("Motorcycle", model, part) for model in fits)
+
+
 def table(page: Page, counts: dict[str, int], widths: tuple[float, ...], progress: Progress) -> dict[str, Any]:
     """Table 1; returns the machines of the first split, with their data."""
     first: dict[str, Any] = {}
-    rows = []
+    rows, hindsight = [], []
     for name, make in PARTS.items():
         scores: dict[str, list[float]] = {method: [] for method in METHODS}
         shares: dict[str, list[float]] = {method: [] for method in METHODS}
@@ -111,6 +122,8 @@ def table(page: Page, counts: dict[str, int], widths: tuple[float, ...], progres
             part = make(seed)
             models = machines(name, part, widths, seed)
             first.setdefault(name, (part, models))
+            if name == "Motorcycle":
+                hindsight.append(best_in_hindsight(part))
             for method, model in models.items():
                 scores[method].append(score(name, model, part))
                 shares[method].append(basis_size(model) / len(part[0]))
@@ -130,6 +143,10 @@ def table(page: Page, counts: dict[str, int], widths: tuple[float, ...], progres
         "ranges, for a test row outside the range of the training rows can cost any amount."
     )
     page.table(["set", "published: SVM / LS-SVM / substrate", *METHODS, "verdict"], rows)
+    page.text(
+        "Motorcycle: the LS-SVM with the best of 40 pairs of sigma and C for the test rows themselves has "
+        f"{summary('Motorcycle', hindsight)}. The published figures are those of one split."
+    )
     return first
 
 
@@ -198,6 +215,12 @@ def support(model: Any) -> np.ndarray:
 
 
 # Structure ------------------------------------------------------------------------------------------------------------
+def legendre(X: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    """Polynomials of one input up to degree 3, of mean 0 on [-1, 1]: orthonormal Legendre features."""
+    left, right = (legvander(columns[:, 0], 3)[:, 1:] * np.sqrt([3.0, 5.0, 7.0]) for columns in (X, Z))
+    return left @ right.T
+
+
 def structure(page: Page, draws: int, rbf_draws: int, progress: Progress) -> None:
     """Figs 4 and 5: four inputs of 25 matter."""
     right = {0, 1, 2, 3}
@@ -205,6 +228,7 @@ def structure(page: Page, draws: int, rbf_draws: int, progress: Progress) -> Non
     for label, kernel, count in (
         ("Polynomial(3), inputs on [-1, 1]", kernels.Polynomial(3), draws),
         ("Spline()", kernels.Spline(), draws),
+        ("Legendre, degree 3, inputs on [-1, 1]", kernels.Function(legendre), draws),
         ("RBF, sigma² = 10", kernels.RBF(np.sqrt(10.0)), rbf_draws),
     ):
         if not count:
@@ -214,10 +238,10 @@ def structure(page: Page, draws: int, rbf_draws: int, progress: Progress) -> Non
             progress(f"structure, {label}, draw {seed + 1} of {count}")
             X, y = datasets.make_additive(random_state=seed)
             new, clean = datasets.make_additive(2000, noise=0.0, random_state=1000 + seed)
-            if isinstance(kernel, kernels.Polynomial):
+            if "[-1, 1]" in label:
                 X, new = 2 * X - 1, 2 * new - 1
             everything = LSSVR(kernels.Additive(kernel)).fit(X, y)
-            model = LSSVR(kernels.Additive(kernel), steps=[Components(random_state=seed)]).fit(X, y)
+            model = LSSVR(kernels.Additive(kernel), steps=[Components(validation=None)]).fit(X, y)
             exists += any(set(np.asarray(kept).tolist()) == right for kept in model.path_.kept)
             chosen += set(model.active_.tolist()) == right
             errors = [float(np.mean((machine.predict(new) - clean) ** 2)) for machine in (everything, model)]
@@ -226,6 +250,14 @@ def structure(page: Page, draws: int, rbf_draws: int, progress: Progress) -> Non
                 draw_components(page, model, X)
         rows.append([label, f"{exists} of {count}", f"{chosen} of {count}", f"{np.median(gains):.1f}x"])
         claims[label] = (exists, chosen, count, gains)
+    page.text(
+        "All 100 rows are on the path, as in fig. 4; rho is the one whose inputs give the ordinary additive machine "
+        'with the smallest leave-one-out error (fig. 5: "as tuned by cross-validation"). An earlier page held 20 of '
+        "the 100 rows out instead, and found exactly these inputs less often: some rho in 6 of 8 draws and the chosen "
+        "one in 2 (Polynomial(3)), in 7 and 5 (Spline()), in 0 of 4 (RBF, whose programme has since been repaired). "
+        "The functions of Polynomial(3) are 0 at x = 0, those of Legendre and Spline() have mean 0: a constant is "
+        "nothing to the fit, but it counts in a maximal variation."
+    )
     page.table(["components", "some rho keeps exactly 1-4", "the chosen one does", "test error falls (median)"], rows)
     exists, chosen, count, gains = claims["Polynomial(3), inputs on [-1, 1]"]
     page.claims(
@@ -316,7 +348,7 @@ def run(page: Page, quick: bool, progress: Progress) -> None:
     counts = (
         {"Sinc": 2, "Motorcycle": 4, "Ripley": 1, "Pima": 1}
         if quick
-        else {"Sinc": 10, "Motorcycle": 10, "Ripley": 3, "Pima": 3}
+        else {"Sinc": 10, "Motorcycle": 40, "Ripley": 3, "Pima": 3}
     )
     first = table(page, counts, (0.5, 1.0) if quick else WIDTHS, progress)
     draw_machines(page, first)

@@ -67,6 +67,23 @@ def test_the_path_is_optimal_everywhere(kernel, columns):
         assert violation(K, y, v, zeta, *path.at(zeta)) <= 1e-10
 
 
+@pytest.mark.parametrize(("sigma", "columns", "end", "kept"), [(0.3, 2, 0.02, False), (0.1, 1, 0.02, True)])
+def test_the_path_of_many_columns_is_optimal_everywhere(sigma, columns, end, kept):
+    """Many columns: R from their products; where they nearly depend on each other, Q is kept from there on."""
+    X, y = data(220, columns)
+    v = np.random.default_rng(1).uniform(0.5, 2.0, len(y))
+    K = RBF(sigma)(X)
+    homotopy = Homotopy(K, y, v)
+    path = homotopy.to(end * 2 * homotopy.lam)
+    assert homotopy.products is not None
+    assert (homotopy.Q is not None) == kept
+    assert any(
+        len(np.flatnonzero(b)) < len(np.flatnonzero(a)) for a, b in zip(path.coef[:-1], path.coef[1:], strict=True)
+    )
+    for zeta in np.concatenate([path.zeta, (path.zeta[1:] + path.zeta[:-1]) / 2]):
+        assert violation(K, y, v, zeta, *path.at(zeta)) <= 1e-10
+
+
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 @pytest.mark.parametrize("seed", range(4))
 def test_the_path_agrees_with_a_convex_solver(seed):
@@ -205,10 +222,16 @@ def structure(kernel, rows=50, columns=6, seed=0):
 
 
 def structure_oracle(kernel, X, y, rho):
-    """Eq. (25) with b and 1'alpha = 0, in the coordinates z = S V'alpha of the stacked component kernels U S V'."""
+    """Eq. (25) with b and 1'alpha = 0, in the coordinates z = S V'alpha of the stacked component kernels U S V'.
+
+    Directions below 1e-10 of the largest are left out, as `Components` says of itself.
+    """
     stacked = np.vstack([part(X[:, group]) for group, part in kernel.kept(X.shape[1]).values()])
     U, S, _ = np.linalg.svd(stacked - stacked.mean(axis=1, keepdims=True), full_matrices=False)
-    parts = np.split(U[:, 1e-12 * S[0] < S], len(stacked) // len(y))
+    return structure_value(np.split(U[:, 1e-10 * S[0] < S], len(stacked) // len(y)), y, rho)
+
+
+def structure_value(parts, y, rho):
     z, b, t = cvxpy.Variable(parts[0].shape[1]), cvxpy.Variable(), cvxpy.Variable(len(parts))
     bounds = [cvxpy.abs(part @ z) <= t[number] for number, part in enumerate(parts)]
     loss = 0.5 * cvxpy.sum_squares(sum(parts) @ z + b - y) + rho * cvxpy.sum(t)
@@ -218,10 +241,13 @@ def structure_oracle(kernel, X, y, rho):
 
 
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
-@pytest.mark.parametrize("kernel", [*FINITE.values(), RBF(0.02)], ids=[*FINITE, "rbf"])
+@pytest.mark.parametrize(
+    "kernel", [*FINITE.values(), RBF(0.02), RBF(0.1), RBF(0.5)], ids=[*FINITE, "rbf 0.02", "rbf 0.1", "rbf 0.5"]
+)
 def test_structure_agrees_with_a_convex_solver(kernel):
     X, y, additive, blocks = structure(kernel)
-    for rho in Structure(blocks, y, np.ones(50)).largest_rho * np.array([0.4, 0.1, 0.02]):
+    shares = 10.0 ** np.random.default_rng(0).uniform(-2, 0, 3)
+    for rho in Structure(blocks, y, np.ones(50)).largest_rho * shares:
         model = LSSVR(additive, C=1.0, steps=[Components(rho, refit=False)]).fit(X, y)
         t = model.path_.max_variation[0]
         value, expected = structure_oracle(additive, X, y, rho)
@@ -230,6 +256,20 @@ def test_structure_agrees_with_a_convex_solver(kernel):
         if blocks.basis is None:
             assert_array_equal(t > 0, expected > 1e-5 * expected.max())
             assert_array_equal(model.active_, np.flatnonzero(t))
+
+
+@pytest.mark.parametrize("sigma", [1.0, 3.0])
+def test_structure_of_wide_kernels_agrees_with_a_convex_solver(sigma):
+    """For the same functions to 1e-8; rounding in the kernel moves those near the cut by 1e-16/1e-10 of their size."""
+    X, y, additive, blocks = structure(RBF(sigma))
+    assert blocks.basis is not None
+    programme = Structure(blocks, y, np.ones(50))
+    for rho in programme.largest_rho * 10.0 ** np.random.default_rng(0).uniform(-2, 0, 3):
+        z, t = programme.solve(rho).at(rho)
+        f = sum(blocks.Q) @ z[blocks.places[0]] + programme.intercept(z)
+        ours = 0.5 * np.sum((y - f) ** 2) + rho * t.sum()
+        assert ours == pytest.approx(structure_value(blocks.Q, y, rho)[0], rel=1e-8)
+        assert ours == pytest.approx(structure_oracle(additive, X, y, rho)[0], rel=1e-5)
 
 
 @pytest.mark.parametrize("kernel", FINITE.values(), ids=FINITE)
@@ -316,7 +356,7 @@ def test_the_pieces_are_the_whole_path(kernel, coded):
     v = np.random.default_rng(0).uniform(0.5, 2.0, 40)
     programme = Structure(blocks, y, v)
     end = programme.largest_rho
-    before = np.zeros(blocks.A.shape[1])
+    before = np.zeros(blocks.places[-1].stop)
     for piece, low, high in programme.pieces(end, 1e-4 * end):
         assert high == pytest.approx(end, rel=1e-12)
         assert_allclose(piece.at(high)[0], before, atol=1e-7 * np.abs(y).max())
@@ -326,8 +366,9 @@ def test_the_pieces_are_the_whole_path(kernel, coded):
     assert before.any()
 
 
-@pytest.mark.parametrize("sigma", [0.1, 0.2])
-def test_components_that_share_alpha_are_optimal(sigma):
+@pytest.mark.parametrize(("sigma", "exact"), [(0.1, 1e-10), (0.2, 1e-10), (3.0, 1e-6)])
+def test_components_that_share_alpha_are_optimal(sigma, exact):
+    """Those of wide kernels not always to working precision: which rows hold the smallest ones is rounding."""
     _, y, _, blocks = structure(RBF(sigma))
     assert blocks.basis is not None
     v = np.random.default_rng(2).uniform(0.5, 2.0, len(y))
@@ -335,7 +376,7 @@ def test_components_that_share_alpha_are_optimal(sigma):
     assert not programme.solve(1.0001 * programme.largest_rho).z.any()
     assert programme.solve(0.999 * programme.largest_rho).z.any()
     for rho in np.geomspace(0.9, 0.003, 8) * programme.largest_rho:
-        assert structure_violation(programme, y, v, programme.solve(rho), rho) <= 1e-10
+        assert structure_violation(programme, y, v, programme.solve(rho), rho) <= exact
 
 
 @pytest.mark.parametrize("rho", [20.0, 4.0, 0.5])
@@ -352,11 +393,13 @@ def test_linear_components_are_the_weighted_lasso(rho):
 
 
 # Eq. (28): fusion -----------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("seed", range(3))
-def test_fusion_is_never_above_a_fine_grid(seed):
+@pytest.mark.parametrize(
+    ("kernel", "seed"), [(Spline(3), s) for s in range(3)] + [(RBF(w), 0) for w in (0.2, 1.0, 10.0)]
+)
+def test_fusion_is_never_above_a_fine_grid(kernel, seed):
     X, y = datasets.make_additive(50, 5, random_state=seed)
     rows = np.arange(0, 50, 3)
-    kernel = Additive(Spline(3).placed(X))
+    kernel = Additive(kernel.placed(X))
     model = LSSVR(kernel, C=1.0, steps=[Components(validation=rows, refit=False)]).fit(X, y)
     error = np.mean((y[rows] - model.predict(X[rows])) ** 2)
     train = np.setdiff1d(np.arange(50), rows)
@@ -367,8 +410,10 @@ def test_fusion_is_never_above_a_fine_grid(seed):
     for rho in np.geomspace(1e-3, 1, 150) * programme.largest_rho:
         z, _ = programme.solve(rho).at(rho)
         errors.append(np.mean((y[rows] - np.hstack(blocks.other) @ z - programme.intercept(z)) ** 2))
-    assert error <= min(errors) * (1 + 1e-9)
-    assert error == pytest.approx(model.path_.scores.min(), rel=1e-6)
+    assert model.path_.scores.min() <= min(errors) * (1 + 1e-9)
+    if blocks.basis is None:  # otherwise rounding in alpha moves the predictions a little
+        assert error <= min(errors) * (1 + 1e-9)
+    assert error == pytest.approx(model.path_.scores.min(), rel=1e-6 if blocks.basis is None else 1e-4)
     assert model.support_ is not None
     assert not np.isin(model.support_, rows).any()
 

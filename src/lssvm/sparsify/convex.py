@@ -194,9 +194,11 @@ class Components(Step):
     breakpoints. With ``refit=True`` 30 values of rho, down to a thousandth of the first at which an input enters, are
     followed by all pieces on both sides of the best one. With ``refit=False`` all pieces are followed, down to 1e-5 of
     the first rho: the error is a parabola on each, and the smallest of their vertices is the global minimum on that
-    range. Where components share alpha and cannot be 0, the pieces are thousands: then 30 values of rho, and up to 40
-    pieces on each side of those within 5 % of the best. Directions in which a component's kernel is below 1e-10 of its
-    size are left out. Where no input is kept, the prediction is constant, and a warning says so.
+    range. Where components share alpha and cannot be 0, the pieces are thousands: then 30 values of rho, and the pieces
+    on each side of those within 5 % of the best; a fortieth of the way to the next value is skipped where many rows
+    change at once. Directions of alpha in which all components together are below 1e-10 of their size are left out;
+    for wide kernels some solutions are exact to about 1e-7 only, where the rows at their bounds cannot be told. Where
+    no input is kept, the prediction is constant, and a warning says so.
 
     Examples
     --------

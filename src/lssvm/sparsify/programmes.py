@@ -8,17 +8,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg import block_diag, qr_delete, solve_triangular
+from scipy.linalg import qr_delete, solve_triangular
+from scipy.linalg.blas import dtrsv
 from scipy.optimize import linprog
 
 from .. import _xp
 from .._xp import EPS
 from ..kernels import Additive, Kernel, pick_columns
 
-STEPS = 40  # the most pieces followed between two rho where the components share alpha
+STEPS = 40  # steps between two rho, where the pieces cannot be followed
 CUT = 1e-10  # share of a kernel's size: smaller eigenvalues need coefficients that its rounded values cannot bear
 
 
@@ -67,10 +69,6 @@ class _Columns:
         self.memory[:, place : self.count - 1] = self.memory[:, place + 1 : self.count]
         self.count -= 1
 
-    def replace(self, columns: np.ndarray) -> None:
-        self.count = columns.shape[1]
-        self.memory[:, : self.count] = columns
-
 
 class Homotopy:
     """The path of eq. (16), traced from zeta_max down, one index in or out at every breakpoint.
@@ -78,7 +76,8 @@ class Homotopy:
     With b eliminated (columns and targets centred, rows scaled by the square roots of their weights) and lam = zeta/2:
     on the support, K_S'(t - K_S a) = lam s + mu 1 and 1'a = 0; off it, |K_j'(t - K a) - mu| <= lam. A row of constants
     under the columns changes nothing, because 1'a = 0, and makes their QR factorisation that of the whole system. Of
-    identical columns the first alone takes part.
+    identical columns the first alone takes part. R comes from the products of the columns, without Q, as long as their
+    rounding does no harm.
     """
 
     def __init__(self, K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
@@ -93,16 +92,16 @@ class Homotopy:
         self.q = self.K.T @ self.t
         self.size = float(np.max(np.abs(self.q), initial=0.0))
         self.K, self.t = _compressed(self.K, self.t)
-        self.products = _xp.gram(self.K) if len(self.t) == len(y) > 200 else None
         norm = float(np.sqrt(np.max(np.sum(self.K * self.K, axis=0), initial=0.0))) or 1.0
+        self.products = _xp.gram(self.K) + norm * norm if len(self.t) == len(y) > 200 else None
         self.K = np.asfortranarray(np.vstack([self.K, np.full(K.shape[1], norm)]))
         self.t = np.append(self.t, 0.0)
         self.support: list[int] = []
         self.signs: list[float] = []
-        self.columns = _Columns(len(self.t))  # the Q of the support's columns
-        self.R: np.ndarray = np.eye(64)  # the leading block is R, the rest the identity
+        self.columns = _Columns(len(self.distinct))  # the support's columns of the products
+        self.Q = _Columns(len(self.t)) if self.products is None else None
+        self.R: np.ndarray = np.eye(64, order="F")  # the leading block is R, the rest the identity
         self.forward: np.ndarray = np.empty((0, 3))  # Q't, R^-T s and R^-T 1: a new column adds a row
-        self.correlations = _Columns(len(self.distinct))  # the support's columns of the products
         self.out: set[int] = set()  # columns that depend on the support: at the bound as long as it stays
         self.lam = float(np.ptp(self.q)) / 2
         self.zetas, self.coefs = [2 * self.lam], [np.zeros(self.n_columns)]
@@ -110,60 +109,103 @@ class Homotopy:
     # The QR factorisation of the support's columns
     def _insert(self, j: int, sign: float) -> bool:
         """Take column j in, unless it depends on those there to working precision."""
-        Q, column = self.columns.taken, self.K[:, j]
-        above = Q.T @ column
-        rest, size = column - Q @ above, float(np.linalg.norm(column))
-        if np.linalg.norm(rest) < 0.1 * size:  # what cancelled is not orthogonal: once more
-            inside = Q.T @ rest
-            rest, above = rest - Q @ inside, above + inside
-        norm = float(np.linalg.norm(rest))
+        if self.Q is None:
+            assert self.products is not None
+            products, square = self.products[j], float(self.products[j, j])
+            above = self._solve(products[self.support], transpose=True)
+            rest = square - float(above @ above)
+            if rest > 1e-10 * square:  # enough digits are left
+                norm = float(np.sqrt(rest))
+                self._append(j, sign, above, norm, float(self.q[j] - above @ self.forward[:, 0]) / norm)
+                return True
+        Q, column = self._orthogonal(), self.K[:, j]
+        above = Q.taken.T @ column
+        direction, size = column - Q.taken @ above, float(np.linalg.norm(column))
+        if np.linalg.norm(direction) < 0.1 * size:  # what cancelled is not orthogonal: once more
+            inside = Q.taken.T @ direction
+            direction, above = direction - Q.taken @ inside, above + inside
+        norm = float(np.linalg.norm(direction))
         if norm <= 1e-9 * size:
             return False
-        self.columns.append(rest / norm)
-        if self.products is not None:
-            self.correlations.append(self.products[j])
-        count = len(above)
-        if count == len(self.R):
-            self.R = block_diag(self.R, np.eye(64))
-        self.R[: count + 1, count] = np.append(above, norm)
-        new = np.array([rest @ self.t, sign - above @ self.forward[:, 1], 1.0 - above @ self.forward[:, 2]]) / norm
-        self.forward = np.vstack([self.forward, new])
-        self.support.append(j)
-        self.signs.append(sign)
+        Q.append(direction / norm)
+        self._append(j, sign, above, norm, float(direction @ self.t) / norm)
         return True
 
-    def _delete(self, place: int) -> None:
-        count = len(self.support)
-        R = self.R[:count, :count]
-        Q, R = qr_delete(self.columns.taken, R, place, which="col", overwrite_qr=True, check_finite=False)
-        self.columns.replace(Q)
-        self.R[:count, :count] = block_diag(R, np.eye(1))
+    def _append(self, j: int, sign: float, above: np.ndarray, norm: float, target: float) -> None:
+        """Another column of R, and its entry of Q't."""
+        count = len(above)
+        if count == len(self.R):
+            larger = np.eye(count + 64, order="F")
+            larger[:count, :count] = self.R
+            self.R = larger
+        self.R[:count, count], self.R[count, count] = above, norm
+        new = np.array([target, *((np.array([sign, 1.0]) - above @ self.forward[:, 1:]) / norm)])
+        self.forward = np.vstack([self.forward, new])
         if self.products is not None:
-            self.correlations.delete(place)
+            self.columns.append(self.products[j])
+        self.support.append(j)
+        self.signs.append(sign)
+
+    def _delete(self, place: int) -> None:
+        """Rotations make R triangular again; only its rows from `place` on change."""
+        last = len(self.support) - 1
+        first = min(place, last - 1)
+        inner = self.R[first : last + 1, first : last + 1]
+        # where there is no Q the rotations go to zeros
+        Q = self.Q.taken[:, first:] if self.Q is not None else np.zeros(inner.shape, order="F")
+        Q, inner = qr_delete(Q, inner, place - first, which="col", check_finite=False)
+        if self.Q is not None:
+            self.Q.delete(place)
+            self.Q.taken[:, first:] = Q[:, : last - first]
+        self.R[:first, place:last] = self.R[:first, place + 1 : last + 1]
+        self.R[first:last, first:last] = inner[: last - first]
+        self.R[: last + 1, last] = 0.0
+        self.R[last, last] = 1.0
+        if self.products is not None:
+            self.columns.delete(place)
         del self.support[place], self.signs[place]
-        right = np.column_stack([self.signs, np.ones(len(self.signs))])
-        self.forward = np.column_stack([Q.T @ self.t, self._solve(right, transpose=True)])
+        self._renew()
+
+    def _renew(self) -> None:
+        """`forward` from R, and from Q where it is known."""
+        sums = np.array(self.signs), np.ones(len(self.signs))
+        target = self._solve(self.q[self.support], transpose=True) if self.Q is None else self.Q.taken.T @ self.t
+        self.forward = np.column_stack([target, *(self._solve(right, transpose=True) for right in sums)])
+
+    def _orthogonal(self) -> _Columns:
+        """Q, from now on kept."""
+        if self.Q is None:
+            Q, R = scipy.linalg.qr(self.K[:, self.support], mode="economic", check_finite=False)
+            self.Q = _Columns(len(self.t))
+            for column in Q.T:
+                self.Q.append(column)
+            self.R[: len(R), : len(R)] = R
+            self._renew()
+        return self.Q
 
     def _solve(self, right: np.ndarray, *, transpose: bool = False) -> np.ndarray:
-        """R^-1 or R^-T times some columns; the identity beside R does no harm, and a copy of R would take longer."""
-        padded = np.zeros((len(self.R), right.shape[1]))
+        """R^-1 or R^-T times a vector; the identity beside R does no harm, and a copy of R would take longer."""
+        padded = np.zeros(len(self.R))
         padded[: len(right)] = right
-        return solve_triangular(self.R, padded, trans="T" if transpose else "N", check_finite=False)[: len(right)]
+        return dtrsv(self.R, padded, trans=transpose, overwrite_x=True)[: len(right)]
 
     # The affine pieces
-    def _piece(self, lam: float) -> tuple[np.ndarray, ...]:
+    def _piece(self) -> tuple[np.ndarray, ...]:
         """a_S and mu and the correlations of all columns, each as (constant, slope) in lam."""
         inner, g = self.forward[:, :2] * np.array([1.0, -1.0]), self.forward[:, 2]
         mu = g @ inner / (g @ g)
         inner = inner - np.outer(g, mu)
-        a = self._solve(inner)
+        a = np.column_stack([self._solve(column) for column in inner.T])
         if self.products is not None:
             # Sums over the support are shorter than those over the rows, and as good while nothing cancels.
-            terms = np.abs(a).sum(axis=0) @ np.array([1.0, lam]) * self.products.diagonal().max()
+            terms = np.abs(a).sum(axis=0) @ np.array([1.0, self.lam]) * self.products.diagonal().max()
             if EPS * terms < 1e-12 * self.size:
-                columns = self.correlations.taken
+                columns = self.columns.taken
                 return a, mu, np.column_stack([self.q - columns @ a[:, 0], -(columns @ a[:, 1])])
-        rest = -(self.columns.taken @ inner)
+            if self.Q is None:
+                self._orthogonal()
+                return self._piece()
+        rest = -(self._orthogonal().taken @ inner)
         rest[:, 0] += self.t
         return a, mu, self.K.T @ rest
 
@@ -185,7 +227,7 @@ class Homotopy:
 
     def _step(self, end: float) -> None:
         """To the next breakpoint."""
-        a, mu, c = self._piece(self.lam)
+        a, mu, c = self._piece()
         leave = self._leaving(a, self.lam)
         enter = self._entering(c - mu, self.lam)
         self.lam = max(leave[0], enter[0], end)
@@ -270,14 +312,15 @@ def least_squares(K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> L1Path:
 class Blocks:
     """The components of an additive kernel on the rows that train: f^l = Q_l z_l with z = A'alpha and 1'alpha = 0.
 
-    Columns of a Q_l are orthonormal. Where the ranks add up to less than the number of basis points every z has an
-    alpha (`basis` is None), and a component can be exactly 0. Otherwise z = basis @ x. Components that are the same
-    function of alpha, e.g. of equal columns, are one here: their sum, whose maximal variation is the sum of theirs.
+    Where the ranks add up to less than the number of basis points every z has an alpha (`basis` is None), columns of a
+    Q_l are orthonormal, and a component can be exactly 0. Otherwise all z_l are the same x, z = basis @ x: alpha in the
+    principal directions of the stacked components. Components that are the same function of alpha, e.g. of equal
+    columns, are one here: their sum, whose maximal variation is the sum of theirs.
     """
 
     Q: list[np.ndarray]
     other: list[np.ndarray]  # the same functions on the rows that do not train
-    A: np.ndarray
+    A: np.ndarray  # z = A'alpha, or alpha = A x
     basis: np.ndarray | None
     number: np.ndarray  # for every component of the kernel its place here
 
@@ -293,6 +336,8 @@ class Blocks:
 
     def alpha(self, z: np.ndarray) -> np.ndarray:
         """The coefficients of least norm that give z."""
+        if self.basis is not None:
+            return self.A @ z[self.places[0]]
         return np.linalg.lstsq(self.A.T, z, rcond=1e-13)[0]
 
 
@@ -302,6 +347,7 @@ def component_blocks(kernel: Additive, X: np.ndarray, points: np.ndarray, train:
     other, A, sizes = [], [], []
     seen: dict[bytes, list[tuple[int, np.ndarray]]] = {}
     number: list[int] = []
+    parts = []
     for group, part in kernel.kept(X.shape[1]).values():
         columns = pick_columns(X, group)
         phi, factor = _features(part, columns, pick_columns(points, group))
@@ -311,6 +357,7 @@ def component_blocks(kernel: Additive, X: np.ndarray, points: np.ndarray, train:
         if same:
             continue
         alike.append((len(Q), phi))
+        parts.append((part, columns, pick_columns(points, group), phi[train], factor))
         U, s, T = np.linalg.svd(factor - factor.mean(axis=0), full_matrices=False)  # 1'alpha = 0
         kept = s > np.sqrt(CUT) * float(np.linalg.norm(factor))
         phi, U = phi @ (T[kept].T * s[kept]), U[:, kept]
@@ -323,11 +370,31 @@ def component_blocks(kernel: Additive, X: np.ndarray, points: np.ndarray, train:
         sizes.append(np.full(A[-1].shape[1], float(np.linalg.norm(factor)) ** 2 or 1.0))
     stacked = np.hstack([block * number.count(place) for place, block in enumerate(A)])
     size = np.concatenate(sizes)
-    _, s, T = np.linalg.svd(stacked / size, full_matrices=False)
+    s = np.linalg.svd(stacked / size, compute_uv=False)
     if len(s) == stacked.shape[1] and np.min(s, initial=1.0) > CUT:
-        return Blocks(Q, other, stacked, None, np.array(number))
-    basis = np.linalg.qr(size[:, None] / size.max() * T[s > CUT].T)[0]
-    return Blocks(Q, other, stacked, basis, np.array(number))
+        blocks = Blocks(Q, other, stacked, None, np.array(number))
+        if _reproduced(blocks, [(number.count(place) * phi, factor) for place, (*_, phi, factor) in enumerate(parts)]):
+            return blocks
+    # From the kernels themselves: a component without the directions that are small in it alone would not be K_l alpha.
+    K = [number.count(place) * part.evaluate(*given) for place, (part, *given, _, _) in enumerate(parts)]
+    rows = np.vstack([block[train] for block in K])
+    _, s, T = np.linalg.svd(np.linalg.qr(rows - rows.mean(axis=1, keepdims=True), mode="r"))  # 1'alpha = 0
+    kept = s > CUT * s[0]
+    directions = (T[kept] - T[kept].mean(axis=1, keepdims=True)).T / s[kept]
+    phis = [block @ directions for block in K]
+    phis = [phi * (np.abs(phi[train]).max() > 1e-6) for phi in phis]  # of a constant column rounding is left
+    basis = np.vstack([np.eye(len(directions.T))] * len(K))
+    return Blocks([phi[train] for phi in phis], [phi[~train] for phi in phis], directions, basis, np.array(number))
+
+
+def _reproduced(blocks: Blocks, features: list[tuple[np.ndarray, np.ndarray]]) -> bool:
+    """Whether the alpha of some z gives these components: directions left out may be small in the kernel alone."""
+    z = np.random.RandomState(0).standard_normal((blocks.A.shape[1],))
+    alpha = blocks.alpha(z)
+    for (phi, factor), Q, place in zip(features, blocks.Q, blocks.places, strict=True):
+        if np.abs(phi @ (factor.T @ alpha) - Q @ z[place]).max(initial=0.0) > 1e-5:
+            return False
+    return True
 
 
 def _features(kernel: Kernel, X: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -447,23 +514,25 @@ class Structure:
         ]
         whole = slice(0, len(self.right))
         self.columns = blocks.places if basis is None else [whole] * len(self.rows)  # the unknowns of each component
-        self.empty = np.array([Q.shape[1] == 0 for Q in blocks.Q], dtype=bool)
+        self.empty = np.array([not Q.any() for Q in blocks.Q], dtype=bool)
         self.alike = [_alike(Q) for Q in blocks.Q]
         spanning = [self._spanning(part) for part in range(len(self.rows))]
         self.first_rows = [{(int(i), sign) for i in rows for sign in (1.0, -1.0)} for rows in spanning]
         self.working = [set(rows) for rows in self.first_rows]
         self.norms = [_DualNorm(Q, rows[: Q.shape[1]]) for Q, rows in zip(blocks.Q, spanning, strict=True)]
-        self.first = self._first()
-        self.largest_rho = self.first.rho
 
     def _spanning(self, part: int) -> np.ndarray:
         """Rows that bound a component in every direction: a basis first."""
         Q, first = self.blocks.Q[part], np.flatnonzero(self.alike[part][0] == np.arange(len(self.blocks.Q[part])))
-        if not Q.shape[1]:
+        if self.empty[part]:
             return np.empty(0, dtype=np.intp)
-        return first[scipy.linalg.qr(Q[first].T, mode="r", pivoting=True, check_finite=False)[1][: Q.shape[1] + 1]]
+        R, order = scipy.linalg.qr(Q[first].T, mode="r", pivoting=True, check_finite=False)
+        size = np.abs(R.diagonal())
+        rank = np.count_nonzero(size > 1e-5 * size[0])  # where alpha is shared, smaller ones are rounding
+        return first[order[: rank + 1]]
 
-    def _first(self) -> _Event:
+    @cached_property
+    def first(self) -> _Event:
         """The rho at and beyond which all components are 0: the largest right'x with sum_l t_l <= 1; what enters."""
         g = self.unit * self.right
         if self.blocks.basis is None:
@@ -489,6 +558,11 @@ class Structure:
                 return _Event(self.root * value, [], [rows[k] for k in holding])
         return _Event(0.0, [], [])
 
+    @property
+    def largest_rho(self) -> float:
+        """The rho at and beyond which all components are 0."""
+        return self.first.rho
+
     def intercept(self, z: np.ndarray) -> float:
         """b for z."""
         return float(self.means[1] - self.means[0] @ z)
@@ -496,14 +570,18 @@ class Structure:
     # One rho
     def solve(self, rho: float) -> Piece:
         """The solution for one rho, and the affine piece that it lies on."""
-        if rho >= self.largest_rho:
-            return Piece(
-                rho, np.zeros((self.blocks.A.shape[1], 2)), np.zeros((len(self.rows), 2)), np.empty((0, 2)), []
-            )
         scaled = rho / (self.unit * self.root)
+        unknowns = self.blocks.places[-1].stop
+        nothing = Piece(rho, np.zeros((unknowns, 2)), np.zeros((len(self.rows), 2)), np.empty((0, 2)), [])
+        if self.blocks.basis is None and rho >= self.largest_rho:
+            return nothing
         found = self._interior_point(scaled)
         while self._add_violated(found.x, found.t):
             found = self._interior_point(scaled)
+        # Where the components share alpha, largest_rho is a linear programme: not needed where 0 is clearly worse.
+        value = found.x @ (0.5 * self.gram @ found.x - self.right) + scaled * float(found.t.sum())
+        if self.blocks.basis is not None and value > -1e-9 and rho >= self.largest_rho:
+            return nothing
         piece = self._polish(rho, scaled, found)
         if piece is not None:
             return piece
@@ -657,11 +735,10 @@ class Structure:
     def pieces(self, high: float, low: float) -> Iterator[tuple[Piece, float, float]]:
         """The affine pieces between two rho, falling, each with the interval that it is the solution on.
 
-        All of them, except where the components share alpha.
+        All of them, except where the components share alpha and many rows change at once: there the interior-point
+        method goes on a little below, a fortieth of the way in log rho.
         """
-        if self.blocks.basis is not None:
-            yield from self._steps(high, low)
-            return
+        shared, least = self.blocks.basis is not None, (low / high) ** (1.0 / STEPS)
         piece, upper = self.solve(high), high
         standing = 0  # pieces of no length, one after the other
         while upper > low:
@@ -671,17 +748,13 @@ class Structure:
             upper = event.rho
             if upper > low:
                 known = standing <= 5 and (event.leaves or event.enters)
-                piece = (self._after(piece, event) if known else None) or self._below(upper)
-
-    def _steps(self, high: float, low: float) -> Iterator[tuple[Piece, float, float]]:
-        """Pieces with gaps: where the components share alpha, they are thousands, and many rows change at once."""
-        rho, least = high, (low / high) ** (1.0 / STEPS)
-        while rho > low:
-            piece = self.solve(rho)
-            end = self._end(piece, rho).rho
-            yield piece, max(end, low), rho
-            rho = min(end * (1.0 - 1e-6), rho * least)
-        yield self.solve(low), low, low
+                following = self._after(piece, event) if known else None
+                if following is None and shared:
+                    upper = max(upper * least, low)
+                    following = self.solve(upper)
+                    if upper == low:
+                        yield following, low, low
+                piece = following or self._below(upper)
 
     def _end(self, piece: Piece, upper: float) -> _Event:
         """Where the piece ends below `upper`, and what ends it."""
@@ -769,7 +842,7 @@ def _last_root(lines: np.ndarray, upper: float, size: float) -> tuple[float, int
 
 def _alike(Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For every row the first row that is equal to it or opposite, and the sign."""
-    if not Q.shape[1]:
+    if not Q.any():
         return np.arange(len(Q)), np.ones(len(Q))
     rounded = np.round(Q / np.abs(Q).max(), 11)
     lead = rounded[np.arange(len(Q)), np.argmax(rounded != 0, axis=1)]
