@@ -811,14 +811,13 @@ def test_interrupt_leaves_the_previous_model_and_no_traceback(folder, wait):
     assert sorted(path.name for path in folder.iterdir()) == ["m.lssvm", "people.csv", "wide.csv"]
 
 
-@pytest.mark.skipif(os.name != "posix", reason="terminals")
-@pytest.mark.parametrize("terminal", [True, False])
-def test_progress_is_shown_on_a_terminal_only(folder, terminal):
+def on_terminal(terminal, *arguments):
+    """Standard output and standard error of a command through chunks, the latter a terminal or a pipe."""
     import pty
 
     script = "from lssvm import cli; cli.MEMORY_SHARE = 0.0; cli.main()"
     reader, writer = pty.openpty() if terminal else os.pipe()
-    command = [sys.executable, "-c", script, "fit", "people.csv", "-y", "price", "-o", "m.lssvm"]
+    command = [sys.executable, "-c", script, *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=writer, text=True)
     os.close(writer)
     shown = b""
@@ -833,8 +832,17 @@ def test_progress_is_shown_on_a_terminal_only(folder, terminal):
     os.close(reader)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 0
+    return output, shown
+
+
+@pytest.mark.skipif(os.name != "posix", reason="terminals")
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_is_shown_on_a_terminal_only(folder, terminal):
+    output, shown = on_terminal(terminal, "fit", "people.csv", "-y", "price", "-o", "m.lssvm")
     assert "leave-one-out RMSE" in output
     assert b"task: regression" in shown
     assert (b"pass 1" in shown) == terminal
     assert (b"\r" in shown) == terminal
     assert (b"reading: 60 rows" in shown) == terminal
+    _, shown = on_terminal(terminal, "predict", "m.lssvm", "people.csv", "-o", "predictions.csv")
+    assert (b"predicting: 60 rows" in shown) == terminal

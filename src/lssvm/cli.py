@@ -306,6 +306,9 @@ def predict(
                 score.add(batch, source, row, columns[0], complete)
             incomplete += int((~complete).sum())
             row += batch.num_rows
+            if output is not None:
+                _progress_line(f"predicting: {row} rows")
+        _progress_line("")
         if not row:
             raise ValueError(f"{source.name} holds no rows below its header: give a file with data.")
     if incomplete:
