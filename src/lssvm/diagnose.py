@@ -19,6 +19,7 @@ from . import _xp
 from .intervals import order_statistic, probabilities
 from .kernels import Additive, Kernel
 from .problem import Problem, column_spread
+from .tune import class_errors
 
 __all__ = [
     "LeftOut",
@@ -190,7 +191,8 @@ def _weights(model: Any) -> Any:
 def c_path(model: Any, decades: float = 4.0, n_values: int = 41) -> tuple[np.ndarray, np.ndarray]:
     """C about the model's own, and the root mean square left-out residual at each, from one factorisation.
 
-    Kernel, basis and weights stay as they are. Decades are those on either side of ``C_``, which is among the values.
+    For classes the mean log loss of the left-out decision values, by which `tune.LeaveOneOut` chooses C. Kernel, basis
+    and weights stay as they are. Decades are those on either side of ``C_``, which is among the values.
 
     Examples
     --------
@@ -205,6 +207,8 @@ def c_path(model: Any, decades: float = 4.0, n_values: int = 41) -> tuple[np.nda
         raise ValueError("The path of C: this machine is solved on columns of the KKT system, for one C only.")
     values = model.C_ * np.logspace(-decades, decades, n_values)
     factor = problem.factorise(float(values[-1]), every=True)
+    if problem.classification:
+        return values, class_errors(factor, values)
     weights = _xp.to_numpy(problem.weights)[factor.rows]
     squares = np.zeros(len(values))
     for rows, residuals in factor.left_out(values):
