@@ -218,10 +218,10 @@ def test_log_loss_of_values_that_tell_nothing_is_that_of_a_coin():
 def test_log_loss_counts_what_is_not_finite_as_wrong():
     t = np.where(np.arange(40) % 2, 1.0, -1.0)[:, None]
     wrong, broken = t + 0.0, t + 0.0
-    wrong[:2] *= -1e9
+    wrong[:2] *= -0.999 * system.MARGIN
     broken[:2] = np.nan
     losses = [system.log_loss(f[:, None, :], t, np.ones(40))[0][0] for f in (wrong, broken)]
-    assert_allclose(losses[1], losses[0], rtol=1e-12)
+    assert_allclose(losses[1], losses[0], rtol=1e-2)
 
 
 @pytest.mark.parametrize("negative", [0, 3, 12])
