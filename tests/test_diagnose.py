@@ -53,6 +53,13 @@ def test_path_of_C_is_that_of_refits():
         assert error == pytest.approx(np.sqrt(refit.press_ / WEIGHTS.sum()), rel=1e-8)
 
 
+def test_path_of_C_of_classes_is_what_chooses_it():
+    model = LSSVC(KERNEL).fit(X, y > np.median(y))
+    _, losses = diagnose.c_path(model, decades=1.0, n_values=21)
+    assert np.argmin(losses) == 10
+    assert losses[10] == pytest.approx(model.path_.loo, rel=1e-8)
+
+
 def test_path_of_C_keeps_robust_weights():
     model = LSSVR(KERNEL, C=50.0, robust="hampel").fit(X, y)
     _, errors = diagnose.c_path(model, n_values=3)

@@ -158,7 +158,8 @@ def test_what_the_search_recorded_is_told(tuned):
         assert told == "; ".join([*record.plan, f"{record.evaluations} machines evaluated"])
         assert chosen(reader, "C")[1].startswith(f"{model.C_:.4g}, chosen by leave-one-out")
         error = cells(reader, "left-out error")[1]
-        assert error.startswith(f"RMSE {np.sqrt(np.mean(model.loo_residuals_**2)):.4g} (")
+        squares = f"RMSE {np.sqrt(np.mean(model.loo_residuals_**2)):.4g} ("
+        assert error.startswith(f"log loss {record.loo:.4g};" if isinstance(model, LSSVC) else squares)
         assert ("in a wrong class" in error) == isinstance(model, LSSVC)
     assert f"{np.mean(model.loo_predictions_ != np.where(tuned[3] > 0, 'yes', 'no')):.2%} of the weight" in error
 

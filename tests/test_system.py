@@ -199,6 +199,59 @@ def test_other_namespaces_agree_with_numpy(namespace, ridge, sparse, every):
         assert_allclose(np.asarray(value), expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max(), err_msg=name)
 
 
+@pytest.mark.parametrize("classes", [False, True])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("namespace", NAMESPACES)
+def test_the_criterion_agrees_with_numpy(namespace, sparse, classes):
+    xp = pytest.importorskip(namespace)
+    K, _, y, weights, support = data()
+    y = np.where(y > 3.0, 1.0, -1.0)
+
+    def answers(asarray):
+        if sparse:
+            phi, L = whitened(K, support)
+            return system.primal(asarray(phi), asarray(y), asarray(weights), 0.05).criterion(asarray(L), classes)
+        return system.dual(asarray(K.copy()), asarray(y), asarray(weights), 0.05).criterion(classes)
+
+    for expected, value in zip(answers(np.array), answers(lambda a: xp.asarray(a.copy())), strict=True):
+        assert_allclose(np.asarray(value), expected, rtol=1e-9, atol=1e-10)
+
+
+# Log loss -------------------------------------------------------------------------------------------------------------
+def test_log_loss_minds_neither_the_size_of_values_nor_the_unit_of_weights():
+    rng = np.random.default_rng(0)
+    t = np.where(rng.uniform(size=(60, 1)) < 0.4, 1.0, -1.0)
+    f, weights = t + 1.5 * rng.standard_normal((60, 1)), rng.uniform(0.5, 2.0, 60)
+    machines = np.stack([f, 1e-3 * f, 50.0 * f], axis=1)
+    loss, slope = system.log_loss(machines, t, weights)
+    assert_allclose(loss, loss[0], rtol=1e-12)
+    assert_allclose(slope[:, 1], 1e3 * slope[:, 0], rtol=1e-6)
+    assert_allclose(system.log_loss(machines, t, 1e-5 * weights)[0], loss, rtol=1e-12)
+
+
+def test_log_loss_of_values_that_tell_nothing_is_that_of_a_coin():
+    t = np.where(np.arange(10) % 2, 1.0, -1.0)[:, None]
+    wrong = np.stack([0.0 * t, -t, -1e9 * t], axis=1)
+    assert_allclose(system.log_loss(wrong, t, np.ones(10))[0], np.log(2.0), rtol=1e-5)
+
+
+def test_log_loss_counts_what_is_not_finite_as_wrong():
+    t = np.where(np.arange(40) % 2, 1.0, -1.0)[:, None]
+    wrong, broken = t + 0.0, t + 0.0
+    wrong[:2] *= -0.999 * system.MARGIN
+    broken[:2] = np.nan
+    losses = [system.log_loss(f[:, None, :], t, np.ones(40))[0][0] for f in (wrong, broken)]
+    assert_allclose(losses[1], losses[0], rtol=1e-2)
+
+
+@pytest.mark.parametrize("negative", [0, 3, 12])
+def test_a_weighted_gram_takes_weights_of_either_sign(negative):
+    rng = np.random.default_rng(0)
+    A, weights = rng.standard_normal((12, 4)), rng.uniform(0.5, 2.0, 12)
+    weights[:negative] *= -1.0
+    assert_allclose(system._weighted_gram(A, weights), A.T @ np.diag(weights) @ A, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("namespace", NAMESPACES)
 def test_other_namespaces_know_an_indefinite_matrix(namespace):
     xp = pytest.importorskip(namespace)

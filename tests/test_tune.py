@@ -7,10 +7,12 @@ import mpmath
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize_scalar
+from scipy.special import expit
 from sklearn.datasets import load_iris, make_friedman1
 from sklearn.model_selection import GroupKFold, ShuffleSplit, TimeSeriesSplit
 
-from lssvm import LSSVC, LSSVR, datasets, kernels, sparsify, tune
+from lssvm import LSSVC, LSSVR, datasets, kernels, sparsify, system, tune
 from lssvm.kernels import RBF, Additive, Choice, Linear, Matern, Polynomial
 from lssvm.problem import Problem
 
@@ -50,7 +52,7 @@ def log_press(problem):
 @pytest.mark.parametrize("name", SMOOTH)
 def test_gradient_is_the_central_difference(name, basis, C):
     problem = make_problem(SMOOTH[name], basis, C)
-    value, in_widths, in_C = problem.factorise().log_press()
+    value, in_widths, in_C = problem.factorise().criterion()
     assert_allclose(value, log_press(problem), rtol=1e-9)
     widths, step = [leaf.sigma for leaf in problem.kernel.leaves], 3e-5
 
@@ -66,12 +68,59 @@ def test_gradient_is_the_central_difference(name, basis, C):
     assert_allclose(in_C, (up - down) / (2 * step), rtol=1e-7, atol=1e-7)
 
 
+def log_deviance(problem):
+    """log of the mean log loss of left-out decision values, by its definition and a search of the slope."""
+    counts = problem.weights > 0
+    loo, y, v = (a[counts] for a in (problem.solve().loo_residuals, problem.y, problem.weights))
+    v = v[:, None] * len(v) / v.sum()
+    margin = y * (y - loo)
+    count = np.where(y > 0, np.sum(v * (y > 0), axis=0), np.sum(v * (y < 0), axis=0))
+    aim = (count + 1.0) / (count + 2.0)
+
+    def loss(log_slope):
+        p = expit(math.exp(log_slope) * margin)
+        return -np.sum(v * (aim * np.log(p) + (1.0 - aim) * np.log1p(-p)))
+
+    found = minimize_scalar(loss, bounds=(-4.0, 4.0), method="bounded", options={"xatol": 1e-9})
+    return math.log(found.fun / len(v) / (1.0 if y.shape[1] == 1 else 2.0))
+
+
+def make_classes(kernel, basis, C, classes):
+    """A noisy problem of two or three classes."""
+    problem = make_problem(kernel, basis, C)
+    labels = np.digitize(problem.y[:, 0], np.quantile(problem.y[:, 0], np.arange(1, classes) / classes))
+    named = np.array([1]) if classes == 2 else np.arange(classes)
+    return problem.replace(y=np.where(labels[:, None] == named, 1.0, -1.0), classification=True)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("C", [0.3, 30.0])
+@pytest.mark.parametrize("basis", BASES)
+@pytest.mark.parametrize("name", ["rbf", "sum"])
+def test_gradient_for_classes_is_the_central_difference(name, basis, C, classes):
+    problem = make_classes(SMOOTH[name], basis, C, classes)
+    value, in_widths, in_C = problem.factorise().criterion(classes=True)
+    assert_allclose(value, log_deviance(problem), rtol=1e-9)
+    widths, step = [leaf.sigma for leaf in problem.kernel.leaves], 3e-5
+
+    def at(leaf, column, change):
+        moved = [np.array(width) for width in widths]
+        moved[leaf][column] *= math.exp(change)
+        return log_deviance(problem.replace(kernel=problem.kernel.with_widths(moved)))
+
+    for leaf in range(len(widths)):
+        differences = [(at(leaf, c, step) - at(leaf, c, -step)) / (2 * step) for c in range(3)]
+        assert_allclose(in_widths[leaf], differences, rtol=1e-7, atol=1e-7)
+    up, down = (log_deviance(problem.replace(C=C * math.exp(change))) for change in (step, -step))
+    assert_allclose(in_C, (up - down) / (2 * step), rtol=1e-7, atol=1e-7)
+
+
 @pytest.mark.parametrize("name", [*SMOOTH, "polynomial"])
 def test_gradient_in_the_points_is_the_central_difference(name):
     kernel = {**SMOOTH, "polynomial": Polynomial(3, 1.0) + RBF(SIGMA)}[name]
     problem = make_problem(kernel, "rows", 30.0)
     points = problem.X[:9] + 0.1
-    gradient = problem.with_basis(points=points).factorise().log_press_and_points()[3]
+    gradient = problem.with_basis(points=points).factorise().criterion_and_points()[3]
     assert gradient.shape == points.shape
     step = 1e-5
     for j, c in ((0, 0), (4, 1), (8, 2)):
@@ -92,7 +141,7 @@ def test_gradient_equals_that_of_fifty_digits(size, C):
     problem = Problem(RBF(sigma), X, y, weights, C=C)
     if size is not None:
         problem = problem.with_basis(np.arange(size))
-    _, in_widths, in_C = problem.factorise().log_press()
+    _, in_widths, in_C = problem.factorise().criterion()
     with mpmath.workdps(50):
         step = mpmath.mpf(10) ** -15
 
@@ -256,10 +305,41 @@ def sampled(X, y, kernel):
     return lambda n: Problem(kernel, X[rows], y[rows, None], np.ones(500), points=X[drawn[:n]])
 
 
-def test_classes_report_their_error_rate():
+def test_classes_report_their_error_rate_and_log_loss():
     X, y = datasets.load_ripley(return_X_y=True)
     model = LSSVC().fit(X, y)
     assert model.path_.error_rate == np.mean(model.loo_predictions_ != y)
+    assert_allclose(model.path_.loo, math.exp(log_deviance(model._problem_)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("steps", [[], [sparsify.Random(30, random_state=0)]], ids=["dense", "basis"])
+def test_C_of_classes_is_the_best_of_a_fine_grid(steps):
+    X, y = load_iris(return_X_y=True)
+    model = LSSVC(RBF(2.0), steps=steps).fit(X, y)
+    losses = [LSSVC(RBF(2.0), C=C, steps=steps).fit(X, y) for C in np.geomspace(1e-2, 1e4, 40)]
+    assert model.path_.loo <= min(math.exp(log_deviance(fit._problem_)) for fit in losses) * (1 + 1e-9)
+
+
+def test_squared_residuals_may_choose_for_classes_too():
+    X, y = datasets.load_ripley(return_X_y=True)
+    models = [LSSVC(RBF(), steps=[tune.LeaveOneOut(loss=loss)]).fit(X, y) for loss in ("auto", "squared")]
+    assert models[1].press_ < models[0].press_
+    assert models[0].path_.loo < models[1].path_.loo
+
+
+def test_few_C_at_a_time_are_all_of_them(monkeypatch):
+    X, y = load_iris(return_X_y=True)
+    whole = LSSVC(RBF(2.0)).fit(X, y)
+    monkeypatch.setattr(tune, "CLASS_VALUES", 5 * 3 * len(y))
+    assert_allclose(LSSVC(RBF(2.0)).fit(X, y).C_, whole.C_, rtol=1e-12)
+
+
+def test_the_search_of_classes_leaves_very_wide_kernels():
+    """On 300 rows a very wide kernel is as good as any; by squares the search would stay there."""
+    X, y = datasets.load_tictactoe(return_X_y=True)
+    rows = np.random.default_rng(1).permutation(len(y))[:639]
+    found, given = (LSSVC(kernel, steps=[]).fit(X[rows], y[rows]) for kernel in (RBF(), RBF(3.0)))
+    assert found.path_.loo < 1.05 * given.path_.loo
 
 
 def test_an_edge_is_warned_of():
@@ -280,6 +360,18 @@ def test_mistakes():
 
 
 # Parts left out -------------------------------------------------------------------------------------------------------
+def test_k_fold_of_classes_is_the_log_loss_of_refits():
+    X, y = datasets.load_ripley(return_X_y=True)
+    model = LSSVC(RBF(0.8), steps=[tune.KFold(5)]).fit(X, y)
+    left_out = np.empty(len(y))
+    for part in tune.KFold(5)._parts(model._problem_):
+        rest = np.setdiff1d(np.arange(len(y)), part)
+        left_out[part] = LSSVC(RBF(0.8), C=model.C_, steps=[]).fit(X[rest], y[rest]).decision_function(X[part])
+    targets = np.where(y == model.classes_[1], 1.0, -1.0)[:, None]
+    loss = system.log_loss(left_out[:, None, None], targets, np.ones(len(y)))[0]
+    assert_allclose(model.path_.score, loss[0], rtol=1e-8)
+
+
 @pytest.mark.parametrize("steps", [[], [sparsify.Random(15, random_state=0)]], ids=["dense", "basis"])
 def test_k_fold_is_the_best_of_refits(steps):
     X, y = datasets.load_motorcycle(return_X_y=True)

@@ -19,6 +19,7 @@ from . import _xp
 from .intervals import order_statistic, probabilities
 from .kernels import Additive, Kernel
 from .problem import Problem, column_spread
+from .tune import class_errors
 
 __all__ = [
     "LeftOut",
@@ -191,7 +192,8 @@ def _weights(model: Any) -> Any:
 def c_path(model: Any, decades: float = 4.0, n_values: int = 41) -> tuple[np.ndarray, np.ndarray]:
     """C about the model's own, and the root mean square left-out residual at each, from one factorisation.
 
-    Kernel, basis and weights stay as they are. Decades are those on either side of ``C_``, which is among the values.
+    For classes the mean log loss of the left-out decision values, by which `tune.LeaveOneOut` chooses C. Kernel, basis
+    and weights stay as they are. Decades are those on either side of ``C_``, which is among the values.
 
     Examples
     --------
@@ -207,10 +209,12 @@ def c_path(model: Any, decades: float = 4.0, n_values: int = 41) -> tuple[np.nda
 
 
 def _errors_along(problem: Problem, values: np.ndarray, what: str) -> np.ndarray:
-    """The root mean square left-out residual at each C, from one factorisation."""
+    """The root mean square left-out residual (classes: mean log loss) at each C, from one factorisation."""
     if problem.reduced:
         raise ValueError(f"{what}: this machine is solved on columns of the KKT system, for one C only.")
     factor = problem.factorise(float(values[-1]), every=True)
+    if problem.classification:
+        return class_errors(factor, values.tolist())
     weights = _xp.to_numpy(problem.weights)[factor.rows]
     squares = np.zeros(len(values))
     for rows, residuals in factor.left_out(values.tolist()):
@@ -221,6 +225,7 @@ def _errors_along(problem: Problem, values: np.ndarray, what: str) -> np.ndarray
 def width_surface(model: Any, n_widths: int = 21, n_values: int = 33) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """C, factors of the model's widths, and the root mean square left-out residual at each: (factors, values of C).
 
+    For classes the mean log loss of the left-out decision values, as in `c_path`.
     All widths are multiplied by the same factor, a decade on either side; C goes over four decades on either side, from
     one factorisation a factor. The basis and the weights stay as they are. A ValueError for kernels without widths.
 

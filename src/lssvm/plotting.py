@@ -807,9 +807,8 @@ class CPathDisplay(_Display):
         display : CPathDisplay
         """
         C, errors = c_path(estimator, decades)
-        unit = "targets -1, +1" if is_classifier(estimator) else "units of y"
         label = f"C = {estimator.C_:.3g}" if name is None else name
-        error_name = f"root mean square left-out error ({unit})"
+        error_name = "left-out log loss" if is_classifier(estimator) else "root mean square left-out error (units of y)"
         return cls(C=C, errors=errors, chosen=estimator.C_, error_name=error_name, name=label).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:

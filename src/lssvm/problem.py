@@ -396,22 +396,24 @@ class Factor:
             raise ValueError("A machine on columns of the KKT system serves one C.")
         return self.system.left_out([1.0 / float(value) for value in C])
 
-    def log_press(self) -> tuple[float, Array, float]:
-        """log of PRESS over the rows that count, and its gradient in the log widths and in log C; the basis is fixed.
+    def criterion(self, *, classes: bool = False) -> tuple[float, Array, float]:
+        """What tuning minimises, and its gradient in the log widths and in log C; the basis is fixed.
+
+        log of PRESS over the rows that count or, for `classes`, of the mean log loss of their left-out decision values.
 
         The gradient in the widths has one row a leaf of the kernel and one column a column of X.
         """
         kernel = self.problem.kernel
-        value, terms, in_C = self._log_press()
+        value, terms, in_C = self._criterion(classes)
         gradient = sum(kernel.gradient(X, Z, G) for X, Z, G in terms)
         return value, gradient, in_C
 
-    def log_press_and_points(self) -> tuple[float, Array, float, Array]:
-        """As `log_press`, and the gradient in the points of the basis."""
+    def criterion_and_points(self) -> tuple[float, Array, float, Array]:
+        """log of PRESS and its gradient as those of `criterion`, and the gradient in the points of the basis."""
         kernel = self.problem.kernel
         if not self.has_point_gradient:
             raise ValueError("The basis has points that depend on others, or as many as rows: they have no derivative.")
-        value, (rows, basis), in_C = self._log_press()
+        value, (rows, basis), in_C = self._criterion(classes=False)
         in_widths, in_points = kernel.both_gradients(*rows)
         Z, G = basis[1:]  # k(z, z') moves with both of its points; each pair is counted twice for the widths
         within = kernel.both_gradients(Z, Z, G + G.T)
@@ -423,16 +425,16 @@ class Factor:
         independent = self.whitening is not None and self.whitening.rank == self.points.shape[0]
         return independent and isinstance(self.system, system.Primal)
 
-    def _log_press(self) -> tuple[float, list[tuple[Array, Array, Array]], float]:
-        """log of PRESS; inputs X, Z and the derivative in k(X, Z), for each block of kernel values; that in log C."""
+    def _criterion(self, classes: bool) -> tuple[float, list[tuple[Array, Array, Array]], float]:
+        """The criterion; inputs X, Z and the derivative in k(X, Z), for each block of kernel values; that in log C."""
         X = _xp.take(self.problem.X, self.rows)
         if isinstance(self.system, system.Dual):
-            value, G, in_ridge = self.system.log_press()
+            value, G, in_ridge = self.system.criterion(classes)
             return value, [(X, self.points, G)], -in_ridge
         if not isinstance(self.system, system.Primal) or self.whitening is None:
             raise ValueError("The derivative of leave-one-out is that of a dual or a primal machine.")
         points = self.whitening.points
-        value, columns, penalty, in_ridge = self.system.log_press(self.whitening.lower)
+        value, columns, penalty, in_ridge = self.system.criterion(self.whitening.lower, classes)
         return value, [(X, points, columns), (points, points, penalty)], -in_ridge
 
     def block_residuals(self, folds: Sequence[np.ndarray], C: float) -> Array:

@@ -308,7 +308,8 @@ def _chosen(facts: _Facts) -> str:
     charts = []
     if facts.c_path is not None:
         C, errors = facts.c_path
-        chart = _Chart("Left-out error along C", "C", f"left-out RMSE ({facts.unit})", log_x=True)
+        error = "left-out log loss" if is_classifier(model) else f"left-out RMSE ({facts.unit})"
+        chart = _Chart("Left-out error along C", "C", error, log_x=True)
         chart.line(C, errors)
         chart.mark(model.C_, errors[len(errors) // 2], f"C = {_number(model.C_)}")
         charts.append(chart.svg())
@@ -390,6 +391,8 @@ def _search_words(facts: _Facts) -> list[tuple[str, str]]:
 
 def _loss(facts: _Facts, value: float) -> str:
     """What a search minimised, in the units of the targets."""
+    if is_classifier(facts.model):
+        return f"log loss {_number(value)}"
     several = ", outputs summed" if facts.model.dual_coef_.ndim > 1 else ""
     kind, value = ("RMSE", math.sqrt(value)) if facts.model.robust is None else ("mean absolute error", value)
     return f"{kind} {_number(value)} ({facts.unit}{several})"

@@ -29,6 +29,10 @@ ORTHOGONAL = 1e-10  # loss of orthogonality, times the amplification of leave-on
 QUICK = 1e-6  # loss that is enough to compare one setting with another
 REFINED = 1e-12  # error at which a solution is no longer refined
 SUMMED = 1e-9  # loss of orthogonality of a machine from sums that asks for another pass over the rows
+MARGIN = 1e6  # decision values of classes count as no larger
+SLOPE_STEPS = 30  # at most, of the slope of a log loss,
+SLOPE_ACCURACY = 1e-6  # until it moves by less than this, relatively: the loss is then sure to the square of it
+TINY = 1e-300
 CAREFUL = 1e-4  # 1 - h below which e/(1 - h) has lost too many digits
 
 
@@ -52,6 +56,54 @@ def log_press(e: Array, complement: Array) -> tuple[float, Array, Array]:
         raise ValueError("All left-out residuals are 0: nothing is left to choose by.")
     a = 2.0 * r / (press * complement)
     return math.log(press), a, xp.sum(a * r, axis=1)[:, None]
+
+
+def log_deviance(e: Array, complement: Array, targets: Array, weights: Array) -> tuple[float, Array, Array]:
+    """log of the mean `log_loss` of classes from what `log_press` takes, targets and weights; the same derivatives."""
+    xp = _xp.namespace(e)
+    r = e / complement
+    w, one = xp.sqrt(weights)[:, None], 0.0 * targets + 1.0
+    t = xp.where(targets > 0, one, -one)
+    loss, slope = log_loss((t - r / w)[:, None, :], t, weights)
+    a = -slope[:, 0, :] / (float(loss[0]) * w * complement)
+    return math.log(float(loss[0])), a, xp.sum(a * r, axis=1)[:, None]
+
+
+def log_loss(f: Array, targets: Array, weights: Array) -> tuple[Array, Array]:
+    """Mean log loss (c,) of decision values f (l, c, k) of c machines for targets -1 and +1, its derivative in f.
+
+    P(t = 1) = 1/(1 + exp(-slope f)), with the slope of the smallest loss for each machine: a machine is judged by what
+    its values tell, not by their size, and by the envelope theorem the slope has no part in the derivative. Several
+    columns are as many questions with one slope; halved, for a row that is wrong is wrong in two of them. As in Platt
+    (1999) a class of n rows aims at (n + 1)/(n + 2), so that classes which can be told apart have a finite slope.
+    """
+    xp = _xp.namespace(f)
+    v = weights[:, None] * (f.shape[0] / float(xp.sum(weights)))  # in rows: no unit of weights moves the aim
+    positive = xp.sum(xp.where(targets > 0, v, 0.0 * targets), axis=0)[None, :]
+    count = xp.where(targets > 0, positive, f.shape[0] - positive)
+    miss, v = (1.0 / (count + 2.0))[:, None, :], v[:, :, None]
+    margin = targets[:, None, :] * f
+    margin = xp.where(margin > -MARGIN, xp.clip(margin, None, MARGIN), 0.0 * targets[:, None, :] - MARGIN)  # NaN, too
+    weighted = v * margin
+    total = lambda values: xp.sum(values, axis=(0, 2))[None, :, None]  # noqa: E731
+    slope = 3.0 / (xp.sqrt(total(weighted * margin) / total(v + 0.0 * margin)) + EPS)
+    low, high = slope / 1e6, slope * 1e6
+    for _ in range(SLOPE_STEPS):  # Newton's, kept within where the derivative, which rises, changes its sign
+        p = 1.0 / (1.0 + xp.exp(xp.clip(-slope * margin, None, 700.0)))
+        first = total(weighted * (p - 1.0 + miss))
+        second = total(weighted * margin * p * (1.0 - p))
+        low, high = xp.where(first < 0, slope, low), xp.where(first > 0, slope, high)
+        step = slope - first / (second + TINY)
+        step = xp.where((step > low) & (step < high), step, xp.sqrt(low * high))
+        change = float(xp.max(xp.abs(step - slope) / slope))
+        slope = step
+        if change < SLOPE_ACCURACY:
+            break
+    z = slope * margin
+    p = 1.0 / (1.0 + xp.exp(xp.clip(-z, None, 700.0)))
+    losses = xp.clip(-z, 0.0, None) + xp.log1p(xp.exp(-xp.abs(z))) + miss * z
+    size = f.shape[0] * (1.0 if f.shape[2] == 1 else 2.0)
+    return total(v * losses)[0, :, 0] / size, (v * (p - 1.0 + miss) * slope) * targets[:, None, :] / size
 
 
 # The dual machine -----------------------------------------------------------------------------------------------------
@@ -91,8 +143,8 @@ class Dual:
         for rows, a, q in _for_ridges(self.root, [self._spectrum(lam) for lam in ridges], self.root.T @ self.targets):
             yield rows, a / (self.sqrt_weights[rows, None] * q)[:, :, None]
 
-    def log_press(self) -> tuple[float, Array, float]:
-        """log of PRESS, the weighted sum of squares of the left-out residuals; its derivatives in K and in log(ridge).
+    def criterion(self, classes: bool) -> tuple[float, Array, float]:
+        """`log_press`, or `log_deviance` for classes, and its derivatives in K and in log(ridge).
 
         With P as above in the coordinates of the coefficients alpha, d alpha = -P dK alpha and dP = -P dK P. A function
         of e = ridge alpha/v and 1 - h = ridge diag P/v with derivatives a and b in w e and in h then has
@@ -105,12 +157,15 @@ class Dual:
         P = _xp.gram((w * self.root).T)
         alpha = w * self.scaled
         complement = lam * xp.linalg.diagonal(P)[:, None] / (w * w)
-        value, a, b = log_press(lam * alpha / w, complement)
+        e = lam * alpha / w
+        if classes:
+            value, a, b = log_deviance(e, complement, self.targets / w + self.mean[None, :], self.sqrt_weights**2)
+        else:
+            value, a, b = log_press(e, complement)
         half = (P @ (a * lam / w)) @ alpha.T
-        scale = xp.sqrt(b[:, 0] * lam) / w[:, 0]
-        G = _xp.gram(scale[:, None] * P) - 0.5 * (half + half.T)
+        G = _weighted_gram(P, b[:, 0] * lam / w[:, 0] ** 2) - 0.5 * (half + half.T)
         in_ridge = float(xp.sum(xp.linalg.diagonal(G) * lam / w[:, 0] ** 2))
-        return value, G, in_ridge + float(xp.sum(a * (lam * alpha / w))) - float(xp.sum(b * complement))
+        return value, G, in_ridge + float(xp.sum(a * e)) - float(xp.sum(b * complement))
 
     def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
         """t_B - f_(B)(x_B) for every fold B, each left out as a whole: P_BB^-1 a_B."""
@@ -299,8 +354,8 @@ class Primal:
                 projected = projected + self.Q.T @ rest - self.bottom.T @ (self.bottom @ projected)
         return projected
 
-    def log_press(self, lower: Array) -> tuple[float, Array, Array, float]:
-        """log of PRESS; its derivatives in the columns k_i (weights included), in K_mm and in log(ridge).
+    def criterion(self, lower: Array, classes: bool) -> tuple[float, Array, Array, float]:
+        """As for `Dual`; the derivatives are those in the columns k_i (weights included), in K_mm and in log(ridge).
 
         The whitened columns are L^-1 k_i, L = `lower`; with T = L R', scaled and centred columns are Q T'. With a and b
         the derivatives in e and h (all scaled by w), c the fit in the columns Q and q = Q'a, the derivative in Q T' is
@@ -314,9 +369,13 @@ class Primal:
         c = self.projected()
         e = w * self.targets - Q @ c
         h = _row_squares(Q, None)[:, None] + w * w / total
-        value, a, b = log_press(e, xp.clip(1.0 - h, EPS, None))
+        complement = xp.clip(1.0 - h, EPS, None)
+        if classes:
+            value, a, b = log_deviance(e, complement, self.targets + self.mean[None, :], self.sqrt_weights**2)
+        else:
+            value, a, b = log_press(e, complement)
         q = Q.T @ a
-        middle = _xp.gram(xp.sqrt(b) * Q)
+        middle = _weighted_gram(Q, b[:, 0])
         columns = _xp.matmul(Q, -2.0 * middle)
         columns += (2.0 * b) * Q
         vector = Q @ q - a + w * (w[:, 0] @ a)[None, :] / total
@@ -830,6 +889,17 @@ def _row_squares(A: Array, spectrum: Array | None) -> Array:
         squares = A[rows, :] * A[rows, :]
         out[rows] = xp.sum(squares, axis=1) if spectrum is None else squares @ spectrum
     return out
+
+
+def _weighted_gram(A: Array, weights: Array) -> Array:
+    """A'diag(weights)A for weights of either sign."""
+    xp = _xp.namespace(A)
+    negative = _xp.to_numpy(weights) < 0
+    size = xp.sqrt(xp.abs(weights))[:, None]
+    if not negative.any():
+        return _xp.gram(size * A)
+    parts = [_xp.gram(_xp.take(size, rows) * _xp.take(A, rows)) for rows in map(np.flatnonzero, (~negative, negative))]
+    return parts[0] - parts[1]
 
 
 def _for_ridges(A: Array, spectra: Sequence[Array], projected: Array) -> Iterator[tuple[slice, Array, Array]]:

@@ -17,7 +17,7 @@ from . import _xp
 from ._xp import EPS
 from .kernels import Choice
 from .problem import Factor, Fit, Problem, Step, check_memory, column_spread
-from .system import QUICK, Primal
+from .system import QUICK, Primal, log_loss
 
 __all__ = ["Holdout", "KFold", "LeaveOneOut"]
 
@@ -43,6 +43,7 @@ FLATNESS = 0.05  # a step that gains less than this over the number of rows ends
 LENIENCE = 1.5  # scale of the residuals by which rows are weighted in a robust search, in units of the robust scale
 ROBUST_ITERATIONS = 3  # at least: what suits clean rows may follow an outlier before it has lost its weight
 FEW = 20  # rows of each class that are in every sample
+CLASS_VALUES = 2**24  # left-out decision values of classes that are held at a time
 DENSE_STAGE = 1500  # rows of the last search where the basis is the rows
 
 
@@ -60,7 +61,10 @@ class LeaveOneOut(Step):
         start (Cawley & Talbot 2004). "grid": a common width only, refined between the points of the grid. "auto" is
         "gradient". C alone comes from the whole path of one factorisation.
     loss : {"auto", "squared"}
-        The weighted mean square of the left-out residuals; classes are the targets -1 and +1.
+        "squared" is the weighted mean square of the left-out residuals; classes are the targets -1 and +1. "auto" is
+        the same for numbers. For classes it ends with a common factor of the widths and C by the mean log loss of the
+        left-out decision values f, with P = 1/(1 + exp(-slope f)) and the slope that suits them best: squares punish
+        what is right by too much. Several classes are one question a column, with one slope.
 
     Notes
     -----
@@ -74,7 +78,8 @@ class LeaveOneOut(Step):
     for, are estimated again between searches, three times at least, by left-out residuals and 1.5 times their scale.
 
     ``path_`` holds ``widths`` (one row a leaf of the kernel), ``C``, ``loo`` (the mean squared left-out residual,
-    absolute for robust weights), ``evaluations``, ``plan`` (what was done, in words) and, for classes, ``error_rate``.
+    absolute for robust weights; the mean log loss of classes), ``evaluations``, ``plan`` (what was done, in words) and,
+    for classes, ``error_rate``.
 
     Examples
     --------
@@ -119,7 +124,7 @@ class LeaveOneOut(Step):
         if problem.kernel.is_free:
             known, best = self._best_kernel(problem, record, other)
         if problem.C is None and (known.C is None or (on_all_rows and len(problem.rows) > _covered(problem))):
-            known = with_best_C(known, record)
+            known = with_best_C(known, record, self.loss)
         elif problem.C is None:
             record.plan.append("C with the widths")
         if problem.C is None and on_all_rows:
@@ -209,7 +214,8 @@ class KFold(_Validation):
     """Choose by k-fold cross-validation what the user left at None, from closed-form residuals: nothing is refitted.
 
     C, and a common factor of the widths that leave-one-out finds, minimise the mean square of the residuals of parts
-    left out (of their absolute values with robust weights, which stay those of the whole machine).
+    left out (of their absolute values with robust weights, which stay those of the whole machine), for classes the mean
+    log loss of `LeaveOneOut`.
 
     Parameters
     ----------
@@ -276,11 +282,11 @@ class KFold(_Validation):
 
     def _error(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, Callable[[Factor, float], float]]:
         together = np.concatenate(parts)
-        weights = _xp.to_numpy(problem.weights)[together]
+        y, weights = (_xp.to_numpy(a)[together] for a in (problem.y, problem.weights))
 
         def error(factor: Factor, C: float) -> float:
             residuals = _xp.to_numpy(factor.block_residuals(parts, C))[together]
-            return mean_loss(problem, residuals, weights)
+            return validation_loss(problem, y, residuals, weights)
 
         return problem, error
 
@@ -289,7 +295,8 @@ class Holdout(_Validation):
     """Choose what the user left at None by the error on rows held out; the machine is then fitted on all rows.
 
     C, and a common factor of the widths that leave-one-out finds, minimise the mean square of the residuals of the rows
-    held out (of their absolute values with robust weights, which stay those of the whole machine).
+    held out (of their absolute values with robust weights, which stay those of the whole machine), for classes the mean
+    log loss of `LeaveOneOut`.
 
     Parameters
     ----------
@@ -337,7 +344,7 @@ class Holdout(_Validation):
                 columns[id(factor)] = factor.columns(inputs)
             solution = factor.system.solution(1.0 / C, careful=False)
             predictions = columns[id(factor)] @ solution.coef + solution.intercept[None, :]
-            return mean_loss(problem, y - _xp.to_numpy(predictions), weights)
+            return validation_loss(problem, y, y - _xp.to_numpy(predictions), weights)
 
         return problem.subset(rest), error
 
@@ -414,6 +421,8 @@ class _Search:
         self.widths = np.empty(0)
         self.moderate = math.inf  # logarithm of the best common width that is not very wide
         self.C = problem.C or 1.0
+        self.loss = step.loss
+        self.by_log_loss = False  # squares lead the search, for classes a log loss ends it
 
     # Vectors ---------------------------------------------------------------------------------------------------------
     def _at(self, logs: np.ndarray, machine: Problem, C: float | None = None) -> Problem:
@@ -449,11 +458,12 @@ class _Search:
         return value, gradient
 
     def _objective(self, logs: np.ndarray, machine: Problem) -> tuple[float, np.ndarray]:
-        """log PRESS plus the prior, and its gradient."""
+        """The criterion plus the prior, and its gradient."""
         self.record.evaluations += 1
         prior, prior_gradient = self._prior(logs, len(machine.rows))
         try:
-            value, in_widths, in_C = self._at_vector(logs, machine).factorise(quick=True).log_press()
+            factor = self._at_vector(logs, machine).factorise(quick=True)
+            value, in_widths, in_C = factor.criterion(classes=self.by_log_loss)
         except ValueError:  # nothing finite there: the line search steps back
             return 1e10, np.zeros_like(logs)
         gradient: list[float] = []
@@ -471,12 +481,17 @@ class _Search:
         except ValueError:
             return 1e10
         loo = _xp.to_numpy(factor.system.solution(1.0 / factor.C, careful=False).loo_residuals)
-        press = float(np.sum(_xp.to_numpy(machine.weights)[factor.rows] @ loo**2))
-        return math.log(press or _xp.EPS) - self._unit(machine) + self._prior(logs, len(machine.rows))[0]
+        y, weights = (_xp.to_numpy(a)[factor.rows] for a in (machine.y, machine.weights))
+        if self.by_log_loss:
+            value = math.log(validation_loss(machine, y, loo, weights))
+        else:
+            value = math.log(float(np.sum(weights @ loo**2)) or _xp.EPS)
+        return value - self._unit(machine) + self._prior(logs, len(machine.rows))[0]
 
-    @staticmethod
-    def _unit(machine: Problem) -> float:
+    def _unit(self, machine: Problem) -> float:
         """log of the weighted sum of squares about the mean: no unit of targets or weights moves the stopping rule."""
+        if self.by_log_loss:
+            return 0.0
         y, weights = (_xp.to_numpy(a)[machine.rows] for a in (machine.y, machine.weights))
         deviation = y - weights @ y / weights.sum()
         largest = float(weights.max())
@@ -712,7 +727,29 @@ class _Search:
         self.stages()
         if self.problem.robust is not None and self.method != "grid":  # with weights that follow from what was found
             self._refine(self._machine(*_stages(self.problem)[-1]), ITERATIONS[1])
+        if _errors_to_choose_by(self.problem, self.loss) is class_errors:
+            self._settle()
         return self._at_vector(self._vector(), self.original)
+
+    def _settle(self) -> None:
+        """Move all widths by a common factor, and C, to the smallest log loss of classes on the last machine.
+
+        From a common width that is very wide, or from the moderate one: leave-one-out has several minima, and on few
+        rows the former is often as good as any.
+        """
+        machine = self._machine(*_stages(self.problem)[-1])
+        starts = [self.widths]
+        if not any(self.ard) and self.moderate < max(self.widths) - 0.5:
+            starts.append(np.minimum(self.widths, self.moderate))
+        found = [best_C(self._at(widths, machine, machine.C), class_errors) for widths in starts]
+        self.record.evaluations += len(found)
+        best = int(np.argmin([loss for _, loss in found]))
+        self.widths, self.C = starts[best], found[best][0]
+        if self.method != "grid":
+            self.by_log_loss = True
+            self._minimise(machine, ITERATIONS[1], together=True)
+            self.by_log_loss = False
+        self.record.plan.append("a common factor and C by the log loss of classes")
 
 
 def _stages(problem: Problem) -> list[tuple[int, int | None]]:
@@ -756,19 +793,19 @@ def with_every_class(problem: Problem, order: np.ndarray, size: int) -> np.ndarr
     return np.unique(np.concatenate([order[:size], *few]))
 
 
-def with_best_C(problem: Problem, record: Bunch) -> Problem:
+def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
     """The problem with the best C on all rows that memory holds, which is recorded; its own C is where to start.
 
     Robust weights and C are chosen in turns.
     """
     machine = _in_memory(problem.replace(C=None))
     record.plan.append(f"C on {'all' if len(machine.rows) == len(problem.rows) else len(machine.rows)} rows")
-    C, factor = problem.C, None
+    C, errors, factor = problem.C, _errors_to_choose_by(problem, loss), None
     if machine.robust is None or C is None:
-        C, _, factor = _best_C(machine, loo_errors)
+        C, _, factor = _best_C(machine, errors)
     if machine.robust is not None:
         for _ in range(ROBUST_ITERATIONS):
-            C = best_C(machine.replace(weights=search_weights(machine.replace(C=C)), robust=None))[0]
+            C = best_C(machine.replace(weights=search_weights(machine.replace(C=C)), robust=None), errors)[0]
     known = problem.replace(C=C)
     if factor is not None and machine.robust is None and len(machine.rows) == len(problem.rows):
         known = known.replace(fitted=_sure_fit(factor, C))
@@ -806,9 +843,10 @@ def describe(problem: Problem, fit: Fit) -> None:
     record = problem.paths.get(LeaveOneOut.__name__)
     if record is not None:
         loo, weights = _xp.to_numpy(fit.loo_residuals)[problem.rows], _xp.to_numpy(fit.weights)[problem.rows]
-        record.loo = mean_loss(problem, loo, weights)
+        y = _xp.to_numpy(problem.y)[problem.rows]
+        record.loo = validation_loss(problem, y, loo, weights)
         if problem.classification:
-            record.error_rate = error_rate(_xp.to_numpy(problem.y)[problem.rows], loo, weights)
+            record.error_rate = error_rate(y, loo, weights)
 
 
 def error_rate(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
@@ -828,6 +866,22 @@ def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
         scaled = _xp.to_numpy(residuals) / unit
         errors += weights[rows] @ _loss(problem, scaled).sum(axis=2)
     return np.where(np.isfinite(errors), errors / weights.sum(), np.inf)
+
+
+def class_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
+    """`system.log_loss` of left-out decision values of classes for every C, so many at a time as memory holds."""
+    y, weights = (_xp.to_numpy(a)[factor.rows] for a in (factor.problem.y, factor.problem.weights))
+    several = max(1, CLASS_VALUES // y.size)
+    errors = []
+    for start in range(0, len(C), several):
+        blocks = [_xp.to_numpy(residuals) for _, residuals in factor.left_out(C[start : start + several])]
+        errors.append(log_loss(y[:, None, :] - np.concatenate(blocks), y, weights)[0])
+    return np.concatenate(errors)
+
+
+def _errors_to_choose_by(problem: Problem, loss: str) -> Callable[[Factor, Sequence[float]], np.ndarray]:
+    """What C is chosen by in the end."""
+    return class_errors if problem.classification and loss == "auto" else loo_errors
 
 
 def best_C(
@@ -868,6 +922,13 @@ def _sure_fit(factor: Factor, C: float) -> Fit | None:
         return None
     fit = factor.fit(C)
     return fit if factor.system.serves(1.0 / C, _xp.take(fit.leverage, factor.rows)) else None
+
+
+def validation_loss(problem: Problem, y: np.ndarray, residuals: np.ndarray, weights: np.ndarray) -> float:
+    """What is minimised in the end, on rows left out or held out: `mean_loss`, for classes `system.log_loss`."""
+    if problem.classification:
+        return float(log_loss((y - residuals)[:, None, :], y, weights)[0][0])
+    return mean_loss(problem, residuals, weights)
 
 
 def mean_loss(problem: Problem, residuals: np.ndarray, weights: np.ndarray) -> float:

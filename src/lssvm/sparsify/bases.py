@@ -597,7 +597,7 @@ class Learned(Step):
             if not factor.has_point_gradient:
                 return
             try:
-                _, widths, slope, moves = factor.log_press_and_points()
+                _, widths, slope, moves = factor.criterion_and_points()
             except ValueError:  # nothing is left to lower
                 return
             points = points - scale * in_points.step(moves * scale)
