@@ -894,8 +894,7 @@ class WidthSurfaceDisplay(_Display):
         display : WidthSurfaceDisplay
         """
         C, factors, errors = width_surface(estimator)
-        unit = "targets -1, +1" if is_classifier(estimator) else "units of y"
-        error_name = f"root mean square left-out error ({unit})"
+        error_name = "left-out log loss" if is_classifier(estimator) else "root mean square left-out error (units of y)"
         return cls(C=C, factors=factors, errors=errors, chosen=estimator.C_, error_name=error_name).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
