@@ -214,6 +214,9 @@ def support(model: Any) -> np.ndarray:
     return (model if hasattr(model, "support_") else model[-1]).support_
 
 
+FIRST_DRAW = 8  # seeds before it served to settle how rho is chosen
+
+
 # Structure ------------------------------------------------------------------------------------------------------------
 def legendre(X: np.ndarray, Z: np.ndarray) -> np.ndarray:
     """Polynomials of one input up to degree 3, of mean 0 on [-1, 1]: orthonormal Legendre features."""
@@ -234,8 +237,9 @@ def structure(page: Page, draws: int, rbf_draws: int, progress: Progress) -> Non
         if not count:
             continue
         exists, chosen, gains = 0, 0, []
-        for seed in range(count):
-            progress(f"structure, {label}, draw {seed + 1} of {count}")
+        for number in range(count):
+            progress(f"structure, {label}, draw {number + 1} of {count}")
+            seed = FIRST_DRAW + number
             X, y = datasets.make_additive(random_state=seed)
             new, clean = datasets.make_additive(2000, noise=0.0, random_state=1000 + seed)
             if "[-1, 1]" in label:
@@ -246,7 +250,7 @@ def structure(page: Page, draws: int, rbf_draws: int, progress: Progress) -> Non
             chosen += set(model.active_.tolist()) == right
             errors = [float(np.mean((machine.predict(new) - clean) ** 2)) for machine in (everything, model)]
             gains.append(errors[0] / errors[1])
-            if label == "Spline()" and seed == 0:
+            if label == "Spline()" and not number:
                 draw_components(page, model, X)
         rows.append([label, f"{exists} of {count}", f"{chosen} of {count}", f"{np.median(gains):.1f}x"])
         claims[label] = (exists, chosen, count, gains)
@@ -255,6 +259,8 @@ def structure(page: Page, draws: int, rbf_draws: int, progress: Progress) -> Non
         'with the smallest leave-one-out error (fig. 5: "as tuned by cross-validation"). An earlier page held 20 of '
         "the 100 rows out instead, and found exactly these inputs less often: some rho in 6 of 8 draws and the chosen "
         "one in 2 (Polynomial(3)), in 7 and 5 (Spline()), in 0 of 4 (RBF, whose programme has since been repaired). "
+        "The change was made after a look at what it does to those draws (seeds 0 to 7); the draws below are others "
+        f"(seeds from {FIRST_DRAW} on). "
         "The functions of Polynomial(3) are 0 at x = 0, those of Legendre and Spline() have mean 0: a constant is "
         "nothing to the fit, but it counts in a maximal variation."
     )
