@@ -77,7 +77,7 @@ def draw(name: str, folder: Path) -> None:
     buffer = io.BytesIO()
     figure.savefig(buffer, dpi=100)
     pyplot.close("all")
-    picture = Image.open(buffer).convert("RGB").quantize(128, dither=Image.Dither.NONE)  # a third of the bytes
+    picture = Image.open(buffer).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     picture.save(folder / f"{name}.png", optimize=True)
 
 
