@@ -199,7 +199,7 @@ def test_leave_one_out_as_asked(rows):
 
 
 @pytest.mark.parametrize(
-    ("sigma", "plain"), [(0.5, [True, True]), (2.0, [True, True]), (2.5, [False, False]), (6.0, [])]
+    ("sigma", "plain"), [(0.5, [True, True]), (2.0, [True, True]), (3.0, [False, False]), (6.0, [])]
 )
 def test_sums_of_plain_columns_where_the_basis_allows_them(rows, sigma, plain, monkeypatch):
     """Without leave-one-out the rows are not whitened, unless the points or the sums are too ill-conditioned."""
@@ -211,7 +211,7 @@ def test_sums_of_plain_columns_where_the_basis_allows_them(rows, sigma, plain, m
     assert [found is not None for found in taken] == plain
     whole = model.fit(X, y, weight)
     assert_allclose(chunked.predict(new), whole.predict(new), rtol=1e-9, atol=1e-9)
-    assert_allclose(chunked.predict_interval(new), whole.predict_interval(new), rtol=1e-8)
+    assert_allclose(chunked.predict_interval(new), whole.predict_interval(new), rtol=1e-6)
 
 
 def test_many_rows_keep_press_alone(rows, monkeypatch):

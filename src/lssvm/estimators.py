@@ -214,7 +214,7 @@ class _LSSVM(BaseEstimator):
         leave_one_out : {"auto", "rows", "press", "none"}
             "rows" keeps what belongs to the rows (`loo_residuals_`, `leverage_`, `weights_`), "press" only `press_`,
             "none" saves the pass, and the whitening where the points of the basis are independent enough (the
-            leverages behind intervals then have about six digits). "auto" is "rows" up to a million rows, "press"
+            leverages behind intervals then have about five digits). "auto" is "rows" up to a million rows, "press"
             beyond.
 
         Returns

@@ -597,7 +597,7 @@ class Whitening:
     @property
     def allows_plain_columns(self) -> bool:
         """Whether sums of kernel columns as they are, of points as independent as these, are likely to be enough."""
-        return 10.0 * EPS * self._condition <= system.QUICK
+        return 10.0 * EPS * self._condition <= system.PLAIN
 
     def sums(self, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array) -> system.Moments:
         """Sums over rows of their columns and targets, in blocks that stay within the working memory."""

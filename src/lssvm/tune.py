@@ -900,11 +900,14 @@ def _best_C(problem: Problem, errors: Callable[[Factor, Sequence[float]], np.nda
         factor = problem.factorise(1.0 / ridges[0], every=True, quick=True)
         return factor, ridges, errors(factor, list(1.0 / ridges))
 
-    ridges = RIDGES * kernel_variance(problem) * _mean_weight(problem)
+    variance, largest = kernel_spectrum(problem)
+    ridges = RIDGES * variance * _mean_weight(problem)
     # those far above the rounding errors of sums over the rows are served faster, and suffice as a rule
-    near = np.zeros(len(RIDGES), dtype=bool) if problem.is_dual else EPS / QUICK * len(problem.rows) > RIDGES
+    rounding = 2.0 * EPS * largest * _mean_weight(problem) * len(problem.rows)
+    near = np.zeros(len(RIDGES), dtype=bool) if problem.is_dual else ridges < rounding / QUICK
     factor, grid, scores = scored(ridges[~near])
-    if near.any() and np.argmin(scores) <= 1:
+    if near.any() and np.argmin(scores) == 0:
+        del factor  # memory for one
         factor, grid, scores = scored(ridges)
     best = min(zip(scores, 1.0 / grid, strict=True))
     for _ in range(ZOOMS):  # ever finer grids about the best point so far
@@ -943,11 +946,20 @@ def _loss(problem: Problem, residuals: np.ndarray) -> np.ndarray:
 
 def kernel_variance(problem: Problem) -> float:
     """Mean of k(x, x) less the mean of k(x, z) over (a sample of) the rows: the size of the centred kernel."""
+    return kernel_spectrum(problem)[0]
+
+
+def kernel_spectrum(problem: Problem) -> tuple[float, float]:
+    """The size of the centred kernel over (a sample of) the rows, and its largest eigenvalue over their number."""
     rows = problem.rows[:: max(1, len(problem.rows) // 200)]
     X = _xp.take(problem.X, rows)
     K = _xp.to_numpy(problem.kernel.evaluate(X, problem.kernel.basis_points(problem.X, rows)))
     variance = float(K.diagonal().mean() - K.mean())
-    return variance if math.isfinite(variance) and variance > 0 else 1.0
+    if not (math.isfinite(variance) and variance > 0):
+        return 1.0, 1.0
+    K = K - K.mean(axis=0)
+    K = K - K.mean(axis=1)[:, None]
+    return variance, float(np.linalg.norm(K, 2)) / len(rows)
 
 
 def _mean_weight(problem: Problem) -> float:
