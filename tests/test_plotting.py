@@ -455,3 +455,15 @@ def test_additive_displays_refuse_other_machines(additive):
         ComponentsDisplay.from_estimator(plain, X)
     with pytest.raises(NotFittedError):
         ComponentsDisplay.from_estimator(LSSVR(), X)
+
+
+def test_many_curves_differ_in_colour_or_dashes():
+    display = MaximalVariationDisplay(
+        rho=np.geomspace(0.1, 1.0, 5),
+        max_variation=np.ones((5, 14)),
+        chosen=0.5,
+        kept=np.arange(13),
+        names=[f"x{number}" for number in range(14)],
+    ).plot()
+    styles = {(line.get_color(), line.get_linestyle()) for line in display.lines_[:13]}
+    assert len(styles) == 13

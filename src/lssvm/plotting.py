@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 _COLOURS = "#1f5fa8", "#b3541e", "#3d8361", "#8a4f9e", "#5f6b76", "#c29a2b"
+_LINES = "-", "--", "-.", ":"
 _LEFT_OUT = {"loo": "left-out", "kfold": "10-fold", "validation": "validation"}
 
 
@@ -60,17 +61,20 @@ class _Display:
         self.ax_, self.figure_ = ax, ax.figure
         return ax
 
+    def _drawn(self) -> int:
+        """The number of curves and clouds that have a label."""
+        return sum(str(artist.get_label())[:1] != "_" for artist in [*self.ax_.lines, *self.ax_.collections])
+
     def _next_colour(self) -> str:
-        """The colour after those of the curves and clouds that have a label."""
-        drawn = sum(str(artist.get_label())[:1] != "_" for artist in [*self.ax_.lines, *self.ax_.collections])
-        return _COLOURS[drawn % len(_COLOURS)]
+        return _COLOURS[self._drawn() % len(_COLOURS)]
 
     def _draw(self, x: Any, y: Any, label: str, kwargs: dict[str, Any], markers: bool = True) -> Any:
-        """One curve, in the next of our colours."""
+        """One curve, in the next of our colours; dashed where they begin anew."""
         from matplotlib.cbook import normalize_kwargs
         from matplotlib.lines import Line2D
 
         style: dict[str, Any] = {"color": self._next_colour(), "linewidth": 1.8, "label": label}
+        style["linestyle"] = _LINES[self._drawn() // len(_COLOURS) % len(_LINES)]
         if markers:
             style.update(marker="o", markersize=3.5)
         (line,) = self.ax_.plot(x, y, **{**style, **normalize_kwargs(kwargs, Line2D)})
