@@ -903,7 +903,7 @@ def _best_C(problem: Problem, errors: Callable[[Factor, Sequence[float]], np.nda
     variance, largest = kernel_spectrum(problem)
     ridges = RIDGES * variance * _mean_weight(problem)
     # those far above the rounding errors of sums over the rows are served faster, and suffice as a rule
-    rounding = 2.0 * EPS * largest * _mean_weight(problem) * len(problem.rows)
+    rounding = EPS * largest * _mean_weight(problem) * len(problem.rows)
     near = np.zeros(len(RIDGES), dtype=bool) if problem.is_dual else ridges < rounding / QUICK
     factor, grid, scores = scored(ridges[~near])
     if near.any() and np.argmin(scores) == 0:
@@ -950,7 +950,7 @@ def kernel_variance(problem: Problem) -> float:
 
 
 def kernel_spectrum(problem: Problem) -> tuple[float, float]:
-    """The size of the centred kernel over (a sample of) the rows, and its largest eigenvalue over their number."""
+    """The size of the centred kernel over (a sample of) the rows, and a bound of its eigenvalues over their number."""
     rows = problem.rows[:: max(1, len(problem.rows) // 200)]
     X = _xp.take(problem.X, rows)
     K = _xp.to_numpy(problem.kernel.evaluate(X, problem.kernel.basis_points(problem.X, rows)))
@@ -959,7 +959,7 @@ def kernel_spectrum(problem: Problem) -> tuple[float, float]:
         return 1.0, 1.0
     K = K - K.mean(axis=0)
     K = K - K.mean(axis=1)[:, None]
-    return variance, float(np.linalg.norm(K, 2)) / len(rows)
+    return variance, float(np.linalg.norm(K)) / len(rows)
 
 
 def _mean_weight(problem: Problem) -> float:
