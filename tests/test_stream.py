@@ -1,6 +1,7 @@
 """Chunks: sums that add give the machine of all rows."""
 
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,28 @@ def test_partial_fit_goes_on_from_fit(rows):
     model = LSSVR(kernels.RBF(2.0), C=1.0, steps=[sparsify.Given(X[:40])])
     grown = clone(model).fit(X[:300], y[:300], weight[:300]).partial_fit(X[300:], y[300:], weight[300:])
     assert_allclose(grown.predict(new), clone(model).fit(X, y, weight).predict(new), rtol=1e-9)
+
+
+@pytest.mark.parametrize("leave_one_out", ["rows", "none"])
+@pytest.mark.parametrize("C", [1.0, 1e5])
+def test_partial_fit_goes_on_from_fit_chunks(rows, C, leave_one_out):
+    X, y, weight, new = rows
+    points = X[[*range(40), 3, 3, 7]]  # copies share their coefficient
+    model = LSSVR(kernels.RBF(2.0), C=C, steps=[sparsify.Given(points)])
+    grown = clone(model).fit_chunks(split(X[:300], y[:300], weight[:300], size=70), leave_one_out=leave_one_out)
+    grown.partial_fit(X[300:], y[300:], weight[300:])
+    whole = clone(model).fit(X, y, weight)
+    assert_allclose(grown.predict(new), whole.predict(new), rtol=1e-9)
+    assert_allclose(grown.predict_interval(new), whole.predict_interval(new), rtol=1e-7)
+
+
+def test_partial_fit_of_classes_goes_on_from_fit_chunks(rows):
+    X, y, _, new = rows
+    labels = np.where(y[:, 0] > np.median(y[:, 0]), "up", "down")
+    model = LSSVC(kernels.RBF(2.0), C=1.0, steps=[sparsify.Given(X[:40])])
+    grown = clone(model).fit_chunks(split(X[:300], labels[:300])).partial_fit(X[300:], labels[300:])
+    whole = clone(model).fit(X, labels)
+    assert_allclose(grown.decision_function(new), whole.decision_function(new), rtol=1e-9)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -416,8 +439,15 @@ def test_mistakes(rows):
         LSSVR().fit_chunks([(X[:5], y[:5], np.zeros(5)), (X[:1], y[:1])])
     with pytest.raises(ValueError, match="2 at least"):
         LSSVC().fit_chunks([(X[:5], np.zeros(5)), (X[:5], np.ones(5), np.zeros(5))])
-    with pytest.raises(AttributeError, match="partial_fit"):
-        LSSVR(robust="hampel").partial_fit(X, y)
+    refused = (
+        (LSSVR(robust="hampel"), "robust='hampel': use fit or fit_chunks"),
+        (LSSVR(kernels.Precomputed()), "Precomputed: give a kernel"),
+        (LSSVC(class_weight="balanced"), "class_weight='balanced'.*Give a dict"),  # of all rows, not of a chunk
+    )
+    for unsuited, reason in refused:
+        with pytest.raises(AttributeError, match="partial_fit") as error:
+            unsuited.partial_fit(X, y)
+        assert re.search(reason, str(error.value.__cause__))
     with pytest.raises(ValueError, match="not among the classes"):
         LSSVC(kernels.RBF(2.0), C=1.0).partial_fit(X, y[:, 0] > 0).partial_fit(X, np.full(600, 7))
     model = LSSVR(kernels.RBF(2.0), C=1.0)

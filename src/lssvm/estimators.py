@@ -38,6 +38,7 @@ from .stream import (
     Stream,
     as_source,
     fit_chunks,
+    resumed,
     sample_rows,
     start_stream,
 )
@@ -59,6 +60,11 @@ def _adds_chunks(model: _LSSVM) -> bool:
         )
     if getattr(model.kernel, "is_precomputed", False):
         raise AttributeError("partial_fit with kernels.Precomputed: give a kernel of the columns, or use fit.")
+    if isinstance(getattr(model, "class_weight", None), str):
+        raise AttributeError(
+            f"partial_fit with class_weight={model.class_weight!r}: the classes of rows to come are not known. Give a "
+            "dict, or use fit or fit_chunks."
+        )
     return True
 
 
@@ -138,7 +144,7 @@ class _LSSVM(BaseEstimator):
                     fitted.update(self._leave_one_out())
             if name in fitted:
                 return fitted[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return object.__getattribute__(self, name)  # fails once more, and says why
 
     @_xp.one_blas()
     def _leave_one_out(self) -> dict[str, Any]:
@@ -152,6 +158,7 @@ class _LSSVM(BaseEstimator):
         """Add a chunk of rows to the machine, exactly: the result equals `fit` on all rows so far with this basis.
 
         The first call plans kernel, C and basis on its rows (500 of them for ``steps=None``); later calls keep them.
+        After `fit`, `fit_chunks` or a fit on Dask the chunk is added to their rows.
         A uniform sample of 5000 rows is kept for `predict_interval`; leave-one-out of the others is not known.
 
         Parameters
@@ -169,12 +176,14 @@ class _LSSVM(BaseEstimator):
         checked = copy.copy(self)
         stream: Stream | None = getattr(self, "_stream_", None)
         fitted: Problem | None = getattr(self, "_problem_", None)
-        first = stream is None and fitted is None
+        first = not hasattr(self, "dual_coef_")
         X, y, weights = checked._check_rows(X, y, sample_weight, reset=first, **(known if first else {}))
         calibrated = isinstance(self, ClassifierMixin) and hasattr(self, "_slopes_")
         calibration = {"_slopes_": self._slopes_} if calibrated else {}
         if stream is None and fitted is not None:
             stream = start_stream(fitted).add(fitted.X, fitted.y, fitted.weights)
+        elif stream is None and not first:
+            stream = self._resumed()
         elif stream is None:
             problem = run_steps(checked._problem(X, y, weights), self._chunk_steps())
             stream = start_stream(problem)
@@ -187,6 +196,16 @@ class _LSSVM(BaseEstimator):
         machine.update(_additive(kernel, points, coef, points))
         self._store(checked, {**machine, **calibration, "support_": None, "path_": None, "_stream_": stream})
         return self
+
+    def _resumed(self) -> Stream:
+        """The sums of a fit over chunks."""
+        sample = self._left_out_sample()
+        if sample is None:
+            raise ValueError("partial_fit needs the sums of fit_chunks, which this file of an older version lacks.")
+        single, points = self._single_output_, self.support_vectors_
+        coef = self.dual_coef_[:, None] if single else self.dual_coef_
+        intercept = _same_kind(np.array([self.intercept_]), points) if single else self.intercept_
+        return resumed(sample, points, self.C_, coef, intercept)
 
     def fit_chunks(
         self,
@@ -684,7 +703,7 @@ class LSSVC(ClassifierMixin, _LSSVM):
         """Add a chunk of rows to the machine, exactly: the result equals `fit` on all rows so far with this basis.
 
         The first call plans kernel, C, basis and the calibration of `predict_proba` on its rows; later calls keep
-        them. Of the rows a sample of 5000 is kept, so that leave-one-out quantities of all are not known.
+        them. After `fit`, `fit_chunks` or a fit on Dask the chunk is added to their rows. Of the rows a sample of 5000 is kept, so that leave-one-out quantities of all are not known.
 
         Parameters
         ----------

@@ -652,6 +652,14 @@ class Whitening:
         full = _xp.zeros((len(self.owner), theta.shape[1]), theta)
         return _xp.put(full, np.flatnonzero(shared), _xp.take(coef, self.owner[shared]))
 
+    def contract(self, coef: Array) -> Array:
+        """What `expand` makes these coefficients of."""
+        if self.owner is not None:
+            shared, total = self.owner >= 0, np.zeros((self.rank, coef.shape[1]))
+            np.add.at(total, self.owner[shared], _xp.to_numpy(coef)[shared])
+            coef = _xp.like(total, coef)
+        return self.lower.T @ coef
+
 
 def whiten(kernel: Kernel, points: Array, K: Array) -> Whitening:
     """Factor the kernel matrix K of the basis; points that depend on others to working precision carry no column."""

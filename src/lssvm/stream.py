@@ -129,6 +129,21 @@ def left_out_sample(whitening: Whitening, machine: Machine, total: int, X: Array
     return LeftOutSample(whitening, steps, summed.centre, summed.weight, total, *arrays)
 
 
+def resumed(sample: LeftOutSample, points: Array, C: float, coef: Array, intercept: Array) -> Stream:
+    """The stream that a fit over chunks leaves behind: its sums are those of its columns q = R'^-1 phi."""
+    whitening = sample.whitening
+    # `Whitening.steps` has R' by itself, or behind the factor of the basis
+    R = sample.steps[1].T if len(sample.steps) == 2 else _xp.solve_lower(whitening.lower, sample.steps[0]).T
+    theta, mean = whitening.contract(coef), R.T @ sample.centre
+    total = _xp.gram(R)  # of the columns, with the ridge
+    scatter = _xp.add_diagonal(total + 0.0, -1.0 / C)
+    moments = system.Moments(sample.weight, mean, intercept + mean @ theta, scatter, total @ theta)
+    size = sample.X.shape[0]
+    keys = _smallest_keys(np.random.default_rng(0), size, size if size < SAMPLE_ROWS else sample.total)
+    rows = Sample(SAMPLE_ROWS, keys, (sample.X, sample.targets, sample.weights))
+    return Stream(points, whitening, C, moments, rows, sample.total, chunks=1)
+
+
 @dataclass(frozen=True)
 class LeftOut:
     """What the last pass gives: PRESS, the largest leverage, and, where asked for, what belongs to the rows."""
@@ -261,9 +276,13 @@ def sample_rows(limit: int, number: int, *arrays: Array) -> Sample:
     rows = len(counting)
     size = min(limit, rows)
     chosen = counting[draw.choice(rows, size, replace=False)] if rows else counting
-    # the smallest of as many uniform keys as there are rows, in order: sums of exponential gaps
-    keys = -np.expm1(-np.cumsum(draw.exponential(size=size) / (rows - np.arange(size))))
+    keys = _smallest_keys(draw, size, rows)
     return Sample(limit, keys, tuple(_xp.take(array, chosen) for array in arrays))
+
+
+def _smallest_keys(draw: np.random.Generator, size: int, rows: int) -> np.ndarray:
+    """The smallest of as many uniform keys as there are rows, in order: sums of exponential gaps."""
+    return -np.expm1(-np.cumsum(draw.exponential(size=size) / (rows - np.arange(size))))
 
 
 @dataclass(frozen=True)
