@@ -72,6 +72,13 @@ def test_bad_data(model, y, name):
     refuse(model, (bad_X, y, weights), error or (ValueError, TypeError), pattern)
 
 
+def test_dates_in_a_frame():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X).assign(day=pd.Timestamp("2020-02-29"))
+    frame.columns = [*map(str, range(X.shape[1])), "day"]
+    refuse(LSSVR(), (frame, Y), ValueError, r"column 'day'.*encode it")
+
+
 @pytest.mark.parametrize(("model", "y"), [(LSSVR(), Y), (LSSVC(), LABELS)], ids=["LSSVR", "LSSVC"])
 @pytest.mark.parametrize("rows", [0, 1])
 def test_too_few_rows(model, y, rows):

@@ -90,6 +90,21 @@ def test_arrays_equal_whole_and_chunks(rows, scheduler, robust):
     assert_allclose(intervals.compute(), whole.predict_interval(X, 0.8), rtol=1e-8)
 
 
+def test_blocks_that_a_filter_has_emptied(rows):
+    X, y, weight = rows
+    labels = np.where(y[:, 0] > 0, "up", "down")
+    kept = np.arange(900) >= 400  # nothing of the first block
+    with dask.config.set(scheduler="synchronous"):
+        lazy_X, lazy_y, lazy_labels, mask = (da.from_array(a, chunks=(250, *a.shape[1:])) for a in (X, y, labels, kept))
+        model = regressor(X).fit(lazy_X[mask], lazy_y[mask])
+        whole = regressor(X).fit(X[kept], y[kept])
+        assert_allclose(model.predict(lazy_X[mask]).compute(), whole.predict(X[kept]), rtol=1e-9)
+        assert model.predict_interval(lazy_X[mask]).compute().shape == (500, 2, 2)
+        classes = LSSVC(kernels.RBF(2.0), C=1.0, steps=[sparsify.Given(X[:40])]).fit(lazy_X[mask], lazy_labels[mask])
+        assert classes.predict(lazy_X[mask]).compute().shape == (500,)
+        assert classes.predict_proba(lazy_X[mask]).compute().shape == (500, 2)
+
+
 def test_classes_and_frames(rows):
     pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
     X, y, weight = rows

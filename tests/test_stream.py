@@ -425,6 +425,12 @@ def test_mistakes(rows):
         LSSVR().fit_chunks([])
     with pytest.raises(ValueError, match="wrap it in a tuple"):
         LSSVR().fit_chunks([X])
+    with pytest.raises(ValueError, match="got 4 parts"):
+        LSSVR().fit_chunks([(X, y, y, y)])
+    with pytest.raises(TypeError, match="chunks=3: give a list"):
+        LSSVR().fit_chunks(3)
+    with pytest.raises(ValueError, match=r"y of chunk 1 has shape \(600, 2\).*the same targets"):
+        LSSVR().fit_chunks([(X, y[:, 0]), (X, y)])
     with pytest.raises(ValueError, match="the second time"):
         LSSVR().fit_chunks(iter([iter([(X, y)]), iter([])]).__next__)
     with pytest.raises(ValueError, match="row numbers"):
@@ -467,6 +473,11 @@ def test_mistakes_in_files(rows, tmp_path):
         LSSVR().fit_chunks(name)
     with pytest.raises(ValueError, match="no column 'c'"):
         LSSVR().fit_chunks(name, target="c")
+    with pytest.raises(ValueError, match=r"columns=\['a', 'b'\] holds 'b' twice"):
+        LSSVR().fit_chunks(name, columns=["a", "b"], target="b")
+    parquet.write_table(pa.table({"a": X[:, 0], "kind": ["red"] * len(X), "b": X[:, 1]}), name)
+    with pytest.raises(ValueError, match="column 'kind' holds values that are no numbers"):
+        LSSVR().fit_chunks(name, target="b")
 
 
 def test_rows_of_no_weight_are_not_sampled():

@@ -155,14 +155,16 @@ def lazily(model: Any, name: str, X: Any, **options: Any) -> Any:
     fitted = dask.delayed(alone, traverse=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the row of zeros has no names of columns
-        example = _call(model, name, np.zeros((1, model.n_features_in_)), options)
+        example = getattr(model, name)(np.zeros((1, model.n_features_in_)), **options)
     lengths = X.chunks[0] if hasattr(X, "chunks") else (np.nan,) * len(blocks)
+    nothing = example[:0]
     parts = [
-        dask.array.from_delayed(call(fitted, name, block, options), (rows, *example.shape[1:]), example.dtype)
+        dask.array.from_delayed(call(fitted, name, block, options, nothing), (rows, *example.shape[1:]), example.dtype)
         for rows, block in zip(lengths, blocks, strict=True)
     ]
     return dask.array.concatenate(parts, allow_unknown_chunksizes=True)
 
 
-def _call(model: Any, method: str, X: Any, options: dict[str, Any]) -> Any:
-    return getattr(model, method)(X, **options)
+def _call(model: Any, method: str, X: Any, options: dict[str, Any], nothing: Any) -> Any:
+    """The result for a block, which may have lost all its rows to a filter."""
+    return getattr(model, method)(X, **options) if len(X) else nothing

@@ -294,9 +294,15 @@ class _LSSVM(BaseEstimator):
         """Learn the columns and the number of outputs from the first chunk."""
         validate_data(self, X, reset=True, skip_check_array=True)
         self._single_output_ = np.ndim(y) == 1
+        self._target_shape_ = tuple(np.shape(y)[1:])
 
     def _scan_chunk(self, number: int, X: Any, y: Any, weight: Any) -> Scan:
         """What the first pass learns from a chunk."""
+        if tuple(np.shape(y)[1:]) != self._target_shape_:
+            raise ValueError(
+                f"chunks: y of chunk {number} has shape {np.shape(y)}, a row of the first {self._target_shape_}: give "
+                "all chunks the same targets."
+            )
         X, y = self._check_raw(X, y)
         ones = np.broadcast_to(np.float64(1.0), (X.shape[0],))  # of no size
         weights = ones if weight is None else _check_weights(weight, X.shape[0], 0)
@@ -703,7 +709,8 @@ class LSSVC(ClassifierMixin, _LSSVM):
         """Add a chunk of rows to the machine, exactly: the result equals `fit` on all rows so far with this basis.
 
         The first call plans kernel, C, basis and the calibration of `predict_proba` on its rows; later calls keep
-        them. After `fit`, `fit_chunks` or a fit on Dask the chunk is added to their rows. Of the rows a sample of 5000 is kept, so that leave-one-out quantities of all are not known.
+        them. After `fit`, `fit_chunks` or a fit on Dask the chunk is added to their rows. Of the rows a sample of 5000
+        is kept, so that leave-one-out quantities of all are not known.
 
         Parameters
         ----------
@@ -746,10 +753,13 @@ class LSSVC(ClassifierMixin, _LSSVM):
             self.classes_ = found if classes is None else np.unique(_xp.to_numpy(classes))
             self._single_output_ = len(self.classes_) == 2
         if len(self.classes_) < 2:
-            raise ValueError(f"y holds only one class, {self.classes_[0]!r}: a classifier needs at least 2 classes.")
+            raise ValueError(f"y holds only one class, {self.classes_.tolist()[0]!r}: a classifier needs at least 2 classes.")
         unknown = np.setdiff1d(found, self.classes_)
         if len(unknown):
-            raise ValueError(f"y holds the class {unknown[0]!r}, which is not among the classes {self.classes_!r}.")
+            raise ValueError(
+                f"y holds the class {unknown.tolist()[0]!r}, which is not among the classes {self.classes_.tolist()}: "
+                "give all of them to the first partial_fit as classes."
+            )
         codes = np.searchsorted(self.classes_, y)
         self._class_factors_ = [1.0] * len(self.classes_)  # no array: those are of the kind of X
         if self.class_weight is not None:
@@ -774,7 +784,7 @@ class LSSVC(ClassifierMixin, _LSSVM):
         self._single_output_ = len(self.classes_) == 2
         if np.count_nonzero(scan.label_weights) < 2:
             raise ValueError(
-                f"y holds the classes {scan.labels!r} with positive weight in fewer than 2: give 2 at least."
+                f"y holds the classes {scan.labels.tolist()} with positive weight in fewer than 2: give 2 at least."
             )
         if self.class_weight is not None:
             balanced = _class_weights(self.class_weight, scan.labels, scan.labels, scan.label_weights)
@@ -899,7 +909,7 @@ def _validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options:
         raise ValueError("X or y holds integers too large for a float: rescale them.") from None
     except (TypeError, ValueError) as error:
         text = str(error)
-        if "could not convert" in text or "must be real" in text or "must be a string or a" in text:
+        if any(part in text for part in ("could not convert", "must be real", "must be a string or a", "promoted")):
             _explain_text(model, X, y, text)
         if "'<' not supported" in text:
             raise ValueError(
@@ -979,8 +989,9 @@ def _explain_text(model: BaseEstimator, X: Any, y: Any, text: str) -> None:
     for c in range(table.shape[1] if table.ndim == 2 else 0):
         try:
             table[:, c].astype(np.float64)
-        except ValueError:
-            name = getattr(X, "columns", range(table.shape[1]))[c]
+        except (TypeError, ValueError):
+            names = getattr(X, "column_names", getattr(X, "columns", range(table.shape[1])))  # pyarrow, frames
+            name = names[c]
             raise ValueError(
                 f"X: column {name!r} holds values that are no numbers ({text}): encode it, or leave it out."
             ) from None
@@ -1019,7 +1030,7 @@ def _class_weights(class_weight: Any, classes: np.ndarray, y: np.ndarray, sample
         values = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"class_weight={class_weight!r}: {error}") from None
-    for label, value in zip(classes, values, strict=True):
+    for label, value in zip(classes.tolist(), values, strict=True):
         if not 0 <= value < 1e100:
             raise ValueError(f"class_weight of class {label!r} is {value:g}: it must not be negative, infinite or NaN.")
     return values
@@ -1043,7 +1054,7 @@ def _check_weights(weights: Any, n_rows: int, smallest: int, name: str = "sample
         raise ValueError(f"{name} holds NaN or infinite values: give finite weights.")
     if (values < 0).any():
         row = int(np.argmin(values))
-        raise ValueError(f"Negative values in {name}: {values[row]!r} in row {row}. Weights are zero or positive.")
+        raise ValueError(f"Negative values in {name}: {values[row]} in row {row}. Weights are zero or positive.")
     extremes = [float(np.max(values, initial=0.0)), float(np.min(values[values > 0], initial=1.0))]
     if extremes[0] > 1e100 or extremes[1] < 1e-100:
         raise ValueError(f"{name} ranges from {extremes[1]:.3g} to {extremes[0]:.3g}: rescale it towards 1.")

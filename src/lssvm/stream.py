@@ -390,7 +390,9 @@ def as_source(chunks: Any, columns: Sequence[str] | None, target: Any, weight: s
         return Chunks(functools.partial(_slices, chunks))
     if callable(chunks):
         return Chunks(lambda: iter(chunks()))
-    if isinstance(chunks, Iterator) or not isinstance(chunks, Iterable):
+    if not isinstance(chunks, Iterable):
+        raise TypeError(f"chunks={chunks!r}: give a list of (X, y), a function that returns an iterator, or a file.")
+    if isinstance(chunks, Iterator):
         raise TypeError(
             f"chunks={chunks!r} can be read only once: give a list of (X, y), or a function that returns an iterator."
         )
@@ -431,6 +433,9 @@ def _read_table(
     for name in (*features, *others):
         if name not in names:
             raise ValueError(f"There is no column {name!r}: the columns are {names}.")
+    for name in features:
+        if name in others or features.count(name) > 1:
+            raise ValueError(f"columns={columns!r} holds {name!r} twice, or it is the target or weight: leave it out.")
     rows = max(1, CHUNK_BYTES // (8 * max(len(features), 1)))
 
     def read() -> Iterator[Any]:
@@ -446,7 +451,9 @@ def _read_table(
 
 def normalise(chunk: Any) -> tuple[Any, Any, Any]:
     """(X, y, weight or None) of what a user yields."""
-    if not isinstance(chunk, Sequence) or len(chunk) not in (2, 3):
+    if not isinstance(chunk, Sequence):
         raise ValueError(f"chunks must yield (X, y) or (X, y, weight), got {type(chunk).__name__}: wrap it in a tuple.")
+    if len(chunk) not in (2, 3):
+        raise ValueError(f"chunks must yield (X, y) or (X, y, weight), got {len(chunk)} parts.")
     X, y, *weight = chunk
     return X, y, weight[0] if weight else None
