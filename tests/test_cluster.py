@@ -91,7 +91,7 @@ def test_arrays_equal_whole_and_chunks(rows, scheduler, robust):
 
 
 def test_blocks_that_a_filter_has_emptied(rows):
-    X, y, weight = rows
+    X, y, _ = rows
     labels = np.where(y[:, 0] > 0, "up", "down")
     kept = np.arange(900) >= 400  # nothing of the first block
     with dask.config.set(scheduler="synchronous"):

@@ -468,12 +468,16 @@ def test_an_edge_is_warned_of_once(model):
     assert [str(warning.message)[:3] for warning in caught] == ["C ="]
 
 
-def test_groups_stay_together():
+@pytest.mark.parametrize("splitter", [GroupKFold(5), None])
+@pytest.mark.parametrize("estimator", [LSSVR, LSSVC])
+def test_groups_stay_together(splitter, estimator):
     X, y = datasets.load_motorcycle(return_X_y=True)
     groups = np.arange(len(y)) // 7
-    step = tune.KFold(splitter=GroupKFold(5), groups=groups)
-    model = LSSVR(RBF(8.0), steps=[step]).fit(X, y)
-    for part in step._parts(model._problem_):
+    step = tune.KFold(5, splitter=splitter, groups=groups)
+    model = estimator(RBF(8.0), steps=[step]).fit(X, y if estimator is LSSVR else y > -20)
+    parts = step._parts(model._problem_)
+    assert len(parts) == 5
+    for part in parts:
         assert not set(groups[part]) & set(np.delete(groups, part))
 
 
@@ -485,6 +489,7 @@ def test_groups_stay_together():
         (tune.KFold(splitter=ShuffleSplit(3, random_state=0)), "leaves a row out twice, or trains on a part"),
         (tune.KFold(splitter=TimeSeriesSplit(3)), "leaves a row out twice, or trains on a part"),
         (tune.KFold(groups=[1, 2]), "groups has shape"),
+        (tune.KFold(5, groups=np.arange(133) % 3), "5 parts of 3 groups"),
         (tune.Holdout(1.0), "fraction must be a number between 0 and 1, got 1.0"),
     ],
 )
@@ -493,6 +498,12 @@ def test_parts_that_make_no_sense(step, match, C):
     X, y = datasets.load_motorcycle(return_X_y=True)
     with pytest.raises(ValueError, match=match):
         LSSVR(RBF(8.0), C=C, steps=[step]).fit(X, y)
+
+
+def test_a_number_is_no_splitter():
+    X, y = datasets.load_motorcycle(return_X_y=True)
+    with pytest.raises(TypeError, match="splitter=5 is no splitter"):
+        LSSVR(RBF(8.0), steps=[tune.KFold(splitter=5)]).fit(X, y)
 
 
 # The guard ------------------------------------------------------------------------------------------------------------

@@ -753,7 +753,8 @@ class LSSVC(ClassifierMixin, _LSSVM):
             self.classes_ = found if classes is None else np.unique(_xp.to_numpy(classes))
             self._single_output_ = len(self.classes_) == 2
         if len(self.classes_) < 2:
-            raise ValueError(f"y holds only one class, {self.classes_.tolist()[0]!r}: a classifier needs at least 2 classes.")
+            only = self.classes_.tolist()[0]
+            raise ValueError(f"y holds only one class, {only!r}: a classifier needs at least 2 classes.")
         unknown = np.setdiff1d(found, self.classes_)
         if len(unknown):
             raise ValueError(

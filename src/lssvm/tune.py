@@ -78,8 +78,8 @@ class LeaveOneOut(Step):
     for, are estimated again between searches, three times at least, by left-out residuals and 1.5 times their scale.
 
     ``path_`` holds ``widths`` (one row a leaf of the kernel), ``C``, ``loo`` (the mean squared left-out residual,
-    absolute for robust weights; the mean log loss of classes), ``evaluations``, ``plan`` (what was done, in words) and,
-    for classes, ``error_rate``.
+    absolute for robust weights; the mean log loss of classes, with the targets of Platt (1999)), ``evaluations``,
+    ``plan`` (what was done, in words) and, for classes, ``error_rate``.
 
     Examples
     --------
@@ -222,10 +222,10 @@ class KFold(_Validation):
     n_splits : int
         Number of parts, drawn at random; of classes each part gets its share.
     splitter : scikit-learn splitter or None
-        Makes the parts instead, e.g. ``GroupKFold()``; every row has to be used for training wherever it is not left
-        out, and no row may be left out twice.
+        Makes the parts instead, e.g. ``LeaveOneGroupOut()``; every row has to be used for training wherever it is not
+        left out, and no row may be left out twice.
     groups : array or None
-        Group of every row, for splitters that ask for it.
+        Group of every row: rows of a group are left out together.
     random_state : int, RandomState or None
         Seed of the parts.
 
@@ -237,11 +237,10 @@ class KFold(_Validation):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn.model_selection import GroupKFold
     >>> from lssvm import LSSVR, datasets, kernels, tune
     >>> X, y = datasets.load_motorcycle(return_X_y=True)
     >>> groups = np.arange(133) // 5  # rows that belong together
-    >>> model = LSSVR(kernels.RBF(), steps=[tune.KFold(splitter=GroupKFold(10), groups=groups)]).fit(X, y)
+    >>> model = LSSVR(kernels.RBF(), steps=[tune.KFold(groups=groups)]).fit(X, y)
     >>> model.C_ > 0
     True
     """
@@ -257,17 +256,22 @@ class KFold(_Validation):
         if not isinstance(self.n_splits, (int, np.integer)) or isinstance(self.n_splits, bool) or self.n_splits < 2:
             raise ValueError(f"KFold: n_splits must be an integer of at least 2, got {self.n_splits!r}.")
         splitter = self.splitter
-        if splitter is None:
-            if self.n_splits > len(rows):
-                raise ValueError(f"KFold: n_splits={self.n_splits} parts of {len(rows)} rows: lower n_splits.")
-            counts = np.bincount(problem.labels[rows]) if problem.classification else np.zeros(0)
-            kind = model_selection.KFold
-            if problem.classification and counts[counts > 0].min() >= self.n_splits:
-                kind = model_selection.StratifiedKFold
-            splitter = kind(self.n_splits, shuffle=True, random_state=self.random_state)
+        if splitter is not None and not hasattr(splitter, "split"):
+            raise TypeError(f"KFold: splitter={splitter!r} is no splitter of scikit-learn: n_splits is their number.")
         groups = None if self.groups is None else np.asarray(self.groups)
         if groups is not None and groups.shape != (problem.X.shape[0],):
             raise ValueError(f"KFold: groups has shape {groups.shape}, but there are {problem.X.shape[0]} rows.")
+        if splitter is None:
+            units, name = (len(rows), "rows") if groups is None else (len(np.unique(groups[rows])), "groups")
+            if self.n_splits > units:
+                raise ValueError(f"KFold: n_splits={self.n_splits} parts of {units} {name}: lower n_splits.")
+            counts = np.bincount(problem.labels[rows]) if problem.classification else np.zeros(0)
+            stratified = problem.classification and counts[counts > 0].min() >= self.n_splits
+            if groups is None:
+                kind = model_selection.StratifiedKFold if stratified else model_selection.KFold
+            else:
+                kind = model_selection.StratifiedGroupKFold if stratified else model_selection.GroupKFold
+            splitter = kind(self.n_splits, shuffle=True, random_state=self.random_state)
         targets = problem.labels[rows] if problem.classification else _xp.to_numpy(problem.y)[rows, 0]
         pairs = list(splitter.split(np.zeros((len(rows), 1)), targets, None if groups is None else groups[rows]))
         parts = [rows[test] for _, test in pairs]
