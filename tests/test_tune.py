@@ -1,5 +1,6 @@
 """Tuning: the gradient of leave-one-out, and what the search finds with it."""
 
+import copy
 import math
 import warnings
 
@@ -404,6 +405,19 @@ def test_holdout_is_the_best_on_the_rows_held_out():
     assert_allclose(model.path_.score, error(model.C_), rtol=1e-8)
     assert model.path_.score <= min(map(error, np.geomspace(1e-2, 1e3, 15))) * (1 + 1e-9)
     assert_allclose(model.predict(X), LSSVR(RBF(8.0), C=model.C_, steps=[]).fit(X, y).predict(X))
+
+
+def test_holdout_does_not_take_one_factor_for_another():
+    X, y = datasets.load_motorcycle(return_X_y=True)
+    step, problem = tune.Holdout(0.25), LSSVR(RBF(8.0), C=1.0).fit(X, y)._problem_
+    fitted, error = step._error(problem, step._parts(problem))
+    narrow, wide = (fitted.replace(kernel=RBF(width)).factorise() for width in (1.0, 50.0))
+    expected = error(wide, 1.0)
+    error(narrow, 1.0)
+    place = id(narrow)
+    del narrow
+    copies = [copy.copy(wide) for _ in range(10_000)]  # one is where the narrow one was, if that was let go
+    assert error(next((factor for factor in copies if id(factor) == place), wide), 1.0) == expected
 
 
 @pytest.mark.parametrize("step", [tune.KFold(4), tune.Holdout()])

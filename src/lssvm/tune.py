@@ -340,14 +340,13 @@ class Holdout(_Validation):
         if problem.kernel.is_precomputed:
             inputs = _xp.take(inputs.T, rest).T
 
-        columns: dict[int, Any] = {}  # of the factor that is asked about now
+        known: list[Any] = [None, None]  # the factor that is asked about now, kept alive, and its columns
 
         def error(factor: Factor, C: float) -> float:
-            if id(factor) not in columns:
-                columns.clear()
-                columns[id(factor)] = factor.columns(inputs)
+            if known[0] is not factor:
+                known[:] = factor, factor.columns(inputs)
             solution = factor.system.solution(1.0 / C, careful=False)
-            predictions = columns[id(factor)] @ solution.coef + solution.intercept[None, :]
+            predictions = known[1] @ solution.coef + solution.intercept[None, :]
             return validation_loss(problem, y, y - _xp.to_numpy(predictions), weights)
 
         return problem.subset(rest), error
