@@ -393,6 +393,20 @@ def test_chosen_sigma_has_about_the_smallest_press():
     assert model.press_ <= min(others) * 1.002
 
 
+@pytest.mark.parametrize("estimator", [LSSVR, LSSVC])
+@pytest.mark.parametrize(
+    ("kernel", "C", "offset"),
+    [(kernels.Linear(), 10.0, 1e7), (kernels.Polynomial(3), 100.0, 3e3), (kernels.RBF(10.0), 1e100, 0.0)],
+)
+def test_rounding_errors_are_said(estimator, kernel, C, offset):
+    X, y = make_regression()
+    y = y > np.median(y) if estimator is LSSVC else y
+    model = estimator(kernel, C)
+    with pytest.warns(UserWarning, match="Rounding errors.*lower C"):
+        model.fit(X + offset, y)
+    estimator(kernel, 10.0).fit(X, y)  # no warning
+
+
 @pytest.mark.parametrize("kernel", [kernels.RBF(), kernels.Matern(), kernels.Additive(kernels.RBF())])
 def test_chosen_sigma_follows_the_units_of_the_columns(kernel):
     X, y = make_regression()

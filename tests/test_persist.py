@@ -374,8 +374,9 @@ def test_save_killed_at_any_time_leaves_a_whole_file(path):
     models = [LSSVR(kernels.RBF(sigma=1.0), C=C).fit(X, Y) for C in (1.0, 100.0)]
     expected = [model.predict(NEW) for model in models]
     save(models[0], path)
-    draw, found = random.Random(0), set()
-    for _ in range(int(os.environ.get("LSSVM_KILLS", "40"))):
+    draw, found, kills = random.Random(0), set(), 0
+    while kills < int(os.environ.get("LSSVM_KILLS", "40")) or (len(found) < 2 and kills < 2000):  # a busy machine
+        kills += 1
         child = os.fork()
         if child == 0:
             try:

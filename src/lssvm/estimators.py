@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import threading
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -25,7 +26,7 @@ from ._xp import Array
 from .cluster import DaskChunks, lazily
 from .intervals import METHODS, calibrate, prediction_intervals, probabilities, sampled_intervals
 from .kernels import RBF, Additive, Choice, Kernel, Matern, as_kernel, pick_columns
-from .problem import Problem, Step
+from .problem import Fit, Problem, Step
 from .robust import as_weight_function
 from .sparsify import Given, Random
 from .stream import (
@@ -46,6 +47,8 @@ from .tune import LeaveOneOut, describe, tuned
 
 DENSE_ROWS = 2000  # steps=None: the basis is all rows up to here
 BASIS_SIZE = 500  # partial_fit and fit_chunks, steps=None: this many rows
+CHECKED_ROWS = 50  # predicted after a fit,
+LOST_DIGITS = 1e-3  # to within this share of the targets' spread
 KEPT_ROWS = 1_000_000  # fit_chunks: what belongs to the rows is kept up to here
 _SEEN = ("n_features_in_", "feature_names_in_", "classes_", "_single_output_", "_class_factors_")
 _LATER_LOCK = threading.RLock()
@@ -120,6 +123,7 @@ class _LSSVM(BaseEstimator):
             problem = run_steps(problem, default_steps(problem) if self.steps is None else self.steps)
             fit = problem.solve(left_out=LeaveOneOut.__name__ in problem.paths)
             describe(problem, fit)
+            _warn_of_rounding(problem, fit)
             later = fit.leverage is None
             left_out = {} if later else checked._left_out(problem.y, problem.weights, fit.weights, fit)
         attributes = {
@@ -985,21 +989,40 @@ def _score(metric: Any, predicted: Any, y: Any, sample_weight: Any) -> float:
 
 
 def _explain_text(model: BaseEstimator, X: Any, y: Any, text: str) -> None:
-    """Raise a ValueError that names the first column of X that is no number, else y."""
+    """Raise an error that names the first column of X that is no number, else y."""
     table = np.asarray(X, dtype=object)
     for c in range(table.shape[1] if table.ndim == 2 else 0):
         try:
             table[:, c].astype(np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError) as error:
             names = getattr(X, "column_names", getattr(X, "columns", range(table.shape[1])))  # pyarrow, frames
             name = names[c]
-            raise ValueError(
+            raise type(error)(
                 f"X: column {name!r} holds values that are no numbers ({text}): encode it, or leave it out."
             ) from None
     if isinstance(model, RegressorMixin):
         raise ValueError(
             f"y holds values that are no numbers ({text}): LSSVR predicts numbers, LSSVC classes."
         ) from None
+
+
+def _warn_of_rounding(problem: Problem, fit: Fit) -> None:
+    """Some training rows, predicted: where this is not what the solution left of their targets, digits are lost.
+
+    Fits of noise-free targets, whose C is the largest, have a gap of about 1e-7 of the spread.
+    """
+    rows = problem.rows[:: max(1, len(problem.rows) // CHECKED_ROWS)]
+    f = _xp.to_numpy(fit.predict(_xp.take(problem.X, rows)))
+    y, residuals = _xp.to_numpy(_xp.take(problem.y, rows)), _xp.to_numpy(_xp.take(fit.residuals, rows))
+    gap, xp = np.max(np.abs(y - residuals - f)), _xp.namespace(problem.y)
+    spread = float(xp.max(xp.abs(problem.y - xp.mean(problem.y, axis=0)[None, :])))  # squares may underflow
+    if not gap <= LOST_DIGITS * spread + 10.0 * _xp.EPS * np.max(np.abs(y)):  # what targets far from 0 have lost
+        warnings.warn(
+            f"Rounding errors: predictions of training rows are off by {gap:.1e}, where the targets spread by "
+            f"{spread:.1e}. The kernel's values are too large or too much alike for C = {fit.C:.3g}: subtract the "
+            "means of the columns and scale them, or lower C.",
+            stacklevel=4,
+        )
 
 
 def _main_path(problem: Problem) -> Any:
