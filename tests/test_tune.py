@@ -514,6 +514,33 @@ def test_parts_that_make_no_sense(step, match, C):
         LSSVR(RBF(8.0), C=C, steps=[step]).fit(X, y)
 
 
+@pytest.mark.parametrize("C", [None, 1.0])
+@pytest.mark.parametrize("steps", [(), [tune.KFold(5)]], ids=["loo", "kfold"])
+def test_choice_of_kernels_whose_widths_are_given(steps, C):
+    X, y = make_friedman1(90, 5, noise=0.5, random_state=0)
+    offered = [RBF(0.3), RBF(3.0), Linear()]
+    best = min(offered, key=lambda kernel: LSSVR(kernel, C=C).fit(X, y).press_)
+    assert repr(LSSVR(Choice(offered), C=C, steps=steps).fit(X, y).kernel_) == repr(best)
+    labels = y > np.median(y)
+    losses = [LSSVC(kernel, C=C, steps=steps).fit(X, labels).press_ for kernel in offered]
+    assert LSSVC(Choice(offered), C=C, steps=steps).fit(X, labels).press_ <= 1.1 * min(losses)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "match"),
+    [
+        (Choice([]), "list of at least one kernel, got \\[\\]"),
+        (Choice(RBF()), "list of at least one kernel, got RBF"),
+        (Choice([RBF(), Matern()]) + Linear(), "Sum holds a Choice: write a Choice of whole kernels"),
+        (Additive(Choice([RBF(), Matern()])), "Additive holds a Choice"),
+    ],
+)
+def test_choices_that_make_no_sense(kernel, match):
+    X, y = datasets.load_motorcycle(return_X_y=True)
+    with pytest.raises(TypeError, match=match):
+        LSSVR(kernel).fit(X, y)
+
+
 def test_a_number_is_no_splitter():
     X, y = datasets.load_motorcycle(return_X_y=True)
     with pytest.raises(TypeError, match="splitter=5 is no splitter"):

@@ -794,7 +794,7 @@ class Choice(Kernel):
     Parameters
     ----------
     kernels : list of Kernel
-        Each with a width left at None.
+        At least one. Their widths may be given or left at None.
 
     Examples
     --------
@@ -884,11 +884,15 @@ class Function(Kernel):
 
 def as_kernel(kernel: Any) -> Kernel:
     """A Kernel from a Kernel or a callable."""
+    if isinstance(kernel, Choice) and (not isinstance(kernel.kernels, Sequence) or not len(kernel.kernels)):
+        raise TypeError(f"Choice: kernels must be a list of at least one kernel, got {kernel.kernels!r}.")
     if isinstance(kernel, Kernel):
         for part in kernel.parts:
             if not isinstance(part, Kernel):
                 as_kernel(part)
                 raise TypeError(f"{type(kernel).__name__} holds {part!r}: write kernels.Function({part!r}).")
+            if isinstance(part, Choice):
+                raise TypeError(f"{type(kernel).__name__} holds a Choice: write a Choice of whole kernels.")
             if part.is_precomputed:
                 raise ValueError(
                     f"Precomputed cannot be combined in {type(kernel).__name__}, its inputs are no columns: combine "

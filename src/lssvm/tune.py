@@ -692,6 +692,8 @@ class _Search:
     def _minimise(self, machine: Problem, iterations: int, *, together: bool = False) -> float:
         """Move widths (all of them by a common factor with `together`) and C to the smallest objective near by."""
         start, out = self._vector(), self._left_out()
+        if not len(start):  # all is given: a kernel of a `Choice`
+            return self._value(start, machine)
         moves = np.eye(len(start))  # of the vector, in what is searched
         middle = math.log(kernel_variance(self._at_vector(start, machine)) * _mean_weight(machine))
         bounds = [(WITHOUT, WITHOUT) if left_out else (-WIDTH_BOUND, WIDTH_BOUND) for left_out in out]
@@ -742,7 +744,7 @@ class _Search:
         """
         machine = self._machine(*_stages(self.problem)[-1])
         starts = [self.widths]
-        if not any(self.ard) and self.moderate < max(self.widths) - 0.5:
+        if not any(self.ard) and self.moderate < max(self.widths, default=-math.inf) - 0.5:
             starts.append(np.minimum(self.widths, self.moderate))
         found = [best_C(self._at(widths, machine, machine.C), class_errors) for widths in starts]
         self.record.evaluations += len(found)
