@@ -53,6 +53,12 @@ def test_path_of_C_is_that_of_refits():
         assert error == pytest.approx(np.sqrt(refit.press_ / WEIGHTS.sum()), rel=1e-8)
 
 
+def test_path_of_C_of_several_outputs_is_the_rmse_of_scores():
+    model = LSSVR(KERNEL, C=50.0).fit(X, np.column_stack([y, y**2 / 50]))
+    _, errors = diagnose.c_path(model, n_values=3)
+    assert errors[1] == pytest.approx(diagnose.scores(model)["rmse"], rel=1e-8)
+
+
 def test_path_of_C_of_classes_is_what_chooses_it():
     model = LSSVC(KERNEL).fit(X, y > np.median(y))
     _, losses = diagnose.c_path(model, decades=1.0, n_values=21)

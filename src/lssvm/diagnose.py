@@ -192,6 +192,8 @@ def _weights(model: Any) -> Any:
 def c_path(model: Any, decades: float = 4.0, n_values: int = 41) -> tuple[np.ndarray, np.ndarray]:
     """C about the model's own, and the root mean square left-out residual at each, from one factorisation.
 
+    Of several outputs the mean is over all of them, as in `scores`; rows count by their weights.
+
     For classes the mean log loss of the left-out decision values, by which `tune.LeaveOneOut` chooses C. Kernel, basis
     and weights stay as they are. Decades are those on either side of ``C_``, which is among the values.
 
@@ -218,7 +220,7 @@ def _errors_along(problem: Problem, values: np.ndarray, what: str) -> np.ndarray
     weights = _xp.to_numpy(problem.weights)[factor.rows]
     squares = np.zeros(len(values))
     for rows, residuals in factor.left_out(values.tolist()):
-        squares += weights[rows] @ np.sum(_xp.to_numpy(residuals) ** 2, axis=2)
+        squares += weights[rows] @ np.mean(_xp.to_numpy(residuals) ** 2, axis=2)
     return np.sqrt(squares / weights.sum())
 
 

@@ -78,8 +78,8 @@ class LeaveOneOut(Step):
     for, are estimated again between searches, three times at least, by left-out residuals and 1.5 times their scale.
 
     ``path_`` holds ``widths`` (one row a leaf of the kernel), ``C``, ``loo`` (the mean squared left-out residual,
-    absolute for robust weights; the mean log loss of classes, with the targets of Platt (1999)), ``evaluations``,
-    ``plan`` (what was done, in words) and, for classes, ``error_rate``.
+    absolute for robust weights, the outputs summed; the mean log loss of classes, with the targets of Platt (1999)),
+    ``evaluations``, ``plan`` (what was done, in words) and, for classes, ``error_rate``.
 
     Examples
     --------
