@@ -105,6 +105,18 @@ def test_blocks_that_a_filter_has_emptied(rows):
         assert classes.predict_proba(lazy_X[mask]).compute().shape == (500, 2)
 
 
+def test_components_are_lazy_and_partial_fit_takes_rows_in_memory(rows):
+    X, y, _ = rows
+    lazy = da.from_array(X, chunks=(250, 3))
+    model = LSSVR(kernels.Additive(kernels.RBF(1.0)), C=1.0, steps=[sparsify.Given(X[:40])]).fit(X, y)
+    with dask.config.set(scheduler="synchronous"):
+        found = model.components(lazy)
+        assert isinstance(found, da.Array)
+        assert_allclose(found.compute(), model.components(X), rtol=1e-9, atol=1e-12)
+        with pytest.raises(TypeError, match="partial_fit takes rows in memory"):
+            model.partial_fit(lazy, da.from_array(y, chunks=(250, 2)))
+
+
 def test_classes_and_frames(rows):
     pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
     X, y, weight = rows

@@ -412,6 +412,11 @@ def test_code_is_refused(path):
     assert not path.exists()
 
 
+def test_a_folder_that_is_not_there_is_named(path):
+    with pytest.raises(FileNotFoundError, match=r"no folder '.*missing' to save 'model.lssvm' in"):
+        save(LSSVR(kernels.Linear(), C=1.0).fit(X, Y), path.parent / "missing" / "model.lssvm")
+
+
 def test_other_models_are_refused(path):
     class Own(LSSVR):
         pass

@@ -417,8 +417,23 @@ print(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
     assert peaks[1] < 1.05 * peaks[0]
 
 
+def test_tuples_of_chunks_and_of_frames(rows):
+    X, y, _, new = rows
+    model = LSSVR(kernels.RBF(2.0), C=1.0, steps=[sparsify.Given(X[:40])])
+    whole = clone(model).fit(X, y).predict(new)
+    assert_allclose(clone(model).fit_chunks(((X[:200], y[:200]), (X[200:], y[200:]))).predict(new), whole, rtol=1e-9)
+    pl = pytest.importorskip("polars")
+    framed = clone(model).fit_chunks((pl.DataFrame(X), pl.DataFrame(y)))
+    assert_allclose(framed.predict(pl.DataFrame(new)), whole, rtol=1e-9)
+
+
 def test_mistakes(rows):
     X, y, _, _ = rows
+    growing = []
+    with pytest.raises(ValueError, match=r"600 rows at first and 1200 in pass 2: .* the same every time"):
+        LSSVR().fit_chunks(lambda: iter([(X, y)] * (growing.append(1) or max(1, len(growing) - 1))))
+    with pytest.raises(ValueError, match=r"labels of several types \(False, 'down'\): use one type"):
+        LSSVC().fit_chunks([(X, y[:, 0] > 0), (X, np.where(y[:, 0] > 0, "up", "down"))])
     with pytest.raises(TypeError, match="read only once"):
         LSSVR().fit_chunks(iter([(X, y)]))
     with pytest.raises(ValueError, match="empty"):

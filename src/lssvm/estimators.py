@@ -177,6 +177,10 @@ class _LSSVM(BaseEstimator):
         return self._add_chunk(X, y, sample_weight)
 
     def _add_chunk(self, X: Any, y: Any, sample_weight: Any, **known: Any) -> Self:
+        if _xp.is_dask(X):
+            raise TypeError(
+                "partial_fit takes rows in memory, X is a Dask collection: use fit, or one block at a time."
+            )
         checked = copy.copy(self)
         stream: Stream | None = getattr(self, "_stream_", None)
         fitted: Problem | None = getattr(self, "_problem_", None)
@@ -410,12 +414,15 @@ class _LSSVM(BaseEstimator):
         Parameters
         ----------
         X : array (n_samples, n_features)
+            A Dask collection gives a lazy Dask array.
 
         Returns
         -------
         array (n_samples, n_components) or (n_samples, n_components, n_outputs)
             One component an input, or a group of `kernels.Additive`.
         """
+        if _xp.is_dask(X):
+            return lazily(self, "components", X)
         X = self._checked(X, "components")
         coef = self.dual_coef_[:, None] if self.dual_coef_.ndim == 1 else self.dual_coef_
         with np.errstate(all="ignore"):
@@ -763,7 +770,7 @@ class LSSVC(ClassifierMixin, _LSSVM):
         if len(unknown):
             raise ValueError(
                 f"y holds the class {unknown.tolist()[0]!r}, which is not among the classes {self.classes_.tolist()}: "
-                "give all of them to the first partial_fit as classes."
+                "the first partial_fit takes all of them as classes."
             )
         codes = np.searchsorted(self.classes_, y)
         self._class_factors_ = [1.0] * len(self.classes_)  # no array: those are of the kind of X

@@ -107,7 +107,10 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     if MODELS.get(type(model).__name__) is not type(model):
         raise TypeError(f"save takes a fitted LSSVR or LSSVC, got {type(model).__name__}: save the machine itself.")
     check_is_fitted(model)
-    _replace(Path(os.path.realpath(path)), _pack(model))
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {str(target.parent)!r} to save {target.name!r} in: make it first.")
+    _replace(target, _pack(model))
 
 
 def load(path: str | os.PathLike[str]) -> Any:

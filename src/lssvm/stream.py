@@ -296,6 +296,9 @@ class Scan:
     label_weights: np.ndarray
 
     def __add__(self, other: Scan) -> Scan:
+        pair = [*self.labels[:1].tolist(), *other.labels[:1].tolist()]
+        if len(pair) == 2 and isinstance(pair[0], str) != isinstance(pair[1], str):
+            raise ValueError(f"y holds labels of several types ({pair[0]!r}, {pair[1]!r}): use one type.")
         labels, place = np.unique(np.concatenate([self.labels, other.labels]), return_inverse=True)
         weights = np.bincount(place, np.concatenate([self.label_weights, other.label_weights]), len(labels))
         sample, counting = self.sample + other.sample, self.counting + other.counting
@@ -324,6 +327,7 @@ class Chunks:
     def __init__(self, read: Callable[[], Iterator[Any]]) -> None:
         self.read = read
         self.passes = 0
+        self.rows = 0  # of the first pass
 
     def first(self) -> tuple[Any, Any, Any]:
         for chunk in self.read():
@@ -338,6 +342,13 @@ class Chunks:
                 rows = normalise(chunk)
                 _push(levels, 0, function(number, *rows))
                 progress.add(np.shape(rows[1])[0])
+        if self.passes == 1:
+            self.rows = progress.rows
+        if levels and progress.rows != self.rows:
+            raise ValueError(
+                f"chunks gave {self.rows} rows at first and {progress.rows} in pass {self.passes}: they are read "
+                "several times and must be the same every time."
+            )
         for level in range(len(levels)):
             if level + 1 == len(levels):
                 return add_all(levels[level])
@@ -386,7 +397,7 @@ def as_source(chunks: Any, columns: Sequence[str] | None, target: Any, weight: s
         return Chunks(_read_table(chunks, columns, target, weight))
     if columns is not None or target is not None or weight is not None:
         raise ValueError("columns, target and weight name columns of a Parquet file or dataset: chunks is neither.")
-    if isinstance(chunks, tuple) and len(chunks) in (2, 3) and np.ndim(chunks[0]) == 2:
+    if isinstance(chunks, tuple) and len(chunks) in (2, 3) and len(getattr(chunks[0], "shape", ())) == 2:
         return Chunks(functools.partial(_slices, chunks))
     if callable(chunks):
         return Chunks(lambda: iter(chunks()))
@@ -410,7 +421,14 @@ def _slices(arrays: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
         rows = arrays[0].shape[0]  # `Whitening.sums` works in blocks
     for start in range(0, arrays[0].shape[0], rows):
         cut = slice(start, min(start + rows, arrays[0].shape[0]))
-        yield tuple(array.iloc[cut] if hasattr(array, "iloc") else array[cut, ...] for array in arrays)
+        yield tuple(_cut(array, cut) for array in arrays)
+
+
+def _cut(array: Any, rows: slice) -> Any:
+    """Rows of an array or of a frame or series (pandas, polars)."""
+    if hasattr(array, "iloc"):
+        return array.iloc[rows]
+    return array[rows] if hasattr(array, "to_numpy") else array[rows, ...]
 
 
 def _read_table(
