@@ -148,9 +148,10 @@ def test_mistakes():
             model.predict_interval(NEW, method="cv+", folds=folds)
     with pytest.raises(ValueError, match="one label only"):
         model.predict_interval(NEW, method="cv+", folds=np.zeros(19))
-    unknown = LSSVR(**GIVEN, steps=[sparsify.Adaline(final_solve=False)]).fit(X, y)
-    with pytest.raises(ValueError, match=r"not known after \[Adaline"):
-        unknown.predict_interval(NEW)
+    for step in (sparsify.Adaline(final_solve=False), sparsify.Substrate(0.1)):
+        unknown = LSSVR(**GIVEN, steps=[step]).fit(X, y)
+        with pytest.raises(ValueError, match=rf"not known after \[{type(step).__name__}.*refit=True"):
+            unknown.predict_interval(NEW)
 
 
 @pytest.mark.parametrize(

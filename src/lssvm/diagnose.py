@@ -70,8 +70,9 @@ def left_out(model: Any) -> LeftOut:
     residuals = None if residuals is None else _xp.to_numpy(residuals)
     if residuals is None or np.isnan(residuals).any():
         raise ValueError(
-            f"{type(model).__name__} has no leave-one-out values: sparsify.Adaline without final_solve has none, nor "
-            "has a file of an older version written after partial_fit. Fit it again."
+            f"{type(model).__name__} has no leave-one-out values: sparsify.Substrate and Components without refit and "
+            "Adaline without final_solve have none, nor has a file of an older version written after partial_fit. Fit "
+            "it again."
         )
     residuals = residuals.reshape(len(residuals), -1)
     actual = _targets(model, residuals)

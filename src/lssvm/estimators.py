@@ -659,7 +659,10 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
                     "predict_interval needs training rows, which this file of an older version lacks: fit again."
                 )
         elif np.isnan(_xp.to_numpy(self.loo_residuals_)).any():
-            raise ValueError(f"predict_interval needs left-out residuals, which are not known after {self.steps!r}.")
+            raise ValueError(
+                f"predict_interval needs left-out residuals, which are not known after {self.steps!r}: give the step "
+                "refit=True (final_solve=True)."
+            )
         with np.errstate(all="ignore"):
             if hasattr(self, "_problem_"):
                 rows = _xp.like(X, self._problem_.X)
