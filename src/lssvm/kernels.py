@@ -519,12 +519,13 @@ class Polynomial(Kernel):
 
 # Splines --------------------------------------------------------------------------------------------------------------
 class Spline(Kernel):
-    """Natural cubic splines with few knots, summed over the columns: a kernel of finite rank.
+    """Smoothing splines with few knots, summed over the columns: a kernel of finite rank.
 
     Of one column, scaled so that its knots span [0, 1]: the functions sum_j c_j k0(x, t_j) of the knots t_j, with the
     norm of k0, which is that of a smoothing spline (the square of f'' and of the slope, integrated); beyond the outer
-    knots they are straight. k0 is centred: every function has the mean 0 over [0, 1]. The rank is the number of knots,
-    so that `sparsify.Components` finds exact zeros.
+    knots they are straight. k0 is centred: every function has the mean 0 over [0, 1], which brings in a quartic, so
+    that a straight line is among them only nearly, the better the more knots. The rank is the number of knots, so that
+    `sparsify.Components` finds exact zeros.
 
     Parameters
     ----------
