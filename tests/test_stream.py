@@ -78,6 +78,18 @@ def test_partial_fit_goes_on_from_fit_chunks(rows, C, leave_one_out):
     assert_allclose(grown.predict_interval(new), whole.predict_interval(new), rtol=1e-7)
 
 
+def test_partial_fit_after_fit_chunks_keeps_a_uniform_sample():
+    number = np.arange(18_000.0)  # of which every third row counts
+    y, weight = np.sin(number / 3000.0), np.where(number % 3 == 0, 2.0, 0.0)
+    model = LSSVR(kernels.RBF(3000.0), C=1.0, steps=[sparsify.Given(number[::2000, None])])
+    model.fit_chunks([(number[:15_300, None], y[:15_300], weight[:15_300])])  # 5100 that count, 5000 of them kept
+    model.partial_fit(number[15_300:, None], y[15_300:], weight[15_300:])
+    kept = model._stream_.sample.arrays[0][:, 0]
+    assert len(np.unique(kept)) == 5000
+    assert not (kept % 3).any()
+    assert abs(np.mean(kept >= 15_300) - 0.15) < 0.01
+
+
 def test_partial_fit_of_classes_goes_on_from_fit_chunks(rows):
     X, y, _, new = rows
     labels = np.where(y[:, 0] > np.median(y[:, 0]), "up", "down")

@@ -138,8 +138,10 @@ def resumed(sample: LeftOutSample, points: Array, C: float, coef: Array, interce
     total = _xp.gram(R)  # of the columns, with the ridge
     scatter = _xp.add_diagonal(total + 0.0, -1.0 / C)
     moments = system.Moments(sample.weight, mean, intercept + mean @ theta, scatter, total @ theta)
-    size = sample.X.shape[0]
-    keys = _smallest_keys(np.random.default_rng(0), size, size if size < SAMPLE_ROWS else sample.total)
+    size = counting = sample.X.shape[0]
+    if size == SAMPLE_ROWS:  # about as many rows count as weigh what all of them weigh
+        counting = min(max(size, round(sample.weight / float(np.mean(_xp.to_numpy(sample.weights))))), sample.total)
+    keys = _smallest_keys(np.random.default_rng(0), size, counting)
     rows = Sample(SAMPLE_ROWS, keys, (sample.X, sample.targets, sample.weights))
     return Stream(points, whitening, C, moments, rows, sample.total, chunks=1)
 
