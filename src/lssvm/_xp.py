@@ -27,6 +27,7 @@ from threadpoolctl import ThreadpoolController
 
 Array = Any
 EPS = float(np.finfo(np.float64).eps)
+SMALL = 512  # order up to which a triangular matrix is inverted by substitution on an accelerator
 
 
 def namespace(*arrays: Array) -> Any:
@@ -334,7 +335,8 @@ def cholesky(A: Array) -> Array | None:
         return upper.T if info == 0 and np.isfinite(upper[-1, -1]) else None
     xp = namespace(A)
     try:
-        L = xp.linalg.cholesky(A)
+        # torch factorises the columns in place: the transpose of a symmetric A spares a copy of it
+        L = xp.linalg.cholesky(A.T, out=A.T) if is_torch(A) and A.is_contiguous() else xp.linalg.cholesky(A)
     except Exception as error:  # each namespace has its own class of LinAlgError
         if type(error).__name__ not in {"LinAlgError", "_LinAlgError"}:
             raise
@@ -378,13 +380,19 @@ def whiten_rows(Z: Array, L: Array) -> Array:
     out = empty(Z.shape, Z)
     for part in parts:
         columns, done, inverse = Z[:, part], slice(0, part.start), invert_lower(L[part, part])
-        if is_torch(Z):  # products go where they belong, without a copy
-            columns.addmm_(out[:, done], L[part, done].T, alpha=-1.0)
-            namespace(Z).mm(columns, inverse.T, out=out[:, part])
-        else:
-            columns -= out[:, done] @ L[part, done].T
-            out[:, part] = columns @ inverse.T
+        _multiply(columns, out[:, done], L[part, done].T, -1.0, add=True)
+        _multiply(out[:, part], columns, inverse.T)
     return out
+
+
+def _multiply(out: Array, A: Array, B: Array, factor: float = 1.0, *, add: bool = False) -> None:
+    """Overwrite `out`, a part of a matrix, with factor * A B, or add that to it."""
+    if is_torch(out):  # where it belongs, without a copy
+        out.addmm_(A, B, beta=float(add), alpha=factor)
+    elif add:
+        out += factor * (A @ B)
+    else:
+        out[...] = factor * (A @ B)
 
 
 def unwhiten_rows(Z: Array, L: Array) -> Array:
@@ -402,29 +410,36 @@ def invert_lower(L: Array) -> Array:
         inverse, _ = lapack.dtrtri(L.T, lower=0, overwrite_c=1)
         return inverse.T
     n = L.shape[0]
-    if n <= 512 or not (is_torch(L) or is_cupy(L)):
+    if n <= SMALL or not (is_torch(L) or is_cupy(L)):
         return solve_lower(L, identity(n, L))
     inverse = zeros((n, n), L)
+    parts = [slice(start, min(start + SMALL, n)) for start in range(0, n, SMALL)]
+    whole = parts[: n // SMALL] if is_torch(L) else []  # torch inverts blocks of one size together
+    if whole:
+        blocks = namespace(L).stack([L[part, part] for part in whole])
+        for part, block in zip(whole, solve_lower(blocks, identity(SMALL, L)), strict=True):
+            inverse[part, part] = block
+    for part in parts[len(whole) :]:
+        inverse[part, part] = solve_lower(L[part, part], identity(part.stop - part.start, L))
     _invert_parts(inverse, L)
     return inverse
 
 
 def _invert_parts(out: Array, L: Array) -> None:
-    """Write the inverse of a lower triangular matrix into the zeros `out`, half by half, by matrix products."""
+    """Complete the inverse of a lower triangular matrix, whose diagonal blocks `out` holds, half by half."""
     n = L.shape[0]
-    half = n // 2
-    if n <= 512:
-        out[...] = solve_lower(L, identity(n, L))
+    half = SMALL * math.ceil(n / (2 * SMALL))
+    if n <= SMALL:
         return
     head, tail = slice(0, half), slice(half, n)
     _invert_parts(out[head, head], L[head, head])
     _invert_parts(out[tail, tail], L[tail, tail])
     corner = empty((n - half, half), L)
     for part in _parts(half):
-        corner[:, part] = L[tail, part.start : half] @ out[part.start : half, part]
+        _multiply(corner[:, part], L[tail, part.start : half], out[part.start : half, part])
     for part in _parts(n - half):
         rows = slice(half + part.start, half + part.stop)
-        out[rows, head] = -(out[rows, half : rows.stop] @ corner[: part.stop, :])
+        _multiply(out[rows, head], out[rows, half : rows.stop], corner[: part.stop, :], -1.0)
 
 
 def condition(L: Array, norm: float) -> float:

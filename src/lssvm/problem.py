@@ -594,10 +594,16 @@ class Whitening:
         K = _xp.gram(self.lower.T)
         return _xp.condition(self.lower, float(_xp.namespace(K).max(_xp.namespace(K).sum(abs(K), axis=0))))
 
-    @property
-    def allows_plain_columns(self) -> bool:
-        """Whether sums of kernel columns as they are, of points as independent as these, are likely to be enough."""
-        return 10.0 * EPS * self._condition <= system.PLAIN
+    def allows_plain_columns(self, rows: int, ridge: float) -> bool:
+        """Whether sums over so many rows of kernel columns as they are are likely to be enough.
+
+        They would be if the rows were the points of the basis, each of them several times, and one row their mean,
+        without which no sum over so few different rows has full rank.
+        """
+        K = _xp.gram(self.lower.T)
+        centred = K - (1.0 - self.rank**-0.5) * _xp.namespace(K).mean(K, axis=0)[None, :]
+        condition = system.cholesky_pass(rows / self.rank * _xp.gram(centred) + ridge * K)[1]
+        return EPS * condition <= system.PLAIN
 
     def sums(self, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array) -> system.Moments:
         """Sums over rows of their columns and targets, in blocks that stay within the working memory."""
