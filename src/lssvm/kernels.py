@@ -84,6 +84,11 @@ class Kernel(BaseEstimator):
         return False
 
     @property
+    def is_bounded(self) -> bool:
+        """True when the values are finite for whatever finite inputs, so that nobody needs to look."""
+        return False
+
+    @property
     def is_free(self) -> bool:
         """True when a width was left at None, to be chosen."""
         own = "sigma" in self._get_param_names() and self.sigma is None
@@ -233,6 +238,10 @@ class _Stationary(Kernel):
 
     def diagonal(self, X: Array) -> Array:
         return _xp.zeros((X.shape[0],), X) + 1.0
+
+    @property
+    def is_bounded(self) -> bool:
+        return True  # `_scale` refuses distances that overflow
 
     def _scale(self, X: Array, Z: Array) -> tuple[Array, Array]:
         """Centre and divide by sigma: a large common offset then costs no digits in |x|^2 + |z|^2 - 2xz."""
