@@ -378,10 +378,10 @@ def whiten_rows(Z: Array, L: Array) -> Array:
     if len(parts) == 1 or not (is_torch(L) or is_cupy(L)):
         return solve_lower(L, Z.T).T
     out = empty(Z.shape, Z)
-    for part in parts:
-        columns, done, inverse = Z[:, part], slice(0, part.start), invert_lower(L[part, part])
-        _multiply(columns, out[:, done], L[part, done].T, -1.0, add=True)
-        _multiply(out[:, part], columns, inverse.T)
+    for part, inverse in zip(parts, _invert_diagonal(L, parts), strict=True):
+        done = slice(0, part.start)
+        _multiply(Z[:, part], out[:, done], L[part, done].T, -1.0, add=True)
+        _multiply(out[:, part], Z[:, part], inverse.T)
     return out
 
 
@@ -399,7 +399,15 @@ def unwhiten_rows(Z: Array, L: Array) -> Array:
     """Z L^-1, overwriting Z where the namespace allows it: what a derivative in L^-1 z is in z."""
     if is_numpy(Z, L) and Z.size and Z.flags.c_contiguous:
         return blas.dtrsm(1.0, L.T, Z.T, lower=0, overwrite_b=1).T
-    return solve_lower(L, Z.T, transpose=True).T
+    parts = _parts(L.shape[0])
+    if len(parts) == 1 or not (is_torch(L) or is_cupy(L)):
+        return solve_lower(L, Z.T, transpose=True).T
+    out = empty(Z.shape, Z)
+    for part, inverse in zip(parts[::-1], _invert_diagonal(L, parts)[::-1], strict=True):
+        done = slice(part.stop, L.shape[0])
+        _multiply(Z[:, part], out[:, done], L[done, part], -1.0, add=True)
+        _multiply(out[:, part], Z[:, part], inverse)
+    return out
 
 
 def invert_lower(L: Array) -> Array:
@@ -414,15 +422,21 @@ def invert_lower(L: Array) -> Array:
         return solve_lower(L, identity(n, L))
     inverse = zeros((n, n), L)
     parts = [slice(start, min(start + SMALL, n)) for start in range(0, n, SMALL)]
-    whole = parts[: n // SMALL] if is_torch(L) else []  # torch inverts blocks of one size together
-    if whole:
-        blocks = namespace(L).stack([L[part, part] for part in whole])
-        for part, block in zip(whole, solve_lower(blocks, identity(SMALL, L)), strict=True):
-            inverse[part, part] = block
-    for part in parts[len(whole) :]:
-        inverse[part, part] = solve_lower(L[part, part], identity(part.stop - part.start, L))
+    for part, block in zip(parts, _invert_diagonal(L, parts), strict=True):
+        inverse[part, part] = block
     _invert_parts(inverse, L)
     return inverse
+
+
+def _invert_diagonal(L: Array, parts: list[slice]) -> list[Array]:
+    """Inverses of diagonal blocks of a lower triangular matrix, all of one size but the last; torch's together."""
+    sizes = [part.stop - part.start for part in parts]
+    count = sizes.count(sizes[0]) if is_torch(L) else 0
+    found: list[Array] = []
+    if count > 1:
+        blocks = namespace(L).stack([L[part, part] for part in parts[:count]])
+        found = list(solve_lower(blocks, identity(sizes[0], L)))
+    return found + [solve_lower(L[part, part], identity(part.stop - part.start, L)) for part in parts[len(found) :]]
 
 
 def _invert_parts(out: Array, L: Array) -> None:
