@@ -34,8 +34,9 @@ WITHOUT = math.log(1e6)  # width of a column that is left out
 STAYED = 3  # columns, from the widest on, that have to stay before narrower ones are not asked about
 START_ROWS = 300  # rows of the first look at common widths
 STAGES = ((1000, 150), (3000, 500), (6000, 1000))  # rows and basis size of the searches by gradient
-ITERATIONS = (60, 6, 5)  # at most, in each of them,
-AGAIN = 15  # and where many widths are tried again on more rows
+ITERATIONS = (60, 20, 15)  # at most, in each of them; the first also where the basis is the rows,
+AGAIN = 15  # where many widths are tried again on more rows,
+EARLY = 6  # and where widths have few rows each (WIDTH_ROWS), so that going on would follow the noise
 COMPARISON = {True: (500, None), False: (2000, 250)}  # rows and basis size by which kernels are compared; dual or not
 CLOSE = 0.05  # kernels whose log PRESS is that close to the best are compared again at the end of their searches
 WITHIN_REACH = 0.01  # gain of log PRESS by a common factor of widths found on other rows, and C: 0.002 is usual
@@ -552,13 +553,18 @@ class _Search:
         if number == 0:
             self._first_stage(machine)
         else:
-            self._refine(machine, ITERATIONS[number])
+            most = ITERATIONS[0 if machine.is_dual else number]
+            self._refine(machine, self._at_most(machine, most))
             if machine.is_dual and self._leave_out(machine):
-                self.value = self._minimise(machine, ITERATIONS[number])
+                self.value = self._minimise(machine, self._at_most(machine, most))
         self.done = max(self.done, number + 1)
         kind = "rows" if machine.is_dual else f"rows and {machine.basis_size} basis points"
         widths = "1 width" if len(self.widths) == 1 else f"{len(self.widths)} widths"
         self.record.plan.append(f"{widths} by {self.method} on {len(machine.rows)} {kind}")
+
+    def _at_most(self, machine: Problem, iterations: int) -> int:
+        """So many iterations, or few where the widths have few rows each."""
+        return iterations if len(machine.rows) >= WIDTH_ROWS * np.sum(~self._left_out()) else EARLY
 
     def _refine(self, machine: Problem, iterations: int) -> bool:
         """Search from where we are; what was left out or given up on half as many rows or fewer is tried again."""
@@ -628,7 +634,7 @@ class _Search:
         self._choose_C(machine)
         self.value = self._minimise(machine, iterations)
         if self._leave_out(machine):
-            self.value = self._minimise(machine, ITERATIONS[1])
+            self.value = self._minimise(machine, self._at_most(machine, ITERATIONS[0]))
         rows = len(machine.rows)
         gain = common[2] - (self.value - self._prior(self._vector(), rows)[0])
         worth = gain >= WORTH * (len(self.widths) - len(common[0])) / rows
@@ -726,7 +732,7 @@ class _Search:
         """The stages that are left, then the problem with widths and C."""
         self.stages()
         if self.problem.robust is not None and self.method != "grid":  # with weights that follow from what was found
-            self._refine(self._machine(*_stages(self.problem)[-1]), ITERATIONS[1])
+            self._refine(self._machine(*_stages(self.problem)[-1]), EARLY)
         if _errors_to_choose_by(self.problem, self.loss) is class_errors:
             self._settle()
         return self._at_vector(self._vector(), self.original)
@@ -747,7 +753,7 @@ class _Search:
         self.widths, self.C = starts[best], found[best][0]
         if self.method != "grid":
             self.by_log_loss = True
-            self._minimise(machine, ITERATIONS[1], together=True)
+            self._minimise(machine, EARLY, together=True)
             self.by_log_loss = False
         self.record.plan.append("a common factor and C by the log loss of classes")
 
