@@ -551,11 +551,21 @@ class Path:
 
 def column_spread(problem: Problem) -> np.ndarray:
     """Standard deviation of every column over the rows that count; 1 for constant columns."""
+    return np.where(constant_columns(problem), 1.0, _spread(problem)[0])
+
+
+def constant_columns(problem: Problem) -> np.ndarray:
+    """Which columns do not vary over the rows that count."""
+    spread, size = _spread(problem)
+    return spread <= 1e-12 * size
+
+
+def _spread(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Standard deviation and largest size of the columns."""
     values = _xp.to_numpy(_xp.take(problem.X, problem.rows))
     size = np.max(np.abs(values), axis=0, initial=0.0)
     size = np.where(size > 0, size, 1.0)
-    spread = size * np.std(values / size, axis=0)
-    return np.where(spread > 1e-12 * size, spread, 1.0)
+    return size * np.std(values / size, axis=0), size
 
 
 # Whitening a basis ----------------------------------------------------------------------------------------------------
