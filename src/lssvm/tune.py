@@ -854,9 +854,11 @@ def warn_at_edge(problem: Problem) -> None:
     assert problem.C is not None
     ridge = 1.0 / (problem.C * kernel_variance(problem) * _mean_weight(problem))
     if not 1.01 * RIDGES[0] < ridge < 0.99 * RIDGES[-1]:
-        small = "" if problem.is_dual else ", or the basis too small to over-fit"
-        what = f"noise-free{small}" if ridge < 1.0 else "unrelated to the inputs"
-        reason = f"the targets look {what}. Give C or sigma."
+        what = "the targets look unrelated to the inputs"
+        if ridge < 1.0:
+            part = "kernel" if problem.is_dual else "basis"
+            what = f"the targets look noise-free, or the {part} is too small to over-fit"
+        reason = f"{what}. Give C{' or sigma' if problem.kernel.leaves else ''}."
         copies = _copies(problem) if ridge < 1.0 else 0
         if copies:
             reason = (
