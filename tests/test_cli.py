@@ -811,11 +811,11 @@ def test_interrupt_leaves_the_previous_model_and_no_traceback(folder, wait):
     assert sorted(path.name for path in folder.iterdir()) == ["m.lssvm", "people.csv", "wide.csv"]
 
 
-def on_terminal(terminal, *arguments):
-    """Standard output and standard error of a command through chunks, the latter a terminal or a pipe."""
+def on_terminal(terminal, *arguments, chunks=False):
+    """Standard output and standard error of a command, perhaps through chunks; the latter a terminal or a pipe."""
     import pty
 
-    script = "from lssvm import cli; cli.MEMORY_SHARE = 0.0; cli.main()"
+    script = f"from lssvm import cli; cli.PIECE = 7; cli.MEMORY_SHARE *= {not chunks}; cli.main()"
     reader, writer = pty.openpty() if terminal else os.pipe()
     command = [sys.executable, "-c", script, *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=writer, text=True)
@@ -838,11 +838,53 @@ def on_terminal(terminal, *arguments):
 @pytest.mark.skipif(os.name != "posix", reason="terminals")
 @pytest.mark.parametrize("terminal", [True, False])
 def test_progress_is_shown_on_a_terminal_only(folder, terminal):
-    output, shown = on_terminal(terminal, "fit", "people.csv", "-y", "price", "-o", "m.lssvm")
+    output, shown = on_terminal(terminal, "fit", "people.csv", "-y", "price", "-o", "m.lssvm", chunks=True)
     assert "leave-one-out RMSE" in output
     assert b"task: regression" in shown
     assert (b"pass 1" in shown) == terminal
     assert (b"\r" in shown) == terminal
     assert (b"reading: 60 rows" in shown) == terminal
     _, shown = on_terminal(terminal, "predict", "m.lssvm", "people.csv", "-o", "predictions.csv")
-    assert (b"predicting: 60 rows" in shown) == terminal
+    assert (b"predicting  [" in shown) == terminal
+    assert shares(shown) == ([min(100, 700 * piece // 60) for piece in range(10)] if terminal else [])
+    _, shown = on_terminal(terminal, "report", "m.lssvm")
+    assert shown.startswith(b"\r") == terminal
+
+
+def shares(shown):
+    """The percentages of a bar."""
+    return list(dict.fromkeys(int(share) for share in re.findall(rb"(\d+)%", shown)))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="terminals")
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["", "json"])
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_fit_in_memory_shows_how_far_it_is(folder, terminal, options):
+    output, shown = on_terminal(terminal, "fit", "people.csv", "-y", "price", "-o", "m.lssvm", *options)
+    assert "Matern" in output or "RBF" in output
+    if not terminal or options:
+        assert b"\r" not in shown.replace(b"\r\n", b"\n")
+        return
+    assert b"fitting 60 rows, 4 columns  [" in shown
+    steps = shares(shown)
+    assert steps == sorted(steps)
+    assert len(steps) > 10
+    assert steps[0] < 10
+    assert steps[-1] == 100
+    assert shown.count(b"100%") == 1  # not before the end
+
+
+def test_predictions_to_a_terminal_have_no_bar_among_them(folder, fitted):
+    output, shown = on_terminal(True, "predict", str(fitted), "people.csv")
+    assert len(output.splitlines()) == 61
+    assert shares(shown) == []
+
+
+def test_the_size_of_the_pieces_does_not_matter(run, folder, fitted, monkeypatch):
+    whole = run("predict", fitted, "people.csv", "--interval", "0.9")
+    monkeypatch.setattr(cli, "PIECE", 7)
+    pieces = run("predict", fitted, "people.csv", "--interval", "0.9")
+    assert pieces.stderr == whole.stderr
+    found, expected = (list(csv.reader(result.stdout.splitlines())) for result in (pieces, whole))
+    assert found[0] == expected[0]
+    np.testing.assert_allclose(np.array(found[1:], float), np.array(expected[1:], float), rtol=1e-11)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import stat
 import sys
 import warnings
 from collections import Counter
@@ -35,6 +36,7 @@ Command = TypeVar("Command", bound=Callable[..., None])
 MEMORY_SHARE = 0.5  # a fit that needs more of the free memory than this goes through chunks
 MEMORY_TABLE = Path("/proc/meminfo")
 WORKING_COLUMNS = 2000  # columns of as many numbers as rows that a fit with a basis holds at once
+PIECE = 10_000  # rows that are predicted at once
 ROBUST = ("hampel", "huber", "logistic", "myriad")
 
 
@@ -157,9 +159,8 @@ def fit(
             dropped = chunks.dropped
         else:
             X, y, dropped = _rows(source, scheme)
-            _progress_line(f"fitting {len(y)} rows, {len(scheme.names)} columns ...")
-            model.fit(X, y)
-            _progress_line("")
+            with _share_bar(f"fitting {len(y)} rows, {len(scheme.names)} columns"):
+                model.fit(X, y)
     done = perf_counter()
     left_out = [remark for remark in remarks if remark.startswith(("column ", "missing "))]
     table = scheme.to_dict()
@@ -180,7 +181,9 @@ def fit(
     if page is not None:
         from .report import to_html
 
+        _progress_line("writing the report ...")
         to_html(model, page)
+        _progress_line("")
         result["report"] = str(page)
     result["model file"] = str(output)
     result["seconds"] = round(perf_counter() - start, 3)
@@ -291,8 +294,8 @@ def predict(
     unknown: Counter[str] = Counter()
     score = _Score(machine, scheme) if scheme.target in source.names else None
     incomplete = row = 0
-    with _writer(output) as write:
-        for batch in source.batches():
+    with _writer(output) as write, _prediction_bar(source, output) as advance:
+        for batch in _pieces(source):
             X, complete = scheme.encode(batch, source, row + source.first_row, unknown)
             columns = _predictions(machine, X, interval, proba)
             rows = zip(zip(*columns, strict=True), complete, strict=True)
@@ -306,9 +309,7 @@ def predict(
                 score.add(batch, source, row, columns[0], complete)
             incomplete += int((~complete).sum())
             row += batch.num_rows
-            if output is not None:
-                _progress_line(f"predicting: {row} rows")
-        _progress_line("")
+            advance(batch.num_rows)
         if not row:
             raise ValueError(f"{source.name} holds no rows below its header: give a file with data.")
     if incomplete:
@@ -317,6 +318,31 @@ def predict(
         _say(f"the model has not seen the category {category} ({count} rows): it is taken as none of the known ones")
     if score is not None and score.rows:
         _say(score.words())
+
+
+def _pieces(source: Source) -> Iterator[Any]:
+    """The batches of a table, in pieces that are predicted soon."""
+    for batch in source.batches():
+        for start in range(0, batch.num_rows, PIECE):
+            yield batch.slice(start, PIECE)
+
+
+@contextmanager
+def _prediction_bar(source: Source, output: Path | None) -> Iterator[Callable[[int], None]]:
+    """A bar with the time left, where the predictions themselves do not go to the terminal.
+
+    The rows are counted for it first: reading them is quick, predicting them is not.
+    """
+    if not _shows_progress() or not (output is not None or stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)):
+        yield lambda rows: None
+        return
+    rows = 0
+    with _row_counter() as seen:
+        for batch in source.batches():
+            rows += batch.num_rows
+            seen(rows)
+    with _bar(rows, "predicting") as advance:
+        yield advance
 
 
 def _predictions(machine: Any, X: Any, interval: float | None, proba: bool) -> list[list[Any]]:
@@ -417,6 +443,7 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
     from .persist import load
     from .report import to_html
 
+    _progress_line("writing the report ...")
     if data is None:
         to_html(load(model), output)
     else:
@@ -429,6 +456,7 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
             raise ValueError(f"{data} has no column {scheme.target!r}, the target: a report needs the true values.")
         X, y, _ = _rows(source, scheme)
         to_html(machine, output, X=X, y=_own_spelling(machine, y))
+    _progress_line("")
     click.echo(str(output))
 
 
@@ -574,9 +602,14 @@ def _recorded_warnings() -> Iterator[list[str]]:
         _say(f"warning: {message}")
 
 
+def _shows_progress() -> bool:
+    """On a terminal only, and not for programs that read JSON."""
+    return sys.stderr.isatty() and not click.get_current_context().params.get("as_json")
+
+
 def _progress_line(text: str) -> None:
     """One line that the next one replaces, on a terminal."""
-    if sys.stderr.isatty():
+    if _shows_progress():
         sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()
 
@@ -590,11 +623,33 @@ def _row_counter() -> Iterator[Callable[[int], None]]:
 @contextmanager
 def _bar(length: int, label: str) -> Iterator[Callable[[int], None]]:
     """A bar with the time left, on a terminal."""
-    if not sys.stderr.isatty():
+    if not _shows_progress():
         yield lambda rows: None
         return
     with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
         yield bar.update
+
+
+@contextmanager
+def _share_bar(label: str) -> Iterator[None]:
+    """The same for a fit, which tells how much of what it may take at most is done."""
+    if not _shows_progress():
+        yield
+        return
+    from . import _progress
+
+    shown = 0
+    with _bar(1000, label) as advance:
+
+        def show(share: float) -> None:
+            nonlocal shown
+            step = int(1000 * share) - shown
+            if step > 0:
+                shown += step
+                advance(step)
+
+        with _progress.listening(show):
+            yield
 
 
 # demo -----------------------------------------------------------------------------------------------------------------
