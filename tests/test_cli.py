@@ -331,6 +331,23 @@ def test_doubts_are_said(folder):
     ]
 
 
+def test_numbers_with_zeros_before_them_are_codes(folder, run):
+    """Said of inputs; kept as they are written in a target."""
+    rows = [(f"{100 * (i % 9):05d}", str(i % 5), f"{i % 3:02d}") for i in range(60)]
+    scheme, _, remarks = planned(lines(rows, ("zip code", "x", "y")), folder)
+    assert scheme.labels == "text"
+    assert [remark for remark in remarks if remark.startswith("column ")] == [
+        "column 'zip code' is taken as numbers, but some have zeros before them ('00000'): if they are codes, write "
+        "--categorical 'zip code' or --drop 'zip code'"
+    ]
+    (folder / "codes.csv").write_text(lines(rows, ("zip code", "x", "y")))
+    assert run("fit", "codes.csv", "-y", "y", "-o", "m.lssvm", "--categorical", "zip code").exit_code == 0
+    assert set(run("predict", "m.lssvm", "codes.csv").stdout.split()[1:]) <= {"00", "01", "02"}
+    scheme, _, remarks = planned(lines([("0", "0.5", "10"), ("0", "0.7", "20")] * 20, ("a", "b", "y")), folder)
+    assert scheme.labels == "number"
+    assert not any("zeros" in remark for remark in remarks)
+
+
 def test_columns_that_say_little_are_warned_of(run, folder):
     rows = np.random.RandomState(1).normal(size=(40, 2)).round(3)
     (folder / "noise.csv").write_text(lines(rows.astype(str), ("x", "y")))
@@ -844,6 +861,10 @@ def test_progress_is_shown_on_a_terminal_only(folder, terminal):
     assert (b"pass 1" in shown) == terminal
     assert (b"\r" in shown) == terminal
     assert (b"reading: 60 rows" in shown) == terminal
+    planned = re.findall(rb"choosing kernel and C on a sample of the rows: (\d+)%", shown)
+    assert planned == sorted(planned, key=int)
+    assert len(set(planned)) > 10 * terminal - 1
+    assert set(re.findall(rb"pass \d+", shown)) == ({b"pass 1", b"pass 2", b"pass 3"} if terminal else set())
     _, shown = on_terminal(terminal, "predict", "m.lssvm", "people.csv", "-o", "predictions.csv")
     assert (b"predicting  [" in shown) == terminal
     assert shares(shown) == ([min(100, 700 * piece // 60) for piece in range(10)] if terminal else [])

@@ -53,6 +53,11 @@ def listening(listener: Listener) -> Iterator[None]:
         _work.reset(token)
 
 
+def is_heard() -> bool:
+    """Whether somebody listens."""
+    return _work.get() is not None
+
+
 def expect(most: Callable[[], float]) -> AbstractContextManager[None]:
     """A part of the work to come, which takes that much at most."""
     work = _work.get()

@@ -14,7 +14,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -133,7 +133,7 @@ def fit(
     _check_output(page, "--report", data, output)
     from time import perf_counter
 
-    from . import diagnose
+    from . import _progress, diagnose
     from .estimators import LSSVC, LSSVR
     from .persist import save
     from .tables import open_table, plan
@@ -153,9 +153,10 @@ def fit(
     chunked = _needs_chunks(n_rows, len(scheme.names))
     with _recorded_warnings() as raised:
         if chunked:
-            _say(f"{n_rows} rows are more than the memory holds at once: they are read in chunks")
+            _say(f"{n_rows} rows at once would take more than half of the free memory: they are read in chunks")
             chunks = _Chunks(source, scheme, n_rows)
-            model.fit_chunks(chunks)
+            with _progress.listening(chunks.plans):
+                model.fit_chunks(chunks)
             dropped = chunks.dropped
         else:
             X, y, dropped = _rows(source, scheme)
@@ -191,17 +192,29 @@ def fit(
 
 
 class _Chunks:
-    """The encoded rows of a source, chunk by chunk, as often as needed; a bar shows each pass on a terminal."""
+    """The encoded rows of a source, chunk by chunk, as often as needed; a bar shows each pass on a terminal.
+
+    The first time is none: it looks at the first chunk. Between the passes kernel and C are chosen on a sample.
+    """
 
     def __init__(self, source: Source, scheme: Plan, n_rows: int) -> None:
         self.source, self.scheme, self.n_rows = source, scheme, n_rows
         self.dropped: list[int] = []
-        self.passes = 0
+        self.passes = -1
+        self.reading = False
+
+    def plans(self, share: float) -> None:
+        """How far the search on the sample is."""
+        if not self.reading:
+            _progress_line(f"choosing kernel and C on a sample of the rows: {share:.0%}")
 
     def __call__(self) -> Iterator[tuple[Any, Any]]:
         self.passes += 1
         self.dropped = []
-        with _bar(self.n_rows, f"pass {self.passes}") as advance:
+        if self.passes:
+            _progress_line("")
+        self.reading = True
+        with _bar(self.n_rows, f"pass {self.passes}") if self.passes else nullcontext(int) as advance:
             row = 0
             for batch in self.source.batches():
                 X, y, kept = _encoded(batch, self.source, self.scheme, row)
@@ -210,6 +223,7 @@ class _Chunks:
                 advance(batch.num_rows)
                 if len(y):
                     yield X, y
+        self.reading = False
 
 
 def _encoded(batch: Any, source: Source, scheme: Plan, row: int) -> tuple[Any, Any, Any]:

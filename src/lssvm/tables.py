@@ -31,6 +31,7 @@ __all__ = ["Column", "Plan", "Source", "TableError", "UnknownColumn", "open_tabl
 DELIMITERS = ",;\t|"
 MISSING = ("", "NA", "N/A", "n/a", "na", "NaN", "nan", "NAN", "null", "NULL", "None", "none", "?", "#N/A")
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+PADDED = r"^0\d+$"
 STATED_DELIMITER = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
 DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{2,4})([T ]\d{1,2}:\d{2}.*)?")
 SIGNED = re.compile(r"([€$£¥]|[A-Z]{3}\s)?\s*[+-]?\d[\d.,'\s]*([€$£¥%]|[^\W\d]{1,3})?")  # a number and something else
@@ -295,6 +296,7 @@ class Summary:
     whole: bool = True  # all numbers are integers
     counting: bool = True  # every number is the one before plus 1
     last: float | None = None
+    padded: str = ""  # the first number with zeros before it: a code rather than a number
     usable: bool = True  # neither number nor text otherwise
     kind: str = ""  # the type, for messages
 
@@ -372,6 +374,7 @@ def _missing(column: Any) -> np.ndarray:
 
 def _add(summary: Summary, column: Any, row: int, decimal: str) -> None:
     """Take one batch's column into its summary."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     if column is None:
@@ -386,6 +389,9 @@ def _add(summary: Summary, column: Any, row: int, decimal: str) -> None:
     summary.odd += int(odd.sum())
     for place in np.flatnonzero(odd)[: 3 - len(summary.odd_values)] if len(summary.odd_values) < 3 else ():
         summary.odd_values.append((str(column[int(place)].as_py()), row + int(place)))
+    if not summary.padded and not pa.types.is_floating(column.type):
+        padded = column.filter(pc.fill_null(pc.match_substring_regex(column, PADDED), False))
+        summary.padded = padded[0].as_py() if len(padded) else ""
     numbers = values[np.isfinite(values)]
     summary.total += float(numbers.sum())
     summary.whole = summary.whole and bool((numbers == np.floor(numbers)).all())
@@ -626,7 +632,7 @@ def _task(source: Source, target: str, summary: Summary, asked: str | None, rema
     values = summary.counts
     shown = "more than 1000" if values is None else str(len(values))
     whole = summary.is_number and summary.odd == 0 and summary.whole
-    labels = "number" if whole and _in_range(values) else "text"
+    labels = "number" if whole and not summary.padded and _in_range(values) else "text"
     if asked == "regression" or (asked is None and summary.is_number and not (whole and _few(values))):
         if summary.odd:
             raise TableError(_odd_message(source.name, target, summary.odd_values, summary.odd, target=True))
@@ -722,6 +728,12 @@ def _doubts(name: str, summary: Summary, texts: Sequence[str] | None) -> Iterato
             yield (
                 f"column {name!r} counts the rows: leave it out with --drop {shlex.quote(name)}, unless their order "
                 "matters"
+            )
+        if summary.padded:
+            option = shlex.quote(name)
+            yield (
+                f"column {name!r} is taken as numbers, but some have zeros before them ({_shown(summary.padded)}): if "
+                f"they are codes, write --categorical {option} or --drop {option}"
             )
         return
     groups: dict[str, list[str]] = {}
