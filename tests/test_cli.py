@@ -711,7 +711,8 @@ def test_mistakes_get_a_message_that_says_what_to_do(run, folder, content, argum
         ("age,city\n1,Oslo\n", ("-o", "new.csv"), "'new.csv' is another file of this command"),
         ("age,city\n", (), "no rows below its header"),
         ("age,city\n1,Oslo\n", ("--proba",), "--proba is for classes"),
-        ("age,city\n1,Oslo\n", ("--interval", "90"), "0<x<1"),
+        ("age,city\n1,Oslo\n", ("--interval", "90"), "90 is no share between 0 and 1: 90 % is 0.9"),
+        ("age,city\n1,Oslo\n", ("--interval", "0"), "0 is no share between 0 and 1, e.g. 0.9"),
     ],
 )
 def test_mistakes_at_predict(run, folder, fitted, content, arguments, message):

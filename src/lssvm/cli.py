@@ -278,7 +278,11 @@ def _free_memory() -> int:
 @data_argument
 @click.option("-o", "--output", metavar="CSV", type=FILE, help="Where the predictions go; standard output by default.")
 @click.option(
-    "--interval", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Add the ends of intervals."
+    "--interval",
+    type=float,
+    metavar="COVERAGE",
+    callback=lambda _, __, value: _check_coverage(value),
+    help="Add the ends of intervals that cover so many of the rows, e.g. 0.9.",
 )
 @click.option("--proba", is_flag=True, help="Add the probability of each class.")
 @reading_options
@@ -332,6 +336,13 @@ def predict(
         _say(f"the model has not seen the category {category} ({count} rows): it is taken as none of the known ones")
     if score is not None and score.rows:
         _say(score.words())
+
+
+def _check_coverage(value: float | None) -> float | None:
+    if value is not None and not 0 < value < 1:
+        percent = f": {value:g} % is {value / 100:g}" if 1 < value < 100 else ", e.g. 0.9"
+        raise click.BadParameter(f"{value:g} is no share between 0 and 1{percent}.")
+    return value
 
 
 def _pieces(source: Source) -> Iterator[Any]:
