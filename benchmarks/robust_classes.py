@@ -5,7 +5,7 @@
 
 Half of the rows are for training, and a share of their labels is replaced by another class; the test labels are right.
 Prints, as Markdown, the mean change of the log loss on the test rows against the machine without robust weights (less
-than 0 is better), and the share of the training rows whose weight falls below 1/2.
+than 0 is better) with its standard error over the splits, and the share of the training rows whose weight is below 1/2.
 
 The rule of `LSSVC(robust=...)` weighs residuals of the -1/+1 codes. The others look at left-out margins m, the decision
 value of the label less that of the best other class, halved, in units of their robust scale: "wrong side" weighs 1 - m,
@@ -67,7 +67,7 @@ def by_margins(function: Any, residual: float, start: LSSVC, X: np.ndarray, code
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--splits", type=int, default=4)
+    parser.add_argument("--splits", type=int, default=6)
     splits = parser.parse_args().splits
     warnings.simplefilter("ignore")  # C at the edge of its range
     names = [f"{function}, {rule}" for function in FUNCTIONS for rule in ("residuals", "wrong side", "far")]
@@ -77,7 +77,7 @@ def main() -> None:
         codes = np.unique(y, return_inverse=True)[1]
         classes = int(codes.max()) + 1
         for share in FLIPPED:
-            plain, changes, down = [], np.zeros(len(names)), np.zeros(len(names))
+            plain, changes, down = [], [], []
             for split in range(splits):
                 train, test = train_test_split(np.arange(len(X)), test_size=0.5, stratify=codes, random_state=split)
                 draw = np.random.default_rng(split)
@@ -91,9 +91,11 @@ def main() -> None:
                     models += [by_margins(function, residual, start, X[train], labels) for residual in (1.0, 0.0)]
                 losses = [log_loss(codes[test], model.predict_proba(X[test])) for model in (start, *models)]
                 plain.append(losses[0])
-                changes += (np.array(losses[1:]) - losses[0]) / splits
-                down += [float(np.mean(model.weights_ < 0.5)) / splits for model in models]
-            cells = [f"{change:+.3f} ({below:.0%})" for change, below in zip(changes, down, strict=True)]
+                changes.append(np.array(losses[1:]) - losses[0])
+                down.append([float(np.mean(model.weights_ < 0.5)) for model in models])
+            errors = np.std(changes, axis=0) / np.sqrt(max(splits - 1, 1))
+            columns = zip(np.mean(changes, axis=0), errors, np.mean(down, axis=0), strict=True)
+            cells = [f"{change:+.3f} ± {error:.3f} ({below:.0%})" for change, error, below in columns]
             print(f"| {name} | {share:.0%} | {np.mean(plain):.3f} | " + " | ".join(cells) + " |", flush=True)
 
 

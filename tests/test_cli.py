@@ -313,6 +313,12 @@ def test_dates_signs_and_texts_that_are_all_different_are_left_out(folder):
     assert "taken as categories: 'share' (20), 'grade' (2)" in text
     _, _, remarks = planned(lines(rows[:30], names), folder)
     assert "'share' is left out: 20 different texts such as '0.5%'; write plain numbers" in "\n".join(remarks)
+    mixed = [(f"({i}.5)" if i % 2 else f"{i}.5", *row) for i, row in enumerate(rows)]
+    _, _, remarks = planned(lines(mixed, ("account", *names)), folder)
+    assert (
+        "column 'account' is left out: 20 of 40 values are no numbers, such as '(1.5)'; write plain numbers, such as "
+        "-1234.5"
+    ) in remarks
     scheme, _, _ = planned(lines(rows, names), folder, categorical=["sold on", "id"])
     assert [c.name for c in scheme.columns] == list(names[:4])
     _, _, remarks = planned(lines(rows, names), folder, target="grade")

@@ -29,7 +29,24 @@ if TYPE_CHECKING:
 __all__ = ["Column", "Plan", "Source", "TableError", "UnknownColumn", "open_table", "plan", "scan"]
 
 DELIMITERS = ",;\t|"
-MISSING = ("", "NA", "N/A", "n/a", "na", "NaN", "nan", "NAN", "null", "NULL", "None", "none", "?", "#N/A")
+MISSING = (
+    "",
+    "NA",
+    "N/A",
+    "n/a",
+    "na",
+    "N.A.",
+    "n.a.",
+    "NaN",
+    "nan",
+    "NAN",
+    "null",
+    "NULL",
+    "None",
+    "none",
+    "?",
+    "#N/A",
+)
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 PADDED = r"^0\d+$"
 STATED_DELIMITER = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
@@ -702,6 +719,12 @@ def _decide(source: Source, name: str, summary: Summary, categorical: bool, miss
     alike = size > ALIKE_CATEGORIES and 2 * size > summary.present
     if size == math.inf or ((alike or size > MOST_CATEGORIES) and not categorical):
         shown = "more than 1000" if size == math.inf else str(size)
+        if summary.odd < summary.present:
+            example = _shown(summary.odd_values[0][0])
+            return None, (
+                f"{summary.odd} of {summary.present} values are no numbers, such as {example}; write plain numbers, "
+                "such as -1234.5"
+            )
         if _all_match(SIGNED, summary):
             return (
                 None,
@@ -752,7 +775,10 @@ def _odd_message(
     if target:
         return f"{where}: correct it, take the column as classes with --task classification, or choose another target."
     quoted = shlex.quote(name)
-    return f"{where}: correct it, take the column as categories with --categorical {quoted}, or --drop {quoted}."
+    return (
+        f"{where}: correct it, leave the cell empty if it stands for nothing, take the column as categories with "
+        f"--categorical {quoted}, or --drop {quoted}."
+    )
 
 
 def _odd_words(source: str, name: str, values: Sequence[tuple[str, int]], count: int = 0) -> str:
