@@ -245,6 +245,7 @@ def test_other_rows_get_a_section():
         (lambda: LSSVR(kernels.RBF(sigma=13.1), C=1e-6).fit(X, y), "would have"),
         (lambda: LSSVR(kernels.RBF(sigma=1.0), C=1e3).fit(X, np.random.RandomState(0).normal(size=len(y))), "mean"),
         (lambda: LSSVR(**GIVEN, robust="hampel").fit(X, np.where(np.arange(len(y)) == 9, 1e4, y)), "robust weight"),
+        (lambda: LSSVC(kernels.RBF(sigma=0.5), C=5.0, robust="huber").fit(RIPLEY, LABELS), "are so many labels wrong"),
         (lambda: LSSVR(**GIVEN).fit(X, np.where(np.arange(len(y)) == 9, 1e4, y)), "robust='hampel'"),
         (lambda: LSSVR(kernels.RBF(ard=True)).fit(np.column_stack([X, np.cos(9 * X)])[::4], y[::4]), "2 widths were"),
         (lambda: LSSVR(**GIVEN).fit(X[:10], y[:10]), "Only 10 rows"),

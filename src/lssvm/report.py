@@ -29,6 +29,7 @@ __all__ = ["to_html"]
 
 LARGEST_PATH = 3000  # rows of a dense machine, beyond which its path of C is not computed again
 LARGEST_COLUMNS = 5e7  # rows times basis points likewise
+MANY_LIGHT = 0.1  # share of the rows of classes that may lose their weight without a warning
 POINTS = 3000  # a cloud of more is thinned; its extremes stay
 LISTED = 20  # rows of the table of outliers
 TUNERS = {"KFold": "k-fold cross-validation", "Holdout": "the error on rows held out", "LeaveOneOut": "leave-one-out"}
@@ -239,6 +240,12 @@ def _check_outliers(facts: _Facts) -> Iterable[str]:
         if gone:
             rows = len(facts.left_out.weights)
             yield f"{gone} of {rows} rows got (almost) no robust weight: see the residuals below."
+        light = float(np.mean(facts.left_out.robust < 0.5))
+        if facts.classes and light > MANY_LIGHT:
+            yield (
+                f"{light:.0%} of the rows have a robust weight below 1/2: are so many labels wrong? Where classes "
+                "overlap residuals say little; compare the log loss with that of a fit without robust weights."
+            )
     elif not facts.classes:
         residuals = facts.left_out.residuals
         middle = np.median(residuals, axis=0)
