@@ -176,6 +176,8 @@ def test_triangles_by_parts(torch):
     L = np.geomspace(1.0, 1e-5, 1100)[:, None] * np.linalg.cholesky(A.T @ A / 50 + np.eye(1100))
     there = _xp.whiten_rows(torch.tensor(A), torch.tensor(L)).numpy()
     assert_allclose(there @ L.T, A, atol=1e-10)
+    back = _xp.unwhiten_rows(torch.tensor(A), torch.tensor(L)).numpy()
+    assert_allclose(back @ L, A, atol=1e-10)
     inverse = _xp.invert_lower(torch.tensor(L)).numpy()
     assert np.array_equal(inverse, np.tril(inverse))
     assert_allclose(inverse @ L, np.eye(1100), atol=1e-12 * np.abs(inverse).max())

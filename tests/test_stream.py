@@ -199,14 +199,20 @@ def test_leave_one_out_as_asked(rows):
 
 
 @pytest.mark.parametrize(
-    ("sigma", "plain"), [(0.5, [True, True]), (2.0, [True, True]), (3.0, [False, False]), (6.0, [])]
+    ("sigma", "spread", "plain"),
+    [(0.5, 1.0, [True, True]), (1.5, 1.0, [True, True]), (5.0, 3.0, [False, False]), (6.0, 1.0, [])],
 )
-def test_sums_of_plain_columns_where_the_basis_allows_them(rows, sigma, plain, monkeypatch):
-    """Without leave-one-out the rows are not whitened, unless the points or the sums are too ill-conditioned."""
+def test_sums_of_plain_columns_where_the_basis_allows_them(rows, sigma, spread, plain, monkeypatch):
+    """Without leave-one-out the rows are not whitened, unless the points or the sums are too ill-conditioned.
+
+    Points more spread than the rows promise sums of a better condition than theirs.
+    """
     X, y, weight, new = rows
     taken, refined = [], system.refined
     monkeypatch.setattr(system, "refined", lambda *parts: taken.append(refined(*parts)) or taken[-1])
-    model = LSSVR(kernels.RBF(sigma), C=1e3, steps=[sparsify.Given(X[:60])], robust="hampel")
+    points = 5.0 + spread * (X[:60] - 5.0)
+    C = 1e3 if spread == 1.0 else 1e6
+    model = LSSVR(kernels.RBF(sigma), C=C, steps=[sparsify.Given(points)], robust="hampel")
     chunked = clone(model).fit_chunks(split(X, y, weight), leave_one_out="none")
     assert [found is not None for found in taken] == plain
     whole = model.fit(X, y, weight)

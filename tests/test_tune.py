@@ -586,3 +586,31 @@ def test_rows_of_no_weight_do_not_move_C():
     assert_allclose(
         LSSVR(RBF(1.0)).fit(X, hostile, sample_weight=weights).C_, LSSVR(RBF(1.0)).fit(X[5:], y[5:]).C_, rtol=0.02
     )
+
+
+def test_columns_that_do_not_vary_change_nothing():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (80, 3))
+    y = np.sin(3 * X[:, 0]) + X[:, 1] + 0.1 * rng.standard_normal(80)
+    more = np.column_stack([np.zeros((80, 2)), X, np.full(80, 3.0)])
+    model, same = LSSVR().fit(X, y), LSSVR().fit(more, y)
+    assert_allclose(same.C_, model.C_, rtol=1e-6)
+    assert_allclose(same.predict(more), model.predict(X), rtol=1e-6, atol=1e-6)
+
+
+def test_equal_kernels_of_a_sum_part():
+    """Two scales: from one width both kernels would have one gradient for ever."""
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(-3.0, 3.0, (150, 1)), axis=0)
+    y = np.sin(X[:, 0]) + 0.3 * np.sin(12.0 * X[:, 0]) + 0.05 * rng.standard_normal(150)
+    leaves = LSSVR(RBF() + RBF()).fit(X, y).kernel_.leaves
+    narrow, wide = sorted(float(np.ravel(leaf.sigma)[0]) for leaf in leaves)
+    assert wide > 2.0 * narrow
+
+
+def test_copies_of_rows_are_named():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (60, 2))
+    y = np.sin(3 * X[:, 0]) + 0.1 * rng.standard_normal(60)
+    with pytest.warns(UserWarning, match=r"60 of 120 rows, targets included, occur before.*KFold\(groups"):
+        LSSVR().fit(np.vstack([X, X]), np.r_[y, y])

@@ -27,6 +27,7 @@ from threadpoolctl import ThreadpoolController
 
 Array = Any
 EPS = float(np.finfo(np.float64).eps)
+SMALL = 512  # order up to which a triangular matrix is inverted by substitution on an accelerator
 
 
 def namespace(*arrays: Array) -> Any:
@@ -334,7 +335,8 @@ def cholesky(A: Array) -> Array | None:
         return upper.T if info == 0 and np.isfinite(upper[-1, -1]) else None
     xp = namespace(A)
     try:
-        L = xp.linalg.cholesky(A)
+        # torch factorises the columns in place: the transpose of a symmetric A spares a copy of it
+        L = xp.linalg.cholesky(A.T, out=A.T) if is_torch(A) and A.is_contiguous() else xp.linalg.cholesky(A)
     except Exception as error:  # each namespace has its own class of LinAlgError
         if type(error).__name__ not in {"LinAlgError", "_LinAlgError"}:
             raise
@@ -376,22 +378,36 @@ def whiten_rows(Z: Array, L: Array) -> Array:
     if len(parts) == 1 or not (is_torch(L) or is_cupy(L)):
         return solve_lower(L, Z.T).T
     out = empty(Z.shape, Z)
-    for part in parts:
-        columns, done, inverse = Z[:, part], slice(0, part.start), invert_lower(L[part, part])
-        if is_torch(Z):  # products go where they belong, without a copy
-            columns.addmm_(out[:, done], L[part, done].T, alpha=-1.0)
-            namespace(Z).mm(columns, inverse.T, out=out[:, part])
-        else:
-            columns -= out[:, done] @ L[part, done].T
-            out[:, part] = columns @ inverse.T
+    for part, inverse in zip(parts, _invert_diagonal(L, parts), strict=True):
+        done = slice(0, part.start)
+        _multiply(Z[:, part], out[:, done], L[part, done].T, -1.0, add=True)
+        _multiply(out[:, part], Z[:, part], inverse.T)
     return out
+
+
+def _multiply(out: Array, A: Array, B: Array, factor: float = 1.0, *, add: bool = False) -> None:
+    """Overwrite `out`, a part of a matrix, with factor * A B, or add that to it."""
+    if is_torch(out):  # where it belongs, without a copy
+        out.addmm_(A, B, beta=float(add), alpha=factor)
+    elif add:
+        out += factor * (A @ B)
+    else:
+        out[...] = factor * (A @ B)
 
 
 def unwhiten_rows(Z: Array, L: Array) -> Array:
     """Z L^-1, overwriting Z where the namespace allows it: what a derivative in L^-1 z is in z."""
     if is_numpy(Z, L) and Z.size and Z.flags.c_contiguous:
         return blas.dtrsm(1.0, L.T, Z.T, lower=0, overwrite_b=1).T
-    return solve_lower(L, Z.T, transpose=True).T
+    parts = _parts(L.shape[0])
+    if len(parts) == 1 or not (is_torch(L) or is_cupy(L)):
+        return solve_lower(L, Z.T, transpose=True).T
+    out = empty(Z.shape, Z)
+    for part, inverse in zip(parts[::-1], _invert_diagonal(L, parts)[::-1], strict=True):
+        done = slice(part.stop, L.shape[0])
+        _multiply(Z[:, part], out[:, done], L[done, part], -1.0, add=True)
+        _multiply(out[:, part], Z[:, part], inverse)
+    return out
 
 
 def invert_lower(L: Array) -> Array:
@@ -402,29 +418,42 @@ def invert_lower(L: Array) -> Array:
         inverse, _ = lapack.dtrtri(L.T, lower=0, overwrite_c=1)
         return inverse.T
     n = L.shape[0]
-    if n <= 512 or not (is_torch(L) or is_cupy(L)):
+    if n <= SMALL or not (is_torch(L) or is_cupy(L)):
         return solve_lower(L, identity(n, L))
     inverse = zeros((n, n), L)
+    parts = [slice(start, min(start + SMALL, n)) for start in range(0, n, SMALL)]
+    for part, block in zip(parts, _invert_diagonal(L, parts), strict=True):
+        inverse[part, part] = block
     _invert_parts(inverse, L)
     return inverse
 
 
+def _invert_diagonal(L: Array, parts: list[slice]) -> list[Array]:
+    """Inverses of diagonal blocks of a lower triangular matrix, all of one size but the last; torch's together."""
+    sizes = [part.stop - part.start for part in parts]
+    count = sizes.count(sizes[0]) if is_torch(L) else 0
+    found: list[Array] = []
+    if count > 1:
+        blocks = namespace(L).stack([L[part, part] for part in parts[:count]])
+        found = list(solve_lower(blocks, identity(sizes[0], L)))
+    return found + [solve_lower(L[part, part], identity(part.stop - part.start, L)) for part in parts[len(found) :]]
+
+
 def _invert_parts(out: Array, L: Array) -> None:
-    """Write the inverse of a lower triangular matrix into the zeros `out`, half by half, by matrix products."""
+    """Complete the inverse of a lower triangular matrix, whose diagonal blocks `out` holds, half by half."""
     n = L.shape[0]
-    half = n // 2
-    if n <= 512:
-        out[...] = solve_lower(L, identity(n, L))
+    half = SMALL * math.ceil(n / (2 * SMALL))
+    if n <= SMALL:
         return
     head, tail = slice(0, half), slice(half, n)
     _invert_parts(out[head, head], L[head, head])
     _invert_parts(out[tail, tail], L[tail, tail])
     corner = empty((n - half, half), L)
     for part in _parts(half):
-        corner[:, part] = L[tail, part.start : half] @ out[part.start : half, part]
+        _multiply(corner[:, part], L[tail, part.start : half], out[part.start : half, part])
     for part in _parts(n - half):
         rows = slice(half + part.start, half + part.stop)
-        out[rows, head] = -(out[rows, half : rows.stop] @ corner[: part.stop, :])
+        _multiply(out[rows, head], out[rows, half : rows.stop], corner[: part.stop, :], -1.0)
 
 
 def condition(L: Array, norm: float) -> float:

@@ -243,7 +243,7 @@ class _LSSVM(BaseEstimator):
         stream = start_stream(run_steps(checked._problem(*sample), self._chunk_steps()))
         passes = Passes(checked._check_chunk, stream.whitening, as_weight_function(self.robust))
         keep = leave_one_out == "rows" or (leave_one_out == "auto" and scan.rows <= KEPT_ROWS)
-        fit = fit_chunks(source, passes, 1.0 / stream.C, left_out=leave_one_out != "none", keep=keep)
+        fit = fit_chunks(source, passes, scan.rows, 1.0 / stream.C, left_out=leave_one_out != "none", keep=keep)
         attributes = {
             **checked._machine(stream.whitening.kernel, stream.C, stream.points, fit.coef, fit.machine[0].intercept),
             **_additive(stream.whitening.kernel, stream.points, fit.coef, stream.points),

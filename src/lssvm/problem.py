@@ -556,11 +556,21 @@ class Path:
 
 def column_spread(problem: Problem) -> np.ndarray:
     """Standard deviation of every column over the rows that count; 1 for constant columns."""
+    return np.where(constant_columns(problem), 1.0, _spread(problem)[0])
+
+
+def constant_columns(problem: Problem) -> np.ndarray:
+    """Which columns do not vary over the rows that count."""
+    spread, size = _spread(problem)
+    return spread <= 1e-12 * size
+
+
+def _spread(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Standard deviation and largest size of the columns."""
     values = _xp.to_numpy(_xp.take(problem.X, problem.rows))
     size = np.max(np.abs(values), axis=0, initial=0.0)
     size = np.where(size > 0, size, 1.0)
-    spread = size * np.std(values / size, axis=0)
-    return np.where(spread > 1e-12 * size, spread, 1.0)
+    return size * np.std(values / size, axis=0), size
 
 
 # How long it takes ----------------------------------------------------------------------------------------------------
@@ -622,10 +632,16 @@ class Whitening:
         K = _xp.gram(self.lower.T)
         return _xp.condition(self.lower, float(_xp.namespace(K).max(_xp.namespace(K).sum(abs(K), axis=0))))
 
-    @property
-    def allows_plain_columns(self) -> bool:
-        """Whether sums of kernel columns as they are, of points as independent as these, are likely to be enough."""
-        return 10.0 * EPS * self._condition <= system.PLAIN
+    def allows_plain_columns(self, rows: int, ridge: float) -> bool:
+        """Whether sums over so many rows of kernel columns as they are are likely to be enough.
+
+        They would be if the rows were the points of the basis, each of them several times, and one row their mean,
+        without which no sum over so few different rows has full rank.
+        """
+        K = _xp.gram(self.lower.T)
+        centred = K - (1.0 - self.rank**-0.5) * _xp.namespace(K).mean(K, axis=0)[None, :]
+        condition = system.cholesky_pass(rows / self.rank * _xp.gram(centred) + ridge * K)[1]
+        return EPS * condition <= system.PLAIN
 
     def sums(self, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array) -> system.Moments:
         """Sums over rows of their columns and targets, in blocks that stay within the working memory."""
@@ -705,7 +721,7 @@ def whiten(kernel: Kernel, points: Array, K: Array) -> Whitening:
 def _check_finite(K: Array, kernel: Kernel) -> None:
     xp = _xp.namespace(K)
     with np.errstate(over="ignore", invalid="ignore"):
-        finite = bool(xp.isfinite(xp.sum(K)))
+        finite = kernel.is_bounded or bool(xp.isfinite(xp.sum(K)))
     if not finite:
         raise ValueError(f"The kernel matrix of {kernel!r} is not finite: scale your features, or check the kernel.")
 

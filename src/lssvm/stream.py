@@ -210,11 +210,11 @@ class ChunkedFit:
         return left_out_sample(self.passes.whitening, self.machine, total, X, *rows)
 
 
-def fit_chunks(source: Source, passes: Passes, ridge: float, *, left_out: bool, keep: bool) -> ChunkedFit:
+def fit_chunks(source: Source, passes: Passes, rows: int, ridge: float, *, left_out: bool, keep: bool) -> ChunkedFit:
     """The machine by Cholesky QR over the chunks (`system.summed`), robust weights, leave-one-out in one more pass."""
 
     def solve(passes: Passes, start: system.Summed | None = None) -> Machine:
-        if not left_out and passes.whitening.allows_plain_columns:
+        if not left_out and passes.whitening.allows_plain_columns(rows, ridge):
             gradient = lambda *solution: source.reduce(functools.partial(passes.gradient, *solution))  # noqa: E731
             sums = source.reduce(functools.partial(passes.sums, ()))
             found = system.refined(sums, passes.whitening.lower, ridge, gradient)

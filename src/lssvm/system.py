@@ -135,7 +135,7 @@ class Dual:
         a = self.scaled
         if a is None:
             a = self.root @ (spectrum[:, None] * (self.root.T @ self.targets))
-        q = _row_squares(self.root, spectrum)
+        q = _row_squares(self.root, None if self.eigenvalues is None else spectrum)
         intercept = self.mean + self.bias_row @ self.targets - self.bias_change @ a
         return Solution(w * a, intercept, lam * a / w, 1.0 - lam * q, a / (w * q[:, None]))
 
@@ -255,7 +255,8 @@ def _reflect_symmetric(K: Array, v: Array, c: float, first: int) -> Array:
     p = c * (K @ v)
     p = p - (0.5 * c * float(v @ p)) * v
     if _xp.is_torch(K):
-        _xp.add_outer(_xp.add_outer(K, -v, p), -p, v)
+        stack = _xp.namespace(K).stack
+        K.addmm_(stack([v, p], 1), stack([p, v], 0), alpha=-1.0)
     else:
         for rows in _xp.row_blocks(K.shape[0], 16 * K.shape[0], K):
             K[rows, :] -= v[rows, None] * p[None, :] + p[rows, None] * v[None, :]

@@ -17,7 +17,17 @@ from sklearn.utils import Bunch
 from . import _progress, _xp
 from ._xp import EPS
 from .kernels import Choice
-from .problem import Factor, Fit, Problem, Step, check_memory, column_spread, gradient_work, work
+from .problem import (
+    Factor,
+    Fit,
+    Problem,
+    Step,
+    check_memory,
+    column_spread,
+    constant_columns,
+    gradient_work,
+    work,
+)
 from .system import QUICK, Primal, log_loss
 
 __all__ = ["Holdout", "KFold", "LeaveOneOut"]
@@ -35,8 +45,9 @@ WITHOUT = math.log(1e6)  # width of a column that is left out
 STAYED = 3  # columns, from the widest on, that have to stay before narrower ones are not asked about
 START_ROWS = 300  # rows of the first look at common widths
 STAGES = ((1000, 150), (3000, 500), (6000, 1000))  # rows and basis size of the searches by gradient
-ITERATIONS = (60, 6, 5)  # at most, in each of them,
-AGAIN = 15  # and where many widths are tried again on more rows
+ITERATIONS = (60, 20, 15)  # at most, in each of them; the first also where the basis is the rows,
+AGAIN = 15  # where many widths are tried again on more rows,
+EARLY = 6  # and where widths have few rows each (WIDTH_ROWS), so that going on would follow the noise
 COMPARISON = {True: (500, None), False: (2000, 250)}  # rows and basis size by which kernels are compared; dual or not
 CLOSE = 0.05  # kernels whose log PRESS is that close to the best are compared again at the end of their searches
 WITHIN_REACH = 0.01  # gain of log PRESS by a common factor of widths found on other rows, and C: 0.002 is usual
@@ -419,6 +430,7 @@ class _Search:
         self.method = "gradient" if step.search == "auto" else step.search
         self.record = record
         self.spread = column_spread(problem)
+        self.constant = constant_columns(problem)
         self.free = [leaf.sigma is None for leaf in problem.kernel.leaves]
         self.many = [bool(leaf.ard) for leaf in problem.kernel.leaves]  # may have a width a column
         self.ard = [False] * len(self.many)  # has now
@@ -510,7 +522,7 @@ class _Search:
     # How long it may take --------------------------------------------------------------------------------------------
     def most_at_first(self, has_stage: bool, compared: bool) -> float:
         """What the coarse grid, the first stage and a comparison with other kernels take at most, as in `work`."""
-        many = ITERATIONS[0] + ITERATIONS[1] if any(self.many) and len(self.spread) > 1 else 0
+        many = ITERATIONS[0] + EARLY if any(self.many) and len(self.spread) > 1 else 0
         most = len(WIDTHS) * work(min(START_ROWS, len(self.problem.rows)), None, every=True)
         if has_stage:
             most += self._most(*_stages(self.problem)[0], 15 + many, paths=2)
@@ -519,13 +531,13 @@ class _Search:
         return most
 
     def most_later(self) -> float:
-        """The same for what follows."""
+        """The same for what follows; on many rows, without a basis, the steps that are usual: three times as many may be."""
         stages = _stages(self.problem)
         later = sum(self._most(*stage, most) for stage, most in zip(stages[1:], ITERATIONS[1:], strict=False))
         if self.problem.robust is not None:
-            later += self._most(*stages[-1], ITERATIONS[1])
+            later += self._most(*stages[-1], EARLY)
         if _errors_to_choose_by(self.problem, self.loss) is class_errors:
-            later += self._most(*stages[-1], ITERATIONS[1], paths=2)
+            later += self._most(*stages[-1], EARLY, paths=2)
         return later
 
     def _most(self, rows: int, basis: int | None, steps: int, paths: int = 0) -> float:
@@ -541,7 +553,10 @@ class _Search:
         scores = self._grid(np.zeros(sum(self._sizes())))
         self.moderate = min(scores[: len(WIDTHS) // 2 + 1])[1]
         self.value, log_width, self.C = min(scores)
-        self.widths = np.full(sum(1 for free in self.free if free), log_width)
+        # leaves of one kind that start from one width have one gradient, and would never part
+        free = [repr(leaf) for leaf, is_free in zip(self.problem.kernel.leaves, self.free, strict=True) if is_free]
+        places = [free[:i].count(leaf) - (free.count(leaf) - 1) / 2.0 for i, leaf in enumerate(free)]
+        self.widths = log_width + math.log(4.0) * np.array(places)
 
     def start_from(self, other: _Search) -> None:
         """Begin where the search of another kernel stands: the same columns matter, their common factor is another."""
@@ -558,7 +573,7 @@ class _Search:
         if not self.problem.is_dual:
             sample = sample.with_basis()
         kept = shape < WITHOUT
-        unit = math.log(max(kept.sum() if any(self.ard) else len(self.spread), 1)) / 2.0
+        unit = math.log(max(kept.sum() if any(self.ard) else np.sum(~self.constant), 1)) / 2.0
         scores: list[tuple[float, float, float]] = []
 
         def score(log_width: float) -> float:
@@ -590,21 +605,27 @@ class _Search:
         if number == 0:
             self._first_stage(machine)
         else:
-            self._refine(machine, ITERATIONS[number])
+            most = ITERATIONS[0 if machine.is_dual else number]
+            self._refine(machine, self._at_most(machine, most))
             if machine.is_dual and self._leave_out(machine):
-                self.value = self._minimise(machine, ITERATIONS[number])
+                self.value = self._minimise(machine, self._at_most(machine, most))
         self.done = max(self.done, number + 1)
         kind = "rows" if machine.is_dual else f"rows and {machine.basis_size} basis points"
         widths = "1 width" if len(self.widths) == 1 else f"{len(self.widths)} widths"
         self.record.plan.append(f"{widths} by {self.method} on {len(machine.rows)} {kind}")
 
+    def _at_most(self, machine: Problem, iterations: int) -> int:
+        """So many iterations, or few where the widths have few rows each."""
+        return iterations if len(machine.rows) >= WIDTH_ROWS * np.sum(~self._left_out()) else EARLY
+
     def _refine(self, machine: Problem, iterations: int) -> bool:
         """Search from where we are; what was left out or given up on half as many rows or fewer is tried again."""
         out = self._left_out()
-        again = bool(len(machine.rows) >= 2 * self.decided and out.any() and not out.all())
+        never = self._constants()
+        again = bool(len(machine.rows) >= 2 * self.decided and (out & ~never).any() and not out.all())
         if again:
-            self.widths = np.where(out, min(self.widths[~out].max() + 1.0, WIDTH_BOUND), self.widths)
-            self.out = np.zeros(len(self.widths), dtype=bool)
+            wide = min(self.widths[~out].max() + 1.0, WIDTH_BOUND)
+            self.widths, self.out = np.where(out & ~never, wide, self.widths), never
         self.value = self._minimise(machine, iterations)
         if again and self._leave_out(machine):
             self.value = self._minimise(machine, iterations)
@@ -654,22 +675,30 @@ class _Search:
             return
         # A very wide common width and a large C are a polynomial: where most columns do not matter that is the best
         # that one width can do, and few steps lead out of it. Many widths start from a moderate one.
-        start = np.minimum(self.widths, self.moderate) if self.moderate < max(self.widths) else self.widths
-        self._try_many(machine, np.repeat(start, sizes), ITERATIONS[0])
+        self._try_many(machine, np.repeat(self._moderate_widths(), sizes), ITERATIONS[0])
+
+    def _moderate_widths(self) -> np.ndarray:
+        """The widths, all narrower by the factor that makes the widest moderate."""
+        return self.widths - max(max(self.widths) - self.moderate, 0.0)
+
+    def _constants(self) -> np.ndarray:
+        """The widths of columns that do not vary, and are left out from the start."""
+        return np.concatenate([self.constant if size > 1 else np.zeros(size, dtype=bool) for size in self._sizes()])
 
     def _try_many(self, machine: Problem, widths: np.ndarray, iterations: int) -> None:
         """Search a width a column from there, and take them if they are worth it."""
         common = self.widths, self.C, self.value
         errors = self._errors(machine)
         self.ard = self.many
-        self.widths, self.out = widths, np.zeros(len(widths), dtype=bool)
+        self.out = self._constants()
+        self.widths = np.where(self.out, WITHOUT, widths)
         self._choose_C(machine)
         self.value = self._minimise(machine, iterations)
         if self._leave_out(machine):
-            self.value = self._minimise(machine, ITERATIONS[1])
+            self.value = self._minimise(machine, self._at_most(machine, ITERATIONS[0]))
         rows = len(machine.rows)
         gain = common[2] - (self.value - self._prior(self._vector(), rows)[0])
-        worth = gain >= WORTH * (len(self.widths) - len(common[0])) / rows
+        worth = gain >= WORTH * (np.sum(~self._constants()) - len(common[0])) / rows
         if machine.classification:
             worth &= errors - self._errors(machine) >= max(1.0, 2.0 * math.sqrt(errors))
         self.given_up = None if worth else (np.minimum(self.widths, WIDTH_BOUND), rows)
@@ -764,7 +793,7 @@ class _Search:
         """The stages that are left, then the problem with widths and C."""
         self.stages()
         if self.problem.robust is not None and self.method != "grid":  # with weights that follow from what was found
-            self._refine(self._machine(*_stages(self.problem)[-1]), ITERATIONS[1])
+            self._refine(self._machine(*_stages(self.problem)[-1]), EARLY)
         if _errors_to_choose_by(self.problem, self.loss) is class_errors:
             self._settle()
         return self._at_vector(self._vector(), self.original)
@@ -778,14 +807,14 @@ class _Search:
         machine = self._machine(*_stages(self.problem)[-1])
         starts = [self.widths]
         if not any(self.ard) and self.moderate < max(self.widths) - 0.5:
-            starts.append(np.minimum(self.widths, self.moderate))
+            starts.append(self._moderate_widths())
         found = [best_C(self._at(widths, machine, machine.C), class_errors) for widths in starts]
         self.record.evaluations += len(found)
         best = int(np.argmin([loss for _, loss in found]))
         self.widths, self.C = starts[best], found[best][0]
         if self.method != "grid":
             self.by_log_loss = True
-            self._minimise(machine, ITERATIONS[1], together=True)
+            self._minimise(machine, EARLY, together=True)
             self.by_log_loss = False
         self.record.plan.append("a common factor and C by the log loss of classes")
 
@@ -880,10 +909,21 @@ def warn_at_edge(problem: Problem) -> None:
     if not 1.01 * RIDGES[0] < ridge < 0.99 * RIDGES[-1]:
         small = "" if problem.is_dual else ", or the basis too small to over-fit"
         what = f"noise-free{small}" if ridge < 1.0 else "unrelated to the inputs"
-        warnings.warn(
-            f"C = {problem.C:.3g} is at the edge of the range searched: the targets look {what}. Give C or sigma.",
-            stacklevel=2,
-        )
+        reason = f"the targets look {what}. Give C or sigma."
+        copies = _copies(problem) if ridge < 1.0 else 0
+        if copies:
+            reason = (
+                f"{copies} of {len(problem.rows)} rows, targets included, occur before, and leaving one out leaves the "
+                "other in. Drop them (sample_weight can count them), or choose by tune.KFold(groups=...)."
+            )
+        warnings.warn(f"C = {problem.C:.3g} is at the edge of the range searched: {reason}", stacklevel=2)
+
+
+def _copies(problem: Problem) -> int:
+    """The number of rows that are, with their targets, copies of others."""
+    arrays = (_xp.to_numpy(_xp.take(array, problem.rows)) for array in (problem.X, problem.y))
+    rows = np.hstack(list(arrays))
+    return len(rows) - len(np.unique(rows, axis=0))
 
 
 def describe(problem: Problem, fit: Fit) -> None:
