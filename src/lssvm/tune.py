@@ -531,7 +531,7 @@ class _Search:
         return most
 
     def most_later(self) -> float:
-        """The same for what follows; without a basis, the usual number of steps, of which there may be three times more."""
+        """The same for what follows; without a basis, the usual number of steps: there may be three times more."""
         stages = _stages(self.problem)
         later = sum(self._most(*stage, most) for stage, most in zip(stages[1:], ITERATIONS[1:], strict=False))
         if self.problem.robust is not None:
