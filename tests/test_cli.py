@@ -313,6 +313,12 @@ def test_dates_signs_and_texts_that_are_all_different_are_left_out(folder):
     assert "taken as categories: 'share' (20), 'grade' (2)" in text
     _, _, remarks = planned(lines(rows[:30], names), folder)
     assert "'share' is left out: 20 different texts such as '0.5%'; write plain numbers" in "\n".join(remarks)
+    mixed = [(f"({i}.5)" if i % 2 else f"{i}.5", *row) for i, row in enumerate(rows)]
+    _, _, remarks = planned(lines(mixed, ("account", *names)), folder)
+    assert (
+        "column 'account' is left out: 20 of 40 values are no numbers, such as '(1.5)'; write plain numbers, such as "
+        "-1234.5"
+    ) in remarks
     scheme, _, _ = planned(lines(rows, names), folder, categorical=["sold on", "id"])
     assert [c.name for c in scheme.columns] == list(names[:4])
     _, _, remarks = planned(lines(rows, names), folder, target="grade")
@@ -329,6 +335,23 @@ def test_doubts_are_said(folder):
         "column 'row no' counts the rows: leave it out with --drop 'row no', unless their order matters",
         "column 'smoker' holds 'Yes' and 'yes': are they the same?",
     ]
+
+
+def test_numbers_with_zeros_before_them_are_codes(folder, run):
+    """Said of inputs; kept as they are written in a target."""
+    rows = [(f"{100 * (i % 9):05d}", str(i % 5), f"{i % 3:02d}") for i in range(60)]
+    scheme, _, remarks = planned(lines(rows, ("zip code", "x", "y")), folder)
+    assert scheme.labels == "text"
+    assert [remark for remark in remarks if remark.startswith("column ")] == [
+        "column 'zip code' is taken as numbers, but some have zeros before them ('00000'): if they are codes, write "
+        "--categorical 'zip code' or --drop 'zip code'"
+    ]
+    (folder / "codes.csv").write_text(lines(rows, ("zip code", "x", "y")))
+    assert run("fit", "codes.csv", "-y", "y", "-o", "m.lssvm", "--categorical", "zip code").exit_code == 0
+    assert set(run("predict", "m.lssvm", "codes.csv").stdout.split()[1:]) <= {"00", "01", "02"}
+    scheme, _, remarks = planned(lines([("0", "0.5", "10"), ("0", "0.7", "20")] * 20, ("a", "b", "y")), folder)
+    assert scheme.labels == "number"
+    assert not any("zeros" in remark for remark in remarks)
 
 
 def test_columns_that_say_little_are_warned_of(run, folder):
@@ -694,7 +717,8 @@ def test_mistakes_get_a_message_that_says_what_to_do(run, folder, content, argum
         ("age,city\n1,Oslo\n", ("-o", "new.csv"), "'new.csv' is another file of this command"),
         ("age,city\n", (), "no rows below its header"),
         ("age,city\n1,Oslo\n", ("--proba",), "--proba is for classes"),
-        ("age,city\n1,Oslo\n", ("--interval", "90"), "0<x<1"),
+        ("age,city\n1,Oslo\n", ("--interval", "90"), "90 is no share between 0 and 1: 90 % is 0.9"),
+        ("age,city\n1,Oslo\n", ("--interval", "0"), "0 is no share between 0 and 1, e.g. 0.9"),
     ],
 )
 def test_mistakes_at_predict(run, folder, fitted, content, arguments, message):
@@ -811,11 +835,11 @@ def test_interrupt_leaves_the_previous_model_and_no_traceback(folder, wait):
     assert sorted(path.name for path in folder.iterdir()) == ["m.lssvm", "people.csv", "wide.csv"]
 
 
-def on_terminal(terminal, *arguments):
-    """Standard output and standard error of a command through chunks, the latter a terminal or a pipe."""
+def on_terminal(terminal, *arguments, chunks=False):
+    """Standard output and standard error of a command, perhaps through chunks; the latter a terminal or a pipe."""
     import pty
 
-    script = "from lssvm import cli; cli.MEMORY_SHARE = 0.0; cli.main()"
+    script = f"from lssvm import cli; cli.PIECE = 7; cli.MEMORY_SHARE *= {not chunks}; cli.main()"
     reader, writer = pty.openpty() if terminal else os.pipe()
     command = [sys.executable, "-c", script, *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=writer, text=True)
@@ -838,11 +862,57 @@ def on_terminal(terminal, *arguments):
 @pytest.mark.skipif(os.name != "posix", reason="terminals")
 @pytest.mark.parametrize("terminal", [True, False])
 def test_progress_is_shown_on_a_terminal_only(folder, terminal):
-    output, shown = on_terminal(terminal, "fit", "people.csv", "-y", "price", "-o", "m.lssvm")
+    output, shown = on_terminal(terminal, "fit", "people.csv", "-y", "price", "-o", "m.lssvm", chunks=True)
     assert "leave-one-out RMSE" in output
     assert b"task: regression" in shown
     assert (b"pass 1" in shown) == terminal
     assert (b"\r" in shown) == terminal
     assert (b"reading: 60 rows" in shown) == terminal
+    planned = re.findall(rb"choosing kernel and C on a sample of the rows: (\d+)%", shown)
+    assert planned == sorted(planned, key=int)
+    assert len(set(planned)) > 10 * terminal - 1
+    assert set(re.findall(rb"pass \d+", shown)) == ({b"pass 1", b"pass 2", b"pass 3"} if terminal else set())
     _, shown = on_terminal(terminal, "predict", "m.lssvm", "people.csv", "-o", "predictions.csv")
-    assert (b"predicting: 60 rows" in shown) == terminal
+    assert (b"predicting  [" in shown) == terminal
+    assert shares(shown) == ([min(100, 700 * piece // 60) for piece in range(10)] if terminal else [])
+    _, shown = on_terminal(terminal, "report", "m.lssvm")
+    assert shown.startswith(b"\r") == terminal
+
+
+def shares(shown):
+    """The percentages of a bar."""
+    return list(dict.fromkeys(int(share) for share in re.findall(rb"(\d+)%", shown)))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="terminals")
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["", "json"])
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_fit_in_memory_shows_how_far_it_is(folder, terminal, options):
+    output, shown = on_terminal(terminal, "fit", "people.csv", "-y", "price", "-o", "m.lssvm", *options)
+    assert "Matern" in output or "RBF" in output
+    if not terminal or options:
+        assert b"\r" not in shown.replace(b"\r\n", b"\n")
+        return
+    assert b"fitting 60 rows, 4 columns  [" in shown
+    steps = shares(shown)
+    assert steps == sorted(steps)
+    assert len(steps) > 10
+    assert steps[0] < 10
+    assert steps[-1] == 100
+    assert shown.count(b"100%") == 1  # not before the end
+
+
+def test_predictions_to_a_terminal_have_no_bar_among_them(folder, fitted):
+    output, shown = on_terminal(True, "predict", str(fitted), "people.csv")
+    assert len(output.splitlines()) == 61
+    assert shares(shown) == []
+
+
+def test_the_size_of_the_pieces_does_not_matter(run, folder, fitted, monkeypatch):
+    whole = run("predict", fitted, "people.csv", "--interval", "0.9")
+    monkeypatch.setattr(cli, "PIECE", 7)
+    pieces = run("predict", fitted, "people.csv", "--interval", "0.9")
+    assert pieces.stderr == whole.stderr
+    found, expected = (list(csv.reader(result.stdout.splitlines())) for result in (pieces, whole))
+    assert found[0] == expected[0]
+    np.testing.assert_allclose(np.array(found[1:], float), np.array(expected[1:], float), rtol=1e-11)

@@ -155,6 +155,17 @@ def test_inverse_widths_are_spread_over_widths():
         diagnose.inverse_widths(LSSVR(kernels.Linear(), C=1.0).fit(X, y))
 
 
+def test_a_very_wide_kernel_leaves_no_column_out():
+    """Targets that are linear in the columns lead to widths of thousands of spreads and a C that makes up for them."""
+    draw = np.random.default_rng(1)
+    inputs = draw.normal(size=(90, 3))
+    model = LSSVR().fit(inputs, 2.0 * inputs[:, 2])
+    assert (model.kernel_.sigma / inputs.std(axis=0)).max() > 1e4
+    assert diagnose.columns_used(model)[2]
+    moved = inputs + np.eye(3)[2]
+    np.testing.assert_allclose(model.predict(moved) - model.predict(inputs), 2.0, rtol=1e-2)
+
+
 def test_what_is_not_known_is_said():
     with pytest.raises(NotFittedError):
         diagnose.left_out(LSSVR())

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 
+import mpmath
 import numpy as np
 import pandas as pd
 import pytest
@@ -179,6 +180,27 @@ def test_large_coefficients_agree_to_the_rounding_of_their_sum(labels, tmp_path)
         prediction, decision, _ = run(model, NEW, tmp_path)
         found = prediction if labels is None else decision
         assert (np.abs(found.reshape(-1) - values) <= 4 * np.finfo(float).eps * terms).all()
+
+
+def test_large_coefficients_are_rounded_by_the_model_as_by_its_exports(tmp_path):
+    """Against 60 digits; an exact sum would not reach 1e-10 either: the kernel values are rounded before it."""
+    model = LSSVR(kernels.RBF(sigma=200.0), C=2e7).fit(X, Y[:, 0])
+    terms = np.abs(model.kernel_(NEW, model.support_vectors_)) @ np.abs(model.dual_coef_)
+    exact = np.frompyfunc(mpmath.mpf, 1, 1)
+    with mpmath.workdps(60):
+        coef, intercept = exact(model.dual_coef_), mpmath.mpf(float(model.intercept_))
+        distances = ((exact(NEW)[:, None, :] - exact(model.support_vectors_)) ** 2).sum(axis=2) / mpmath.mpf(200) ** 2
+        values = np.frompyfunc(mpmath.exp, 1, 1)(-distances)
+        expected, rounded = values @ coef + intercept, exact(values.astype(float)) @ coef + intercept
+        runs = {run.__name__: run(model, NEW, tmp_path)[0].reshape(-1) for run in (run_python, run_c, run_onnx)}
+        runs["predict"] = model.predict(NEW)
+        errors = {name: np.abs(exact(found) - expected).astype(float) for name, found in runs.items()}
+        least = np.abs(rounded - expected).astype(float)
+    for name, error in errors.items():
+        assert (error <= np.finfo(float).eps * terms).all(), name
+        assert 1 / 3 < np.median(error) / np.median(errors["predict"]) < 3, name
+    assert np.median(least) > 1e-10
+    assert np.median(least) > np.median(errors["predict"]) / 10
 
 
 def test_a_constant(tmp_path):

@@ -159,7 +159,7 @@ def test_what_the_search_recorded_is_told(tuned):
         assert chosen(reader, "C")[1].startswith(f"{model.C_:.4g}, chosen by leave-one-out")
         error = cells(reader, "left-out error")[1]
         squares = f"RMSE {np.sqrt(np.mean(model.loo_residuals_**2)):.4g} ("
-        assert error.startswith(f"log loss {record.loo:.4g};" if isinstance(model, LSSVC) else squares)
+        assert error.startswith(f"log loss {record.loo:.4g} with one slope" if isinstance(model, LSSVC) else squares)
         assert ("in a wrong class" in error) == isinstance(model, LSSVC)
     assert f"{np.mean(model.loo_predictions_ != np.where(tuned[3] > 0, 'yes', 'no')):.2%} of the weight" in error
 
@@ -245,6 +245,7 @@ def test_other_rows_get_a_section():
         (lambda: LSSVR(kernels.RBF(sigma=13.1), C=1e-6).fit(X, y), "would have"),
         (lambda: LSSVR(kernels.RBF(sigma=1.0), C=1e3).fit(X, np.random.RandomState(0).normal(size=len(y))), "mean"),
         (lambda: LSSVR(**GIVEN, robust="hampel").fit(X, np.where(np.arange(len(y)) == 9, 1e4, y)), "robust weight"),
+        (lambda: LSSVC(kernels.RBF(sigma=0.5), C=5.0, robust="huber").fit(RIPLEY, LABELS), "are so many labels wrong"),
         (lambda: LSSVR(**GIVEN).fit(X, np.where(np.arange(len(y)) == 9, 1e4, y)), "robust='hampel'"),
         (lambda: LSSVR(kernels.RBF(ard=True)).fit(np.column_stack([X, np.cos(9 * X)])[::4], y[::4]), "2 widths were"),
         (lambda: LSSVR(**GIVEN).fit(X[:10], y[:10]), "Only 10 rows"),
@@ -343,6 +344,30 @@ def test_a_cloud_of_many_points_is_thinned_and_keeps_its_extremes():
     assert "points drawn" in page
     assert len(page.encode()) < 300_000
     assert 'href="#row-4567"' in page
+
+
+def test_a_thinned_cloud_is_even_but_for_the_largest_residuals():
+    rng = np.random.default_rng(0)
+    x, e = rng.uniform(0.0, 100.0, 9000), rng.normal(size=9000)
+    chart = report._Chart("", "", "")
+    chart.cloud(x, e, e)
+    page = chart.svg()
+    places = np.array([*map(str.split, re.search(r'class="dots" d="M([^"]*)h0"', page)[1].split("h0M"))], dtype=float)
+    assert f">{len(places)} of 9000 points drawn: an even share, and the 1000 largest residuals<" in page
+    assert abs(np.mean(places[:, 0] > np.median(places[:, 0])) - 0.5) < 0.01
+    across = np.interp(x, [x.min(), x.max()], [places[:, 0].min(), places[:, 0].max()])
+    for share in (0.25, 0.5, 0.75):  # as many to the left as of all rows
+        assert np.mean(places[:, 0] < np.quantile(across, share)) == pytest.approx(share, abs=0.04)
+    down = np.interp(e, [e.min(), e.max()], [places[:, 1].max(), places[:, 1].min()])
+    low, high = down[np.argsort(np.abs(e))[:-1000]].min(), down[np.argsort(np.abs(e))[:-1000]].max()
+    assert np.sum((places[:, 1] < low) | (places[:, 1] > high)) == pytest.approx(1000, abs=10)
+
+
+def test_long_names_are_cut_in_the_middle():
+    names = [report._short(f"note=line one, line two, number {number}") for number in range(3)]
+    assert len(set(names)) == 3
+    assert {len(name) for name in names} == {26}
+    assert report._short("a" * 26) == "a" * 26
 
 
 # In a browser ---------------------------------------------------------------------------------------------------------

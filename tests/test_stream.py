@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
-from lssvm import LSSVC, LSSVR, _xp, estimators, kernels, sparsify, stream, system
+from lssvm import LSSVC, LSSVR, _progress, _xp, estimators, kernels, sparsify, stream, system
 
 
 @pytest.fixture
@@ -406,6 +406,9 @@ def test_progress_on_a_terminal_alone(rows, capsys, monkeypatch):
     out, err = capsys.readouterr()
     assert out == ""
     assert "pass 2: 340 rows" in err
+    with _progress.listening(lambda share: None):  # who shows it in another way
+        clone(model).fit_chunks(split(X, y))
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.slow

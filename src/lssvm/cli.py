@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import json
 import os
+import stat
 import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -35,6 +36,7 @@ Command = TypeVar("Command", bound=Callable[..., None])
 MEMORY_SHARE = 0.5  # a fit that needs more of the free memory than this goes through chunks
 MEMORY_TABLE = Path("/proc/meminfo")
 WORKING_COLUMNS = 2000  # columns of as many numbers as rows that a fit with a basis holds at once
+PIECE = 10_000  # rows that are predicted at once
 ROBUST = ("hampel", "huber", "logistic", "myriad")
 
 
@@ -131,7 +133,7 @@ def fit(
     _check_output(page, "--report", data, output)
     from time import perf_counter
 
-    from . import diagnose
+    from . import _progress, diagnose
     from .estimators import LSSVC, LSSVR
     from .persist import save
     from .tables import open_table, plan
@@ -151,15 +153,15 @@ def fit(
     chunked = _needs_chunks(n_rows, len(scheme.names))
     with _recorded_warnings() as raised:
         if chunked:
-            _say(f"{n_rows} rows are more than the memory holds at once: they are read in chunks")
+            _say(f"{n_rows} rows at once would take more than half of the free memory: they are read in chunks")
             chunks = _Chunks(source, scheme, n_rows)
-            model.fit_chunks(chunks)
+            with _progress.listening(chunks.plans):
+                model.fit_chunks(chunks)
             dropped = chunks.dropped
         else:
             X, y, dropped = _rows(source, scheme)
-            _progress_line(f"fitting {len(y)} rows, {len(scheme.names)} columns ...")
-            model.fit(X, y)
-            _progress_line("")
+            with _share_bar(f"fitting {len(y)} rows, {len(scheme.names)} columns"):
+                model.fit(X, y)
     done = perf_counter()
     left_out = [remark for remark in remarks if remark.startswith(("column ", "missing "))]
     table = scheme.to_dict()
@@ -180,7 +182,9 @@ def fit(
     if page is not None:
         from .report import to_html
 
+        _progress_line("writing the report ...")
         to_html(model, page)
+        _progress_line("")
         result["report"] = str(page)
     result["model file"] = str(output)
     result["seconds"] = round(perf_counter() - start, 3)
@@ -188,17 +192,29 @@ def fit(
 
 
 class _Chunks:
-    """The encoded rows of a source, chunk by chunk, as often as needed; a bar shows each pass on a terminal."""
+    """The encoded rows of a source, chunk by chunk, as often as needed; a bar shows each pass on a terminal.
+
+    The first time is none: it looks at the first chunk. Between the passes kernel and C are chosen on a sample.
+    """
 
     def __init__(self, source: Source, scheme: Plan, n_rows: int) -> None:
         self.source, self.scheme, self.n_rows = source, scheme, n_rows
         self.dropped: list[int] = []
-        self.passes = 0
+        self.passes = -1
+        self.reading = False
+
+    def plans(self, share: float) -> None:
+        """How far the search on the sample is."""
+        if not self.reading:
+            _progress_line(f"choosing kernel and C on a sample of the rows: {share:.0%}")
 
     def __call__(self) -> Iterator[tuple[Any, Any]]:
         self.passes += 1
         self.dropped = []
-        with _bar(self.n_rows, f"pass {self.passes}") as advance:
+        if self.passes:
+            _progress_line("")
+        self.reading = True
+        with _bar(self.n_rows, f"pass {self.passes}") if self.passes else nullcontext(int) as advance:
             row = 0
             for batch in self.source.batches():
                 X, y, kept = _encoded(batch, self.source, self.scheme, row)
@@ -207,6 +223,7 @@ class _Chunks:
                 advance(batch.num_rows)
                 if len(y):
                     yield X, y
+        self.reading = False
 
 
 def _encoded(batch: Any, source: Source, scheme: Plan, row: int) -> tuple[Any, Any, Any]:
@@ -261,7 +278,11 @@ def _free_memory() -> int:
 @data_argument
 @click.option("-o", "--output", metavar="CSV", type=FILE, help="Where the predictions go; standard output by default.")
 @click.option(
-    "--interval", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Add the ends of intervals."
+    "--interval",
+    type=float,
+    metavar="COVERAGE",
+    callback=lambda _, __, value: _check_coverage(value),
+    help="Add the ends of intervals that cover so many of the rows, e.g. 0.9.",
 )
 @click.option("--proba", is_flag=True, help="Add the probability of each class.")
 @reading_options
@@ -291,8 +312,8 @@ def predict(
     unknown: Counter[str] = Counter()
     score = _Score(machine, scheme) if scheme.target in source.names else None
     incomplete = row = 0
-    with _writer(output) as write:
-        for batch in source.batches():
+    with _writer(output) as write, _prediction_bar(source, output) as advance:
+        for batch in _pieces(source):
             X, complete = scheme.encode(batch, source, row + source.first_row, unknown)
             columns = _predictions(machine, X, interval, proba)
             rows = zip(zip(*columns, strict=True), complete, strict=True)
@@ -306,9 +327,7 @@ def predict(
                 score.add(batch, source, row, columns[0], complete)
             incomplete += int((~complete).sum())
             row += batch.num_rows
-            if output is not None:
-                _progress_line(f"predicting: {row} rows")
-        _progress_line("")
+            advance(batch.num_rows)
         if not row:
             raise ValueError(f"{source.name} holds no rows below its header: give a file with data.")
     if incomplete:
@@ -317,6 +336,38 @@ def predict(
         _say(f"the model has not seen the category {category} ({count} rows): it is taken as none of the known ones")
     if score is not None and score.rows:
         _say(score.words())
+
+
+def _check_coverage(value: float | None) -> float | None:
+    if value is not None and not 0 < value < 1:
+        percent = f": {value:g} % is {value / 100:g}" if 1 < value < 100 else ", e.g. 0.9"
+        raise click.BadParameter(f"{value:g} is no share between 0 and 1{percent}.")
+    return value
+
+
+def _pieces(source: Source) -> Iterator[Any]:
+    """The batches of a table, in pieces that are predicted soon."""
+    for batch in source.batches():
+        for start in range(0, batch.num_rows, PIECE):
+            yield batch.slice(start, PIECE)
+
+
+@contextmanager
+def _prediction_bar(source: Source, output: Path | None) -> Iterator[Callable[[int], None]]:
+    """A bar with the time left, where the predictions themselves do not go to the terminal.
+
+    The rows are counted for it first: reading them is quick, predicting them is not.
+    """
+    if not _shows_progress() or not (output is not None or stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)):
+        yield lambda rows: None
+        return
+    rows = 0
+    with _row_counter() as seen:
+        for batch in source.batches():
+            rows += batch.num_rows
+            seen(rows)
+    with _bar(rows, "predicting") as advance:
+        yield advance
 
 
 def _predictions(machine: Any, X: Any, interval: float | None, proba: bool) -> list[list[Any]]:
@@ -417,6 +468,7 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
     from .persist import load
     from .report import to_html
 
+    _progress_line("writing the report ...")
     if data is None:
         to_html(load(model), output)
     else:
@@ -429,6 +481,7 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
             raise ValueError(f"{data} has no column {scheme.target!r}, the target: a report needs the true values.")
         X, y, _ = _rows(source, scheme)
         to_html(machine, output, X=X, y=_own_spelling(machine, y))
+    _progress_line("")
     click.echo(str(output))
 
 
@@ -574,9 +627,14 @@ def _recorded_warnings() -> Iterator[list[str]]:
         _say(f"warning: {message}")
 
 
+def _shows_progress() -> bool:
+    """On a terminal only, and not for programs that read JSON."""
+    return sys.stderr.isatty() and not click.get_current_context().params.get("as_json")
+
+
 def _progress_line(text: str) -> None:
     """One line that the next one replaces, on a terminal."""
-    if sys.stderr.isatty():
+    if _shows_progress():
         sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()
 
@@ -590,11 +648,33 @@ def _row_counter() -> Iterator[Callable[[int], None]]:
 @contextmanager
 def _bar(length: int, label: str) -> Iterator[Callable[[int], None]]:
     """A bar with the time left, on a terminal."""
-    if not sys.stderr.isatty():
+    if not _shows_progress():
         yield lambda rows: None
         return
     with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
         yield bar.update
+
+
+@contextmanager
+def _share_bar(label: str) -> Iterator[None]:
+    """The same for a fit, which tells how much of what it may take at most is done."""
+    if not _shows_progress():
+        yield
+        return
+    from . import _progress
+
+    shown = 0
+    with _bar(1000, label) as advance:
+
+        def show(share: float) -> None:
+            nonlocal shown
+            step = int(1000 * share) - shown
+            if step > 0:
+                shown += step
+                advance(step)
+
+        with _progress.listening(show):
+            yield
 
 
 # demo -----------------------------------------------------------------------------------------------------------------

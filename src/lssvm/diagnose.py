@@ -39,7 +39,7 @@ __all__ = [
     "width_surface",
 ]
 
-LEFT_OUT_WIDTH = 1e4  # a width of so many spreads: the column plays no part
+LEFT_OUT_WIDTH = 1e5  # a width of so many spreads: left out, which is 1e6 of them; searches end at 2e4
 
 
 @dataclass(frozen=True)

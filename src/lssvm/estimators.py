@@ -21,12 +21,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from . import _xp
+from . import _progress, _xp
 from ._xp import Array
 from .cluster import DaskChunks, lazily
 from .intervals import METHODS, calibrate, prediction_intervals, probabilities, sampled_intervals
 from .kernels import RBF, Additive, Choice, Kernel, Matern, as_kernel, pick_columns
-from .problem import Fit, Problem, Step
+from .problem import Fit, Problem, Step, work
 from .robust import as_weight_function
 from .sparsify import Given, Random
 from .stream import (
@@ -43,7 +43,7 @@ from .stream import (
     sample_rows,
     start_stream,
 )
-from .tune import LeaveOneOut, describe, tuned
+from .tune import ROBUST_ITERATIONS, LeaveOneOut, describe, tuned
 
 DENSE_ROWS = 2000  # steps=None: the basis is all rows up to here
 BASIS_SIZE = 500  # partial_fit and fit_chunks, steps=None: this many rows
@@ -120,8 +120,10 @@ class _LSSVM(BaseEstimator):
         X, y, weights = checked._check_rows(X, y, sample_weight, reset=True)
         with np.errstate(all="ignore"):  # what overflows ends in a ValueError that says so
             problem = checked._problem(X, y, weights)
+            last = _progress.expect(lambda: _most_to_solve(problem))
             problem = run_steps(problem, default_steps(problem) if self.steps is None else self.steps)
-            fit = problem.solve(left_out=LeaveOneOut.__name__ in problem.paths)
+            with last:
+                fit = problem.solve(left_out=LeaveOneOut.__name__ in problem.paths)
             describe(problem, fit)
             _warn_of_rounding(problem, fit)
             later = fit.leverage is None
@@ -873,6 +875,13 @@ def default_steps(problem: Problem) -> Sequence[Step]:
     if len(problem.rows) <= DENSE_ROWS or problem.kernel.is_precomputed:
         return ()
     return (Random(random_state=0),)
+
+
+def _most_to_solve(problem: Problem) -> float:
+    """What the last machine of a plan for ``steps=None`` takes, as in `work`."""
+    rows = len(problem.rows)
+    solves = 1 if problem.robust is None else 1 + max(ROBUST_ITERATIONS, problem.robust.iterations)
+    return solves * work(rows, None if rows <= DENSE_ROWS else BASIS_SIZE)
 
 
 def run_steps(problem: Problem, steps: Any) -> Problem:

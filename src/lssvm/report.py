@@ -29,6 +29,7 @@ __all__ = ["to_html"]
 
 LARGEST_PATH = 3000  # rows of a dense machine, beyond which its path of C is not computed again
 LARGEST_COLUMNS = 5e7  # rows times basis points likewise
+MANY_LIGHT = 0.1  # share of the rows of classes that may lose their weight without a warning
 POINTS = 3000  # a cloud of more is thinned; its extremes stay
 LISTED = 20  # rows of the table of outliers
 TUNERS = {"KFold": "k-fold cross-validation", "Holdout": "the error on rows held out", "LeaveOneOut": "leave-one-out"}
@@ -239,6 +240,12 @@ def _check_outliers(facts: _Facts) -> Iterable[str]:
         if gone:
             rows = len(facts.left_out.weights)
             yield f"{gone} of {rows} rows got (almost) no robust weight: see the residuals below."
+        light = float(np.mean(facts.left_out.robust < 0.5))
+        if facts.classes and light > MANY_LIGHT:
+            yield (
+                f"{light:.0%} of the rows have a robust weight below 1/2: are so many labels wrong? Where classes "
+                "overlap residuals say little; compare the log loss with that of a fit without robust weights."
+            )
     elif not facts.classes:
         residuals = facts.left_out.residuals
         middle = np.median(residuals, axis=0)
@@ -392,7 +399,7 @@ def _search_words(facts: _Facts) -> list[tuple[str, str]]:
 def _loss(facts: _Facts, value: float) -> str:
     """What a search minimised, in the units of the targets."""
     if is_classifier(facts.model):
-        return f"log loss {_number(value)}"
+        return f"log loss {_number(value)} with one slope for all (the probabilities are calibrated afterwards)"
     several = ", outputs summed" if facts.model.dual_coef_.ndim > 1 else ""
     kind, value = ("RMSE", math.sqrt(value)) if facts.model.robust is None else ("mean absolute error", value)
     return f"{kind} {_number(value)} ({facts.unit}{several})"
@@ -470,7 +477,7 @@ def _number_quality(facts: _Facts) -> str:
         if output < 4:
             chart = _Chart(f"Predicted against actual: {name}", "left-out prediction", "actual value")
             chart.diagonal(actual, predicted)
-            chart.cloud(predicted, actual)
+            chart.cloud(predicted, actual, actual - predicted)
             charts.append(chart.svg())
     header = ("target", "RMSE", "mean absolute error", "R²", "largest error")
     return _table(header, table) + f'<div class="charts">{"".join(charts)}</div>'
@@ -544,10 +551,10 @@ def _number_outliers(facts: _Facts) -> str:
         chart.zero()
         x, e = rows.predicted[:, output], rows.residuals[:, output]
         full, gone = rows.robust > 0.999, rows.robust < 1e-3
-        chart.cloud(x, e, shown=full)
+        chart.cloud(x, e, e, shown=full)
         if not full.all():
-            chart.cloud(x, e, shown=~full & ~gone, style="half")
-            chart.cloud(x, e, shown=gone, style="none")
+            chart.cloud(x, e, e, shown=~full & ~gone, style="half")
+            chart.cloud(x, e, e, shown=gone, style="none")
             chart.legend([("dots", "robust weight 1"), ("half", "between"), ("none", "0")])
         if not facts.sampled:
             chart.links(x[worst], e[worst], [facts.number(i) for i in worst])
@@ -689,7 +696,7 @@ def _other(facts: _Facts, X: Any, y: Any) -> str:
     score = diagnose.number_scores(actual, predicted)
     chart = _Chart("Other rows: predicted against actual", "prediction", "actual value")
     chart.diagonal(actual[:, 0], predicted[:, 0])
-    chart.cloud(predicted[:, 0], actual[:, 0])
+    chart.cloud(predicted[:, 0], actual[:, 0], actual[:, 0] - predicted[:, 0])
     values = [(str(len(actual)), _number(score["rmse"]), _number(score["mae"]), _number(score["r2"]))]
     table = _table(("rows", "RMSE", "mean absolute error", "R²"), values)
     return table + f'<div class="charts">{chart.svg()}</div>'
@@ -732,7 +739,9 @@ def _text(value: Any) -> str:
 
 
 def _short(value: str, length: int = 26) -> str:
-    return value if len(value) <= length else value[: length - 1] + "…"
+    """A text of that length; of a longer one both ends, where names that are alike differ."""
+    tail = length // 3
+    return value if len(value) <= length else f"{value[: length - 1 - tail]}…{value[len(value) - tail :]}"
 
 
 def _number(value: float) -> str:
@@ -793,15 +802,24 @@ class _Chart:
         if dots:
             self._marks.append(lambda: self._dots(x, y, "dots big"))
 
-    def cloud(self, x: np.ndarray, y: np.ndarray, shown: np.ndarray | None = None, style: str = "dots") -> None:
-        """Points; of very many, an even share and the extremes."""
+    def cloud(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        residuals: np.ndarray,
+        shown: np.ndarray | None = None,
+        style: str = "dots",
+    ) -> None:
+        """Points; of very many, an even share and those of the largest residuals."""
         self._see(x, y)
         rows = np.arange(len(x)) if shown is None else np.flatnonzero(shown)
         if len(rows) > POINTS:
-            far = np.argsort(-np.abs(x - y), kind="stable")[: POINTS // 3]
+            far = rows[np.argsort(-np.abs(residuals[rows]), kind="stable")[: POINTS // 3]]
             even = rows[np.linspace(0, len(rows) - 1, 2 * POINTS // 3).astype(int)]
-            rows = np.union1d(even, np.intersect1d(far, rows))
-            self._labels.append(("", f"{len(rows)} of {len(x)} points drawn"))
+            drawn = np.union1d(even, far)
+            label = f"{len(drawn)} of {len(rows)} points drawn: an even share, and the {len(far)} largest residuals"
+            self._labels.append(("", label))
+            rows = drawn
         self._marks.append(lambda: self._dots(x[rows], y[rows], style))
 
     def whiskers(self, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from . import _xp, system
+from . import _progress, _xp, system
 from ._xp import EPS, Array
 from .problem import Problem, Whitening, whiten
 from .robust import WeightFunction
@@ -369,7 +369,7 @@ def _push(levels: list[list[Any]], level: int, part: Any) -> None:
 
 
 class Progress:
-    """Rows so far, on a terminal alone."""
+    """Rows so far, on a terminal alone, unless somebody listens who shows it in another way."""
 
     def __init__(self, label: str) -> None:
         self.label = label
@@ -383,7 +383,7 @@ class Progress:
         """Count rows, and show them twice a second."""
         self.rows += rows
         now = time.monotonic()
-        if now - self.shown > 0.5 and sys.stderr.isatty():
+        if now - self.shown > 0.5 and sys.stderr.isatty() and not _progress.is_heard():
             rate = self.rows / (now - self.started)
             print(f"\r{self.label}: {self.rows:,} rows, {rate:,.0f} a second ", end="", file=sys.stderr, flush=True)
             self.shown = now

@@ -29,8 +29,26 @@ if TYPE_CHECKING:
 __all__ = ["Column", "Plan", "Source", "TableError", "UnknownColumn", "open_table", "plan", "scan"]
 
 DELIMITERS = ",;\t|"
-MISSING = ("", "NA", "N/A", "n/a", "na", "NaN", "nan", "NAN", "null", "NULL", "None", "none", "?", "#N/A")
+MISSING = (
+    "",
+    "NA",
+    "N/A",
+    "n/a",
+    "na",
+    "N.A.",
+    "n.a.",
+    "NaN",
+    "nan",
+    "NAN",
+    "null",
+    "NULL",
+    "None",
+    "none",
+    "?",
+    "#N/A",
+)
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+PADDED = r"^0\d+$"
 STATED_DELIMITER = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
 DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{2,4})([T ]\d{1,2}:\d{2}.*)?")
 SIGNED = re.compile(r"([€$£¥]|[A-Z]{3}\s)?\s*[+-]?\d[\d.,'\s]*([€$£¥%]|[^\W\d]{1,3})?")  # a number and something else
@@ -295,6 +313,7 @@ class Summary:
     whole: bool = True  # all numbers are integers
     counting: bool = True  # every number is the one before plus 1
     last: float | None = None
+    padded: str = ""  # the first number with zeros before it: a code rather than a number
     usable: bool = True  # neither number nor text otherwise
     kind: str = ""  # the type, for messages
 
@@ -372,6 +391,7 @@ def _missing(column: Any) -> np.ndarray:
 
 def _add(summary: Summary, column: Any, row: int, decimal: str) -> None:
     """Take one batch's column into its summary."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     if column is None:
@@ -386,6 +406,9 @@ def _add(summary: Summary, column: Any, row: int, decimal: str) -> None:
     summary.odd += int(odd.sum())
     for place in np.flatnonzero(odd)[: 3 - len(summary.odd_values)] if len(summary.odd_values) < 3 else ():
         summary.odd_values.append((str(column[int(place)].as_py()), row + int(place)))
+    if not summary.padded and not pa.types.is_floating(column.type):
+        padded = column.filter(pc.fill_null(pc.match_substring_regex(column, PADDED), False))
+        summary.padded = padded[0].as_py() if len(padded) else ""
     numbers = values[np.isfinite(values)]
     summary.total += float(numbers.sum())
     summary.whole = summary.whole and bool((numbers == np.floor(numbers)).all())
@@ -626,7 +649,7 @@ def _task(source: Source, target: str, summary: Summary, asked: str | None, rema
     values = summary.counts
     shown = "more than 1000" if values is None else str(len(values))
     whole = summary.is_number and summary.odd == 0 and summary.whole
-    labels = "number" if whole and _in_range(values) else "text"
+    labels = "number" if whole and not summary.padded and _in_range(values) else "text"
     if asked == "regression" or (asked is None and summary.is_number and not (whole and _few(values))):
         if summary.odd:
             raise TableError(_odd_message(source.name, target, summary.odd_values, summary.odd, target=True))
@@ -696,6 +719,12 @@ def _decide(source: Source, name: str, summary: Summary, categorical: bool, miss
     alike = size > ALIKE_CATEGORIES and 2 * size > summary.present
     if size == math.inf or ((alike or size > MOST_CATEGORIES) and not categorical):
         shown = "more than 1000" if size == math.inf else str(size)
+        if summary.odd < summary.present:
+            example = _shown(summary.odd_values[0][0])
+            return None, (
+                f"{summary.odd} of {summary.present} values are no numbers, such as {example}; write plain numbers, "
+                "such as -1234.5"
+            )
         if _all_match(SIGNED, summary):
             return (
                 None,
@@ -723,6 +752,12 @@ def _doubts(name: str, summary: Summary, texts: Sequence[str] | None) -> Iterato
                 f"column {name!r} counts the rows: leave it out with --drop {shlex.quote(name)}, unless their order "
                 "matters"
             )
+        if summary.padded:
+            option = shlex.quote(name)
+            yield (
+                f"column {name!r} is taken as numbers, but some have zeros before them ({_shown(summary.padded)}): if "
+                f"they are codes, write --categorical {option} or --drop {option}"
+            )
         return
     groups: dict[str, list[str]] = {}
     for text in texts:
@@ -740,7 +775,10 @@ def _odd_message(
     if target:
         return f"{where}: correct it, take the column as classes with --task classification, or choose another target."
     quoted = shlex.quote(name)
-    return f"{where}: correct it, take the column as categories with --categorical {quoted}, or --drop {quoted}."
+    return (
+        f"{where}: correct it, leave the cell empty if it stands for nothing, take the column as categories with "
+        f"--categorical {quoted}, or --drop {quoted}."
+    )
 
 
 def _odd_words(source: str, name: str, values: Sequence[tuple[str, int]], count: int = 0) -> str:

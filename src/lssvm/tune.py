@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,20 @@ from scipy import optimize
 from sklearn.base import clone
 from sklearn.utils import Bunch
 
-from . import _xp
+from . import _progress, _xp
 from ._xp import EPS
 from .kernels import Choice
-from .problem import Factor, Fit, Problem, Step, check_memory, column_spread, constant_columns
+from .problem import (
+    Factor,
+    Fit,
+    Problem,
+    Step,
+    check_memory,
+    column_spread,
+    constant_columns,
+    gradient_work,
+    work,
+)
 from .system import QUICK, Primal, log_loss
 
 __all__ = ["Holdout", "KFold", "LeaveOneOut"]
@@ -122,10 +133,15 @@ class LeaveOneOut(Step):
             problem = problem.replace(robust=clone(problem.robust).set_params(iterations=iterations))
         record = Bunch(evaluations=0, plan=[])
         known, best = problem, None
+        path_of_C = (
+            problem.C is None and on_all_rows and (not problem.kernel.is_free or len(problem.rows) > _covered(problem))
+        )
+        last = _progress.expect(lambda: most_for_C(problem) if path_of_C else 0.0)
         if problem.kernel.is_free:
             known, best = self._best_kernel(problem, record, other)
         if problem.C is None and (known.C is None or (on_all_rows and len(problem.rows) > _covered(problem))):
-            known = with_best_C(known, record, self.loss)
+            with last:
+                known = with_best_C(known, record, self.loss)
         elif problem.C is None:
             record.plan.append("C with the widths")
         if problem.C is None and on_all_rows:
@@ -138,26 +154,30 @@ class LeaveOneOut(Step):
         kernels = problem.kernel.kernels if isinstance(problem.kernel, Choice) else [problem.kernel]
         searches = [_Search(problem.replace(kernel=kernel), self, record) for kernel in kernels]
         first = searches[0] if other is None else other
-        for search in searches:
-            if search is not first and first.free == search.free and self.search != "grid":
-                search.start_from(first)
-                if first is other:  # which has gone through all stages
-                    search.done -= 1
-            else:
-                search.start()
-                if len(searches) > 1:
+        several = len(searches) > 1
+        parts = [_progress.expect(partial(search.most_at_first, search is first, several)) for search in searches]
+        end = _progress.expect(searches[0].most_later)
+        for search, part in zip(searches, parts, strict=True):
+            with part:
+                if search is not first and first.free == search.free and self.search != "grid":
+                    search.start_from(first)
+                    if first is other:  # which has gone through all stages
+                        search.done -= 1
+                else:
+                    search.start()
                     search.stages(1)
-            if len(searches) > 1 and self.search != "grid":
-                search.compare()
-        if len(searches) > 1:
+                if several and self.search != "grid":
+                    search.compare()
+        if several:
             record.plan.append(f"{len(searches)} kernels compared")
         searches.sort(key=lambda search: search.value)
         best = searches[0]
         close = [search for search in searches[1:] if search.value < best.value + CLOSE]
-        found = best.finish()
-        for search in close:  # noise may have decided
-            if search.challenge(best.value):
-                best, found = search, search.finish()
+        with end:
+            found = best.finish()
+            for search in close:  # noise may have decided
+                if search.challenge(best.value):
+                    best, found = search, search.finish()
         record.free = best.free
         return found, best
 
@@ -502,6 +522,34 @@ class _Search:
         largest = float(weights.max())
         return math.log(float(np.sum((weights / largest) @ deviation**2)) or 1.0) + math.log(largest)
 
+    # How long it may take --------------------------------------------------------------------------------------------
+    def most_at_first(self, has_stage: bool, compared: bool) -> float:
+        """What the coarse grid, the first stage and a comparison with other kernels take at most, as in `work`."""
+        many = ITERATIONS[0] + EARLY if any(self.many) and len(self.spread) > 1 else 0
+        most = len(WIDTHS) * work(min(START_ROWS, len(self.problem.rows)), None, every=True)
+        if has_stage:
+            most += self._most(*_stages(self.problem)[0], 15 + many, paths=2)
+        if compared:
+            most += self._most(*COMPARISON[self.problem.is_dual], 15)
+        return most
+
+    def most_later(self) -> float:
+        """The same for what follows; without a basis, the usual number of steps: there may be three times more."""
+        stages = _stages(self.problem)
+        later = sum(self._most(*stage, most) for stage, most in zip(stages[1:], ITERATIONS[1:], strict=False))
+        if self.problem.robust is not None:
+            later += self._most(*stages[-1], EARLY)
+        if _errors_to_choose_by(self.problem, self.loss) is class_errors:
+            later += self._most(*stages[-1], EARLY, paths=2)
+        return later
+
+    def _most(self, rows: int, basis: int | None, steps: int, paths: int = 0) -> float:
+        """So many steps by gradient, robust weights before them, and searches of C, on the machine of a stage."""
+        rows = min(rows, len(self.problem.rows))
+        step = work(rows, basis) + gradient_work(rows, basis, len(self.spread))
+        weighted = 0 if self.problem.robust is None else 1 + self.problem.robust.iterations
+        return steps * step + weighted * work(rows, basis) + paths * work(rows, basis, every=True)
+
     # Stages ----------------------------------------------------------------------------------------------------------
     def start(self) -> None:
         """The best common width of a coarse grid, and its C, on few rows."""
@@ -835,6 +883,16 @@ def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
         known = known.replace(fitted=_sure_fit(factor, C))
     record.C = C
     return known
+
+
+def most_for_C(problem: Problem) -> float:
+    """What `with_best_C` takes at most, as in `work`."""
+    rows, basis = len(problem.rows), None if problem.is_dual else problem.basis_size
+    path = work(rows, basis, every=True)
+    if problem.robust is None:
+        return path
+    solves = 1 + max(ROBUST_ITERATIONS, problem.robust.iterations)
+    return path + ROBUST_ITERATIONS * (path + solves * work(rows, basis))
 
 
 def search_weights(problem: Problem) -> Any:

@@ -11,10 +11,10 @@ from scipy.linalg.blas import dgemm, dger
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import Bunch, check_random_state
 
-from .. import _xp, conjugate
+from .. import _progress, _xp, conjugate
 from ..kernels import Choice, Kernel
-from ..problem import Problem, Step, column_spread
-from ..tune import LeaveOneOut, best_C, tuned, tuned_each, warn_at_edge, with_best_C, with_every_class
+from ..problem import Problem, Step, column_spread, work
+from ..tune import LeaveOneOut, best_C, most_for_C, tuned, tuned_each, warn_at_edge, with_best_C, with_every_class
 
 __all__ = ["FeatureVectors", "Forward", "Given", "KMeans", "Learned", "Random", "RandomlyPivoted"]
 
@@ -124,6 +124,8 @@ class Random(Step):
     def _measured(self, problem: Problem, drawn: np.ndarray) -> Problem:
         """As many of the rows drawn as pay, with kernel and C as chosen on the way."""
         sample = with_every_class(problem, drawn, SAMPLE_ROWS)
+        last = _progress.expect(lambda: most_for_C(problem.with_basis(drawn[: SIZES[0]])))
+        sizes = _progress.expect(lambda: sum(work(len(sample), n, every=True) for n in SIZES[:2]))
         basis = lambda n: np.searchsorted(sample, drawn[:n])  # noqa: E731
         known = tuned(problem.subset(sample).with_basis(basis(SIZES[0])), on_all_rows=False)
         measured = known.replace(C=problem.C)
@@ -131,7 +133,8 @@ class Random(Step):
             measured = measured.replace(weights=known.solve().weights, robust=None)
         within = [n for n in SIZES[1:] if n <= len(drawn) and len(drawn) * n * n <= MOST_WORK]
         allowed = [min(SIZES[0], len(drawn)), *within]
-        scores = [best_C(measured.with_basis(basis(n)))[1] for n in allowed[:2]]
+        with sizes:
+            scores = [best_C(measured.with_basis(basis(n)))[1] for n in allowed[:2]]
         gain = 1.0 - (scores[-1] / scores[0]) ** 0.5 if scores[0] > 0 else 0.0
         size = allowed[sum(gain >= least for least in GAINS[: len(allowed) - 1])]
         chosen = problem.with_basis(drawn[:size])
@@ -145,7 +148,8 @@ class Random(Step):
         record.update(sizes=np.array(allowed[:2]), scores=np.array(scores), chosen=size)
         if chosen.C is None:
             record.plan.pop()  # C of the sample
-            chosen = with_best_C(chosen.replace(C=known.C), record)
+            with last:
+                chosen = with_best_C(chosen.replace(C=known.C), record)
             warn_at_edge(chosen)
         paths = {**chosen.paths, LeaveOneOut.__name__: record}
         return chosen.replace(paths=paths, asked=problem.asked or (problem.kernel, problem.C))
