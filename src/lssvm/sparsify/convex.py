@@ -367,16 +367,17 @@ class _Search:
         """The place of the rho with the smallest validation error on the exact pieces (eq. 28), and its pieces."""
         start = self._grid()[0]
         best = self.solve(start)
-        self.scores.append(self._error(self._residuals(start, best)))
+        least = self._error(self._residuals(start, best))
+        self.scores.append(least)
         for pieces, lower, upper in self._pieces(start, LAST_PIECE * start):
             ends = [self._residuals(rho, pieces) for rho in (lower, upper)]
-            share = self._vertex(*ends)
-            for part in {share, 0.0}:  # the smallest error of the piece, and its end
-                error = self._error(ends[0] + part * (ends[1] - ends[0]))
-                if part == 0.0 or error < min(self.scores):
-                    best = pieces if error < min(self.scores) else best
-                    self._add(lower + part * (upper - lower), pieces)
+            for share in {self._vertex(*ends), 0.0}:  # the smallest error of the piece, and its end
+                error = self._error(ends[0] + share * (ends[1] - ends[0]))
+                if share == 0.0 or error < least:
+                    self._add(lower + share * (upper - lower), pieces)
                     self.scores.append(error)
+                if error < least:
+                    best, least = pieces, error
         return int(np.argmin(self.scores)), best
 
     def by_refit(self, refits: _Refits) -> int:

@@ -62,6 +62,7 @@ class Parametric:
         self.A = np.zeros((2 * self.count, self.n))  # A w <= 0
         self.A[:, : self.r] = np.vstack([rows, -rows])
         self.A[np.arange(2 * self.count), self.r + np.tile(parts, 2)] = -1.0
+        self.of_x = np.arange(self.n) < self.r
 
     def gradient(self, optimum: Optimum) -> np.ndarray:
         """The linear term for which it is the optimum."""
@@ -84,8 +85,8 @@ class Parametric:
         system[self.n :, self.n :] = -SLACK * np.eye(len(A))
         return scipy.linalg.inv(system, overwrite_a=True, check_finite=False)
 
-    def _slope(self, inverse: np.ndarray, working: list[int], dg: np.ndarray, dh: np.ndarray) -> tuple[Optimum, float]:
-        """How the optimum moves with the data, and what the system leaves of them, as a share."""
+    def _slope(self, inverse: np.ndarray, working: list[int], dg: np.ndarray, dh: np.ndarray) -> tuple[Optimum, bool]:
+        """How the optimum moves with the data, with steps of refinement; whether the inverse was good enough."""
         A, right = self.A[working], np.concatenate([dg, dh])
         solution, rest = np.zeros_like(right), right
         for _ in range(3):
@@ -93,8 +94,10 @@ class Parametric:
             w, multipliers = solution[: self.n], solution[self.n :]
             rest = right - np.concatenate([multipliers @ A, A @ w - SLACK * multipliers])
             rest[: self.r] -= self.P @ w[: self.r]
-        size = np.abs(solution).max() + np.abs(right).max()
-        return Optimum(w, working, multipliers), float(np.abs(rest).max() / size)
+            good = bool(np.abs(rest).max() <= ROUNDING * (np.abs(solution).max() + np.abs(right).max()))
+            if good:
+                break
+        return Optimum(w, working, multipliers), good
 
     # Lines
     def follow(self, optimum: Optimum, dg: np.ndarray, length: float, h: np.ndarray | None = None) -> Iterator[Line]:
@@ -108,8 +111,8 @@ class Parametric:
         inverse, fresh = self._inverse(optimum.working), True
         while True:
             working = optimum.working
-            slope, rest = self._slope(inverse, working, dg, dh[working])
-            if rest > ROUNDING and not fresh:
+            slope, good = self._slope(inverse, working, dg, dh[working])
+            if not good and not fresh:
                 inverse = self._inverse(working)
                 slope, _ = self._slope(inverse, working, dg, dh[working])
             rise = self._excess(slope.w) - dh
@@ -148,7 +151,7 @@ class Parametric:
     def is_exact(self, optimum: Optimum, g: np.ndarray, times: float = 1.0) -> bool:
         """Whether it is the optimum for the linear term g to rounding, or to some times that."""
         rest = np.abs(g - self.gradient(optimum))
-        limit = np.where(np.arange(self.n) < self.r, 1.0, np.abs(g) + EPS / ROUNDING)
+        limit = np.where(self.of_x, 1.0, np.abs(g) + EPS / ROUNDING)
         return bool(np.all(rest <= times * ROUNDING * limit))
 
     def _joined(self, inverse: np.ndarray, row: int) -> np.ndarray:

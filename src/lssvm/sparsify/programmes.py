@@ -539,6 +539,11 @@ class Structure:
         return [(int(part), int(i)) for part, rows in zip(self.inside, first, strict=True) for i in rows]
 
     @cached_property
+    def signed(self) -> list[Row]:
+        """The rows as `Parametric` counts them."""
+        return [(part, i, sign) for sign in (1.0, -1.0) for part, i in self.distinct]
+
+    @cached_property
     def parametric(self) -> Parametric:
         """The programme of components that share alpha."""
         rows = np.array([self.rows[part][i] for part, i in self.distinct])
@@ -898,14 +903,14 @@ class Structure:
 
     def _line(self, rho: float, optimum: Optimum, slope: Optimum, sign: float) -> Piece:
         """The piece of an optimum that moves by `slope` where the scaled rho moves by `sign`."""
-        unit, r, count = self.unit * self.root, self.parametric.r, len(self.distinct)
+        unit, r = self.unit * self.root, self.parametric.r
         to_rho = np.array([1.0, sign / unit])
         w = np.column_stack([optimum.w, slope.w]) * to_rho
         t = np.zeros((len(self.rows), 2))
         t[self.inside] = self.unit / self.root * w[r:]
         multipliers = unit * np.column_stack([optimum.multipliers, slope.multipliers]) * to_rho
-        active = [(*self.distinct[k % count], 1.0 if k < count else -1.0) for k in optimum.working]
-        return Piece(rho, np.tile(self.unit * w[:r], (len(self.rows), 1)), t, multipliers, active)
+        z = np.tile(self.unit * w[:r], (len(self.rows), 1))
+        return Piece(rho, z, t, multipliers, [self.signed[k] for k in optimum.working])
 
     def _shared_pieces(self, high: float, low: float) -> Iterator[tuple[Piece, float, float]]:
         """`pieces` where components share alpha."""
