@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 
 from .._xp import EPS
 
 SHIFT = 1e-13  # share of |P| that is added to its diagonal
 SLACK = 1e-12  # share of its multiplier by which a row may exceed its bound
+MOST = 200  # changes of the working rows at one place, which are rarely more than five
 ROUNDING = 1e-13  # share of a system's right-hand side that may be left
 
 
@@ -59,38 +59,44 @@ class Parametric:
         self.n = self.r + number
         self.P = P + SHIFT * float(np.linalg.norm(P, 2)) * np.eye(self.r)
         self.rows, self.parts = rows, parts
-        self.A = np.zeros((2 * self.count, self.n))  # A w <= 0
-        self.A[:, : self.r] = np.vstack([rows, -rows])
-        self.A[np.arange(2 * self.count), self.r + np.tile(parts, 2)] = -1.0
         self.of_x = np.arange(self.n) < self.r
+
+    def _matrix(self, working: list[int]) -> np.ndarray:
+        """A of the working rows: A w is not above 0."""
+        sign, place = np.divmod(working, self.count)
+        A = np.zeros((len(working), self.n))
+        A[:, : self.r] = (1.0 - 2.0 * sign)[:, None] * self.rows[place]
+        A[np.arange(len(A)), self.r + self.parts[place]] = -1.0
+        return A
 
     def gradient(self, optimum: Optimum) -> np.ndarray:
         """The linear term for which it is the optimum."""
-        g = optimum.multipliers @ self.A[optimum.working]
+        g = optimum.multipliers @ self._matrix(optimum.working)
         g[: self.r] += self.P @ optimum.w[: self.r]
         return g
 
     def _excess(self, w: np.ndarray) -> np.ndarray:
-        """A w."""
+        """A w of all rows."""
         f, t = self.rows @ w[: self.r], w[self.r :][self.parts]
         return np.concatenate([f - t, -f - t])
 
     # The system of the working rows
     def _inverse(self, working: list[int]) -> np.ndarray:
-        A = self.A[working]
+        A = self._matrix(working)
         system = np.zeros((self.n + len(A),) * 2)
         system[: self.r, : self.r] = self.P
         system[: self.n, self.n :] = A.T
         system[self.n :, : self.n] = A
         system[self.n :, self.n :] = -SLACK * np.eye(len(A))
-        return scipy.linalg.inv(system, overwrite_a=True, check_finite=False)
+        return np.linalg.inv(system)
 
     def _slope(self, inverse: np.ndarray, working: list[int], dg: np.ndarray, dh: np.ndarray) -> tuple[Optimum, bool]:
         """How the optimum moves with the data, with steps of refinement; whether the inverse was good enough."""
-        A, right = self.A[working], np.concatenate([dg, dh])
+        A, right = self._matrix(working), np.concatenate([dg, dh])
         solution, rest = np.zeros_like(right), right
         for _ in range(3):
-            solution = solution + inverse @ rest
+            with np.errstate(invalid="ignore"):
+                solution = solution + inverse @ rest
             w, multipliers = solution[: self.n], solution[self.n :]
             rest = right - np.concatenate([multipliers @ A, A @ w - SLACK * multipliers])
             rest[: self.r] -= self.P @ w[: self.r]
@@ -109,7 +115,8 @@ class Parametric:
         dh = -bounds / length
         excess, here = self._excess(optimum.w) - bounds, 0.0
         inverse, fresh = self._inverse(optimum.working), True
-        while True:
+        standing = 0  # lines of no length, one after the other
+        while standing < MOST:
             working = optimum.working
             slope, good = self._slope(inverse, working, dg, dh[working])
             if not good and not fresh:
@@ -126,6 +133,7 @@ class Parametric:
             if last:
                 return
             optimum, here, fresh = line.last, line.end, False
+            standing = standing + 1 if line.end == line.begin else 0
             excess += step * rise
             if enter <= leave:
                 excess[entering] = 0.0
@@ -136,12 +144,16 @@ class Parametric:
                 inverse = _without(inverse, self.n + leaving)
                 left = working[:leaving] + working[leaving + 1 :]
                 optimum = Optimum(optimum.w, left, np.delete(optimum.multipliers, leaving))
+        raise ValueError(
+            f"Components: the rows at their bounds do not settle after {MOST} changes: take kernels.Spline components, "
+            "or another rho."
+        )
 
     def exact(self, optimum: Optimum, g: np.ndarray) -> Optimum:
         """The optimum for the linear term g, from one for data nearby: that of an inexact method, or of rounding."""
         for _ in range(3):
             h = np.zeros(2 * self.count)
-            h[optimum.working] = self.A[optimum.working] @ optimum.w - SLACK * optimum.multipliers
+            h[optimum.working] = self._excess(optimum.w)[optimum.working] - SLACK * optimum.multipliers
             *_, line = self.follow(optimum, g - self.gradient(optimum), 1.0, h)
             optimum = line.last
             if self.is_exact(optimum, g):
@@ -156,8 +168,9 @@ class Parametric:
 
     def _joined(self, inverse: np.ndarray, row: int) -> np.ndarray:
         """The inverse with one more working row."""
-        u = inverse[:, : self.n] @ self.A[row]
-        pivot = -SLACK - self.A[row] @ u[: self.n]
+        (a,) = self._matrix([row])
+        u = inverse[:, : self.n] @ a
+        pivot = -SLACK - a @ u[: self.n]
         larger = np.empty((len(u) + 1, len(u) + 1))
         larger[:-1, :-1] = inverse + np.outer(u / pivot, u)
         larger[-1, :-1] = larger[:-1, -1] = -u / pivot
@@ -177,5 +190,6 @@ def _without(inverse: np.ndarray, place: int) -> np.ndarray:
     """The inverse of the system without one row and column."""
     column = np.delete(inverse[:, place], place)
     smaller = np.delete(np.delete(inverse, place, axis=0), place, axis=1)
-    smaller -= np.outer(column / inverse[place, place], column)
+    with np.errstate(divide="ignore", invalid="ignore"):  # what is not finite is inverted anew
+        smaller -= np.outer(column / inverse[place, place], column)
     return smaller
