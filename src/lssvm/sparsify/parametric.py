@@ -100,10 +100,13 @@ class Parametric:
             w, multipliers = solution[: self.n], solution[self.n :]
             rest = right - np.concatenate([multipliers @ A, A @ w - SLACK * multipliers])
             rest[: self.r] -= self.P @ w[: self.r]
-            good = bool(np.abs(rest).max() <= ROUNDING * (np.abs(solution).max() + np.abs(right).max()))
+            size = np.abs(right).max() + np.abs(w).max()
+            # rises of rows are as small as SLACK times a slope of multipliers
+            good = np.abs(rest[self.n :]).max() <= ROUNDING * size
+            good = good and np.abs(rest[: self.n]).max() <= ROUNDING * (size + np.abs(multipliers).max())
             if good:
                 break
-        return Optimum(w, working, multipliers), good
+        return Optimum(w, working, multipliers), bool(good)
 
     # Lines
     def follow(self, optimum: Optimum, dg: np.ndarray, length: float, h: np.ndarray | None = None) -> Iterator[Line]:
