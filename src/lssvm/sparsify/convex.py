@@ -194,11 +194,13 @@ class Components(Step):
     breakpoints. With ``refit=True`` 30 values of rho, down to a thousandth of the first at which an input enters, are
     followed by all pieces on both sides of the best one. With ``refit=False`` all pieces are followed, down to 1e-5 of
     the first rho: the error is a parabola on each, and the smallest of their vertices is the global minimum on that
-    range. Where components share alpha and cannot be 0, the pieces are thousands: then 30 values of rho, and the pieces
-    on each side of those within 5 % of the best; a fortieth of the way to the next value is skipped where many rows
-    change at once. Directions of alpha in which all components together are below 1e-10 of their size are left out;
-    for wide kernels some solutions are exact to about 1e-7 only, where the rows at their bounds cannot be told. Where
-    no input is kept, the prediction is constant, and a warning says so.
+    range; where components share alpha and cannot be 0, the pieces are thousands.
+
+    Solutions satisfy the optimality conditions to 1e-10: each row's excess over its bound as a share of the targets'
+    root mean square, multipliers and their sums as shares of rho, and the stationarity of alpha as a share of what it
+    is at alpha = 0. Directions of alpha in which all components together are below 1e-10 of their size are left out:
+    the coefficients that they need are beyond double precision. For wide kernels this is part of the model, because the
+    minimum without the cut is lower. Where no input is kept, the prediction is constant, and a warning says so.
 
     Examples
     --------
@@ -367,17 +369,19 @@ class _Search:
         """The place of the rho with the smallest validation error on the exact pieces (eq. 28), and its pieces."""
         start = self._grid()[0]
         best = self.solve(start)
-        least = self._error(self._residuals(start, best))
+        high = self._residuals(start, best)
+        least = self._error(high)
         self.scores.append(least)
         for pieces, lower, upper in self._pieces(start, LAST_PIECE * start):
-            ends = [self._residuals(rho, pieces) for rho in (lower, upper)]
-            for share in {self._vertex(*ends), 0.0}:  # the smallest error of the piece, and its end
-                error = self._error(ends[0] + share * (ends[1] - ends[0]))
+            low = self._residuals(lower, pieces)
+            for share in {self._vertex(low, high), 0.0}:  # the smallest error of the piece, and its end
+                error = self._error(low + share * (high - low))
                 if share == 0.0 or error < least:
                     self._add(lower + share * (upper - lower), pieces)
                     self.scores.append(error)
                 if error < least:
                     best, least = pieces, error
+            high = low  # where the next piece begins
         return int(np.argmin(self.scores)), best
 
     def by_refit(self, refits: _Refits) -> int:
