@@ -469,6 +469,20 @@ def test_the_pieces_are_the_whole_path_where_alpha_is_shared(make, kernel):
     assert number > 20
 
 
+def test_rounding_does_not_pile_up_along_the_path():
+    """More than a thousand pieces, each of which begins with what rounding left of the one before."""
+    _, y, _, blocks = structure(RBF(2.0), 30, 10)
+    programme = Structure(blocks, y, np.ones(30))
+    top = programme.largest_rho
+    found = [
+        structure_violation(programme, y, np.ones(30), piece, (low + high) / 2)
+        for number, (piece, low, high) in enumerate(programme.pieces(top, 1e-3 * top))
+        if number % 20 == 10
+    ]
+    assert len(found) > 40
+    assert max(found) <= 1e-11
+
+
 @pytest.mark.parametrize("rho", [20.0, 4.0, 0.5])
 def test_linear_components_are_the_weighted_lasso(rho):
     """1/2 |Xw + b - y|^2 + rho sum_l max_i |x_il| |w_l|, with the same exact zeros."""
@@ -501,6 +515,8 @@ def test_fusion_is_never_above_a_fine_grid(kernel, seed):
         z, _ = programme.solve(rho).at(rho)
         errors.append(np.mean((y[rows] - np.hstack(blocks.other) @ z - programme.intercept(z)) ** 2))
     assert model.path_.scores.min() <= min(errors) * (1 + 1e-9)
+    assert model.path_.rho[0] == pytest.approx(programme.largest_rho)
+    assert model.path_.rho[-1] == pytest.approx(1e-5 * programme.largest_rho)
     if blocks.basis is None:  # otherwise rounding in alpha moves the predictions a little
         assert error <= min(errors) * (1 + 1e-9)
     assert error == pytest.approx(model.path_.scores.min(), rel=1e-6 if blocks.basis is None else 1e-4)

@@ -896,8 +896,8 @@ class Structure:
                 first, last = (goal if x == abs(goal - rho) else rho + sign * x for x in (line.begin, line.end))
                 piece = self._line(first * unit, line.optimum, line.slope, sign)
                 yield piece, piece.rho, end if last == stop else last * unit
-                # rounding piles up from piece to piece; the second piece is the first after a change of rows
-                if number and not programme.is_exact(line.last, self._linear(last), 10.0):
+                # rounding piles up from piece to piece
+                if number % 20 == 19 and not programme.is_exact(line.last, self._linear(last), 10.0):
                     break
             optimum, rho = line.last, last
 
@@ -913,11 +913,11 @@ class Structure:
         return Piece(rho, z, t, multipliers, [self.signed[k] for k in optimum.working])
 
     def _shared_pieces(self, high: float, low: float) -> Iterator[tuple[Piece, float, float]]:
-        """`pieces` where components share alpha."""
+        """`pieces` where components share alpha; below a sum of 1e-5 of the targets' size they are one ray to 0."""
         start = high if high < self.largest_rho else 0.999 * self.largest_rho
         optimum = self._optimum(self._found(start), start)
         above = []
-        if high > start:  # up to where all components are 0, on a ray that ends there
+        if high > start:  # up to where all components are 0
             for piece, begin, end in self._walk(optimum, start, 2.0 * self.largest_rho):
                 total, slope = piece.t.sum(axis=0)
                 zero = begin - total / slope if slope < 0.0 else np.inf
