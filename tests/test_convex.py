@@ -524,6 +524,25 @@ def test_fusion_is_never_above_a_fine_grid(kernel, seed):
     assert not np.isin(model.support_, rows).any()
 
 
+def test_fusion_of_several_outputs_merges_their_pieces():
+    """One rho for both, though their components appear at different ones."""
+    X, y = datasets.make_additive(30, 4, random_state=0)
+    Y = np.column_stack([y, 0.1 * np.sin(5 * X[:, 1])])
+    rows, train = np.arange(0, 30, 4), np.setdiff1d(np.arange(30), np.arange(0, 30, 4))
+    kernel = Additive(RBF(0.7))
+    model = LSSVR(kernel, C=1.0, steps=[Components(validation=rows, refit=False)]).fit(X, Y)
+    blocks = component_blocks(kernel, X, X[train], np.isin(np.arange(30), train))
+    programmes = [Structure(blocks, targets, np.ones(len(train))) for targets in Y[train].T]
+    top = max(programme.largest_rho for programme in programmes)
+    assert min(programme.largest_rho for programme in programmes) < 0.5 * top
+    for rho in np.append(np.geomspace(1e-4, 1, 30) * top, model.path_.chosen):
+        z = [programme.solve(rho).at(rho)[0] for programme in programmes]
+        f = [np.hstack(blocks.other) @ v + p.intercept(v) for p, v in zip(programmes, z, strict=True)]
+        error = np.mean(np.sum((Y[rows] - np.column_stack(f)) ** 2, axis=1))
+        assert model.path_.scores.min() <= error * (1 + 1e-9)
+    assert model.path_.scores.min() == pytest.approx(error, rel=1e-9)
+
+
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 def test_printed_29_does_not_solve_28():
     """(29) is smaller than the optimum of (28) where complementary slackness, (27ef), does not hold."""
