@@ -15,6 +15,10 @@ MOST = 200  # changes of the working rows at one place, which are rarely more th
 ROUNDING = 1e-13  # share of a system's right-hand side that may be left
 
 
+class Unsettled(Exception):
+    """Working rows that change at one place without end: they depend on each other more than SLACK can tell."""
+
+
 @dataclass(frozen=True)
 class Optimum:
     """Unknowns w = (x, t), working rows and their multipliers; or the slopes of these."""
@@ -94,7 +98,7 @@ class Parametric:
         """How the optimum moves with the data, with steps of refinement; whether the inverse was good enough."""
         A, right = self._matrix(working), np.concatenate([dg, dh])
         solution, rest = np.zeros_like(right), right
-        for _ in range(3):
+        for _ in range(8):
             with np.errstate(invalid="ignore"):
                 solution = solution + inverse @ rest
             w, multipliers = solution[: self.n], solution[self.n :]
@@ -147,17 +151,20 @@ class Parametric:
                 inverse = _without(inverse, self.n + leaving)
                 left = working[:leaving] + working[leaving + 1 :]
                 optimum = Optimum(optimum.w, left, np.delete(optimum.multipliers, leaving))
-        raise ValueError(
-            f"Components: the rows at their bounds do not settle after {MOST} changes: take kernels.Spline components, "
-            "or another rho."
-        )
+        raise Unsettled
 
     def exact(self, optimum: Optimum, g: np.ndarray) -> Optimum:
-        """The optimum for the linear term g, from one for data nearby: that of an inexact method, or of rounding."""
+        """The optimum for the linear term g, from one for data nearby: that of an inexact method, or of rounding.
+
+        Where rows do not settle, the one given.
+        """
         for _ in range(3):
             h = np.zeros(2 * self.count)
             h[optimum.working] = self._excess(optimum.w)[optimum.working] - SLACK * optimum.multipliers
-            *_, line = self.follow(optimum, g - self.gradient(optimum), 1.0, h)
+            try:
+                *_, line = self.follow(optimum, g - self.gradient(optimum), 1.0, h)
+            except Unsettled:
+                break
             optimum = line.last
             if self.is_exact(optimum, g):
                 break

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,7 +20,7 @@ from scipy.optimize import linprog
 from .. import _xp
 from .._xp import EPS
 from ..kernels import Additive, Kernel, pick_columns
-from .parametric import Optimum, Parametric
+from .parametric import Optimum, Parametric, Unsettled
 
 CUT = 1e-10  # share of a kernel's size: smaller eigenvalues need coefficients that its rounded values cannot bear
 
@@ -897,7 +898,7 @@ class Structure:
                 piece = self._line(first * unit, line.optimum, line.slope, sign)
                 yield piece, piece.rho, end if last == stop else last * unit
                 # rounding piles up from piece to piece
-                if number % 20 == 19 and not programme.is_exact(line.last, self._linear(last), 10.0):
+                if number % 10 == 9 and not programme.is_exact(line.last, self._linear(last), 10.0):
                     break
             optimum, rho = line.last, last
 
@@ -913,23 +914,35 @@ class Structure:
         return Piece(rho, z, t, multipliers, [self.signed[k] for k in optimum.working])
 
     def _shared_pieces(self, high: float, low: float) -> Iterator[tuple[Piece, float, float]]:
-        """`pieces` where components share alpha; below a sum of 1e-5 of the targets' size they are one ray to 0."""
-        start = high if high < self.largest_rho else 0.999 * self.largest_rho
-        optimum = self._optimum(self._found(start), start)
-        above = []
-        if high > start:  # up to where all components are 0
-            for piece, begin, end in self._walk(optimum, start, 2.0 * self.largest_rho):
-                total, slope = piece.t.sum(axis=0)
-                zero = begin - total / slope if slope < 0.0 else np.inf
-                near = total + slope * (end - begin) <= 1e-5 * self.unit / self.root
-                above.append((piece, begin, min(zero if near else end, high)))
-                if near:
-                    break
-            yield self._nothing(high), min(zero, high), high
-        for piece, begin, end in reversed(above):
-            yield piece, begin, end
-        for piece, begin, end in self._walk(optimum, start, low):
-            yield piece, end, begin
+        """`pieces` where components share alpha.
+
+        Where they sum to less than 1e-3 of the targets' size, or more than twice as many rows as there are unknowns are
+        at their bounds, they are one ray to 0. Where rows do not settle, a hundredth of rho is one piece.
+        """
+        rho = high if high < self.largest_rho else 0.95 * self.largest_rho
+        optimum = self._optimum(self._found(rho), rho)
+        if high > rho:  # up to where all components are 0
+            above, zero = [], high
+            with suppress(Unsettled):
+                for piece, begin, end in self._walk(optimum, rho, 2.0 * self.largest_rho):
+                    total, slope = piece.t.sum(axis=0)
+                    zero = min(begin - total / slope, high) if slope < 0.0 else high
+                    above.append((piece, begin, end))
+                    small = total + slope * (end - begin) <= 1e-3 * self.unit / self.root
+                    if small or len(piece.active) > 2 * self.parametric.n:  # what is left is rounding
+                        break
+            yield self._nothing(high), zero, high
+            for piece, begin, end in reversed(above):
+                yield piece, begin, zero if piece is above[-1][0] else end
+        while rho > low:
+            try:
+                for piece, begin, end in self._walk(optimum, rho, low):
+                    yield piece, end, begin
+                    rho = end
+            except Unsettled:  # go on a little below
+                below = max(0.99 * rho, low)
+                yield self.solve(below), below, rho
+                rho, optimum = below, self._optimum(self._found(below), below)
 
 
 def _last_root(lines: np.ndarray, upper: float, size: float) -> tuple[float, int]:
