@@ -194,7 +194,8 @@ class Components(Step):
     breakpoints. With ``refit=True`` 30 values of rho, down to a thousandth of the first at which an input enters, are
     followed by all pieces on both sides of the best one. With ``refit=False`` all pieces are followed, down to 1e-5 of
     the first rho: the error is a parabola on each, and the smallest of their vertices is the global minimum on that
-    range; where components share alpha and cannot be 0, the pieces are thousands.
+    range; where components share alpha and cannot be 0, the pieces are thousands, and those next to the first rho,
+    where the components sum to less than 1e-3 of the targets' size, are taken as one.
 
     Solutions satisfy the optimality conditions to 1e-10: each row's excess over its bound as a share of the targets'
     root mean square, multipliers and their sums as shares of rho, and the stationarity of alpha as a share of what it
