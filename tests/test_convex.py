@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.linalg
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linprog
 from sklearn.linear_model import Lasso
@@ -237,7 +238,7 @@ def structure_value(parts, y, rho):
     loss = 0.5 * cvxpy.sum_squares(sum(parts) @ z + b - y) + rho * cvxpy.sum(t)
     problem = cvxpy.Problem(cvxpy.Minimize(loss), bounds)
     problem.solve(**PRECISE)
-    return problem.value, t.value
+    return problem.value, t.value, z.value
 
 
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
@@ -250,7 +251,7 @@ def test_structure_agrees_with_a_convex_solver(kernel):
     for rho in Structure(blocks, y, np.ones(50)).largest_rho * shares:
         model = LSSVR(additive, C=1.0, steps=[Components(rho, refit=False)]).fit(X, y)
         t = model.path_.max_variation[0]
-        value, expected = structure_oracle(additive, X, y, rho)
+        value, expected, _ = structure_oracle(additive, X, y, rho)
         assert 0.5 * np.sum((y - model.predict(X)) ** 2) + rho * t.sum() == pytest.approx(value, rel=1e-8)
         assert_allclose(t, expected, atol=2e-5 * expected.max())
         if blocks.basis is None:
@@ -258,18 +259,61 @@ def test_structure_agrees_with_a_convex_solver(kernel):
             assert_array_equal(model.active_, np.flatnonzero(t))
 
 
-@pytest.mark.parametrize("sigma", [1.0, 3.0])
+def structure_objective(parts, y, rho, alpha):
+    """Eq. (25) as it is printed, of coefficients in double precision."""
+    components = [part @ alpha for part in parts]
+    e = y - sum(components)
+    return 0.5 * np.sum((e - e.mean()) ** 2) + rho * sum(np.abs(component).max() for component in components)
+
+
+@pytest.mark.parametrize("sigma", [0.02, 0.1, 0.2])
+def test_structure_is_not_above_a_convex_solver_in_the_coefficients(sigma):
+    """The convex solver gets eq. (25) in alpha, with nothing left out; for wider kernels it finds no solution."""
+    X, y, additive, blocks = structure(RBF(sigma))
+    parts = [part(X[:, group]) for group, part in additive.kept(X.shape[1]).values()]
+    alpha, b, t = cvxpy.Variable(50), cvxpy.Variable(), cvxpy.Variable(len(parts))
+    bounds = [cvxpy.abs(part @ alpha) <= t[number] for number, part in enumerate(parts)]
+    programme = Structure(blocks, y, np.ones(50))
+    for rho in programme.largest_rho * 10.0 ** np.random.default_rng(1).uniform(-3, 0, 4):
+        loss = 0.5 * cvxpy.sum_squares(sum(parts) @ alpha + b - y) + rho * cvxpy.sum(t)
+        cvxpy.Problem(cvxpy.Minimize(loss), [*bounds, cvxpy.sum(alpha) == 0]).solve(**PRECISE)
+        expected = structure_objective(parts, y, rho, alpha.value - alpha.value.mean())
+        ours = structure_objective(parts, y, rho, blocks.alpha(programme.solve(rho).at(rho)[0]))
+        assert ours <= expected + 1e-8 * 0.5 * np.sum((y - y.mean()) ** 2)
+
+
+@pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
+@pytest.mark.parametrize("sigma", [1.0, 2.0, np.sqrt(10)])
 def test_structure_of_wide_kernels_agrees_with_a_convex_solver(sigma):
     """For the same functions to 1e-8; rounding in the kernel moves those near the cut by 1e-16/1e-10 of their size."""
     X, y, additive, blocks = structure(RBF(sigma))
     assert blocks.basis is not None
     programme = Structure(blocks, y, np.ones(50))
-    for rho in programme.largest_rho * 10.0 ** np.random.default_rng(0).uniform(-2, 0, 3):
+    parts = [part(X[:, group]) for group, part in additive.kept(X.shape[1]).values()]
+    for rho in programme.largest_rho * 10.0 ** np.random.default_rng(0).uniform(-3, 0, 4):
         z, t = programme.solve(rho).at(rho)
         f = sum(blocks.Q) @ z[blocks.places[0]] + programme.intercept(z)
         ours = 0.5 * np.sum((y - f) ** 2) + rho * t.sum()
-        assert ours == pytest.approx(structure_value(blocks.Q, y, rho)[0], rel=1e-8)
+        expected, scale = structure_value(blocks.Q, y, rho)[0], 1e-8 * 0.5 * np.sum((y - y.mean()) ** 2)
+        assert ours == pytest.approx(expected, abs=scale)
+        assert ours <= expected + 0.01 * scale  # ours is the better one
         assert ours == pytest.approx(structure_oracle(additive, X, y, rho)[0], rel=1e-5)
+        assert ours == pytest.approx(structure_objective(parts, y, rho, blocks.alpha(z)), rel=1e-5)
+
+
+def test_the_directions_left_out_are_beyond_coefficients_in_double_precision():
+    """With directions down to 1e-14 the minimum is clearly lower, but no coefficients hold it to 1e-8."""
+    X, y, additive, blocks = structure(RBF(2.0))
+    rho = 0.05 * Structure(blocks, y, np.ones(50)).largest_rho
+    parts = [part(X[:, group]) for group, part in additive.kept(X.shape[1]).values()]
+    stacked = np.vstack(parts)
+    U, S, V = np.linalg.svd(stacked - stacked.mean(axis=1, keepdims=True), full_matrices=False)
+    kept = 1e-14 * S[0] < S
+    lower, _, z = structure_value(np.split(U[:, kept], len(parts)), y, rho)
+    alpha = V[kept].T @ (z / S[kept])
+    assert lower < 0.99 * structure_value(blocks.Q, y, rho)[0]
+    assert np.abs(alpha).max() > 1e11
+    assert structure_objective(parts, y, rho, alpha - alpha.mean()) > (1 + 1e-5) * lower
 
 
 @pytest.mark.parametrize("kernel", FINITE.values(), ids=FINITE)
@@ -283,7 +327,7 @@ def test_structure_is_optimal_to_working_precision(kernel):
         f = sum(Q @ z[place] for Q, place in zip(blocks.Q, blocks.places, strict=True)) + programme.intercept(z)
         e = v * (y - f)
         assert abs(e.sum()) <= 1e-10 * np.abs(e).sum()
-        multipliers = piece.multipliers @ [1.0, rho]
+        multipliers = piece.multipliers_at(rho)
         assert multipliers.min(initial=0.0) >= -1e-10 * rho
         for number, (Q, place) in enumerate(zip(blocks.Q, blocks.places, strict=True)):
             component, gradient = Q @ z[place], Q.T @ e
@@ -319,19 +363,26 @@ def test_a_piece_is_the_solution_inside_its_interval_only(kernel):
 
 
 def structure_violation(programme, y, v, piece, rho):
-    """The largest violation of the optimality conditions, each in its own unit."""
+    """The KKT residual of eq. (25) as docs/additive.md defines it: each condition as a share of its own unit.
+
+    From the components and their multipliers alone: nothing of how they were found.
+    """
     blocks = programme.blocks
     z, t = piece.at(rho)
+    centred = y - v @ y / v.sum()
+    size = np.sqrt(v @ centred**2 / len(y))
     e = v * (y - sum(Q @ z[p] for Q, p in zip(blocks.Q, blocks.places, strict=True)) - programme.intercept(z))
-    multipliers = piece.multipliers @ [1.0, rho]
-    gradient, back, sums = np.zeros(len(z)), np.zeros(len(z)), np.zeros(len(t))
-    worst = [abs(e.sum()) / np.abs(v * y).sum(), -multipliers.min(initial=0.0) / rho]
+    multipliers = piece.multipliers_at(rho)
+    gradient, first, back, sums = np.zeros(len(z)), np.zeros(len(z)), np.zeros(len(z)), np.zeros(len(t))
+    worst = [abs(e.sum()) / np.abs(v * centred).sum(), -multipliers.min(initial=0.0) / rho]
     for m, (part, i, sign) in zip(multipliers, piece.active, strict=True):
-        back[blocks.places[part]] += m * sign * blocks.Q[part][i]
+        q = blocks.Q[part][i]
+        back[blocks.places[part]] += m * sign * q
         sums[part] += m
+        worst.append(abs(m * (t[part] - sign * q @ z[blocks.places[part]])) / (rho * size))
     for part, (Q, place) in enumerate(zip(blocks.Q, blocks.places, strict=True)):
-        gradient[place] = Q.T @ e
-        worst.append((np.abs(Q @ z[place]).max() - t[part]) / max(t.max(), 1e-300))
+        gradient[place], first[place] = Q.T @ e, Q.T @ (v * centred)
+        worst.append((np.abs(Q @ z[place]).max() - t[part]) / size)
         if t[part] > 0:
             worst.append(abs(sums[part] - rho) / rho)
         elif blocks.basis is None and Q.shape[1]:
@@ -339,8 +390,9 @@ def structure_violation(programme, y, v, piece, rho):
             worst.append((-least.fun - rho) / rho)
             back[place] = gradient[place]
     rest = gradient - back
-    rest = rest if blocks.basis is None else blocks.basis.T @ rest
-    return max(*worst, np.abs(rest).max() / np.linalg.norm(v * y))
+    if blocks.basis is not None:
+        rest, first = blocks.basis.T @ rest, blocks.basis.T @ first
+    return max(*worst, np.abs(rest).max() / np.abs(first).max())
 
 
 @pytest.mark.parametrize("kernel", FINITE.values(), ids=FINITE)
@@ -366,17 +418,69 @@ def test_the_pieces_are_the_whole_path(kernel, coded):
     assert before.any()
 
 
-@pytest.mark.parametrize(("sigma", "exact"), [(0.1, 1e-10), (0.2, 1e-10), (3.0, 1e-6)])
-def test_components_that_share_alpha_are_optimal(sigma, exact):
-    """Those of wide kernels not always to working precision: which rows hold the smallest ones is rounding."""
+@pytest.mark.parametrize("sigma", [0.1, 0.5, 1.0, 2.0, np.sqrt(10), 10.0])
+def test_components_that_share_alpha_are_optimal(sigma):
     _, y, _, blocks = structure(RBF(sigma))
     assert blocks.basis is not None
     v = np.random.default_rng(2).uniform(0.5, 2.0, len(y))
     programme = Structure(blocks, y, v)
     assert not programme.solve(1.0001 * programme.largest_rho).z.any()
     assert programme.solve(0.999 * programme.largest_rho).z.any()
-    for rho in np.geomspace(0.9, 0.003, 8) * programme.largest_rho:
-        assert structure_violation(programme, y, v, programme.solve(rho), rho) <= exact
+    for rho in np.geomspace(0.99, 1e-4, 12) * programme.largest_rho:
+        assert structure_violation(programme, y, v, programme.solve(rho), rho) <= 1e-10
+
+
+def symmetric(rng):
+    """Columns of few values and their mirror images: many rows meet their bounds at once."""
+    X = np.round(3 * rng.uniform(size=(16, 3)), 1)
+    return np.vstack([X, -X])
+
+
+@pytest.mark.parametrize(
+    ("make", "kernel"),
+    [(lambda rng: rng.uniform(size=(30, 4)), RBF(sigma)) for sigma in (0.1, 0.5, 2.0, 10.0)]
+    + [(symmetric, RBF(1.0)), (lambda rng: rng.uniform(size=(10, 8)), Spline(4))],
+    ids=["0.1", "0.5", "2", "10", "symmetric", "splines of few rows"],
+)
+def test_the_pieces_are_the_whole_path_where_alpha_is_shared(make, kernel):
+    """Every piece begins where the last one ended, with the same components, and is optimal from end to end."""
+    rng = np.random.default_rng(0)
+    X = make(rng)
+    y = np.sin(3 * X[:, 0]) + X[:, 1] + 0.2 * rng.standard_normal(len(X))
+    v = rng.uniform(0.5, 2.0, len(X))
+    blocks = component_blocks(Additive(kernel.placed(X)), X, X, np.ones(len(X), dtype=bool))
+    assert blocks.basis is not None
+    programme = Structure(blocks, y, v)
+    top = end = programme.largest_rho
+    Q = scipy.linalg.block_diag(*blocks.Q)
+    before = np.zeros(len(Q))
+    for number, (piece, low, high) in enumerate(programme.pieces(top, 1e-5 * top)):
+        assert high == pytest.approx(end, rel=1e-6 if number < 2 else 1e-14)
+        assert_allclose(Q @ piece.at(high)[0], before, atol=1e-8 * np.abs(y).max())
+        if number % 3 == 0 and piece.active:
+            for rho in (low + 1e-3 * (high - low), (low + high) / 2, high - 1e-3 * (high - low)):
+                assert structure_violation(programme, y, v, piece, rho) <= 1e-10
+        if number % 50 == 20:  # another way to the same optimum
+            rho = (low + high) / 2
+            other = programme.solve(rho)
+            assert_allclose(Q @ piece.at(rho)[0], Q @ other.at(rho)[0], atol=1e-7 * np.abs(y).max())
+        end, before = low, Q @ piece.at(low)[0]
+    assert end == 1e-5 * top
+    assert number > 20
+
+
+def test_rounding_does_not_pile_up_along_the_path():
+    """More than a thousand pieces, each of which begins with what rounding left of the one before."""
+    _, y, _, blocks = structure(RBF(2.0), 30, 10)
+    programme = Structure(blocks, y, np.ones(30))
+    top = programme.largest_rho
+    found = [
+        structure_violation(programme, y, np.ones(30), piece, (low + high) / 2)
+        for number, (piece, low, high) in enumerate(programme.pieces(top, 1e-2 * top))
+        if number % 20 == 10
+    ]
+    assert len(found) > 40
+    assert max(found) <= 1e-11
 
 
 @pytest.mark.parametrize("rho", [20.0, 4.0, 0.5])
@@ -411,11 +515,32 @@ def test_fusion_is_never_above_a_fine_grid(kernel, seed):
         z, _ = programme.solve(rho).at(rho)
         errors.append(np.mean((y[rows] - np.hstack(blocks.other) @ z - programme.intercept(z)) ** 2))
     assert model.path_.scores.min() <= min(errors) * (1 + 1e-9)
+    assert model.path_.rho[0] == pytest.approx(programme.largest_rho)
+    assert model.path_.rho[-1] == pytest.approx(1e-5 * programme.largest_rho)
     if blocks.basis is None:  # otherwise rounding in alpha moves the predictions a little
         assert error <= min(errors) * (1 + 1e-9)
     assert error == pytest.approx(model.path_.scores.min(), rel=1e-6 if blocks.basis is None else 1e-4)
     assert model.support_ is not None
     assert not np.isin(model.support_, rows).any()
+
+
+def test_fusion_of_several_outputs_merges_their_pieces():
+    """One rho for both, though their components appear at different ones."""
+    X, y = datasets.make_additive(30, 4, random_state=0)
+    Y = np.column_stack([y, 0.1 * np.sin(5 * X[:, 1])])
+    rows, train = np.arange(0, 30, 4), np.setdiff1d(np.arange(30), np.arange(0, 30, 4))
+    kernel = Additive(RBF(0.7))
+    model = LSSVR(kernel, C=1.0, steps=[Components(validation=rows, refit=False)]).fit(X, Y)
+    blocks = component_blocks(kernel, X, X[train], np.isin(np.arange(30), train))
+    programmes = [Structure(blocks, targets, np.ones(len(train))) for targets in Y[train].T]
+    top = max(programme.largest_rho for programme in programmes)
+    assert min(programme.largest_rho for programme in programmes) < 0.5 * top
+    for rho in np.append(np.geomspace(1e-4, 1, 30) * top, model.path_.chosen):
+        z = [programme.solve(rho).at(rho)[0] for programme in programmes]
+        f = [np.hstack(blocks.other) @ v + p.intercept(v) for p, v in zip(programmes, z, strict=True)]
+        error = np.mean(np.sum((Y[rows] - np.column_stack(f)) ** 2, axis=1))
+        assert model.path_.scores.min() <= error * (1 + 1e-9)
+    assert model.path_.scores.min() == pytest.approx(error, rel=1e-9)
 
 
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")

@@ -194,11 +194,14 @@ class Components(Step):
     breakpoints. With ``refit=True`` 30 values of rho, down to a thousandth of the first at which an input enters, are
     followed by all pieces on both sides of the best one. With ``refit=False`` all pieces are followed, down to 1e-5 of
     the first rho: the error is a parabola on each, and the smallest of their vertices is the global minimum on that
-    range. Where components share alpha and cannot be 0, the pieces are thousands: then 30 values of rho, and the pieces
-    on each side of those within 5 % of the best; a fortieth of the way to the next value is skipped where many rows
-    change at once. Directions of alpha in which all components together are below 1e-10 of their size are left out;
-    for wide kernels some solutions are exact to about 1e-7 only, where the rows at their bounds cannot be told. Where
-    no input is kept, the prediction is constant, and a warning says so.
+    range; where components share alpha and cannot be 0, the pieces are thousands, and those next to the first rho,
+    where the components sum to less than 1e-3 of the targets' size, are taken as one.
+
+    Solutions satisfy the optimality conditions to 1e-10: each row's excess over its bound as a share of the targets'
+    root mean square, multipliers and their sums as shares of rho, and the stationarity of alpha as a share of what it
+    is at alpha = 0. Directions of alpha in which all components together are below 1e-10 of their size are left out:
+    the coefficients that they need are beyond double precision. For wide kernels this is part of the model, because the
+    minimum without the cut is lower. Where no input is kept, the prediction is constant, and a warning says so.
 
     Examples
     --------
@@ -248,12 +251,11 @@ class Components(Step):
         search = _Search(blocks, y[rows], weights[rows], y[held_out], weights[held_out])
         numbers = np.array(list(problem.kernel.kept(X.shape[1])))
         if self.rho is not None:
-            search.solve(float(self.rho))
-            chosen = 0
+            chosen, pieces = 0, search.solve(float(self.rho))
         elif self.refit:
             chosen = search.by_refit(_Refits(given, problem, weights, held_out, numbers))
         else:
-            chosen = search.by_validation()
+            chosen, pieces = search.by_validation()
         record = search.record(chosen, numbers)
         kept = search.kept[chosen] if self.refit else np.flatnonzero(search.t[chosen] > 0)
         if not len(kept):
@@ -277,15 +279,16 @@ class Components(Step):
                 asked=None if given.asked is None else (kernel, C),
                 paths=paths,
             )
-        coef = np.column_stack([blocks.alpha(z) for z in search.z[chosen]])
-        f = np.hstack(blocks.Q) @ np.column_stack(search.z[chosen])
+        z, intercept = search.coefficients(search.rho[chosen], pieces)
+        coef = np.column_stack([blocks.alpha(column) for column in z.T])
+        f = np.hstack(blocks.Q) @ z
         lost = np.abs(_xp.to_numpy(problem.kernel.evaluate(problem.X, points))[rows] @ coef - f).max(initial=0.0)
         if lost > 0.01 * np.abs(f).max(initial=0.0):
             warnings.warn(
                 f"Components: rounding moves the predictions by up to {lost:.2g}: centre and scale your features.",
                 stacklevel=2,
             )
-        coefficients = _xp.like(coef, problem.X), _xp.like(search.b[chosen], problem.X)
+        coefficients = _xp.like(coef, problem.X), _xp.like(intercept, problem.X)
         basis: dict[str, Any] = {"support": support} if support is not None else {"points": points}
         return problem.with_basis(
             **basis,
@@ -332,9 +335,8 @@ class _Search:
         self.blocks = blocks
         self.structures = [Structure(blocks, column, weights) for column in y.T]
         self.y_other, self.weights_other = y_other, weights_other
+        self.other = np.hstack(blocks.other)
         self.rho: list[float] = []
-        self.z: list[list[np.ndarray]] = []
-        self.b: list[np.ndarray] = []
         self.t: list[np.ndarray] = []
         self.scores: list[float] = []
 
@@ -345,11 +347,13 @@ class _Search:
         return pieces
 
     def _add(self, rho: float, pieces: list[Piece]) -> None:
-        points = [piece.at(rho) for piece in pieces]
         self.rho.append(rho)
-        self.z.append([z for z, _ in points])
-        self.t.append(self.blocks.each(np.max([t for _, t in points], axis=0)))
-        self.b.append(np.array([s.intercept(z) for s, (z, _) in zip(self.structures, points, strict=True)]))
+        self.t.append(self.blocks.each(np.max([piece.at(rho)[1] for piece in pieces], axis=0)))
+
+    def coefficients(self, rho: float, pieces: list[Piece]) -> tuple[np.ndarray, np.ndarray]:
+        """z and b of all outputs."""
+        z = np.column_stack([piece.at(rho)[0] for piece in pieces])
+        return z, np.array([s.intercept(column) for s, column in zip(self.structures, z.T, strict=True)])
 
     @property
     def kept(self) -> list[np.ndarray]:
@@ -362,21 +366,24 @@ class _Search:
         return np.geomspace(start, LAST_RHO * start, GRID) if start > 0 else np.array([1.0])
 
     # Choices
-    def by_validation(self) -> int:
-        """The place of the rho with the smallest validation error on the exact pieces (eq. 28)."""
-        whole = self.blocks.basis is None
-        grid = self._grid()
-        grid = grid[0] * np.array([1.0, LAST_PIECE]) if whole else grid
-        for rho in grid[:1] if whole else grid:
-            self.solve(rho)
-            self.scores.append(self._error(self.z[-1], self.b[-1]))
-        near = np.array(self.scores) <= 1.05 * min(self.scores)
-        for high, low in [(grid[k], grid[k + 1]) for k in range(len(grid) - 1) if near[k : k + 2].any()]:
-            for pieces, lower, upper in self._pieces(high, low):
-                for rho in {self._vertex(pieces, lower, upper), lower}:
-                    self._add(rho, pieces)
-                    self.scores.append(self._error(self.z[-1], self.b[-1]))
-        return int(np.argmin(self.scores))
+    def by_validation(self) -> tuple[int, list[Piece]]:
+        """The place of the rho with the smallest validation error on the exact pieces (eq. 28), and its pieces."""
+        start = self._grid()[0]
+        best = self.solve(start)
+        high = self._residuals(start, best)
+        least = self._error(high)
+        self.scores.append(least)
+        for pieces, lower, upper in self._pieces(start, LAST_PIECE * start):
+            low = self._residuals(lower, pieces)
+            for share in {self._vertex(low, high), 0.0}:  # the smallest error of the piece, and its end
+                error = self._error(low + share * (high - low))
+                if share == 0.0 or error < least:
+                    self._add(lower + share * (upper - lower), pieces)
+                    self.scores.append(error)
+                if error < least:
+                    best, least = pieces, error
+            high = low  # where the next piece begins
+        return int(np.argmin(self.scores)), best
 
     def by_refit(self, refits: _Refits) -> int:
         """The place of the rho whose kept components give the best ordinary machine."""
@@ -407,25 +414,20 @@ class _Search:
                     now[place] = next(path)
             upper = min(lower, *(start for _, _, start in now))
 
-    def _error(self, z: list[np.ndarray], b: np.ndarray) -> float:
-        """Mean squared error of the rows that only choose."""
-        if not len(self.y_other):
-            return float("nan")
-        f = np.hstack(self.blocks.other) @ np.column_stack(z) + b
-        return float(np.average(np.sum((self.y_other - f) ** 2, axis=1), weights=self.weights_other))
+    def _residuals(self, rho: float, pieces: list[Piece]) -> np.ndarray:
+        """Of the rows that only choose."""
+        z, b = self.coefficients(rho, pieces)
+        return self.y_other - self.other @ z - b
 
-    def _vertex(self, pieces: list[Piece], low: float, high: float) -> float:
-        """The rho of a piece with the smallest validation error, which is a parabola there."""
-        ends = []
-        for rho in (low, high):
-            z = [piece.at(rho)[0] for piece in pieces]
-            b = np.array([s.intercept(v) for s, v in zip(self.structures, z, strict=True)])
-            ends.append(self.y_other - np.hstack(self.blocks.other) @ np.column_stack(z) - b)
-        v = self.weights_other[:, None]
-        step = ends[1] - ends[0]
+    def _error(self, residuals: np.ndarray) -> float:
+        """Their mean square."""
+        return float(np.average(np.sum(residuals**2, axis=1), weights=self.weights_other))
+
+    def _vertex(self, low: np.ndarray, high: np.ndarray) -> float:
+        """The share of the way between two residuals at which their mean square, a parabola, is smallest."""
+        v, step = self.weights_other[:, None], high - low
         square = float(np.sum(v * step * step))
-        share = float(np.clip(-np.sum(v * ends[0] * step) / square, 0.0, 1.0)) if square > 0 else 0.0
-        return low + share * (high - low)
+        return float(np.clip(-np.sum(v * low * step) / square, 0.0, 1.0)) if square > 0 else 0.0
 
     def record(self, chosen: int, numbers: np.ndarray) -> Bunch:
         """What `path_` holds, rho falling."""

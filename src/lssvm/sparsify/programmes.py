@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,8 +20,8 @@ from scipy.optimize import linprog
 from .. import _xp
 from .._xp import EPS
 from ..kernels import Additive, Kernel, pick_columns
+from .parametric import Optimum, Parametric, Unsettled
 
-STEPS = 40  # steps between two rho, where the pieces cannot be followed
 CUT = 1e-10  # share of a kernel's size: smaller eigenvalues need coefficients that its rounded values cannot bear
 
 
@@ -420,7 +421,7 @@ def _features(kernel: Kernel, X: np.ndarray, points: np.ndarray) -> tuple[np.nda
 class Piece:
     """The solution of eq. (25) for one rho, and for the interval around it on which it is affine in rho.
 
-    z and t (maximal variations) and the multipliers of the active rows are (constant, slope) in rho, one column each.
+    z and t (maximal variations) and the multipliers of the active rows are (value at `rho`, slope), one column each.
     """
 
     rho: float
@@ -431,7 +432,16 @@ class Piece:
 
     def at(self, rho: float) -> tuple[np.ndarray, np.ndarray]:
         """z and t."""
-        return self.z @ np.array([1.0, rho]), np.maximum(self.t @ np.array([1.0, rho]), 0.0)
+        place = np.array([1.0, rho - self.rho])
+        return self.z @ place, np.maximum(self.t @ place, 0.0)
+
+    def multipliers_at(self, rho: float) -> np.ndarray:
+        """Those of the active rows."""
+        return self.multipliers @ np.array([1.0, rho - self.rho])
+
+    def lines(self, values: np.ndarray) -> np.ndarray:
+        """(constant, slope) of z, t or the multipliers."""
+        return np.column_stack([values[:, 0] - self.rho * values[:, 1], values[:, 1]])
 
 
 Row = tuple[int, int, float]  # component, row, sign
@@ -492,8 +502,9 @@ class Structure:
 
     An interior-point method finds the active rows, with only those rows among the constraints that were ever violated;
     the linear system of the active rows then gives the solution to working precision, affine in rho. `pieces` follows
-    the solution from piece to piece, one row or one component in or out at every breakpoint. Of rows that are equal, or
-    opposite, the first stands for all.
+    the solution from piece to piece, one row or one component in or out at every breakpoint. Where components share
+    alpha, so that rows depend on each other to rounding, `Parametric` does both. Of rows that are equal, or opposite,
+    the first stands for all.
     """
 
     def __init__(self, blocks: Blocks, y: np.ndarray, weights: np.ndarray) -> None:
@@ -516,10 +527,29 @@ class Structure:
         self.columns = blocks.places if basis is None else [whole] * len(self.rows)  # the unknowns of each component
         self.empty = np.array([not Q.any() for Q in blocks.Q], dtype=bool)
         self.alike = [_alike(Q) for Q in blocks.Q]
+        self.inside = np.flatnonzero(~self.empty)
         spanning = [self._spanning(part) for part in range(len(self.rows))]
         self.first_rows = [{(int(i), sign) for i in rows for sign in (1.0, -1.0)} for rows in spanning]
         self.working = [set(rows) for rows in self.first_rows]
         self.norms = [_DualNorm(Q, rows[: Q.shape[1]]) for Q, rows in zip(blocks.Q, spanning, strict=True)]
+
+    @cached_property
+    def distinct(self) -> list[tuple[int, int]]:
+        """Component and row of every distinct row."""
+        first = [np.flatnonzero(self.alike[part][0] == np.arange(len(self.rows[part]))) for part in self.inside]
+        return [(int(part), int(i)) for part, rows in zip(self.inside, first, strict=True) for i in rows]
+
+    @cached_property
+    def signed(self) -> list[Row]:
+        """The rows as `Parametric` counts them."""
+        return [(part, i, sign) for sign in (1.0, -1.0) for part, i in self.distinct]
+
+    @cached_property
+    def parametric(self) -> Parametric:
+        """The programme of components that share alpha."""
+        rows = np.array([self.rows[part][i] for part, i in self.distinct])
+        parts = np.searchsorted(self.inside, [part for part, _ in self.distinct])
+        return Parametric(self.gram, rows, parts)
 
     def _spanning(self, part: int) -> np.ndarray:
         """Rows that bound a component in every direction: a basis first."""
@@ -571,43 +601,58 @@ class Structure:
     def solve(self, rho: float) -> Piece:
         """The solution for one rho, and the affine piece that it lies on."""
         scaled = rho / (self.unit * self.root)
-        unknowns = self.blocks.places[-1].stop
-        nothing = Piece(rho, np.zeros((unknowns, 2)), np.zeros((len(self.rows), 2)), np.empty((0, 2)), [])
         if self.blocks.basis is None and rho >= self.largest_rho:
-            return nothing
-        found = self._interior_point(scaled)
-        while self._add_violated(found.x, found.t):
-            found = self._interior_point(scaled)
+            return self._nothing(rho)
+        found = self._found(rho)
         # Where the components share alpha, largest_rho is a linear programme: not needed where 0 is clearly worse.
         value = found.x @ (0.5 * self.gram @ found.x - self.right) + scaled * float(found.t.sum())
         if self.blocks.basis is not None and value > -1e-9 and rho >= self.largest_rho:
-            return nothing
-        piece = self._polish(rho, scaled, found)
-        if piece is not None:
+            return self._nothing(rho)
+        if self.blocks.basis is not None:
+            piece, _, _ = next(self._walk(self._optimum(found, rho), rho, 0.0))
+            self._try_first(piece.active)
             return piece
+        polished = self._polish(rho, scaled, found)
+        if polished is not None:
+            return polished
         # Too close to a breakpoint to tell which rows are active: what the interior-point method found.
         still = np.array([1.0, 0.0])
         x, t, zero = found.x.copy(), found.t.copy(), self._zero(found.t)
         for part in np.flatnonzero(zero):
-            x[self.columns[part] if self.blocks.basis is None else []] = t[part] = 0.0
+            x[self.columns[part]] = t[part] = 0.0
         rows = [(row, m) for row, m in zip(found.rows, found.multipliers, strict=True) if not zero[row[0]]]
         multipliers = np.outer([m for _, m in rows], still)
         return self._piece(rho, np.outer(x, still), np.outer(t, still), multipliers, [row for row, _ in rows])
 
+    def _nothing(self, rho: float) -> Piece:
+        """All components 0."""
+        unknowns = self.blocks.places[-1].stop
+        return Piece(rho, np.zeros((unknowns, 2)), np.zeros((len(self.rows), 2)), np.empty((0, 2)), [])
+
+    def _found(self, rho: float) -> _Found:
+        """By the interior-point method, no row violated."""
+        found = self._interior_point(rho / (self.unit * self.root))
+        while self._add_violated(found.x, found.t):
+            found = self._interior_point(rho / (self.unit * self.root))
+        return found
+
     def _zero(self, t: np.ndarray) -> np.ndarray:
-        """The components that are 0: none where they share alpha, which are never all 0."""
-        small = (t < 1e-6 * max(1.0, float(t.max()))) & (self.blocks.basis is None)
-        return np.asarray(small | self.empty)
+        """The components that are 0."""
+        return np.asarray((t < 1e-6 * max(1.0, float(t.max()))) | self.empty)
 
     def _piece(self, rho: float, x: np.ndarray, t: np.ndarray, multipliers: np.ndarray, active: list[Row]) -> Piece:
         """A piece in the units of the data; its active rows are the first to try at the next rho."""
+        self._try_first(active)
+        unit = self.unit * self.root
+        to_rho = np.array([[1.0, 0.0], [rho / unit, 1.0 / unit]])  # from (constant, slope) to (value, slope)
+        return Piece(
+            rho, self.unit * x @ to_rho, self.unit / self.root * t @ to_rho, unit * multipliers @ to_rho, active
+        )
+
+    def _try_first(self, active: list[Row]) -> None:
         self.working = [
             rows | {(i, sign) for c, i, sign in active if c == part} for part, rows in enumerate(self.first_rows)
         ]
-        size, to_rho = self.unit / self.root, np.array([1.0, 1.0 / (self.unit * self.root)])
-        z = self.unit * x * to_rho
-        z = z if self.blocks.basis is None else self.blocks.basis @ z
-        return Piece(rho, z, size * t * to_rho, self.unit * self.root * multipliers * to_rho, active)
 
     def _constraints(self) -> tuple[list[Row], np.ndarray]:
         """The working rows, and the matrix that is not above 0 in (x, t)."""
@@ -676,7 +721,7 @@ class Structure:
                 continue
             entering = [row for row in self._worst(x2 @ point, t2 @ point, 1e-11) if row not in active]
             gone = ~zero & (t2 @ point <= 0.0)
-            if gone.any() and self.blocks.basis is None:
+            if gone.any():
                 zero = zero | gone
                 active = [row for row in active if not zero[row[0]]]
                 continue
@@ -692,22 +737,20 @@ class Structure:
 
     def _back(self, zero: np.ndarray, g: np.ndarray, scaled: float) -> list[Row]:
         """The rows with which a component cannot be 0, if there is one, for the correlations g."""
-        if self.blocks.basis is None:
-            for part in np.flatnonzero(zero & ~self.empty):
-                own, bound = g[self.blocks.places[part]] / self.root, scaled * (1.0 + 1e-10)
-                if self.norms[part].bound(own) > bound:
-                    u, rows = self.norms[part](own)
-                    if u @ own > bound:
-                        return [(int(part), i, sign) for i, sign in rows]
+        for part in np.flatnonzero(zero & ~self.empty):
+            own, bound = g[self.blocks.places[part]] / self.root, scaled * (1.0 + 1e-10)
+            if self.norms[part].bound(own) > bound:
+                u, rows = self.norms[part](own)
+                if u @ own > bound:
+                    return [(int(part), i, sign) for i, sign in rows]
         return []
 
     def _affine(self, zero: np.ndarray, active: list[Row]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """x, t and multipliers, each (constant, slope) in the scaled rho, with the active rows at their bounds."""
         r, d = len(self.right), len(self.rows)
         free = np.ones(r, dtype=bool)
-        if self.blocks.basis is None:
-            for gone in np.flatnonzero(zero):
-                free[self.blocks.places[gone]] = False
+        for gone in np.flatnonzero(zero):
+            free[self.blocks.places[gone]] = False
         kept = np.flatnonzero(~zero)
         place = {int(number): k for k, number in enumerate(kept)}
         n, p, m = int(free.sum()), len(kept), len(active)
@@ -733,12 +776,10 @@ class Structure:
 
     # From piece to piece
     def pieces(self, high: float, low: float) -> Iterator[tuple[Piece, float, float]]:
-        """The affine pieces between two rho, falling, each with the interval that it is the solution on.
-
-        All of them, except where the components share alpha and many rows change at once: there the interior-point
-        method goes on a little below, a fortieth of the way in log rho.
-        """
-        shared, least = self.blocks.basis is not None, (low / high) ** (1.0 / STEPS)
+        """All affine pieces between two rho, falling, each with the interval that it is the solution on."""
+        if self.blocks.basis is not None:
+            yield from self._shared_pieces(high, low)
+            return
         piece, upper = self.solve(high), high
         standing = 0  # pieces of no length, one after the other
         while upper > low:
@@ -748,13 +789,7 @@ class Structure:
             upper = event.rho
             if upper > low:
                 known = standing <= 5 and (event.leaves or event.enters)
-                following = self._after(piece, event) if known else None
-                if following is None and shared:
-                    upper = max(upper * least, low)
-                    following = self.solve(upper)
-                    if upper == low:
-                        yield following, low, low
-                piece = following or self._below(upper)
+                piece = (self._after(piece, event) if known else None) or self._below(upper)
 
     def _end(self, piece: Piece, upper: float) -> _Event:
         """Where the piece ends below `upper`, and what ends it."""
@@ -762,27 +797,23 @@ class Structure:
             return _Event(min(self.largest_rho, upper), [], self.first.enters)
         if not piece.z[:, 1].any():
             return _Event(upper, [], [])  # not from the system of its rows: known at one rho only
-        shared = self.blocks.basis is not None
-        rho, k = _last_root(piece.multipliers, upper, upper)
+        rho, k = _last_root(piece.lines(piece.multipliers), upper, upper)
         candidates = [_Event(0.0, [], []), _Event(rho, [piece.active[k]], [])]
-        inside = np.flatnonzero(piece.t.any(axis=1))
-        if shared and len(piece.active) == len(self.right) + len(inside) - 1:
-            inside = inside[:0]  # all on one ray from 0: no row can enter
-        for part in inside:
+        z, t = piece.lines(piece.z), piece.lines(piece.t)
+        for part in np.flatnonzero(piece.t.any(axis=1)):
             own = [row for row in piece.active if row[0] == part]
-            if not shared and len(own) == self.blocks.Q[part].shape[1]:  # on a ray from 0
-                candidates.append(_Event(_last_root(piece.t[part : part + 1], upper, 0.0)[0], own, []))
+            if len(own) == self.blocks.Q[part].shape[1]:  # on a ray from 0
+                candidates.append(_Event(_last_root(t[part : part + 1], upper, 0.0)[0], own, []))
                 continue
-            f, first = self.blocks.Q[part] @ piece.z[self.blocks.places[part]], self.alike[part][0]
+            f, first = self.blocks.Q[part] @ z[self.blocks.places[part]], self.alike[part][0]
             for sign in (1.0, -1.0):
                 away = first == np.arange(len(f))
                 away[[i for _, i, s in own if s == sign]] = False
                 rows = np.flatnonzero(away)
                 if len(rows):
-                    rho, k = _last_root(piece.t[part] - sign * f[rows], upper, float(piece.t[part] @ [1.0, upper]))
+                    rho, k = _last_root(t[part] - sign * f[rows], upper, float(t[part] @ [1.0, upper]))
                     candidates.append(_Event(rho, [], [(int(part), int(rows[k]), sign)]))
-        last = max(candidates, key=lambda event: event.rho)
-        return last if shared else self._entering(piece, upper, last)
+        return self._entering(piece, upper, max(candidates, key=lambda event: event.rho))
 
     def _entering(self, piece: Piece, upper: float, last: _Event) -> _Event:
         """The event, or that of a component that cannot stay 0 as long.
@@ -790,7 +821,7 @@ class Structure:
         The least multipliers of such a component sum to h(rho) = max g(rho)'u over |Q u| <= 1, convex in rho; it may
         stay while h(rho) <= rho. Newton's method from the edge below ends after finitely many steps.
         """
-        g = -(self.gram @ piece.z)
+        g = -(self.gram @ piece.lines(piece.z))
         g[:, 0] += self.unit * self.right
         for part in np.flatnonzero(~piece.t.any(axis=1) & ~self.empty):
             own, norm = g[self.blocks.places[part]], self.norms[part]
@@ -826,6 +857,92 @@ class Structure:
             if self._end(piece, piece.rho).rho < piece.rho:
                 break
         return piece
+
+    # Components that share alpha
+    def _optimum(self, found: _Found, rho: float) -> Optimum:
+        """What the interior-point method found, to working precision."""
+        scaled = rho / (self.unit * self.root)
+        programme, number = self.parametric, {row: k for k, row in enumerate(self.distinct)}
+        f = programme.rows @ found.x
+        t = np.zeros(len(self.inside))
+        np.maximum.at(t, programme.parts, np.abs(f))
+        rows: dict[int, float] = {}
+        for (part, i, sign), multiplier in zip(found.rows, found.multipliers, strict=True):
+            k = number[part, i]
+            if multiplier > t[programme.parts[k]] - sign * f[k]:
+                rows[k if sign > 0 else k + len(f)] = float(multiplier)
+        working, multipliers = list(rows), np.array(list(rows.values()))
+        for part, size in enumerate(t):  # multipliers of every component sum to rho
+            own = programme.parts[np.array(working, dtype=np.intp) % len(f)] == part
+            if not own.any():
+                k = int(np.argmax(np.where(programme.parts == part, np.abs(f), -1.0)))
+                working.append(k if f[k] == size else k + len(f))
+                own, multipliers = np.append(own, True), np.append(multipliers, 1.0)
+            multipliers[own] *= scaled / multipliers[own].sum()
+        start = Optimum(np.append(found.x, t), working, multipliers)
+        return programme.exact(start, self._linear(scaled))
+
+    def _linear(self, scaled: float) -> np.ndarray:
+        return np.append(self.right, np.full(len(self.inside), -scaled))
+
+    def _walk(self, optimum: Optimum, start: float, end: float) -> Iterator[tuple[Piece, float, float]]:
+        """The pieces from one rho to another, up or down, each with where it begins and ends."""
+        programme, unit, sign = self.parametric, self.unit * self.root, 1.0 if end > start else -1.0
+        dg = np.append(np.zeros(programme.r), np.full(len(self.inside), -sign))
+        rho, stop = start / unit, end / unit
+        while rho != stop:
+            optimum = programme.exact(optimum, self._linear(rho))
+            goal = max(stop, rho / 4) if sign < 0 else stop  # a small rho is no difference of large ones
+            for number, line in enumerate(programme.follow(optimum, dg, abs(goal - rho))):
+                first, last = (goal if x == abs(goal - rho) else rho + sign * x for x in (line.begin, line.end))
+                piece = self._line(first * unit, line.optimum, line.slope, sign)
+                yield piece, piece.rho, end if last == stop else last * unit
+                # rounding piles up from piece to piece
+                if number % 10 == 9 and not programme.is_exact(line.last, self._linear(last), 10.0):
+                    break
+            optimum, rho = line.last, last
+
+    def _line(self, rho: float, optimum: Optimum, slope: Optimum, sign: float) -> Piece:
+        """The piece of an optimum that moves by `slope` where the scaled rho moves by `sign`."""
+        unit, r = self.unit * self.root, self.parametric.r
+        to_rho = np.array([1.0, sign / unit])
+        w = np.column_stack([optimum.w, slope.w]) * to_rho
+        t = np.zeros((len(self.rows), 2))
+        t[self.inside] = self.unit / self.root * w[r:]
+        multipliers = unit * np.column_stack([optimum.multipliers, slope.multipliers]) * to_rho
+        z = np.tile(self.unit * w[:r], (len(self.rows), 1))
+        return Piece(rho, z, t, multipliers, [self.signed[k] for k in optimum.working])
+
+    def _shared_pieces(self, high: float, low: float) -> Iterator[tuple[Piece, float, float]]:
+        """`pieces` where components share alpha.
+
+        Where they sum to less than 1e-3 of the targets' size, or more than twice as many rows as there are unknowns are
+        at their bounds, they are one ray to 0. Where rows do not settle, a hundredth of rho is one piece.
+        """
+        rho = high if high < self.largest_rho else 0.95 * self.largest_rho
+        optimum = self._optimum(self._found(rho), rho)
+        if high > rho:  # up to where all components are 0
+            above, zero = [], high
+            with suppress(Unsettled):
+                for piece, begin, end in self._walk(optimum, rho, 2.0 * self.largest_rho):
+                    total, slope = piece.t.sum(axis=0)
+                    zero = min(begin - total / slope, high) if slope < 0.0 else high
+                    above.append((piece, begin, end))
+                    small = total + slope * (end - begin) <= 1e-3 * self.unit / self.root
+                    if small or len(piece.active) > 2 * self.parametric.n:  # what is left is rounding
+                        break
+            yield self._nothing(high), zero, high
+            for piece, begin, end in reversed(above):
+                yield piece, begin, zero if piece is above[-1][0] else end
+        while rho > low:
+            try:
+                for piece, begin, end in self._walk(optimum, rho, low):
+                    yield piece, end, begin
+                    rho = end
+            except Unsettled:  # go on a little below
+                below = max(0.99 * rho, low)
+                yield self.solve(below), below, rho
+                rho, optimum = below, self._optimum(self._found(below), below)
 
 
 def _last_root(lines: np.ndarray, upper: float, size: float) -> tuple[float, int]:

@@ -1,0 +1,205 @@
+"""A parametric active-set method for the sum of maximal variations, where components share their unknowns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._xp import EPS
+
+SHIFT = 1e-13  # share of |P| that is added to its diagonal
+SLACK = 1e-12  # share of its multiplier by which a row may exceed its bound
+MOST = 200  # changes of the working rows at one place, which are rarely more than five
+ROUNDING = 1e-13  # share of a system's right-hand side that may be left
+
+
+class Unsettled(Exception):
+    """Working rows that change at one place without end: they depend on each other more than SLACK can tell."""
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """Unknowns w = (x, t), working rows and their multipliers; or the slopes of these."""
+
+    w: np.ndarray
+    working: list[int]
+    multipliers: np.ndarray
+
+
+@dataclass(frozen=True)
+class Line:
+    """Optima from `begin` to `end`: the first, and the slope."""
+
+    optimum: Optimum
+    slope: Optimum
+    begin: float
+    end: float
+
+    @property
+    def last(self) -> Optimum:
+        """The optimum at its end."""
+        first, slope, length = self.optimum, self.slope, self.end - self.begin
+        multipliers = np.maximum(first.multipliers + length * slope.multipliers, 0.0)
+        return Optimum(first.w + length * slope.w, first.working, multipliers)
+
+
+class Parametric:
+    """min 1/2 x'Px - q'x + rho sum_l t_l with -t_l <= v_i'x <= t_l for the rows v_i of component l, as its data move.
+
+    On a line of data the optimum is affine until a row that is free meets its bound or a multiplier becomes 0; the row
+    then joins the working rows, or leaves them. Rows of smooth components depend on each other to rounding, and P is
+    nearly singular: then the multipliers, and which rows work, are rounding too. Two changes far below any tolerance
+    make both unique: P + SHIFT |P| I, and bounds that a row may exceed by SLACK times its multiplier. The system of any
+    working rows [[P, A'], [A, -SLACK I]] is regular then, and no change of rows is forbidden.
+
+    The optimum at the end of a line is where the next line begins; solving for it again would move the multipliers by
+    rounding/SLACK. Row k is v_k for k below the number of rows, else the opposite of v_(k - number).
+    """
+
+    def __init__(self, P: np.ndarray, rows: np.ndarray, parts: np.ndarray) -> None:
+        self.r, self.count, number = len(P), len(rows), int(parts.max(initial=-1)) + 1
+        self.n = self.r + number
+        self.P = P + SHIFT * float(np.linalg.norm(P, 2)) * np.eye(self.r)
+        self.rows, self.parts = rows, parts
+        self.of_x = np.arange(self.n) < self.r
+
+    def _matrix(self, working: list[int]) -> np.ndarray:
+        """A of the working rows: A w is not above 0."""
+        sign, place = np.divmod(working, self.count)
+        A = np.zeros((len(working), self.n))
+        A[:, : self.r] = (1.0 - 2.0 * sign)[:, None] * self.rows[place]
+        A[np.arange(len(A)), self.r + self.parts[place]] = -1.0
+        return A
+
+    def gradient(self, optimum: Optimum) -> np.ndarray:
+        """The linear term for which it is the optimum."""
+        g = optimum.multipliers @ self._matrix(optimum.working)
+        g[: self.r] += self.P @ optimum.w[: self.r]
+        return g
+
+    def _excess(self, w: np.ndarray) -> np.ndarray:
+        """A w of all rows."""
+        f, t = self.rows @ w[: self.r], w[self.r :][self.parts]
+        return np.concatenate([f - t, -f - t])
+
+    # The system of the working rows
+    def _inverse(self, working: list[int]) -> np.ndarray:
+        A = self._matrix(working)
+        system = np.zeros((self.n + len(A),) * 2)
+        system[: self.r, : self.r] = self.P
+        system[: self.n, self.n :] = A.T
+        system[self.n :, : self.n] = A
+        system[self.n :, self.n :] = -SLACK * np.eye(len(A))
+        return np.linalg.inv(system)
+
+    def _slope(self, inverse: np.ndarray, working: list[int], dg: np.ndarray, dh: np.ndarray) -> tuple[Optimum, bool]:
+        """How the optimum moves with the data, with steps of refinement; whether the inverse was good enough."""
+        A, right = self._matrix(working), np.concatenate([dg, dh])
+        solution, rest = np.zeros_like(right), right
+        for _ in range(8):
+            with np.errstate(invalid="ignore"):
+                solution = solution + inverse @ rest
+            w, multipliers = solution[: self.n], solution[self.n :]
+            rest = right - np.concatenate([multipliers @ A, A @ w - SLACK * multipliers])
+            rest[: self.r] -= self.P @ w[: self.r]
+            size = np.abs(right).max() + np.abs(w).max()
+            # rises of rows are as small as SLACK times a slope of multipliers
+            good = np.abs(rest[self.n :]).max() <= ROUNDING * size
+            good = good and np.abs(rest[: self.n]).max() <= ROUNDING * (size + np.abs(multipliers).max())
+            if good:
+                break
+        return Optimum(w, working, multipliers), bool(good)
+
+    # Lines
+    def follow(self, optimum: Optimum, dg: np.ndarray, length: float, h: np.ndarray | None = None) -> Iterator[Line]:
+        """The optima on the way from 0 to `length`.
+
+        On it the linear term moves by dg a unit, and the bounds from h to 0 or, for None, not at all.
+        """
+        bounds = np.zeros(2 * self.count) if h is None else h
+        dh = -bounds / length
+        excess, here = self._excess(optimum.w) - bounds, 0.0
+        inverse, fresh = self._inverse(optimum.working), True
+        standing = 0  # lines of no length, one after the other
+        while standing < MOST:
+            working = optimum.working
+            slope, good = self._slope(inverse, working, dg, dh[working])
+            if not good and not fresh:
+                inverse = self._inverse(working)
+                slope, _ = self._slope(inverse, working, dg, dh[working])
+            rise = self._excess(slope.w) - dh
+            rise[working] = 0.0
+            enter, entering = _first(-excess, rise)
+            leave, leaving = _first(optimum.multipliers, -slope.multipliers)
+            step = min(enter, leave, length - here)
+            last = step >= length - here
+            line = Line(optimum, slope, here, length if last else here + step)
+            yield line
+            if last:
+                return
+            optimum, here, fresh = line.last, line.end, False
+            standing = standing + 1 if line.end == line.begin else 0
+            excess += step * rise
+            if enter <= leave:
+                excess[entering] = 0.0
+                inverse = self._joined(inverse, entering)
+                optimum = Optimum(optimum.w, [*working, entering], np.append(optimum.multipliers, 0.0))
+            else:
+                excess[working[leaving]] = 0.0
+                inverse = _without(inverse, self.n + leaving)
+                left = working[:leaving] + working[leaving + 1 :]
+                optimum = Optimum(optimum.w, left, np.delete(optimum.multipliers, leaving))
+        raise Unsettled
+
+    def exact(self, optimum: Optimum, g: np.ndarray) -> Optimum:
+        """The optimum for the linear term g, from one for data nearby: that of an inexact method, or of rounding.
+
+        Where rows do not settle, the one given.
+        """
+        for _ in range(3):
+            h = np.zeros(2 * self.count)
+            h[optimum.working] = self._excess(optimum.w)[optimum.working] - SLACK * optimum.multipliers
+            try:
+                *_, line = self.follow(optimum, g - self.gradient(optimum), 1.0, h)
+            except Unsettled:
+                break
+            optimum = line.last
+            if self.is_exact(optimum, g):
+                break
+        return optimum
+
+    def is_exact(self, optimum: Optimum, g: np.ndarray, times: float = 1.0) -> bool:
+        """Whether it is the optimum for the linear term g to rounding, or to some times that."""
+        rest = np.abs(g - self.gradient(optimum))
+        limit = np.where(self.of_x, 1.0, np.abs(g) + EPS / ROUNDING)
+        return bool(np.all(rest <= times * ROUNDING * limit))
+
+    def _joined(self, inverse: np.ndarray, row: int) -> np.ndarray:
+        """The inverse with one more working row."""
+        (a,) = self._matrix([row])
+        u = inverse[:, : self.n] @ a
+        pivot = -SLACK - a @ u[: self.n]
+        larger = np.empty((len(u) + 1, len(u) + 1))
+        larger[:-1, :-1] = inverse + np.outer(u / pivot, u)
+        larger[-1, :-1] = larger[:-1, -1] = -u / pivot
+        larger[-1, -1] = 1.0 / pivot
+        return larger
+
+
+def _first(room: np.ndarray, fall: np.ndarray) -> tuple[float, int]:
+    """The shortest way on which one of the rooms, falling at these rates, is used up, and which one."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        way = np.where(fall > 1e-14 * np.abs(fall).max(initial=0.0), np.maximum(room, 0.0) / fall, np.inf)
+    place = int(np.argmin(way))
+    return float(way[place]), place
+
+
+def _without(inverse: np.ndarray, place: int) -> np.ndarray:
+    """The inverse of the system without one row and column."""
+    column = np.delete(inverse[:, place], place)
+    smaller = np.delete(np.delete(inverse, place, axis=0), place, axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):  # what is not finite is inverted anew
+        smaller -= np.outer(column / inverse[place, place], column)
+    return smaller
