@@ -635,12 +635,13 @@ class Whitening:
     def allows_plain_columns(self, rows: int, ridge: float) -> bool:
         """Whether sums over so many rows of kernel columns as they are are likely to be enough.
 
-        They would be if the rows were the points of the basis, each of them several times, and one row their mean,
-        without which no sum over so few different rows has full rank.
+        They would be if the rows were the points of the basis, each of them several times; perhaps with one row their
+        mean, without which no sum over so few different rows has full rank.
         """
         K = _xp.gram(self.lower.T)
-        centred = K - (1.0 - self.rank**-0.5) * _xp.namespace(K).mean(K, axis=0)[None, :]
-        condition = system.cholesky_pass(rows / self.rank * _xp.gram(centred) + ridge * K)[1]
+        G, mean = _xp.gram(K), _xp.namespace(K).mean(K, axis=0)
+        sums = (G - count * mean[:, None] * mean[None, :] for count in (self.rank, self.rank - 1))
+        condition = min(system.cholesky_pass(rows / self.rank * scatter + ridge * K)[1] for scatter in sums)
         return EPS * condition <= system.PLAIN
 
     def sums(self, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array) -> system.Moments:
