@@ -413,7 +413,10 @@ def test_holdout_does_not_take_one_factor_for_another():
     fitted, error = step._error(problem, step._parts(problem))
     narrow, wide = (fitted.replace(kernel=RBF(width)).factorise() for width in (1.0, 50.0))
     expected = error(wide, 1.0)
-    error(narrow, 1.0)
+    (held,) = step._parts(problem)
+    rest = np.setdiff1d(np.arange(len(y)), held)
+    refit = LSSVR(RBF(1.0), C=1.0, steps=[]).fit(X[rest], y[rest])
+    assert_allclose(error(narrow, 1.0), np.mean((y[held] - refit.predict(X[held])) ** 2), rtol=1e-9)
     place = id(narrow)
     del narrow
     copies = [copy.copy(wide) for _ in range(10_000)]  # one is where the narrow one was, if that was let go

@@ -85,7 +85,7 @@ class Kernel(BaseEstimator):
 
     @property
     def is_bounded(self) -> bool:
-        """True when the values are finite for whatever finite inputs, so that nobody needs to look."""
+        """True when no value is above 1, whatever the inputs: nobody needs to look for infinite ones."""
         return False
 
     @property
