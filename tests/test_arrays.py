@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 
 from lssvm import LSSVC, LSSVR, _xp, kernels, sparsify, system
+from lssvm.problem import Problem
 
 KINDS = ["torch", "array_api_strict"]
 
@@ -211,3 +212,20 @@ def test_one_product_of_both_factors_only_where_digits_allow(torch):
         fit = Problem(kernel, X, y, ones, C=1.0, points=X[:40]).solve()
         loo = whitening.left_out(machine, steps, X, y, ones)[2]
         assert_allclose(loo, fit.loo_residuals, rtol=1e-7, atol=1e-10)
+
+
+def test_a_quick_look_at_points_that_depend_on_each_other(rows, torch):
+    """No pivots there: the criterion and its gradient are those of the independent points to five digits."""
+    X, y, _ = rows
+    points = np.concatenate([X[:40], X[:10], X[:10] + 1e-9])
+    for sigma in (2.0, 50.0):  # copies; a kernel of low rank
+        known = {"kernel": kernels.RBF(np.full(3, sigma)), "C": 100.0, "points": points}
+        wanted, *slopes = Problem(X=X, y=y, weights=np.ones(300), **known).factorise().criterion(classes=False)
+        known["points"] = torch.asarray(points)
+        machine = Problem(X=torch.asarray(X), y=torch.asarray(y), weights=torch.ones(300, dtype=torch.float64), **known)
+        factor = machine.factorise(quick=True)
+        assert factor.whitening.rank == 60 > machine.factorise().whitening.rank
+        value, *quick = factor.criterion(classes=False)
+        assert value == pytest.approx(wanted, abs=1e-5)
+        for expected, got in zip(slopes, quick, strict=True):
+            assert_allclose(got, expected, atol=1e-4)
