@@ -49,6 +49,7 @@ ITERATIONS = (60, 20, 15)  # at most, in each of them; the first also where the 
 AGAIN = 15  # where many widths are tried again on more rows,
 EARLY = 6  # and where widths have few rows each (WIDTH_ROWS), so that going on would follow the noise
 COMPARISON = {True: (500, None), False: (2000, 250)}  # rows and basis size by which kernels are compared; dual or not
+HOPELESS = 0.1  # a kernel whose log PRESS is that far above another's, with the other's widths, is not searched further
 CLOSE = 0.05  # kernels whose log PRESS is that close to the best are compared again at the end of their searches
 WITHIN_REACH = 0.01  # gain of log PRESS by a common factor of widths found on other rows, and C: 0.002 is usual
 FLATNESS = 0.05  # a step that gains less than this over the number of rows ends a search: noise is larger
@@ -157,6 +158,7 @@ class LeaveOneOut(Step):
         several = len(searches) > 1
         parts = [_progress.expect(partial(search.most_at_first, search is first, several)) for search in searches]
         end = _progress.expect(searches[0].most_later)
+        lowest = math.inf
         for search, part in zip(searches, parts, strict=True):
             with part:
                 if search is not first and first.free == search.free and self.search != "grid":
@@ -167,7 +169,8 @@ class LeaveOneOut(Step):
                     search.start()
                     search.stages(1)
                 if several and self.search != "grid":
-                    search.compare()
+                    search.compare(lowest)
+                    lowest = min(lowest, search.value)
         if several:
             record.plan.append(f"{len(searches)} kernels compared")
         searches.sort(key=lambda search: search.value)
@@ -622,25 +625,31 @@ class _Search:
         return iterations if len(machine.rows) >= WIDTH_ROWS * np.sum(~self._left_out()) else EARLY
 
     def _refine(self, machine: Problem, iterations: int) -> bool:
-        """Search from where we are; what was left out or given up on half as many rows or fewer is tried again."""
+        """Search from where we are; what was left out or given up on half as many rows or fewer is tried again.
+
+        True where every column was asked about then.
+        """
         out = self._left_out()
-        never = self._constants()
-        again = bool(len(machine.rows) >= 2 * self.decided and (out & ~never).any() and not out.all())
+        again = bool(len(machine.rows) >= 2 * self.decided and (out & ~self._constants()).any() and not out.all())
         if again:
             wide = min(self.widths[~out].max() + 1.0, WIDTH_BOUND)
-            self.widths, self.out = np.where(out & ~never, wide, self.widths), never
+            self.out = self._constants()
+            self.widths = np.where(out & ~self.out, wide, self.widths)
         self.value = self._minimise(machine, iterations)
-        if again and self._leave_out(machine):
+        without = self._without(machine, out, self.value) if again else None
+        if without is not None:  # as a rule they are left out again
+            self.value, again = without, False
+        elif again and self._leave_out(machine):
             self.value = self._minimise(machine, iterations)
         if self.given_up is not None and len(machine.rows) >= 2 * self.given_up[1]:
             self._try_many(machine, self.given_up[0], AGAIN)
         return again
 
-    def compare(self) -> None:
-        """The value of this kernel on a machine like the final one."""
+    def compare(self, lowest: float) -> None:
+        """The value of this kernel on a machine like the final one; `lowest` is that of others."""
         machine = self._machine(*COMPARISON[self.problem.is_dual])
         self.value = self._minimise(machine, 5, together=True)
-        if not self.own or not self.problem.is_dual:
+        if self.value < lowest + HOPELESS and not (self.own and self.problem.is_dual):
             again = self._refine(machine, 5)
             if not again and self._leave_out(machine):
                 self.value = self._minimise(machine, 5)
@@ -729,32 +738,36 @@ class _Search:
         return self.out if len(self.out) == len(self.widths) else np.zeros(len(self.widths), dtype=bool)
 
     def _leave_out(self, machine: Problem) -> bool:
-        """Leave out columns, where log PRESS rises by less than 2 log(rows)/rows.
+        """Leave out columns where nothing speaks against it.
 
         The widest together, then by halves, then one by one, until so many have to stay that narrower ones will, too.
         """
         if sum(self._sizes()) <= len(self.free) or self.out.all():
             return False
-        allowed = 2.0 * math.log(len(machine.rows)) / len(machine.rows)
         before, value = int(self.out.sum()), self.value
-        left = np.argsort(-self.widths)[int(self.out.sum()) :]
+        left = np.argsort(-self.widths)[before:]
         size = int(np.sum(2.0 * self.widths[left] >= self.widths[left[0]] + self.widths[left[-1]]))
         stayed = 0
         while len(left) and stayed < STAYED:
-            columns = left[:size]
-            logs = self._vector()
-            logs[columns] = WITHOUT
-            without = self._value(logs, machine)
-            if without - value < allowed:
-                self.widths[columns], self.out[columns] = WITHOUT, True
-                self.decided = max(self.decided, len(machine.rows))
-                value, stayed = min(value, without), 0
+            without = self._without(machine, left[:size], value)
+            if without is not None:
+                value, stayed, left = min(value, without), 0, left[size:]
             elif size == 1:
                 stayed += 1
-            if self.out[columns].all() or size == 1:
-                left = left[size:]
+                left = left[1:]
             size = max(1, size // 2)
         return int(self.out.sum()) > before
+
+    def _without(self, machine: Problem, columns: np.ndarray, value: float) -> float | None:
+        """Leave out these columns if log PRESS rises by less than 2 log(rows)/rows from a value; what it is then."""
+        logs = self._vector()
+        logs[: len(self.widths)][columns] = WITHOUT
+        without = self._value(logs, machine)
+        if without - value >= 2.0 * math.log(len(machine.rows)) / len(machine.rows):
+            return None
+        self.widths[columns], self.out[columns] = WITHOUT, True
+        self.decided = max(self.decided, len(machine.rows))
+        return without
 
     def _minimise(self, machine: Problem, iterations: int, *, together: bool = False) -> float:
         """Move widths (all of them by a common factor with `together`) and C to the smallest objective near by."""
