@@ -297,6 +297,16 @@ def add_gram(G: Array | None, A: Array) -> Array:
     return blas.dsyrk(1.0, A.T, beta=1.0, c=G.T, lower=0, overwrite_c=1).T
 
 
+def gram_of_lower(A: Array) -> Array:
+    """A'A of a lower triangular A (overwritten)."""
+    if not is_numpy(A):
+        return gram(A)
+    if A.shape[0] == 0:
+        return A
+    product, _ = lapack.dlauum(A.T, lower=0, overwrite_c=1)
+    return mirrored(product.T)
+
+
 def mirrored(G: Array) -> Array:
     """The whole of a matrix from `add_gram`, in place."""
     if not is_numpy(G):

@@ -129,6 +129,13 @@ class Dual:
             return _xp.zeros((self.root.shape[1],), self.root) + 1.0
         return 1.0 / (self.eigenvalues + lam)
 
+    def inverse(self) -> Array:
+        """P for the one ridge: reflected back, its root is a triangle."""
+        v, c, _ = _reflection(self.sqrt_weights)
+        P = _xp.gram_of_lower(_xp.namespace(v).tril(_reflect(self.root + 0.0, v, c).T))
+        _reflect_symmetric(P, v, c)
+        return P
+
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
         """Coefficients, bias, residuals, leverages and left-out residuals for one ridge; always careful."""
         spectrum, w = self._spectrum(lam), self.sqrt_weights[:, None]
@@ -205,13 +212,12 @@ def dual(K: Array, targets: Array, weights: Array, ridge: float | None = None) -
         for rows in _xp.row_blocks(n, 8 * n, K):
             K[rows, :] *= w[rows, None] * w[None, :]
     norm = math.sqrt(float(w @ w))
-    first = int(
-        xp.argmax(w)
-    )  # reflect w onto the axis of its largest entry: the heaviest row costs no other its digits
-    v = w + 0.0
-    v[first] += norm  # no cancellation; H w = -norm e_first
-    c = 2.0 / float(v @ v)
-    border = _reflect_symmetric(K, v, c, first)
+    v, c, first = _reflection(w)
+    _reflect_symmetric(K, v, c)
+    border = K[first, :] + 0.0
+    border[first] = 0.0
+    K[first, :] = 0.0
+    K[:, first] = 0.0
     unit = _xp.zeros((n,), K)
     unit[first] = 1.0
     bias_row = (unit - c * float(v[first]) * v) / -norm
@@ -245,13 +251,24 @@ def dual(K: Array, targets: Array, weights: Array, ridge: float | None = None) -
     return Dual(root=_reflect(vectors, v, c), eigenvalues=values, ridge=None, scaled=None, **fields)
 
 
+def _reflection(w: Array) -> tuple[Array, float, int]:
+    """v and c of the reflection H = I - c v v' with H w = -|w| e, and the axis e.
+
+    It is that of the largest entry: the heaviest row costs no other its digits.
+    """
+    first = int(_xp.namespace(w).argmax(w))
+    v = w + 0.0
+    v[first] += math.sqrt(float(w @ w))  # no cancellation
+    return v, 2.0 / float(v @ v), first
+
+
 def _reflect(B: Array, v: Array, c: float) -> Array:
     """H B for the reflection H = I - c v v'."""
     return _xp.add_outer(B, -c * v, v @ B)
 
 
-def _reflect_symmetric(K: Array, v: Array, c: float, first: int) -> Array:
-    """Overwrite K with H K H, one row and column cleared; return that row (its own entry 0)."""
+def _reflect_symmetric(K: Array, v: Array, c: float) -> None:
+    """Overwrite K with H K H."""
     p = c * (K @ v)
     p = p - (0.5 * c * float(v @ p)) * v
     if _xp.is_torch(K):
@@ -260,11 +277,6 @@ def _reflect_symmetric(K: Array, v: Array, c: float, first: int) -> Array:
     else:
         for rows in _xp.row_blocks(K.shape[0], 16 * K.shape[0], K):
             K[rows, :] -= v[rows, None] * p[None, :] + p[rows, None] * v[None, :]
-    border = K[first, :] + 0.0
-    border[first] = 0.0
-    K[first, :] = 0.0
-    K[:, first] = 0.0
-    return border
 
 
 # The primal machine ---------------------------------------------------------------------------------------------------
