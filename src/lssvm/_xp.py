@@ -487,6 +487,13 @@ def eigh(A: Array) -> tuple[Array, Array]:
     return values, vectors
 
 
+def qr(A: Array) -> tuple[Array, Array]:
+    """Thin QR factorisation of A (overwritten)."""
+    if is_numpy(A):
+        return scipy.linalg.qr(A, mode="economic", overwrite_a=True, check_finite=False)
+    return namespace(A).linalg.qr(A)
+
+
 def svd(A: Array) -> tuple[Array, Array, Array]:
     """Thin singular value decomposition."""
     if is_numpy(A):

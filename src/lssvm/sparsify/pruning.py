@@ -409,10 +409,9 @@ class _Trail:
 
     def __init__(self, step: Prune, problem: Problem, support: np.ndarray) -> None:
         self.step = step
-        self.labels = problem.labels if problem.classification else np.zeros(problem.X.shape[0], dtype=int)
-        self.classification = problem.classification
+        self.labels = problem.labels if problem.classification else None
         # what was asked for, a vector of every class, two where nothing was asked for
-        classes = np.count_nonzero(np.bincount(self.labels[support]))
+        classes = 1 if self.labels is None else len(np.unique(self.labels[support]))
         self.least = max(step.n or 2, classes, 2 if step.rows == "drop" else 1)
         self.scores: list[float] = []
         self.supports: list[np.ndarray] = []
@@ -431,12 +430,13 @@ class _Trail:
         """Which of the last support stay: all but the smallest coefficients; the largest of every class does."""
         support = self.supports[-1]
         count = min(max(1, int(self.step.fraction * len(support))), len(support) - self.least)
-        order = np.argsort(np.linalg.norm(coef, axis=1), kind="stable")
+        order = np.argsort(np.einsum("ij,ij->i", coef, coef), kind="stable")
+        if self.labels is not None:
+            labels, free = self.labels[support[order]], np.ones(len(order), dtype=bool)
+            for label in range(labels.max() + 1):
+                free[np.flatnonzero(labels == label)[-1:]] = False
+            order = order[free]
         stay = np.ones(len(support), dtype=bool)
-        if self.classification:
-            labels, last = self.labels[support[order]], np.full(self.labels.max() + 1, -1)
-            last[labels] = np.arange(len(order))  # the last of each stands
-            order = np.delete(order, last[last >= 0])
         stay[order[:count]] = False
         return stay
 
