@@ -141,9 +141,11 @@ class Dual:
         return 1.0 / (self.eigenvalues + lam)
 
     def inverse(self) -> Array:
-        """P for the one ridge: reflected back, its root is a triangle."""
-        v, c, _ = _reflection(self.sqrt_weights)
-        P = _xp.gram_of_lower(_xp.namespace(v).tril(_reflect(self.root + 0.0, v, c).T))
+        """P for the one ridge; instead of `root`, for it takes the place of L as well."""
+        v, c, first = _reflection(self.sqrt_weights)
+        inverse = _xp.invert_lower(self.factor)
+        inverse[first, first] = 0.0
+        P = _xp.gram_of_lower(inverse)
         _reflect_symmetric(P, v, c)
         return P
 
