@@ -378,7 +378,7 @@ class _Elimination:
 
     def __init__(self, columns: np.ndarray, offset: int, start: np.ndarray | None = None) -> None:
         self.columns, self.offset = columns, offset  # of P in the columns
-        self.F, self.taken = np.empty_like(columns), 0
+        self.F, self.taken = np.empty(columns.shape), 0  # rows in one piece, to be worked on in place
         self.diagonal = columns[:, offset:].diagonal().copy()
         self.start = self.diagonal.copy() if start is None else start
 
