@@ -23,8 +23,8 @@ TITLE = """# The five papers, regenerated
 `python -m papers` writes this page, `python -m papers a06` one section of it; `--quick` is shorter and writes to
 build/papers. Every claim has the published value, ours (mean ± standard deviation over splits, draws or seeds, unless
 said otherwise) and a verdict, which the program takes from the figures: **reached**, **not reached**, or **not
-reachable** with the reason. Every section ends with the command that wrote it. Seconds of C04 are CPU seconds; those of
-A06 are wall clock on two idle cores; their order also rests on the steps taken, which the paper does not give.
+reachable** with the reason. Every section ends with the command that wrote it. Seconds of C04 and A06 are CPU seconds,
+those of A06 with one thread; their order also rests on the steps taken, which the paper does not give.
 """
 
 

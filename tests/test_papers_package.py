@@ -47,6 +47,24 @@ def test_one_rule_has_to_be_good_and_sparse_at_once():
     assert p05.judge("Ripley", scores | {one: [0.85]}, shares | {best: [0.3]}) == "not reached"
 
 
+@pytest.mark.parametrize(
+    ("factor", "share", "lowest", "expected"),
+    [
+        (1.0, 0.10, 300.0, "reached"),
+        (1.2, 0.10, 300.0, "not reached"),  # worse than the LS-SVM by more than the published share
+        (1.0, 0.20, 300.0, "not reached"),  # not sparse
+        (1.0, 0.10, 600.0, "not reached"),  # the published error is none of ours
+    ],
+)
+def test_a_published_split_is_judged_by_what_splits_have_in_common(factor, share, lowest, expected):
+    dense = np.linspace(lowest, 900.0, 40)
+    scores = {method: factor * dense for method in p05.METHODS} | {"LS-SVM": dense}
+    shares = {method: [share] for method in p05.METHODS}
+    assert p05.judge("Motorcycle", scores, shares) == expected
+    note = p05.motorcycle_note({name: list(values) for name, values in scores.items()}, list(dense))
+    assert f"{factor:.2f} times that of the LS-SVM" in note
+
+
 def test_spread():
     assert spread([1.0, 2.0, 3.0], 1) == "2.0 ± 1.0"
     assert spread([0.25], 2) == "0.25"

@@ -29,6 +29,7 @@ from lssvm.sparsify import (
     Random,
     RandomlyPivoted,
     Substrate,
+    pruning,
 )
 from lssvm.tune import LeaveOneOut
 
@@ -808,7 +809,7 @@ def test_dropping_rows_by_updates_is_refitting(task, C, score, monkeypatch):
 
 
 def test_keeping_many_rows_is_the_improved_machine():
-    """Above 100 vectors duals are orthogonalised as they leave: scores at some sizes equal refits."""
+    """From all rows by eliminations, to less than a quarter of them: scores at some sizes equal refits."""
     X, y = datasets.make_sinc(400, random_state=0)
     X = np.column_stack([X, np.random.default_rng(0).uniform(-2, 2, (400, 3))])
     kernel = kernels.Matern(1.0)
@@ -816,6 +817,25 @@ def test_keeping_many_rows_is_the_improved_machine():
     for place in range(0, len(path.sizes), 4):
         loo = Problem(kernel, X, y[:, None], np.ones(400), C=100.0, support=path.supports[place]).solve().loo_residuals
         assert path.scores[place] == pytest.approx(np.mean(loo**2), rel=1e-8)
+
+
+@pytest.mark.parametrize("everything", [True, False])
+def test_a_path_that_loses_digits_begins_anew(everything, monkeypatch):
+    """Hardly any ridge: what is left of an inverse is small beside what it began with, and a machine is solved anew."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (120, 2))
+    y = np.sin(3 * X[:, 0]) + 0.1 * rng.standard_normal(120)
+    weights = rng.uniform(0.3, 3.0, 120)
+    support = None if everything else np.arange(0, 120, 2)
+    problem = Problem(kernels.Matern(1.0, nu=2.5), X, y[:, None], weights, C=1e5, support=support)
+    begun = []
+    inverse = pruning._inverse_of
+    monkeypatch.setattr(pruning, "_inverse_of", lambda *given: (begun.append(given), inverse(*given))[1])
+    path = Prune(5, rows="keep")(problem).paths["Prune"]
+    assert len(begun) > 1
+    for kept, score in zip(path.supports, path.scores, strict=True):
+        loo = problem.with_basis(kept).solve().loo_residuals[:, 0]
+        assert score == pytest.approx(weights @ loo**2 / weights.sum(), rel=1e-7)
 
 
 @pytest.mark.parametrize("score", ["loo", "kfold", "validation"])

@@ -45,6 +45,21 @@ def test_dual_is_the_kkt_system(ridge):
         assert_allclose(solution.loo_residuals, expected, rtol=1e-7)
 
 
+@pytest.mark.parametrize("namespace", ["numpy", "torch"])
+def test_the_inverse_of_a_dual_machine_maps_targets_to_coefficients(namespace):
+    K, _, y, weights, _ = data()
+    if namespace == "torch":
+        torch = pytest.importorskip("torch")
+        factor = system.dual(*(torch.asarray(a + 0.0) for a in (K, y, weights)), 0.1)
+    else:
+        factor = system.dual(K.copy(), y, weights, 0.1)
+    P, w = _xp.to_numpy(factor.inverse()), np.sqrt(weights)[:, None]
+    assert_allclose(P, P.T, rtol=0, atol=1e-14 * np.abs(P).max())
+    unit = np.eye(len(y))
+    columns = np.hstack([reference.kkt(K, unit[:, [i]], weights, 0.1)[0] for i in range(len(y))])
+    assert_allclose(w * P * w.T, columns, rtol=1e-8, atol=1e-9 * np.abs(columns).max())
+
+
 @pytest.mark.parametrize("ridge", [1e-6, 0.1, 1e3])
 def test_primal_is_the_least_squares_problem(ridge):
     K, _, y, weights, support = data()

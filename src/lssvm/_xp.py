@@ -297,6 +297,16 @@ def add_gram(G: Array | None, A: Array) -> Array:
     return blas.dsyrk(1.0, A.T, beta=1.0, c=G.T, lower=0, overwrite_c=1).T
 
 
+def gram_of_lower(A: Array) -> Array:
+    """A'A of a lower triangular A (overwritten)."""
+    if not is_numpy(A):
+        return gram(A)
+    if A.shape[0] == 0:
+        return A
+    product, _ = lapack.dlauum(A.T, lower=0, overwrite_c=1)
+    return mirrored(product.T)
+
+
 def mirrored(G: Array) -> Array:
     """The whole of a matrix from `add_gram`, in place."""
     if not is_numpy(G):
@@ -475,6 +485,13 @@ def eigh(A: Array) -> tuple[Array, Array]:
         return values, vectors
     values, vectors = namespace(A).linalg.eigh(A)
     return values, vectors
+
+
+def qr(A: Array) -> tuple[Array, Array]:
+    """Thin QR factorisation of A (overwritten)."""
+    if is_numpy(A):
+        return scipy.linalg.qr(A, mode="economic", overwrite_a=True, check_finite=False)
+    return namespace(A).linalg.qr(A)
 
 
 def svd(A: Array) -> tuple[Array, Array, Array]:

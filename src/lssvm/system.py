@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -112,7 +113,7 @@ def log_loss(f: Array, targets: Array, weights: Array) -> tuple[Array, Array]:
 class Dual:
     """A factorised dual system, for one ridge (`ridge`) or for every ridge (`eigenvalues`)."""
 
-    root: Array  # (l, r)  M or U
+    factor: Array  # L, from which `root` is made when it is asked for, or U
     eigenvalues: Array  # or None
     ridge: float | None
     scaled: Array  # (l, k)  a, when the ridge is fixed, or None
@@ -122,12 +123,31 @@ class Dual:
     bias_row: Array  # (l,)  the bias is bias_row'(S t) - bias_change'a
     bias_change: Array  # (l,)
 
+    @cached_property
+    def root(self) -> Array:
+        """M or U (l, r); M takes the place of L."""
+        if self.eigenvalues is not None:
+            return self.factor
+        v, c, first = _reflection(self.sqrt_weights)
+        inverse = _xp.invert_lower(self.factor)
+        inverse[first, first] = 0.0
+        return _xp.add_outer(inverse, -c * (inverse @ v), v).T
+
     def _spectrum(self, lam: float) -> Array:
         if self.eigenvalues is None:
             if lam != self.ridge:
                 raise ValueError(f"This factor serves the ridge {self.ridge!r}, not {lam!r}.")
-            return _xp.zeros((self.root.shape[1],), self.root) + 1.0
+            return _xp.zeros((self.factor.shape[1],), self.factor) + 1.0
         return 1.0 / (self.eigenvalues + lam)
+
+    def inverse(self) -> Array:
+        """P for the one ridge; instead of `root`, for it takes the place of L as well."""
+        v, c, first = _reflection(self.sqrt_weights)
+        inverse = _xp.invert_lower(self.factor)
+        inverse[first, first] = 0.0
+        P = _xp.gram_of_lower(inverse)
+        _reflect_symmetric(P, v, c)
+        return P
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
         """Coefficients, bias, residuals, leverages and left-out residuals for one ridge; always careful."""
@@ -205,13 +225,12 @@ def dual(K: Array, targets: Array, weights: Array, ridge: float | None = None) -
         for rows in _xp.row_blocks(n, 8 * n, K):
             K[rows, :] *= w[rows, None] * w[None, :]
     norm = math.sqrt(float(w @ w))
-    first = int(
-        xp.argmax(w)
-    )  # reflect w onto the axis of its largest entry: the heaviest row costs no other its digits
-    v = w + 0.0
-    v[first] += norm  # no cancellation; H w = -norm e_first
-    c = 2.0 / float(v @ v)
-    border = _reflect_symmetric(K, v, c, first)
+    v, c, first = _reflection(w)
+    _reflect_symmetric(K, v, c)
+    border = K[first, :] + 0.0
+    border[first] = 0.0
+    K[first, :] = 0.0
+    K[:, first] = 0.0
     unit = _xp.zeros((n,), K)
     unit[first] = 1.0
     bias_row = (unit - c * float(v[first]) * v) / -norm
@@ -232,17 +251,25 @@ def dual(K: Array, targets: Array, weights: Array, ridge: float | None = None) -
         reflected = _reflect(scaled_targets + 0.0, v, c)
         reflected[first, :] = 0.0
         inner = _xp.solve_lower(L, _xp.solve_lower(L, reflected), transpose=True)
-        inverse = _xp.invert_lower(L)
-        inverse[first, first] = 0.0
-        root = _xp.add_outer(inverse, -c * (inverse @ v), v).T
-        return Dual(root=root, eigenvalues=None, ridge=ridge, scaled=_reflect(inner, v, c), **fields)
+        return Dual(factor=L, eigenvalues=None, ridge=ridge, scaled=_reflect(inner, v, c), **fields)
     # the axis taken out stays apart from the null space: its eigenvalue is the smallest
     K[first, first] = -2.0 * float(xp.max(xp.sum(xp.abs(K), axis=1))) or -1.0
     values, vectors = _xp.eigh(K)
     values, vectors = values[1:], vectors[:, 1:]
     largest = float(xp.max(xp.abs(values))) if n > 1 else 0.0
     values = xp.where(xp.abs(values) < n * EPS * largest, 0.0 * values, values)
-    return Dual(root=_reflect(vectors, v, c), eigenvalues=values, ridge=None, scaled=None, **fields)
+    return Dual(factor=_reflect(vectors, v, c), eigenvalues=values, ridge=None, scaled=None, **fields)
+
+
+def _reflection(w: Array) -> tuple[Array, float, int]:
+    """v and c of the reflection H = I - c v v' with H w = -|w| e, and the axis e.
+
+    It is that of the largest entry: the heaviest row costs no other its digits.
+    """
+    first = int(_xp.namespace(w).argmax(w))
+    v = w + 0.0
+    v[first] += math.sqrt(float(w @ w))  # no cancellation
+    return v, 2.0 / float(v @ v), first
 
 
 def _reflect(B: Array, v: Array, c: float) -> Array:
@@ -250,8 +277,8 @@ def _reflect(B: Array, v: Array, c: float) -> Array:
     return _xp.add_outer(B, -c * v, v @ B)
 
 
-def _reflect_symmetric(K: Array, v: Array, c: float, first: int) -> Array:
-    """Overwrite K with H K H, one row and column cleared; return that row (its own entry 0)."""
+def _reflect_symmetric(K: Array, v: Array, c: float) -> None:
+    """Overwrite K with H K H."""
     p = c * (K @ v)
     p = p - (0.5 * c * float(v @ p)) * v
     if _xp.is_torch(K):
@@ -260,11 +287,6 @@ def _reflect_symmetric(K: Array, v: Array, c: float, first: int) -> Array:
     else:
         for rows in _xp.row_blocks(K.shape[0], 16 * K.shape[0], K):
             K[rows, :] -= v[rows, None] * p[None, :] + p[rows, None] * v[None, :]
-    border = K[first, :] + 0.0
-    border[first] = 0.0
-    K[first, :] = 0.0
-    K[:, first] = 0.0
-    return border
 
 
 # The primal machine ---------------------------------------------------------------------------------------------------
@@ -634,16 +656,15 @@ class Reduced:
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
         """Coefficients, bias, residuals t - f, leverages of the rows and exact left-out residuals t - f_(i)."""
+        xp = _xp.namespace(self.Q)
         rows, x, equation = self._solve()
         leverage = _row_squares(rows + 0.0, None)
         residuals = self._decision(equation, x)
         left_out = self._moves(equation, leverage)
-        step = (
-            _xp.solve_lower(self.R.T, rows.T, transpose=True) * self.sqrt_weights[None, :]
-        )  # x_(i) = x - step_i left_out_i
         inside = np.flatnonzero(self.position >= 0)
-        own = _xp.take(step.T, inside)
-        own = _xp.namespace(own).linalg.diagonal(_xp.take(own.T, self.position[inside]))
+        # x_(i) = x - R^-1 q_i w_i left_out_i, of which the own coefficient of row i
+        inverse = _xp.take(_xp.invert_lower(self.R.T + 0.0).T, self.position[inside])
+        own = xp.sum(inverse * _xp.take(rows, inside), axis=1) * _xp.take(self.sqrt_weights, inside)
         shrunk = _xp.take(x, self.position[inside]) - own[:, None] * _xp.take(left_out, inside)
         loo = _xp.put(
             left_out + 0.0, inside, _xp.take(left_out, inside) + _xp.take(self.ridge, inside)[:, None] * shrunk
@@ -707,13 +728,13 @@ def reduced(K: Array, targets: Array, weights: Array, position: np.ndarray, lam:
     w = xp.sqrt(weights)
     own = _xp.like((position >= 0).astype(float), K) * lam / weights
     inside = np.flatnonzero(position >= 0)
-    diagonal = np.zeros((n_rows, n))
-    diagonal[inside, position[inside]] = _xp.to_numpy(own)[inside]
     Z = _xp.zeros((n_rows + 1, n + 1), K)
-    Z[:-1, :-1] = w[:, None] * (K + _xp.like(diagonal, K))
+    Z[:-1, :-1] = K
+    Z[inside, position[inside]] += _xp.take(own, inside)
+    Z[:-1, :-1] *= w[:, None]
     Z[:-1, -1] = w
     Z[-1, :-1] = 1.0
-    Q, R = xp.linalg.qr(Z)
+    Q, R = _xp.qr(Z)
     if float(xp.min(xp.abs(xp.linalg.diagonal(R)))) <= (n + 1) * EPS * float(xp.max(xp.abs(xp.linalg.diagonal(R)))):
         raise ValueError("The kept columns of the KKT system depend on each other: lower C or keep fewer of them.")
     return Reduced(Q, R, targets, w, position, own)

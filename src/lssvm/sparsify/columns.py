@@ -14,7 +14,9 @@ from scipy.sparse.linalg import eigsh
 from sklearn.utils import Bunch
 
 from .. import _xp
+from .._xp import Array
 from ..problem import Problem, Step
+from ..system import Dual
 from ..tune import mean_loss, tuned
 from .bases import check_share, check_size, kernel_rows
 
@@ -47,11 +49,19 @@ class InversePrune(Step):
     def __call__(self, problem: Problem) -> Problem:
         check_share(self, self.fraction, "fraction")
         problem = _dense(self, problem)
-        fit = problem.solve()
-        a = _xp.to_numpy(fit.coef)
-        y = _xp.to_numpy(problem.y)[fit.support]
+        a = _xp.to_numpy(self._coefficients(problem))
+        y = _xp.to_numpy(problem.y)[problem.rows]
         value = np.max(a * y, axis=1) if problem.classification else np.linalg.norm(a, axis=1)
-        return _keep(problem, np.asarray(fit.support), value, self.fraction)
+        return _keep(problem, problem.rows, value, self.fraction)
+
+    @staticmethod
+    def _coefficients(problem: Problem) -> Array:
+        """Those of the machine on all rows, without its leverages where they are not needed for weights."""
+        if problem.fitted is None and problem.robust is None:
+            dual = problem.factorise().system
+            if isinstance(dual, Dual) and dual.scaled is not None:
+                return dual.sqrt_weights[:, None] * dual.scaled
+        return problem.solve().coef
 
 
 class AdaPinv(Step):

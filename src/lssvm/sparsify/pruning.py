@@ -14,12 +14,14 @@ from sklearn.utils import Bunch, check_random_state
 from .. import _xp, system
 from .._xp import EPS
 from ..kernels import Kernel
-from ..problem import Fit, Problem, Step, check_memory
+from ..problem import Fit, Problem, Step, check_memory, whiten
 from ..system import Primal
 from ..tune import mean_loss, tuned
 from .bases import check_share, check_size
 
 __all__ = ["Prune"]
+
+CANCELLED = 1e-4  # of a diagonal entry of an inverse is left: then factorise anew
 
 
 class Prune(Step):
@@ -91,13 +93,13 @@ class Prune(Step):
     def __call__(self, problem: Problem) -> Problem:
         self._check(problem)
         problem = tuned(problem)
-        support = problem.rows if problem.support is None else np.asarray(problem.support)
-        trail = _Trail(self)
+        support = problem.rows if problem.support is None else np.sort(np.asarray(problem.support))
         held_out = np.empty(0, dtype=np.intp)
         if self.score == "validation":
             draw = check_random_state(self.random_state)
             held_out = self._held_out(problem, draw)
             support = np.setdiff1d(support, held_out)
+        trail = _Trail(self, problem, support)
         counts = bool(np.isin(support, problem.rows).all())
         fixed = not self.retune and self.score != "kfold"
         if self.rows == "keep" and self.score == "loo" and fixed:
@@ -158,15 +160,16 @@ class Prune(Step):
             trail.tuned[len(support)] = current.kernel, current.C
             fit = current.solve()
             trail.add(support, self._score(current, fit, start, folds, held_out))
-            if trail.done(start):
+            if trail.done():
                 return
-            support = trail.drop(support, self._coefficients(current, fit), start)
+            support = support[trail.stay(self._coefficients(current, fit))]
 
     def _drop_rows(self, problem: Problem, support: np.ndarray, held_out: np.ndarray, trail: _Trail) -> None:
         """The path of ``rows="drop"`` from a factorisation at every halving.
 
         In the scaled coefficients a = P S t of the dual machine, rows R that leave change P to P - P_R P_RR^-1 P_R'
-        and a to a - P_R P_RR^-1 a_R on the others, the bias being what the residuals of these leave.
+        and a to a - P_R P_RR^-1 a_R on the others, the bias being what the residuals of these leave. What is taken from
+        P adds up to F'F, so that only its rows R are ever needed.
         """
         rows, ridge = problem.rows, 1.0 / float(problem.C or 1.0)
         check_memory(len(rows), 3, problem.X)
@@ -174,30 +177,35 @@ class Prune(Step):
         K = _xp.to_numpy(problem.kernel.evaluate(_xp.take(problem.X, rows), points))
         y, v = (_xp.to_numpy(a)[rows] for a in (problem.y, problem.weights))
         scored = np.searchsorted(rows, held_out) if self.score == "validation" else slice(None)
-        place, refreshed = np.arange(len(support)), math.inf  # columns of K
+        own = np.searchsorted(rows, support)
+        coef = np.zeros((len(support), y.shape[1]))
+        place = np.arange(len(support))  # columns of K
         while True:
-            own = np.searchsorted(rows, support[place])
-            w = np.sqrt(v[own, None])
-            if len(place) <= refreshed / 2:
-                dual = system.dual(K[np.ix_(own, place)], y[own], v[own], ridge)
-                if dual is None:  # of the user's own matrix
-                    self._refit(problem, support[place], held_out, trail, problem)
-                    return
-                P, a, refreshed = _xp.gram(dual.root.T), dual.scaled, len(place)
-            coef = np.zeros((len(support), y.shape[1]))
-            coef[place] = w * a
-            residuals = y - K @ coef
-            residuals -= np.average(residuals[own] - ridge * a / w, axis=0, weights=v[own])
-            residuals[own] = a / (w * P.diagonal()[:, None])
-            trail.add(support[place], mean_loss(problem, residuals[scored], v[scored]))
-            if trail.done(problem):
+            start = place
+            at = own[place]
+            dual = system.dual(K[np.ix_(at, place)], y[at], v[at], ridge)
+            if dual is None:  # of the user's own matrix
+                self._refit(problem, support[place], held_out, trail, problem)
                 return
-            stay = np.isin(support[place], trail.drop(support[place], coef[place], problem))
-            P_stay = P[stay]
-            across = scipy.linalg.solve(P[np.ix_(~stay, ~stay)], P_stay[:, ~stay].T, assume_a="pos")
-            a = a[stay] - across.T @ a[~stay]
-            P = P_stay[:, stay] - _xp.matmul(P_stay[:, ~stay], across)
-            place = place[stay]
+            P, a, w = dual.inverse(), dual.scaled + 0.0, np.sqrt(v[at, None])
+            elimination, alive = _Elimination(P, 0), np.arange(len(place))
+            while 2 * len(place) > len(start):
+                at, a_now, w_now = own[place], a[alive], w[alive]
+                coef[:] = 0.0
+                coef[place] = w_now * a_now
+                residuals = y - K @ coef
+                residuals -= v[at] @ (residuals[at] - ridge * a_now / w_now) / v[at].sum()
+                residuals[at] = a_now / (w_now * elimination.diagonal[alive, None])
+                trail.add(support[place], mean_loss(problem, residuals[scored], v[scored]))
+                if trail.done():
+                    return
+                stay = trail.stay(coef[place])
+                gone, alive, place = alive[~stay], alive[stay], place[stay]
+                taken = elimination.take(gone, a)
+                if taken is None:
+                    break
+                F, part = taken
+                a -= F.T @ part
 
     @staticmethod
     def _coefficients(current: Problem, fit: Fit) -> np.ndarray:
@@ -247,64 +255,72 @@ class Prune(Step):
         return at(found.x)
 
     def _downdate(self, problem: Problem, support: np.ndarray, trail: _Trail) -> None:
-        """The whole path of ``rows="keep"`` from one factorisation.
+        """The path of ``rows="keep"`` from one factorisation, or some where digits are lost.
 
-        With Q the orthonormal columns of the first machine and theta = F'beta its whitened weights, the columns of
-        the basis are Q T, T = R F'. Fitting some of them is projecting Q't on the span of their columns of T, and the
-        coefficients are W't with W the duals of these columns (W_i'T_j = 1 where i = j, else 0). Dropping a set of
-        vectors takes the span of their duals, less what was taken before, out of the fit and the leverages: a thin
-        product a step. Where columns depend on each other there are no duals; W is then the transposed pseudo-inverse
-        (coefficients of least norm).
+        With Z the kernel columns of the basis, centred and scaled by the roots w of the weights, M = Z'Z + ridge K_SS,
+        P = M^-1 and G = Z P, vectors R that leave change P to P - P_R P_RR^-1 P_R', G and the coefficients alike, and
+        take the span of G_R out of the fit: with P_RR = L L', A = G_R L^-T and c = L^-1 beta_R the residuals w e grow
+        by A c and the leverages fall by the squares of the rows of A.
         """
+        ridge = 1.0 / float(problem.C or 1.0)
         weights = problem.weights if problem.robust is None else problem.solve().weights
         weighted = problem.with_basis(support, weights=weights, robust=None)
-        factor = weighted.factorise_primal(float(problem.C or 1.0))
-        if factor.whitening is None or factor.whitening.rank == 0:
-            self._refit(weighted, support, np.empty(0, dtype=np.intp), trail, problem)
-            return
-        assert isinstance(factor.system, Primal)
-        primal, whitening = factor.system, factor.whitening
-        arrays = (primal.Q, primal.R, primal.sqrt_weights, primal.targets, primal.projected())
-        Q, R, w, targets, everything = (_xp.to_numpy(a) for a in arrays)
-        lower = _xp.to_numpy(whitening.lower if whitening.factor is None else whitening.factor)
-        rank, size = R.shape[0], lower.shape[0]
-        bias = w**2 / float(w @ w)
-        loss_weights = _xp.to_numpy(problem.weights)[factor.rows]
-        T = blas.dtrmm(1.0, R, lower.T)
-        if whitening.factor is None:  # T is triangular
-            W, regular = _inverse(T), True
-        else:
-            Q, everything, T, W, regular = _turned(Q, everything, T)
-            rank = len(T)
-        alive = np.arange(size)
-        place, taken = alive, np.empty((len(T), 0))  # columns of T; what was taken out
-        exact = True
+        w = np.sqrt(_xp.to_numpy(weights)[weighted.rows])[:, None]
+        loss_weights = _xp.to_numpy(problem.weights)[weighted.rows]
         while True:
-            if exact:
-                fitted = everything
-                h = np.einsum("ij,ij->i", Q, Q) + bias
-                e = targets - (Q @ fitted) / w[:, None]
-            loo = e / np.maximum(1.0 - h, EPS)[:, None]
-            trail.add(support[alive], mean_loss(problem, loo, loss_weights))
-            if trail.done(problem):
+            machine = _inverse_of(weighted.with_basis(support), ridge)
+            if machine is None:
+                self._dependent(weighted.with_basis(support), loss_weights, problem, trail)
                 return
-            kept = trail.drop(support[alive], (W @ fitted)[place], problem)
-            stay = np.isin(support[alive], kept)
-            exact = not regular or np.count_nonzero(stay) < max(T.shape[1] // 4, 100)  # small ones are cheap to do anew
-            if not exact:
-                directions = _without(W[place[~stay]].T, taken)
-                taken = np.hstack([taken, directions])
-                along, part = _xp.matmul(Q, directions), directions.T @ fitted
-                h = h - np.einsum("ij,ij->i", along, along)
-                e = e + (along @ part) / w[:, None]
-                fitted = fitted - directions @ part
-            alive, place = alive[stay], place[stay]
-            if exact:
-                Q, everything, T, W, regular = _turned(Q, everything, T[:, place])
-                place, taken = np.arange(len(alive)), np.empty((len(T), 0))
-            if rank < size and (len(alive) <= rank or len(T) < rank):  # what the whitening cut off now matters
-                self._refit(weighted, support[alive], np.empty(0, dtype=np.intp), trail, problem)
+            columns, coef, e, complement = machine
+            elimination, alive = _Elimination(columns, len(w)), np.arange(len(support))
+            while True:
+                loo = e / np.maximum(complement, EPS)[:, None]
+                trail.add(support[alive], mean_loss(problem, loo, loss_weights))
+                if trail.done():
+                    return
+                stay = trail.stay(coef[alive])
+                gone, alive = alive[~stay], alive[stay]
+                taken = elimination.take(gone, coef)
+                if taken is None:
+                    break
+                F, part = taken
+                along = F[:, : len(w)]
+                coef -= F[:, len(w) :].T @ part
+                e += (along.T @ part) / w
+                complement += np.einsum("ij,ij->j", along, along)
+                if 4 * len(alive) <= len(support):
+                    elimination, support, coef = elimination.rest(alive), support[alive], coef[alive]
+                    alive = np.arange(len(support))
+            support = support[alive]
+
+    def _dependent(self, problem: Problem, loss_weights: np.ndarray, start: Problem, trail: _Trail) -> None:
+        """As `_downdate`, from a basis whose vectors depend on each other.
+
+        With Q the orthonormal columns of the machine the columns of the basis are Q T. Fitting some of them is
+        projecting Q't on the span of their columns of T; the pseudo-inverse of these gives coefficients of least norm.
+        """
+        factor = problem.factorise_primal(float(problem.C or 1.0))
+        support, none = np.asarray(problem.support), np.empty(0, dtype=np.intp)
+        if factor.whitening is None or factor.whitening.rank == 0 or not isinstance(factor.system, Primal):
+            self._refit(problem, support, none, trail, start)
+            return
+        primal, whitening = factor.system, factor.whitening
+        F = whitening.lower if whitening.factor is None else whitening.factor
+        arrays = (primal.Q, primal.R, F, primal.sqrt_weights, primal.targets, primal.projected())
+        Q, R, F, w, targets, fitted = (_xp.to_numpy(a) for a in arrays)
+        Q, fitted, T, W = _turned(Q, fitted, blas.dtrmm(1.0, R, F.T))
+        rank = len(T)
+        while len(support) > rank == len(T):
+            h = np.einsum("ij,ij->i", Q, Q) + w**2 / float(w @ w)
+            loo = (targets - (Q @ fitted) / w[:, None]) / np.maximum(1.0 - h, EPS)[:, None]
+            trail.add(support, mean_loss(start, loo, loss_weights))
+            if trail.done():
                 return
+            stay = trail.stay(W @ fitted)
+            support = support[stay]
+            Q, fitted, T, W = _turned(Q, fitted, T[:, stay])
+        self._refit(problem, support, none, trail, start)  # what the whitening cut off now matters
 
 
 def _only(problem: Problem, rows: np.ndarray) -> Any:
@@ -313,46 +329,90 @@ def _only(problem: Problem, rows: np.ndarray) -> Any:
     return _xp.put(problem.weights + 0.0, others, _xp.zeros((len(others),), problem.weights))
 
 
-def _turned(
-    Q: np.ndarray, everything: np.ndarray, T: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, bool]:
-    """Q, Q't and T in coordinates of the span of T's columns; their duals (rows), and whether they are independent."""
-    rows, columns = T.shape
-    regular = columns <= rows
-    if regular:
-        U, turned = scipy.linalg.qr(T, mode="economic")
-        diagonal = np.abs(turned.diagonal())
-        regular = bool(diagonal.min() > 1e-8 * diagonal.max())
-    if regular:
-        W = _inverse(turned)
-    else:
-        U, singular, Vt = scipy.linalg.svd(T, full_matrices=False)
-        kept = singular > max(T.shape) * EPS * singular[0]
-        U, singular, Vt = U[:, kept], singular[kept, None], Vt[kept]
-        turned, W = singular * Vt, (Vt / singular).T
-    return _xp.matmul(Q, U), U.T @ everything, turned, W, regular
+def _inverse_of(problem: Problem, ridge: float) -> tuple[np.ndarray, ...] | None:
+    """[G', P] of `_downdate`, coefficients, residuals and 1 - leverages; None where the vectors are not independent.
+
+    Of all rows, with the P of the dual machine, M^-1 is (K^-1 - S P S)/ridge and G is P S.
+    """
+    size = problem.basis_size
+    check_memory(size, 5, problem.X)
+    if not problem.is_dual:
+        factor = problem.factorise_primal(1.0 / ridge)
+        if factor.whitening is None or factor.whitening.factor is not None or not isinstance(factor.system, Primal):
+            return None
+        solution = factor.system.solution(ridge)
+        W = _xp.solve_lower(factor.system.R.T, _xp.invert_lower(factor.whitening.lower + 0.0))
+        columns = np.hstack([_xp.to_numpy(_xp.matmul(W.T, factor.system.Q.T)), _xp.to_numpy(_xp.gram(W))])
+        coef, complement = factor.whitening.expand(solution.coef), 1.0 - solution.leverage
+        return columns, *(_xp.to_numpy(a) + 0.0 for a in (coef, solution.residuals, complement))
+    rows = problem.rows
+    points = problem.kernel.basis_points(problem.X, rows)
+    K = problem.kernel.evaluate(_xp.take(problem.X, rows), points)
+    whitening = whiten(problem.kernel, points, K)
+    if whitening.factor is not None:
+        return None
+    dual = system.dual(K, _xp.take(problem.y, rows), _xp.take(problem.weights, rows), ridge)
+    if dual is None:
+        return None
+    P = _xp.to_numpy(dual.inverse())
+    inverse = _xp.to_numpy(_xp.gram_of_lower(_xp.invert_lower(whitening.lower)))
+    w, a = _xp.to_numpy(dual.sqrt_weights)[:, None], _xp.to_numpy(dual.scaled)
+    columns = np.empty((size, 2 * size))
+    left = np.multiply(P, w, out=columns[:, :size])
+    right = np.multiply(left, w.T, out=columns[:, size:])
+    np.subtract(inverse, right, out=right)
+    right /= ridge
+    return columns, w * a, ridge * a / w, ridge * P.diagonal()
 
 
-def _without(vectors: np.ndarray, taken: np.ndarray) -> np.ndarray:
-    """An orthonormal basis of some vectors less their parts along others, which are orthonormal."""
-    for _ in range(2):
-        rest = vectors - _xp.matmul(taken, _xp.matmul(taken.T, vectors))
-        lost = np.min(np.linalg.norm(rest, axis=0) / np.linalg.norm(vectors, axis=0))
-        vectors = rest
-        if lost > 0.1:  # then rounding errors have not grown
-            break
-    return np.asarray(scipy.linalg.qr(vectors, mode="economic")[0])
+def _turned(Q: np.ndarray, fitted: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Q, Q't and T in coordinates of the span of T's columns, and the pseudo-inverse of T."""
+    U, singular, Vt = scipy.linalg.svd(T, full_matrices=False, check_finite=False)
+    kept = singular > max(T.shape) * EPS * singular[0]
+    U, singular, Vt = U[:, kept], singular[kept, None], Vt[kept]
+    return _xp.matmul(Q, U), U.T @ fitted, singular * Vt, (Vt / singular).T
 
 
-def _inverse(upper: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(_xp.invert_lower(upper.T.copy(order="C")).T)
+class _Elimination:
+    """Rows [G', P] of a machine, P symmetric, less F'F: what is left of them as vectors leave."""
+
+    def __init__(self, columns: np.ndarray, offset: int, start: np.ndarray | None = None) -> None:
+        self.columns, self.offset = columns, offset  # of P in the columns
+        self.F, self.taken = np.empty(columns.shape), 0  # rows in one piece, to be worked on in place
+        self.diagonal = columns[:, offset:].diagonal().copy()
+        self.start = self.diagonal.copy() if start is None else start
+
+    def take(self, gone: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """L^-1 [G', P]_R and L^-1 values_R for vectors R that leave, P_RR = L L'; None where too few digits stay."""
+        own, until = self.offset + gone, self.taken + len(gone)
+        F, new = self.F[: self.taken], np.take(self.columns, gone, axis=0, out=self.F[self.taken : until])
+        if self.taken:
+            blas.dgemm(-1.0, F.T, F[:, own].T, beta=1.0, c=new.T, trans_b=1, overwrite_c=1)
+        L = _xp.cholesky(new[:, own])
+        if L is None or np.any(self.diagonal[gone] < CANCELLED * self.start[gone]):
+            return None
+        blas.dtrsm(1.0, L.T, new.T, side=1, overwrite_b=1)
+        self.diagonal -= np.einsum("ij,ij->j", new[:, self.offset :], new[:, self.offset :])
+        self.taken = until
+        return new, _xp.solve_lower(L, values[gone])
+
+    def rest(self, alive: np.ndarray) -> _Elimination:
+        """The same for the vectors that stay, without those that left."""
+        kept = np.concatenate([np.arange(self.offset), self.offset + alive])
+        F = self.F[: self.taken, kept]
+        columns = self.columns[np.ix_(alive, kept)] - _xp.matmul(F[:, self.offset :].T, F)
+        return _Elimination(columns, self.offset, self.start[alive])
 
 
 class _Trail:
-    """Sizes, scores and supports so far; when to stop, what to drop and what to choose."""
+    """Sizes, scores and supports so far; when to stop, what stays and what to choose."""
 
-    def __init__(self, step: Prune) -> None:
+    def __init__(self, step: Prune, problem: Problem, support: np.ndarray) -> None:
         self.step = step
+        self.labels = problem.labels if problem.classification else None
+        # what was asked for, a vector of every class, two where nothing was asked for
+        classes = 1 if self.labels is None else len(np.unique(self.labels[support]))
+        self.least = max(step.n or 2, classes, 2 if step.rows == "drop" else 1)
         self.scores: list[float] = []
         self.supports: list[np.ndarray] = []
         self.tuned: dict[int, tuple[Kernel, float | None]] = {}
@@ -361,27 +421,24 @@ class _Trail:
         self.supports.append(support)
         self.scores.append(score)
 
-    def done(self, problem: Problem) -> bool:
-        support = self.supports[-1]
-        if len(support) <= self._floor(problem, support):
+    def done(self) -> bool:
+        if len(self.supports[-1]) <= self.least:
             return True
         return self.step.n is None and self.scores[-1] > (1.0 + 2.0 * self.step.tolerance) * min(self.scores) + EPS
 
-    def _floor(self, problem: Problem, support: np.ndarray) -> int:
-        """The size that must stay: what was asked for, a vector of every class, two where nothing was asked for."""
-        classes = len(np.unique(problem.labels[support])) if problem.classification else 1
-        return max(self.step.n or 2, classes, 2 if self.step.rows == "drop" else 1)
-
-    def drop(self, support: np.ndarray, coef: np.ndarray, problem: Problem) -> np.ndarray:
-        """The support less its smallest coefficients; the largest of every class stays."""
-        size = np.linalg.norm(coef, axis=1)
-        count = min(max(1, int(self.step.fraction * len(support))), len(support) - self._floor(problem, support))
-        order = np.argsort(size, kind="stable")
-        if problem.classification:
-            labels = problem.labels[support]
-            largest = [order[labels[order] == label][-1] for label in np.unique(labels)]
-            order = order[~np.isin(order, largest)]
-        return np.sort(np.delete(support, order[:count]))
+    def stay(self, coef: np.ndarray) -> np.ndarray:
+        """Which of the last support stay: all but the smallest coefficients; the largest of every class does."""
+        support = self.supports[-1]
+        count = min(max(1, int(self.step.fraction * len(support))), len(support) - self.least)
+        order = np.argsort(np.einsum("ij,ij->i", coef, coef), kind="stable")
+        if self.labels is not None:
+            labels, free = self.labels[support[order]], np.ones(len(order), dtype=bool)
+            for label in range(labels.max() + 1):
+                free[np.flatnonzero(labels == label)[-1:]] = False
+            order = order[free]
+        stay = np.ones(len(support), dtype=bool)
+        stay[order[:count]] = False
+        return stay
 
     def choose(self) -> np.ndarray:
         """The last support when a size was asked for, else the smallest within the tolerance of the best score."""
