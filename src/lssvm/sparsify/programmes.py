@@ -879,7 +879,7 @@ class Structure:
                 working.append(k if f[k] == size else k + len(f))
                 own, multipliers = np.append(own, True), np.append(multipliers, 1.0)
             multipliers[own] *= scaled / multipliers[own].sum()
-        start = Optimum(np.append(found.x, t), working, multipliers)
+        start = programme.reduced(Optimum(np.append(found.x, t), working, multipliers))
         return programme.exact(start, self._linear(scaled))
 
     def _linear(self, scaled: float) -> np.ndarray:
