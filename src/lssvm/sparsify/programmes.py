@@ -439,6 +439,11 @@ class Piece:
         """Those of the active rows."""
         return self.multipliers @ np.array([1.0, rho - self.rho])
 
+    def shifted(self, step: float) -> Piece:
+        """With the values that it has at rho + step."""
+        move = np.array([[1.0, 0.0], [step, 1.0]])
+        return Piece(self.rho, self.z @ move, self.t @ move, self.multipliers @ move, self.active)
+
     def lines(self, values: np.ndarray) -> np.ndarray:
         """(constant, slope) of z, t or the multipliers."""
         return np.column_stack([values[:, 0] - self.rho * values[:, 1], values[:, 1]])
@@ -574,12 +579,13 @@ class Structure:
             return max(events, key=lambda event: event.rho)
         r, d = len(g), len(self.rows)
         size = float(np.abs(g).max(initial=0.0))
+        precise = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
         while size > 0.0:
             rows, G = self._constraints()
             G = np.vstack([G, np.append(np.zeros(r), np.ones(d))])
             bounds = [(None, None)] * r + [(0.0, None)] * d
             limits = np.append(np.zeros(len(rows)), 1.0)
-            found = linprog(np.append(-g / size, np.zeros(d)), A_ub=G, b_ub=limits, bounds=bounds)
+            found = linprog(np.append(-g / size, np.zeros(d)), A_ub=G, b_ub=limits, bounds=bounds, options=precise)
             if found.x is None:
                 raise ValueError("Components: no rho is large enough for these columns: scale your features.")
             if not self._add_violated(found.x[:r], found.x[r:]):
@@ -604,9 +610,7 @@ class Structure:
         if self.blocks.basis is None and rho >= self.largest_rho:
             return self._nothing(rho)
         found = self._found(rho)
-        # Where the components share alpha, largest_rho is a linear programme: not needed where 0 is clearly worse.
-        value = found.x @ (0.5 * self.gram @ found.x - self.right) + scaled * float(found.t.sum())
-        if self.blocks.basis is not None and value > -1e-9 and rho >= self.largest_rho:
+        if self.blocks.basis is not None and self._is_nothing(found, rho):
             return self._nothing(rho)
         if self.blocks.basis is not None:
             piece, _, _ = next(self._walk(self._optimum(found, rho), rho, 0.0))
@@ -623,6 +627,18 @@ class Structure:
         rows = [(row, m) for row, m in zip(found.rows, found.multipliers, strict=True) if not zero[row[0]]]
         multipliers = np.outer([m for _, m in rows], still)
         return self._piece(rho, np.outer(x, still), np.outer(t, still), multipliers, [row for row, _ in rows])
+
+    def _is_nothing(self, found: _Found, rho: float) -> bool:
+        """Whether all components are 0 where they share alpha.
+
+        largest_rho is a linear programme then: not needed where 0 is clearly worse than what was found, nor where the
+        multipliers found are those of 0.
+        """
+        pull = self.gram @ found.x
+        value = found.x @ (0.5 * pull - self.right) + rho / (self.unit * self.root) * float(found.t.sum())
+        if value <= -1e-9:
+            return False
+        return bool(np.abs(pull).max() <= 1e-10 * np.abs(self.right).max()) or rho >= self.largest_rho
 
     def _nothing(self, rho: float) -> Piece:
         """All components 0."""
@@ -843,12 +859,16 @@ class Structure:
         active = [row for row in piece.active if row not in event.leaves] + event.enters
         zero = np.ones(len(self.rows), dtype=bool)
         zero[[part for part, _, _ in active]] = False
-        x, t, multipliers = self._affine(zero, active)
-        point = np.array([1.0, event.rho / (self.unit * self.root)])
-        following = self._piece(event.rho, x, t, multipliers, active)
-        size = float(np.abs(piece.at(event.rho)[0]).max(initial=0.0)) or self.unit
-        same = np.abs(following.at(event.rho)[0] - piece.at(event.rho)[0]).max(initial=0.0) <= 1e-8 * size
-        return following if same and (multipliers @ point).min(initial=0.0) >= -1e-8 * point[1] else None
+        following = self._piece(event.rho, *self._affine(zero, active), active)
+        if len(event.enters) == 1 and following.multipliers[-1, 1] < 0.0:
+            # The multiplier of the new row is 0 here: a steep one would show the rounding in where "here" is.
+            step = -following.multipliers[-1, 0] / following.multipliers[-1, 1]
+            if abs(step) <= 5e-11 * event.rho:
+                following = following.shifted(step)
+        before, after = piece.at(event.rho)[0], following.at(event.rho)[0]
+        size = float(np.abs(before).max(initial=0.0)) or self.unit
+        same = np.abs(after - before).max(initial=0.0) <= 1e-8 * size
+        return following if same and following.multipliers[:, 0].min(initial=0.0) >= -1e-10 * event.rho else None
 
     def _below(self, edge: float) -> Piece:
         """The piece just below a breakpoint, by the interior-point method: where many rows enter or leave at once."""
@@ -913,11 +933,22 @@ class Structure:
         z = np.tile(self.unit * w[:r], (len(self.rows), 1))
         return Piece(rho, z, t, multipliers, [self.signed[k] for k in optimum.working])
 
+    def _ray(self, piece: Piece) -> tuple[float, bool]:
+        """The rho at which the components sum to 0, and whether that proves that no other piece is in between.
+
+        It does where all of them are 0 there with multipliers that are not negative: optimal at both ends, and affine.
+        """
+        total, slope = piece.t.sum(axis=0)
+        if slope >= 0.0:
+            return np.inf, False
+        zero = float(piece.rho - total / slope)
+        left, multipliers = np.abs(piece.at(zero)[0]).max(), piece.multipliers_at(zero)
+        return zero, bool(left <= 1e-11 * self.unit and multipliers.min() >= -1e-11 * zero)
+
     def _shared_pieces(self, high: float, low: float) -> Iterator[tuple[Piece, float, float]]:
         """`pieces` where components share alpha.
 
-        Where they sum to less than 1e-3 of the targets' size, or more than twice as many rows as there are unknowns are
-        at their bounds, they are one ray to 0. Where rows do not settle, a hundredth of rho is one piece.
+        Up to the first rho the path ends in a ray to 0. Where rows do not settle, a hundredth of rho is one piece.
         """
         rho = high if high < self.largest_rho else 0.95 * self.largest_rho
         optimum = self._optimum(self._found(rho), rho)
@@ -925,12 +956,11 @@ class Structure:
             above, zero = [], high
             with suppress(Unsettled):
                 for piece, begin, end in self._walk(optimum, rho, 2.0 * self.largest_rho):
-                    total, slope = piece.t.sum(axis=0)
-                    zero = min(begin - total / slope, high) if slope < 0.0 else high
                     above.append((piece, begin, end))
-                    small = total + slope * (end - begin) <= 1e-3 * self.unit / self.root
-                    if small or len(piece.active) > 2 * self.parametric.n:  # what is left is rounding
+                    zero, proved = self._ray(piece)
+                    if proved or end >= zero or len(piece.active) > 2 * self.parametric.n:  # or what is left is rounding
                         break
+            zero = min(zero, high)
             yield self._nothing(high), zero, high
             for piece, begin, end in reversed(above):
                 yield piece, begin, zero if piece is above[-1][0] else end
