@@ -579,13 +579,18 @@ class Structure:
             return max(events, key=lambda event: event.rho)
         r, d = len(g), len(self.rows)
         size = float(np.abs(g).max(initial=0.0))
-        precise = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
         while size > 0.0:
             rows, G = self._constraints()
             G = np.vstack([G, np.append(np.zeros(r), np.ones(d))])
             bounds = [(None, None)] * r + [(0.0, None)] * d
             limits = np.append(np.zeros(len(rows)), 1.0)
-            found = linprog(np.append(-g / size, np.zeros(d)), A_ub=G, b_ub=limits, bounds=bounds, options=precise)
+            found = linprog(
+                np.append(-g / size, np.zeros(d)),
+                A_ub=G,
+                b_ub=limits,
+                bounds=bounds,
+                options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+            )
             if found.x is None:
                 raise ValueError("Components: no rho is large enough for these columns: scale your features.")
             if not self._add_violated(found.x[:r], found.x[r:]):
@@ -958,7 +963,7 @@ class Structure:
                 for piece, begin, end in self._walk(optimum, rho, 2.0 * self.largest_rho):
                     above.append((piece, begin, end))
                     zero, proved = self._ray(piece)
-                    if proved or end >= zero or len(piece.active) > 2 * self.parametric.n:  # or what is left is rounding
+                    if proved or end >= zero or len(piece.active) > 2 * self.parametric.n:  # the rest is rounding
                         break
             zero = min(zero, high)
             yield self._nothing(high), zero, high
