@@ -142,6 +142,17 @@ def test_a_zeta_beyond_working_precision_is_told():
         LSSVR(RBF(3.0), C=1.0, steps=[Substrate(zeta=1e-12)]).fit(x, np.sin(9 * x[:, 0]))
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_the_first_zeta_is_not_too_small(seed):
+    """Coefficients are 0 there or rounding, of which no warning should tell."""
+    X, y = data(40, 2, seed)
+    K = RBF(0.3)(X)
+    first = np.ptp((K - K.mean(axis=0)).T @ (y - y.mean()))
+    for zeta in first * (1.0 + 1e-15 * np.arange(-4, 5)):
+        model = LSSVR(RBF(0.3), C=1.0, steps=[Substrate(zeta=zeta)]).fit(X, y)
+        assert_allclose(model.predict(X), y.mean(), atol=1e-12)
+
+
 def test_a_chosen_basis_leaves_all_errors_in():
     """Eq. (23): alpha belongs to some rows, the errors of all rows count; eq. (22) is zeta = 0."""
     X, y = data(60)
@@ -632,6 +643,28 @@ def test_nothing_kept_is_a_constant_and_told():
             assert np.ptp(model.predict(inputs)) == 0.0
 
 
+def test_linear_components_in_any_units():
+    """Columns of any size, more than half as many as rows: still the LASSO, with components that can be 0."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(40, 25))
+    X[:, 3], X[:, 4] = rng.integers(1950, 2020, 40), rng.uniform(0, 5e4, 40)
+    y = np.sin(5 * X[:, 0]) + X[:, 1] ** 2 + 0.01 * (X[:, 3] - 2000) + 0.1 * rng.standard_normal(40)
+    model = LSSVR(Additive(Linear()), C=1.0, steps=[Components(2.0, refit=False)]).fit(X, y)
+    size = np.abs(X).max(axis=0)
+    lasso = Lasso(alpha=2.0 / 40, tol=1e-13, max_iter=1_000_000).fit(X / size, y)
+    assert 0 < len(model.active_) < 25
+    assert_array_equal(model.active_, np.flatnonzero(lasso.coef_))
+    assert_allclose(model.path_.max_variation[0], np.abs(lasso.coef_), atol=1e-6)
+
+
+def test_columns_too_different_in_size_are_told():
+    X, _ = datasets.make_additive(60, 4, random_state=0)
+    X[:, 2] = 1e4 * X[:, 2] + 1e4
+    X[:, 3] = 1.0
+    with pytest.warns(UserWarning, match=r"kernels of components \[0, 1\] are below 1e-07.*centre and scale"):
+        component_blocks(Additive(Polynomial(2)), X, X, np.ones(60, dtype=bool))
+
+
 def test_few_rows_are_told():
     X, y = data(4)
     with pytest.raises(ValueError, match="validation=5 folds need as many rows, 4 count"):
@@ -739,6 +772,11 @@ def test_components_refuse_what_makes_no_sense():
         additive.set_params(steps=[Components(0)]).fit(X, y)
     with pytest.raises(ValueError, match="validation=None is leave-one-out"):
         additive.set_params(steps=[Components(validation=None, refit=False)]).fit(X, y)
+    for value in (0, 1.0, True, "x", []):
+        with pytest.raises(ValueError, match=r"Components: validation must be a share .* or None with refit=True"):
+            additive.set_params(steps=[Components(validation=value)]).fit(X, y)
+        with pytest.raises(ValueError, match=r"Substrate: validation must be a share .* folds of at least 2"):
+            additive.set_params(steps=[Substrate(validation=value)]).fit(X, y)
     with pytest.raises(ValueError, match="validation holds row 0 to 30, but X has rows 0 to 29"):
         additive.set_params(steps=[Substrate(validation=[0, 30])]).fit(X, y)
     with pytest.raises(ValueError, match="validation holds 30 of the 30 rows"):

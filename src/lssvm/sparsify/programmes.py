@@ -23,6 +23,7 @@ from ..kernels import Additive, Kernel, pick_columns
 from .parametric import Optimum, Parametric, Unsettled
 
 CUT = 1e-10  # share of a kernel's size: smaller eigenvalues need coefficients that its rounded values cannot bear
+SMALLEST = 1e-7  # share of the largest kernel below which CUT leaves only a component's largest functions
 
 
 # The L1 path ----------------------------------------------------------------------------------------------------------
@@ -232,8 +233,9 @@ class Homotopy:
         leave = self._leaving(a, self.lam)
         enter = self._entering(c - mu, self.lam)
         self.lam = max(leave[0], enter[0], end)
-        coef = np.zeros(self.n_columns)
-        coef[self.distinct[self.support]] = a[:, 0] + self.lam * a[:, 1]
+        coef, sign = np.zeros(self.n_columns), np.array(self.signs)
+        # of the other sign is rounding: where columns enter and leave
+        coef[self.distinct[self.support]] = sign * np.maximum(sign * (a[:, 0] + self.lam * a[:, 1]), 0.0)
         self.zetas.append(2 * self.lam)
         self.coefs.append(coef)
         if self.lam == leave[0]:
@@ -291,11 +293,10 @@ def l1_violation(K: np.ndarray, y: np.ndarray, weights: np.ndarray, zeta: float,
     """The largest violation of the optimality conditions of eq. (16), as a share of their bound zeta/2."""
     centred = K - weights @ K / weights.sum()
     c = centred.T @ (weights * (y - K @ a - b))
-    on = a != 0.0
-    excess = c - zeta / 2 * np.sign(a)
-    mu = float(np.mean(excess[on])) if on.any() else float(c.max() + c.min()) / 2
-    largest = max(np.max(np.abs(excess[on] - mu), initial=0.0), np.max(np.abs(c - mu) - zeta / 2, initial=0.0))
-    return float(largest) / (zeta / 2)
+    # mu is in [c - zeta/2, c + zeta/2], at the lower end where a > 0 and at the upper end where a < 0
+    largest = max(np.max(c - zeta / 2), np.max((c + zeta / 2)[a < 0.0], initial=-np.inf))
+    smallest = min(np.min(c + zeta / 2), np.min((c - zeta / 2)[a > 0.0], initial=np.inf))
+    return max(float(largest - smallest) / zeta, 0.0)
 
 
 def least_squares(K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> L1Path:
@@ -339,7 +340,8 @@ class Blocks:
         """The coefficients of least norm that give z."""
         if self.basis is not None:
             return self.A @ z[self.places[0]]
-        return np.linalg.lstsq(self.A.T, z, rcond=1e-13)[0]
+        size = np.linalg.norm(self.A, axis=0)  # columns in any unit
+        return np.linalg.lstsq((self.A / size).T, z / size, rcond=1e-13)[0]
 
 
 def component_blocks(kernel: Additive, X: np.ndarray, points: np.ndarray, train: np.ndarray) -> Blocks:
@@ -378,6 +380,7 @@ def component_blocks(kernel: Additive, X: np.ndarray, points: np.ndarray, train:
             return blocks
     # From the kernels themselves: a component without the directions that are small in it alone would not be K_l alpha.
     K = [number.count(place) * part.evaluate(*given) for place, (part, *given, _, _) in enumerate(parts)]
+    _check_sizes([K[place][train] for place in number], list(kernel.kept(X.shape[1])))
     rows = np.vstack([block[train] for block in K])
     _, s, T = np.linalg.svd(np.linalg.qr(rows - rows.mean(axis=1, keepdims=True), mode="r"))  # 1'alpha = 0
     kept = s > CUT * s[0]
@@ -388,12 +391,26 @@ def component_blocks(kernel: Additive, X: np.ndarray, points: np.ndarray, train:
     return Blocks([phi[train] for phi in phis], [phi[~train] for phi in phis], directions, basis, np.array(number))
 
 
+def _check_sizes(K: list[np.ndarray], numbers: list[int]) -> None:
+    """Warn where the cut, a share of the largest kernel, leaves little of a component that is not constant."""
+    sizes = np.array([np.linalg.norm(block) for block in K])
+    varying = np.array([np.linalg.norm(block - block.mean(axis=1, keepdims=True)) for block in K]) > CUT * sizes
+    lost = np.array(numbers)[varying & (sizes < SMALLEST * sizes.max())]
+    if len(lost):
+        warnings.warn(
+            f"Components: the kernels of components {lost.tolist()} are below {SMALLEST:g} of the largest one's, and "
+            "most of their functions are lost to rounding: centre and scale your features.",
+            stacklevel=2,
+        )
+
+
 def _reproduced(blocks: Blocks, features: list[tuple[np.ndarray, np.ndarray]]) -> bool:
     """Whether the alpha of some z gives these components: directions left out may be small in the kernel alone."""
     z = np.random.RandomState(0).standard_normal((blocks.A.shape[1],))
     alpha = blocks.alpha(z)
     for (phi, factor), Q, place in zip(features, blocks.Q, blocks.places, strict=True):
-        if np.abs(phi @ (factor.T @ alpha) - Q @ z[place]).max(initial=0.0) > 1e-5:
+        left_out = Q.shape[1] < phi.shape[1]
+        if left_out and np.abs(phi @ (factor.T @ alpha) - Q @ z[place]).max(initial=0.0) > 1e-5:
             return False
     return True
 
