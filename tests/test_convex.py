@@ -555,6 +555,22 @@ def test_fusion_of_several_outputs_merges_their_pieces():
     assert model.path_.scores.min() == pytest.approx(error, rel=1e-9)
 
 
+@pytest.mark.parametrize("kernel", [RBF(1.0), Spline(3)])
+@pytest.mark.parametrize("size", [0.0, 1e-8])
+def test_fusion_of_an_output_that_is_all_but_constant(kernel, size):
+    """Its components appear, if at all, below the rho at which the path of the others ends."""
+    X, y = datasets.make_additive(30, 4, random_state=0)
+    step = Components(validation=np.arange(0, 30, 4), refit=False)
+    alone = LSSVR(Additive(kernel), C=1.0, steps=[step]).fit(X, y)
+    both = LSSVR(Additive(kernel), C=1.0, steps=[step]).fit(X, np.column_stack([y, 3.0 + size * X[:, 1]]))
+    assert both.path_.chosen == pytest.approx(alone.path_.chosen, rel=1e-9)
+    assert_allclose(both.predict(X)[:, 0], alone.predict(X), rtol=1e-7)
+    assert_allclose(both.predict(X)[:, 1], 3.0, atol=2 * size + 1e-12)
+    with pytest.warns(UserWarning, match="no input is kept"):
+        constant = LSSVR(Additive(kernel), C=1.0, steps=[step]).fit(X, np.full(30, 3.0))
+    assert_allclose(constant.predict(X), 3.0)
+
+
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 def test_printed_29_does_not_solve_28():
     """(29) is smaller than the optimum of (28) where complementary slackness, (27ef), does not hold."""

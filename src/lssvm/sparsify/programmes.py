@@ -972,6 +972,9 @@ class Structure:
 
         Up to the first rho the path ends in a ray to 0. Where rows do not settle, a hundredth of rho is one piece.
         """
+        if self.largest_rho <= low:
+            yield self._nothing(high), low, high
+            return
         rho = high if high < self.largest_rho else 0.95 * self.largest_rho
         optimum = self._optimum(self._found(rho), rho)
         if high > rho:  # up to where all components are 0
