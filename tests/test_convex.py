@@ -11,6 +11,7 @@ from lssvm import LSSVC, LSSVR, datasets, sparsify
 from lssvm.intervals import component_deviations
 from lssvm.kernels import RBF, Additive, Linear, Polynomial, Spline
 from lssvm.sparsify import Components, Given, Substrate
+from lssvm.sparsify.parametric import Optimum
 from lssvm.sparsify.programmes import Homotopy, Structure, component_blocks, l1_path
 
 cvxpy = pytest.importorskip("cvxpy")
@@ -479,6 +480,24 @@ def test_the_pieces_are_the_whole_path_where_alpha_is_shared(make, kernel):
         end, before = low, Q @ piece.at(low)[0]
     assert end == 1e-5 * top
     assert number > 20
+
+
+@pytest.mark.parametrize("share", [0.999, 0.8])
+def test_an_optimum_begins_with_no_more_working_rows_than_unknowns(share):
+    """The interior-point method has many more multipliers; each would take a step to leave."""
+    _, y, _, blocks = structure(RBF(np.sqrt(10)), 60, 12)
+    programme = Structure(blocks, y, np.ones(60))
+    parametric, number = programme.parametric, {row: k for k, row in enumerate(programme.signed)}
+    found = programme._found(share * programme.largest_rho)
+    working = [number[row] for row in found.rows if row in number]
+    assert len(working) > 1.5 * parametric.n
+    multipliers = np.array([m for row, m in zip(found.rows, found.multipliers, strict=True) if row in number])
+    start = Optimum(np.append(found.x, found.t), working, multipliers)
+    fewer = parametric.reduced(start)
+    assert len(fewer.working) <= parametric.n
+    assert fewer.multipliers.min() > 0.0
+    assert set(fewer.working) <= set(working)
+    assert_allclose(parametric.gradient(fewer), parametric.gradient(start), atol=1e-13)
 
 
 def test_rounding_does_not_pile_up_along_the_path():
