@@ -19,7 +19,6 @@ from .. import _xp
 from ..kernels import Additive, Kernel
 from ..problem import Problem, Step
 from ..tune import best_C, tuned
-from .bases import check_share
 from .programmes import (
     Blocks,
     Homotopy,
@@ -194,14 +193,15 @@ class Components(Step):
     breakpoints. With ``refit=True`` 30 values of rho, down to a thousandth of the first at which an input enters, are
     followed by all pieces on both sides of the best one. With ``refit=False`` all pieces are followed, down to 1e-5 of
     the first rho: the error is a parabola on each, and the smallest of their vertices is the global minimum on that
-    range; where components share alpha and cannot be 0, the pieces are thousands, and those next to the first rho,
-    where the components sum to less than 1e-3 of the targets' size, are taken as one.
+    range; where components share alpha and cannot be 0, the pieces are thousands.
 
-    Solutions satisfy the optimality conditions to 1e-10: each row's excess over its bound as a share of the targets'
-    root mean square, multipliers and their sums as shares of rho, and the stationarity of alpha as a share of what it
-    is at alpha = 0. Directions of alpha in which all components together are below 1e-10 of their size are left out:
-    the coefficients that they need are beyond double precision. For wide kernels this is part of the model, because the
-    minimum without the cut is lower. Where no input is kept, the prediction is constant, and a warning says so.
+    Solutions satisfy the optimality conditions to 1e-10, breakpoints included: each row's excess over its bound as a
+    share of the targets' root mean square, multipliers and their sums as shares of rho, and the stationarity of alpha
+    as a share of what it is at alpha = 0. Directions of alpha in which all components together are below 1e-10 of their
+    size are left out: the coefficients that they need are beyond double precision. Finite-rank and narrow components
+    have none; for wide ones (`kernels.RBF` of the width of the inputs' range or more) this is part of the model,
+    because the minimum without the cut is lower. docs/additive.md, "How exact it is", has the details. Where no input
+    is kept, the prediction is constant, and a warning says so.
 
     Examples
     --------
@@ -466,7 +466,12 @@ def check_validation(step: Any, folds: bool = False) -> int:
         return 0
     if folds and isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 2:
         return int(value)
-    check_share(step, value, "validation")
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value < 1:
+        others = "a number of folds of at least 2" if folds else "None with refit=True"
+        raise ValueError(
+            f"{type(step).__name__}: validation must be a share of the rows above 0 and below 1, row numbers, or "
+            f"{others}, got {value!r}."
+        )
     return 0
 
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import nnls
 
-from .._xp import EPS
-
-SHIFT = 1e-13  # share of |P| that is added to its diagonal
+SHIFT = 1e-14  # share of |P| that is added to its diagonal
 SLACK = 1e-12  # share of its multiplier by which a row may exceed its bound
 MOST = 200  # changes of the working rows at one place, which are rarely more than five
 ROUNDING = 1e-13  # share of a system's right-hand side that may be left
@@ -104,10 +103,14 @@ class Parametric:
             w, multipliers = solution[: self.n], solution[self.n :]
             rest = right - np.concatenate([multipliers @ A, A @ w - SLACK * multipliers])
             rest[: self.r] -= self.P @ w[: self.r]
-            size = np.abs(right).max() + np.abs(w).max()
+            size = np.abs(w).max() + np.abs(right).max()
+            sums = np.abs(multipliers).max() + np.abs(dg[self.r :]).max()  # no w in the equations of t
+            limits = ROUNDING * np.array([size + np.abs(multipliers).max(), sums, size])
             # rises of rows are as small as SLACK times a slope of multipliers
-            good = np.abs(rest[self.n :]).max() <= ROUNDING * size
-            good = good and np.abs(rest[: self.n]).max() <= ROUNDING * (size + np.abs(multipliers).max())
+            good = all(
+                np.abs(part).max() <= limit
+                for part, limit in zip(np.split(rest, [self.r, self.n]), limits, strict=True)
+            )
             if good:
                 break
         return Optimum(w, working, multipliers), bool(good)
@@ -153,6 +156,20 @@ class Parametric:
                 optimum = Optimum(optimum.w, left, np.delete(optimum.multipliers, leaving))
         raise Unsettled
 
+    def reduced(self, optimum: Optimum) -> Optimum:
+        """With the same gradient from no more working rows than unknowns.
+
+        An interior-point method shares multipliers out among all rows that may have one, and every row too many would
+        take a step of `follow` to leave.
+        """
+        A, size = self._matrix(optimum.working), float(optimum.multipliers.max(initial=0.0)) or 1.0
+        try:
+            multipliers = size * nnls(A.T, optimum.multipliers / size @ A)[0]
+        except RuntimeError:  # too many iterations
+            return optimum
+        kept = np.flatnonzero(multipliers)
+        return Optimum(optimum.w, [optimum.working[k] for k in kept], multipliers[kept])
+
     def exact(self, optimum: Optimum, g: np.ndarray) -> Optimum:
         """The optimum for the linear term g, from one for data nearby: that of an inexact method, or of rounding.
 
@@ -173,7 +190,7 @@ class Parametric:
     def is_exact(self, optimum: Optimum, g: np.ndarray, times: float = 1.0) -> bool:
         """Whether it is the optimum for the linear term g to rounding, or to some times that."""
         rest = np.abs(g - self.gradient(optimum))
-        limit = np.where(self.of_x, 1.0, np.abs(g) + EPS / ROUNDING)
+        limit = np.where(self.of_x, 1.0, np.abs(g))
         return bool(np.all(rest <= times * ROUNDING * limit))
 
     def _joined(self, inverse: np.ndarray, row: int) -> np.ndarray:

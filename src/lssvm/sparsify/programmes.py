@@ -23,6 +23,7 @@ from ..kernels import Additive, Kernel, pick_columns
 from .parametric import Optimum, Parametric, Unsettled
 
 CUT = 1e-10  # share of a kernel's size: smaller eigenvalues need coefficients that its rounded values cannot bear
+SMALLEST = 1e-7  # share of the largest kernel below which CUT leaves only a component's largest functions
 
 
 # The L1 path ----------------------------------------------------------------------------------------------------------
@@ -232,8 +233,9 @@ class Homotopy:
         leave = self._leaving(a, self.lam)
         enter = self._entering(c - mu, self.lam)
         self.lam = max(leave[0], enter[0], end)
-        coef = np.zeros(self.n_columns)
-        coef[self.distinct[self.support]] = a[:, 0] + self.lam * a[:, 1]
+        coef, sign = np.zeros(self.n_columns), np.array(self.signs)
+        # of the other sign is rounding: where columns enter and leave
+        coef[self.distinct[self.support]] = sign * np.maximum(sign * (a[:, 0] + self.lam * a[:, 1]), 0.0)
         self.zetas.append(2 * self.lam)
         self.coefs.append(coef)
         if self.lam == leave[0]:
@@ -291,11 +293,10 @@ def l1_violation(K: np.ndarray, y: np.ndarray, weights: np.ndarray, zeta: float,
     """The largest violation of the optimality conditions of eq. (16), as a share of their bound zeta/2."""
     centred = K - weights @ K / weights.sum()
     c = centred.T @ (weights * (y - K @ a - b))
-    on = a != 0.0
-    excess = c - zeta / 2 * np.sign(a)
-    mu = float(np.mean(excess[on])) if on.any() else float(c.max() + c.min()) / 2
-    largest = max(np.max(np.abs(excess[on] - mu), initial=0.0), np.max(np.abs(c - mu) - zeta / 2, initial=0.0))
-    return float(largest) / (zeta / 2)
+    # mu is in [c - zeta/2, c + zeta/2], at the lower end where a > 0 and at the upper end where a < 0
+    largest = max(np.max(c - zeta / 2), np.max((c + zeta / 2)[a < 0.0], initial=-np.inf))
+    smallest = min(np.min(c + zeta / 2), np.min((c - zeta / 2)[a > 0.0], initial=np.inf))
+    return max(float(largest - smallest) / zeta, 0.0)
 
 
 def least_squares(K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> L1Path:
@@ -339,7 +340,8 @@ class Blocks:
         """The coefficients of least norm that give z."""
         if self.basis is not None:
             return self.A @ z[self.places[0]]
-        return np.linalg.lstsq(self.A.T, z, rcond=1e-13)[0]
+        size = np.linalg.norm(self.A, axis=0)  # columns in any unit
+        return np.linalg.lstsq((self.A / size).T, z / size, rcond=1e-13)[0]
 
 
 def component_blocks(kernel: Additive, X: np.ndarray, points: np.ndarray, train: np.ndarray) -> Blocks:
@@ -378,6 +380,7 @@ def component_blocks(kernel: Additive, X: np.ndarray, points: np.ndarray, train:
             return blocks
     # From the kernels themselves: a component without the directions that are small in it alone would not be K_l alpha.
     K = [number.count(place) * part.evaluate(*given) for place, (part, *given, _, _) in enumerate(parts)]
+    _check_sizes([K[place][train] for place in number], list(kernel.kept(X.shape[1])))
     rows = np.vstack([block[train] for block in K])
     _, s, T = np.linalg.svd(np.linalg.qr(rows - rows.mean(axis=1, keepdims=True), mode="r"))  # 1'alpha = 0
     kept = s > CUT * s[0]
@@ -388,12 +391,26 @@ def component_blocks(kernel: Additive, X: np.ndarray, points: np.ndarray, train:
     return Blocks([phi[train] for phi in phis], [phi[~train] for phi in phis], directions, basis, np.array(number))
 
 
+def _check_sizes(K: list[np.ndarray], numbers: list[int]) -> None:
+    """Warn where the cut, a share of the largest kernel, leaves little of a component that is not constant."""
+    sizes = np.array([np.linalg.norm(block) for block in K])
+    varying = np.array([np.linalg.norm(block - block.mean(axis=1, keepdims=True)) for block in K]) > CUT * sizes
+    lost = np.array(numbers)[varying & (sizes < SMALLEST * sizes.max())]
+    if len(lost):
+        warnings.warn(
+            f"Components: the kernels of components {lost.tolist()} are below {SMALLEST:g} of the largest one's, and "
+            "most of their functions are lost to rounding: centre and scale your features.",
+            stacklevel=2,
+        )
+
+
 def _reproduced(blocks: Blocks, features: list[tuple[np.ndarray, np.ndarray]]) -> bool:
     """Whether the alpha of some z gives these components: directions left out may be small in the kernel alone."""
     z = np.random.RandomState(0).standard_normal((blocks.A.shape[1],))
     alpha = blocks.alpha(z)
     for (phi, factor), Q, place in zip(features, blocks.Q, blocks.places, strict=True):
-        if np.abs(phi @ (factor.T @ alpha) - Q @ z[place]).max(initial=0.0) > 1e-5:
+        left_out = Q.shape[1] < phi.shape[1]
+        if left_out and np.abs(phi @ (factor.T @ alpha) - Q @ z[place]).max(initial=0.0) > 1e-5:
             return False
     return True
 
@@ -438,6 +455,11 @@ class Piece:
     def multipliers_at(self, rho: float) -> np.ndarray:
         """Those of the active rows."""
         return self.multipliers @ np.array([1.0, rho - self.rho])
+
+    def shifted(self, step: float) -> Piece:
+        """With the values that it has at rho + step."""
+        move = np.array([[1.0, 0.0], [step, 1.0]])
+        return Piece(self.rho, self.z @ move, self.t @ move, self.multipliers @ move, self.active)
 
     def lines(self, values: np.ndarray) -> np.ndarray:
         """(constant, slope) of z, t or the multipliers."""
@@ -579,7 +601,13 @@ class Structure:
             G = np.vstack([G, np.append(np.zeros(r), np.ones(d))])
             bounds = [(None, None)] * r + [(0.0, None)] * d
             limits = np.append(np.zeros(len(rows)), 1.0)
-            found = linprog(np.append(-g / size, np.zeros(d)), A_ub=G, b_ub=limits, bounds=bounds)
+            found = linprog(
+                np.append(-g / size, np.zeros(d)),
+                A_ub=G,
+                b_ub=limits,
+                bounds=bounds,
+                options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+            )
             if found.x is None:
                 raise ValueError("Components: no rho is large enough for these columns: scale your features.")
             if not self._add_violated(found.x[:r], found.x[r:]):
@@ -604,9 +632,7 @@ class Structure:
         if self.blocks.basis is None and rho >= self.largest_rho:
             return self._nothing(rho)
         found = self._found(rho)
-        # Where the components share alpha, largest_rho is a linear programme: not needed where 0 is clearly worse.
-        value = found.x @ (0.5 * self.gram @ found.x - self.right) + scaled * float(found.t.sum())
-        if self.blocks.basis is not None and value > -1e-9 and rho >= self.largest_rho:
+        if self.blocks.basis is not None and self._is_nothing(found, rho):
             return self._nothing(rho)
         if self.blocks.basis is not None:
             piece, _, _ = next(self._walk(self._optimum(found, rho), rho, 0.0))
@@ -623,6 +649,18 @@ class Structure:
         rows = [(row, m) for row, m in zip(found.rows, found.multipliers, strict=True) if not zero[row[0]]]
         multipliers = np.outer([m for _, m in rows], still)
         return self._piece(rho, np.outer(x, still), np.outer(t, still), multipliers, [row for row, _ in rows])
+
+    def _is_nothing(self, found: _Found, rho: float) -> bool:
+        """Whether all components are 0 where they share alpha.
+
+        largest_rho is a linear programme then: not needed where 0 is clearly worse than what was found, nor where the
+        multipliers found are those of 0.
+        """
+        pull = self.gram @ found.x
+        value = found.x @ (0.5 * pull - self.right) + rho / (self.unit * self.root) * float(found.t.sum())
+        if value <= -1e-9:
+            return False
+        return bool(np.abs(pull).max() <= 1e-10 * np.abs(self.right).max()) or rho >= self.largest_rho
 
     def _nothing(self, rho: float) -> Piece:
         """All components 0."""
@@ -843,12 +881,16 @@ class Structure:
         active = [row for row in piece.active if row not in event.leaves] + event.enters
         zero = np.ones(len(self.rows), dtype=bool)
         zero[[part for part, _, _ in active]] = False
-        x, t, multipliers = self._affine(zero, active)
-        point = np.array([1.0, event.rho / (self.unit * self.root)])
-        following = self._piece(event.rho, x, t, multipliers, active)
-        size = float(np.abs(piece.at(event.rho)[0]).max(initial=0.0)) or self.unit
-        same = np.abs(following.at(event.rho)[0] - piece.at(event.rho)[0]).max(initial=0.0) <= 1e-8 * size
-        return following if same and (multipliers @ point).min(initial=0.0) >= -1e-8 * point[1] else None
+        following = self._piece(event.rho, *self._affine(zero, active), active)
+        if len(event.enters) == 1 and following.multipliers[-1, 1] < 0.0:
+            # The multiplier of the new row is 0 here: a steep one would show the rounding in where "here" is.
+            step = -following.multipliers[-1, 0] / following.multipliers[-1, 1]
+            if abs(step) <= 5e-11 * event.rho:
+                following = following.shifted(step)
+        before, after = piece.at(event.rho)[0], following.at(event.rho)[0]
+        size = float(np.abs(before).max(initial=0.0)) or self.unit
+        same = np.abs(after - before).max(initial=0.0) <= 1e-8 * size
+        return following if same and following.multipliers[:, 0].min(initial=0.0) >= -1e-10 * event.rho else None
 
     def _below(self, edge: float) -> Piece:
         """The piece just below a breakpoint, by the interior-point method: where many rows enter or leave at once."""
@@ -879,7 +921,7 @@ class Structure:
                 working.append(k if f[k] == size else k + len(f))
                 own, multipliers = np.append(own, True), np.append(multipliers, 1.0)
             multipliers[own] *= scaled / multipliers[own].sum()
-        start = Optimum(np.append(found.x, t), working, multipliers)
+        start = programme.reduced(Optimum(np.append(found.x, t), working, multipliers))
         return programme.exact(start, self._linear(scaled))
 
     def _linear(self, scaled: float) -> np.ndarray:
@@ -913,24 +955,37 @@ class Structure:
         z = np.tile(self.unit * w[:r], (len(self.rows), 1))
         return Piece(rho, z, t, multipliers, [self.signed[k] for k in optimum.working])
 
+    def _ray(self, piece: Piece) -> tuple[float, bool]:
+        """The rho at which the components sum to 0, and whether that proves that no other piece is in between.
+
+        It does where all of them are 0 there with multipliers that are not negative: optimal at both ends, and affine.
+        """
+        total, slope = piece.t.sum(axis=0)
+        if slope >= 0.0:
+            return np.inf, False
+        zero = float(piece.rho - total / slope)
+        left, multipliers = np.abs(piece.at(zero)[0]).max(), piece.multipliers_at(zero)
+        return zero, bool(left <= 1e-11 * self.unit and multipliers.min() >= -1e-11 * zero)
+
     def _shared_pieces(self, high: float, low: float) -> Iterator[tuple[Piece, float, float]]:
         """`pieces` where components share alpha.
 
-        Where they sum to less than 1e-3 of the targets' size, or more than twice as many rows as there are unknowns are
-        at their bounds, they are one ray to 0. Where rows do not settle, a hundredth of rho is one piece.
+        Up to the first rho the path ends in a ray to 0. Where rows do not settle, a hundredth of rho is one piece.
         """
+        if self.largest_rho <= low:
+            yield self._nothing(high), low, high
+            return
         rho = high if high < self.largest_rho else 0.95 * self.largest_rho
         optimum = self._optimum(self._found(rho), rho)
         if high > rho:  # up to where all components are 0
             above, zero = [], high
             with suppress(Unsettled):
                 for piece, begin, end in self._walk(optimum, rho, 2.0 * self.largest_rho):
-                    total, slope = piece.t.sum(axis=0)
-                    zero = min(begin - total / slope, high) if slope < 0.0 else high
                     above.append((piece, begin, end))
-                    small = total + slope * (end - begin) <= 1e-3 * self.unit / self.root
-                    if small or len(piece.active) > 2 * self.parametric.n:  # what is left is rounding
+                    zero, proved = self._ray(piece)
+                    if proved or end >= zero or len(piece.active) > 2 * self.parametric.n:  # the rest is rounding
                         break
+            zero = min(zero, high)
             yield self._nothing(high), zero, high
             for piece, begin, end in reversed(above):
                 yield piece, begin, zero if piece is above[-1][0] else end
