@@ -402,8 +402,9 @@ def test_rounding_errors_are_said(estimator, kernel, C, offset):
     X, y = make_regression()
     y = y > np.median(y) if estimator is LSSVC else y
     model = estimator(kernel, C)
-    with pytest.warns(UserWarning, match="Rounding errors.*lower C"):
+    with pytest.warns(UserWarning, match="Rounding errors.*lower C") as caught:
         model.fit(X + offset, y)
+    assert caught[0].filename == __file__
     estimator(kernel, 10.0).fit(X, y)  # no warning
 
 

@@ -483,6 +483,7 @@ def test_an_edge_is_warned_of_once(model):
         warnings.simplefilter("always")
         model.fit(X, y)
     assert [str(warning.message)[:3] for warning in caught] == ["C ="]
+    assert caught[0].filename == __file__  # the user's line
 
 
 @pytest.mark.parametrize("splitter", [GroupKFold(5), None])

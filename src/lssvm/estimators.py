@@ -118,6 +118,7 @@ class _LSSVM(BaseEstimator):
             return self._fit_source(DaskChunks(X, y, sample_weight), "press")
         checked = copy.copy(self)
         X, y, weights = checked._check_rows(X, y, sample_weight, reset=True)
+        given = None if sample_weight is None else checked._without_class_weights(y, weights)
         with np.errstate(all="ignore"):  # what overflows ends in a ValueError that says so
             problem = checked._problem(X, y, weights)
             last = _progress.expect(lambda: _most_to_solve(problem))
@@ -132,6 +133,7 @@ class _LSSVM(BaseEstimator):
             **checked._machine(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
             **_additive(fit.kernel, fit.points, fit.coef, _xp.take(problem.X, problem.rows)),
             "weights_": fit.weights,
+            "_sample_weight_": given,
             **left_out,
             "support_": _same_kind(fit.support, X),
             "path_": _main_path(problem),
@@ -331,6 +333,7 @@ class _LSSVM(BaseEstimator):
         (few,) = passes.left_out(fit.machine, True, 0, *sample).rows
         targets, own, weights, *rest = fit.rows() if keep else few
         attributes = self._left_out(targets, own, weights, LeftOutRows(*rest))
+        attributes["_sample_weight_"] = self._without_class_weights(targets, own)
         if not keep:
             attributes = {name: value for name, value in attributes.items() if name == "_slopes_"}
         attributes["_sample_"] = fit.sample(scan.rows, self._check_chunk(*sample)[0], *few)
@@ -389,6 +392,10 @@ class _LSSVM(BaseEstimator):
             "C_": C,
             "kernel_": kernel,
         }
+
+    def _without_class_weights(self, targets: Array, weights: Array) -> Array:
+        """Sample weights as they were given, from weights that `_check_rows` returned with the targets."""
+        return weights
 
     def _left_out(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
         """The attributes of leave-one-out."""
@@ -799,6 +806,7 @@ class LSSVC(ClassifierMixin, _LSSVM):
         """Classes, and weights that balance them."""
         self.classes_ = scan.labels
         self._single_output_ = len(self.classes_) == 2
+        self._class_factors_ = [1.0] * len(self.classes_)
         if np.count_nonzero(scan.label_weights) < 2:
             raise ValueError(
                 f"y holds the classes {scan.labels.tolist()} with positive weight in fewer than 2: give 2 at least."
@@ -806,16 +814,23 @@ class LSSVC(ClassifierMixin, _LSSVM):
         if self.class_weight is not None:
             balanced = _class_weights(self.class_weight, scan.labels, scan.labels, scan.label_weights)
             self.class_weight = dict(zip(scan.labels, balanced, strict=True))
+            self._class_factors_ = balanced.tolist()
+
+    def _without_class_weights(self, targets: Array, weights: Array) -> Array:
+        coded, v = _xp.to_numpy(targets), _xp.to_numpy(weights)
+        codes = (coded[:, 0] > 0).astype(int) if self._single_output_ else np.argmax(coded, axis=1)
+        factors = np.array(self._class_factors_)[codes]
+        return _same_kind(v / np.where(factors > 0, factors, 1.0), weights)
 
     def _left_out(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
         attributes = super()._left_out(targets, sample_weight, weights, fit)
+        own = self._without_class_weights(targets, sample_weight)
         coded, v, own, loo, residuals, leverage = (
-            _xp.to_numpy(a) for a in (targets, weights, sample_weight, fit.loo_residuals, fit.residuals, fit.leverage)
+            _xp.to_numpy(a) for a in (targets, weights, own, fit.loo_residuals, fit.residuals, fit.leverage)
         )
         codes = (coded[:, 0] > 0).astype(int) if self._single_output_ else np.argmax(coded, axis=1)
         # Calibrate with one unit of weight left out, so that an integer weight is as good as copies of the row.
-        factors = np.array(self._class_factors_)[codes]
-        copies = np.maximum(own / np.where(factors > 0, factors, 1.0), 1.0)
+        copies = np.maximum(own, 1.0)
         one_copy = residuals / (1.0 - leverage / copies)[:, None]
         unit = np.where(copies[:, None] > 1.0, one_copy, loo)
         unit = np.where(np.isnan(unit), residuals, unit)  # a machine whose leave-one-out is unknown
@@ -1043,7 +1058,7 @@ def _warn_of_rounding(problem: Problem, fit: Fit) -> None:
             f"Rounding errors: predictions of training rows are off by {gap:.1e}, where the targets spread by "
             f"{spread:.1e}. The kernel's values are too large or too much alike for C = {fit.C:.3g}: subtract the "
             "means of the columns and scale them, or lower C.",
-            stacklevel=4,
+            stacklevel=_xp.user_level(),
         )
 
 

@@ -923,7 +923,8 @@ def warn_at_edge(problem: Problem) -> None:
                 f"{copies} of {len(problem.rows)} rows, targets included, occur before, and leaving one out leaves the "
                 "other in. Drop them (sample_weight can count them), or choose by tune.KFold(groups=...)."
             )
-        warnings.warn(f"C = {problem.C:.3g} is at the edge of the range searched: {reason}", stacklevel=2)
+        message = f"C = {problem.C:.3g} is at the edge of the range searched: {reason}"
+        warnings.warn(message, stacklevel=_xp.user_level())
 
 
 def _copies(problem: Problem) -> int:
