@@ -396,7 +396,7 @@ def test_chosen_sigma_has_about_the_smallest_press():
 @pytest.mark.parametrize("estimator", [LSSVR, LSSVC])
 @pytest.mark.parametrize(
     ("kernel", "C", "offset"),
-    [(kernels.Linear(), 10.0, 1e7), (kernels.Polynomial(3), 100.0, 3e3), (kernels.RBF(10.0), 1e100, 0.0)],
+    [(kernels.Linear(), 10.0, 1e9), (kernels.Polynomial(3), 100.0, 3e3), (kernels.RBF(10.0), 1e100, 0.0)],
 )
 def test_rounding_errors_are_said(estimator, kernel, C, offset):
     X, y = make_regression()
@@ -406,6 +406,17 @@ def test_rounding_errors_are_said(estimator, kernel, C, offset):
         model.fit(X + offset, y)
     assert caught[0].filename == __file__
     estimator(kernel, 10.0).fit(X, y)  # no warning
+
+
+@pytest.mark.parametrize(("C", "offset", "digits"), [(1e8, 1e4, 1e-7), (1e3, 1e6, 1e-3), (None, 1e6, 1e-3)])
+def test_a_linear_machine_far_from_0_is_that_about_the_means(C, offset, digits):
+    """The bias is free, so that it does not matter where 0 is; the dual machine loses all digits there."""
+    X, y = make_regression()
+    near, far = LSSVR(kernels.Linear(), C).fit(X, y), LSSVR(kernels.Linear(), C).fit(X + offset, y)  # no warning
+    assert_allclose(far.predict(X + offset), near.predict(X), atol=digits * np.ptp(y))
+    assert_allclose(far.loo_residuals_, near.loo_residuals_, atol=digits * np.ptp(y))
+    assert_allclose(far.predict_interval(X + offset), near.predict_interval(X), atol=5 * digits * np.ptp(y))
+    assert far.dual_coef_.shape == far.support_.shape == (2,)
 
 
 @pytest.mark.parametrize("kernel", [kernels.RBF(), kernels.Matern(), kernels.Additive(kernels.RBF())])

@@ -26,7 +26,7 @@ from ._xp import Array
 from .cluster import DaskChunks, lazily
 from .intervals import METHODS, calibrate, prediction_intervals, probabilities, sampled_intervals
 from .kernels import RBF, Additive, Choice, Kernel, Matern, as_kernel, pick_columns
-from .problem import Fit, Problem, Step, work
+from .problem import Fit, Problem, Step, independent_rows, work
 from .robust import as_weight_function
 from .sparsify import Given, Random
 from .stream import (
@@ -125,8 +125,8 @@ class _LSSVM(BaseEstimator):
             problem = run_steps(problem, default_steps(problem) if self.steps is None else self.steps)
             with last:
                 fit = problem.solve(left_out=LeaveOneOut.__name__ in problem.paths)
+            problem, fit = _with_digits(problem, fit)
             describe(problem, fit)
-            _warn_of_rounding(problem, fit)
             later = fit.leverage is None
             left_out = {} if later else checked._left_out(problem.y, problem.weights, fit.weights, fit)
         attributes = {
@@ -1040,26 +1040,55 @@ def _explain_text(model: BaseEstimator, X: Any, y: Any, text: str) -> None:
         ) from None
 
 
-def _warn_of_rounding(problem: Problem, fit: Fit) -> None:
-    """Some training rows, predicted: where this is not what the solution left of their targets, digits are lost.
+def _with_digits(problem: Problem, fit: Fit) -> tuple[Problem, Fit]:
+    """The machine itself, or, where a dense one has lost its digits, that on the rows that the others depend on.
 
-    Fits of noise-free targets, whose C is the largest, have a gap of about 1e-7 of the spread.
+    Coefficients of a dense machine are C times residuals: with a kernel of finite rank (linear, polynomial) far from 0,
+    or a large C, their sums cancel. Those of independent rows do not, and reach the same functions, less what is below
+    the rounding errors of the kernel.
+    """
+    gap, limit, error = _rounding(problem, fit)
+    if gap <= limit:
+        return problem, fit
+    what = f"predictions of training rows are off by {gap:.1e}, where the targets spread by {limit / LOST_DIGITS:.1e}"
+    if problem.is_dual and not (problem.kernel.is_bounded or problem.kernel.is_precomputed or problem.reduced):
+        X = _xp.take(problem.X, problem.rows)
+        pivots, others = (independent_rows(problem.kernel.evaluate(Z, Z)) for Z in (X, X - X.mean(axis=0)[None, :]))
+        if len(pivots) < len(problem.rows):
+            smaller = problem.with_basis(problem.rows[pivots])
+            if smaller.asked == (smaller.kernel, None) and LeaveOneOut.__name__ in smaller.paths:
+                smaller = tuned(smaller.replace(C=None), on_all_rows=False)  # C was chosen by what had lost its digits
+            found = smaller.solve()
+            gap, limit, smaller_error = _rounding(smaller, found)
+            if gap <= limit and len(pivots) >= len(others):
+                return smaller, found
+            if smaller_error < error:
+                problem, fit = smaller, found
+                what = f"{len(pivots)} dimensions of the kernel are left, where it has {len(others)} about the means"
+    warnings.warn(
+        f"Rounding errors: {what}. The kernel's values are too large or too much alike for C = {fit.C:.3g}: subtract "
+        "the means of the columns and scale them, or lower C.",
+        stacklevel=_xp.user_level(),
+    )
+    return problem, fit
+
+
+def _rounding(problem: Problem, fit: Fit) -> tuple[float, float, float]:
+    """By how much predictions of some training rows miss what the solution left of their targets, and may miss it.
+
+    Then by how much they miss the targets, root mean square. Fits of noise-free targets, whose C is the largest, have a
+    gap of about 1e-7 of the spread.
     """
     largest = float(_xp.namespace(fit.weights).max(fit.weights))
     if problem.is_dual and fit.kernel.is_bounded and _xp.EPS * len(problem.rows) * fit.C * largest <= LOST_DIGITS:
-        return  # coefficients are C times residuals: their sums have the digits
+        return 0.0, 0.0, 0.0  # coefficients are C times residuals: their sums have the digits
     rows = problem.rows[:: max(1, len(problem.rows) // CHECKED_ROWS)]
     f = _xp.to_numpy(fit.predict(_xp.take(problem.X, rows)))
     y, residuals = _xp.to_numpy(_xp.take(problem.y, rows)), _xp.to_numpy(_xp.take(fit.residuals, rows))
     gap, xp = np.max(np.abs(y - residuals - f)), _xp.namespace(problem.y)
     spread = float(xp.max(xp.abs(problem.y - xp.mean(problem.y, axis=0)[None, :])))  # squares may underflow
-    if not gap <= LOST_DIGITS * spread + 10.0 * _xp.EPS * np.max(np.abs(y)):  # what targets far from 0 have lost
-        warnings.warn(
-            f"Rounding errors: predictions of training rows are off by {gap:.1e}, where the targets spread by "
-            f"{spread:.1e}. The kernel's values are too large or too much alike for C = {fit.C:.3g}: subtract the "
-            "means of the columns and scale them, or lower C.",
-            stacklevel=_xp.user_level(),
-        )
+    limit = LOST_DIGITS * spread + 10.0 * _xp.EPS * float(np.max(np.abs(y)))  # what targets far from 0 have lost
+    return float(gap), limit, float(np.sqrt(np.mean((y - f) ** 2)))
 
 
 def _main_path(problem: Problem) -> Any:
