@@ -42,8 +42,9 @@ def refuse(model, arguments, error, pattern):
 # Data -----------------------------------------------------------------------------------------------------------------
 ONES = np.ones(N)
 DATA = {  # X, sample_weight, error, pattern
-    "NaN in X": (spoilt(X, np.nan, (3, 1)), None, ValueError, r"X contains NaN"),
-    "infinity in X": (spoilt(X, -np.inf, (3, 1)), None, ValueError, r"X contains infinity"),
+    "NaN in X": (spoilt(X, np.nan, (3, 1)), None, ValueError, r"X contains NaN.*column 1, row 3.*1 in all"),
+    "None in X": (np.where(X == X[3, 1], None, X), None, ValueError, r"X contains NaN.*column 1, row 3"),
+    "infinity in X": (spoilt(X, -np.inf, (3, 1)), None, ValueError, r"X contains infinity.*column 1, row 3"),
     "one column as a vector": (X[:, 0], None, ValueError, r"Expected 2D array.*reshape\(-1, 1\)"),
     "three dimensions": (X[:, :, None], None, ValueError, r"dim 3"),
     "no column": (X[:, :0], None, ValueError, r"0 feature\(s\).*minimum of 1"),
@@ -88,7 +89,7 @@ def test_too_few_rows(model, y, rows):
 @pytest.mark.parametrize(
     ("y", "error", "pattern"),
     [
-        (spoilt(Y, np.nan, 3), ValueError, r"y contains NaN"),
+        (spoilt(Y, np.nan, 3), ValueError, r"y contains NaN.*in row 3.*impute"),
         (spoilt(Y, np.inf, 3), ValueError, r"y contains infinity"),
         (None, ValueError, r"requires y"),
         (LABELS, ValueError, r"\by\b.*(LSSVC|numbers|numeric)"),

@@ -954,7 +954,37 @@ def _validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options:
             raise ValueError(
                 f"y holds labels of several types, which cannot be sorted ({text}): use one type."
             ) from None
+        if text.startswith(("Input X contains", "Input y contains")):
+            raise ValueError(_where(X if text[6] == "X" else y, text)) from None
         raise
+
+
+def _where(values: Any, text: str) -> str:
+    """scikit-learn's words on NaN and infinity, with the first place where the values are not finite."""
+    try:
+        table = np.asarray(values, dtype=np.float64)
+        found = ~np.isfinite(table.reshape(len(table), -1))
+    except (TypeError, ValueError):  # objects, e.g. missing values of pandas
+        table = np.asarray(values, dtype=object)
+        found = np.array([[not _is_finite(value) for value in row] for row in table.reshape(len(table), -1)])
+    if not found.any():
+        return text
+    row, c = (int(place[0]) for place in np.nonzero(found))
+    place = f"row {row}" if table.ndim == 1 else f"column {_column_names(values, found.shape[1])[c]!r}, row {row}"
+    first, _, rest = text.partition("\n")
+    remedy = rest or "Remove or impute those values."
+    return f"{first} The first is in {place} (rows count from 0), {int(np.sum(found))} in all.\n{remedy}"
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return bool(np.isfinite(float(value)))
+    except (TypeError, ValueError, OverflowError):  # None and other missing values
+        return False
+
+
+def _column_names(X: Any, count: int) -> Any:
+    return getattr(X, "column_names", getattr(X, "columns", range(count)))  # pyarrow, frames
 
 
 def _validate_foreign(
@@ -1029,10 +1059,8 @@ def _explain_text(model: BaseEstimator, X: Any, y: Any, text: str) -> None:
         try:
             table[:, c].astype(np.float64)
         except (TypeError, ValueError) as error:
-            names = getattr(X, "column_names", getattr(X, "columns", range(table.shape[1])))  # pyarrow, frames
-            name = names[c]
             raise type(error)(
-                f"X: column {name!r} holds values that are no numbers ({text}): encode it, or leave it out."
+                f"X: column {_column_names(X, table.shape[1])[c]!r} holds values that are no numbers ({text}): encode it, or leave it out."
             ) from None
     if isinstance(model, RegressorMixin):
         raise ValueError(
