@@ -43,7 +43,7 @@ def refuse(model, arguments, error, pattern):
 ONES = np.ones(N)
 DATA = {  # X, sample_weight, error, pattern
     "NaN in X": (spoilt(X, np.nan, (3, 1)), None, ValueError, r"X contains NaN.*column 1, row 3.*1 in all"),
-    "None in X": (np.where(X == X[3, 1], None, X), None, ValueError, r"X contains NaN.*column 1, row 3"),
+    "None in X": (np.where(X[3, 1] == X, None, X), None, ValueError, r"X contains NaN.*column 1, row 3"),
     "infinity in X": (spoilt(X, -np.inf, (3, 1)), None, ValueError, r"X contains infinity.*column 1, row 3"),
     "one column as a vector": (X[:, 0], None, ValueError, r"Expected 2D array.*reshape\(-1, 1\)"),
     "three dimensions": (X[:, :, None], None, ValueError, r"dim 3"),

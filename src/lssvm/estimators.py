@@ -1059,8 +1059,9 @@ def _explain_text(model: BaseEstimator, X: Any, y: Any, text: str) -> None:
         try:
             table[:, c].astype(np.float64)
         except (TypeError, ValueError) as error:
+            name = _column_names(X, table.shape[1])[c]
             raise type(error)(
-                f"X: column {_column_names(X, table.shape[1])[c]!r} holds values that are no numbers ({text}): encode it, or leave it out."
+                f"X: column {name!r} holds values that are no numbers ({text}): encode it, or leave it out."
             ) from None
     if isinstance(model, RegressorMixin):
         raise ValueError(
