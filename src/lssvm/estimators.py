@@ -26,7 +26,7 @@ from ._xp import Array
 from .cluster import DaskChunks, lazily
 from .intervals import METHODS, calibrate, prediction_intervals, probabilities, sampled_intervals
 from .kernels import RBF, Additive, Choice, Kernel, Matern, as_kernel, pick_columns
-from .problem import Fit, Problem, Step, independent_rows, work
+from .problem import Fit, Problem, Step, column_spread, independent_rows, work
 from .robust import as_weight_function
 from .sparsify import Given, Random
 from .stream import (
@@ -49,6 +49,7 @@ DENSE_ROWS = 2000  # steps=None: the basis is all rows up to here
 BASIS_SIZE = 500  # partial_fit and fit_chunks, steps=None: this many rows
 CHECKED_ROWS = 50  # predicted after a fit,
 LOST_DIGITS = 1e-3  # to within this share of the targets' spread
+ROWS_A_WIDTH = 10  # with fewer, left-out residuals of widths that were chosen by them are far too small
 KEPT_ROWS = 1_000_000  # fit_chunks: what belongs to the rows is kept up to here
 _SEEN = ("n_features_in_", "feature_names_in_", "classes_", "_single_output_", "_class_factors_")
 _LATER_LOCK = threading.RLock()
@@ -627,7 +628,9 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
     def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "jackknife+", *, folds: Any = 10) -> Array:
         """Prediction intervals from left-out residuals (Barber et al. 2021), exact and without a refit.
 
-        All methods hold kernel, C, basis and the weights of the other rows fixed; robust weights are among these.
+        All methods hold kernel, C, basis and the weights of the other rows fixed; robust weights are among these. A
+        warning says so where one width a column was chosen with fewer than 10 rows a width: left-out residuals are
+        then too small, and the intervals too narrow.
         After `partial_fit`, `fit_chunks` or a fit on Dask the rows left out are a uniform sample of at most 5000, each
         of them from the machine of all rows; then the guarantees are those of that many rows.
 
@@ -672,6 +675,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
                 f"predict_interval needs left-out residuals, which are not known after {self.steps!r}: give the step "
                 "refit=True (final_solve=True)."
             )
+        if hasattr(self, "_problem_"):
+            _warn_of_widths(self._problem_)
         with np.errstate(all="ignore"):
             if hasattr(self, "_problem_"):
                 rows = _xp.like(X, self._problem_.X)
@@ -1118,6 +1123,21 @@ def _rounding(problem: Problem, fit: Fit) -> tuple[float, float, float]:
     spread = float(xp.max(xp.abs(problem.y - xp.mean(problem.y, axis=0)[None, :])))  # squares may underflow
     limit = LOST_DIGITS * spread + 10.0 * _xp.EPS * float(np.max(np.abs(y)))  # what targets far from 0 have lost
     return float(gap), limit, float(np.sqrt(np.mean((y - f) ** 2)))
+
+
+def _warn_of_widths(problem: Problem) -> None:
+    """A warning where so many widths were chosen by left-out residuals that these say little about new rows."""
+    free = problem.asked is not None and problem.asked[0].is_free
+    spread = column_spread(problem)
+    several = [_xp.to_numpy(leaf.sigma) / spread for leaf in problem.kernel.leaves] if free else []
+    widths = sum(len(spread) for ratio in several if np.ptp(ratio) > 1e-6 * np.max(ratio))
+    if ROWS_A_WIDTH * widths > len(problem.rows):
+        warnings.warn(
+            f"{widths} widths were chosen by the left-out residuals of {len(problem.rows)} rows, which are too small "
+            "then: the intervals are likely to be too narrow. Measure their coverage on other rows, choose one width "
+            "(kernel=kernels.RBF()), or leave columns out before the fit.",
+            stacklevel=_xp.user_level(),
+        )
 
 
 def _main_path(problem: Problem) -> Any:
