@@ -408,6 +408,14 @@ def test_rounding_errors_are_said(estimator, kernel, C, offset):
     estimator(kernel, 10.0).fit(X, y)  # no warning
 
 
+@pytest.mark.parametrize("step", [sparsify.Echelon(), sparsify.AdaPinv(0.3), sparsify.FeatureVectors(5)])
+@pytest.mark.parametrize("value", [0.0, 1.0, -1e8])
+def test_rounding_of_constant_targets_is_not_worth_a_word(step, value):
+    X, _ = make_regression()
+    model = LSSVR(kernels.RBF(2.0), 10.0, steps=[step]).fit(X, np.full(len(X), value))  # no warning
+    assert_allclose(model.predict(X), value, rtol=1e-12)
+
+
 @pytest.mark.parametrize(("C", "offset", "digits"), [(1e8, 1e4, 1e-7), (1e3, 1e6, 1e-3), (None, 1e6, 1e-3)])
 def test_a_linear_machine_far_from_0_is_that_about_the_means(C, offset, digits):
     """The bias is free, so that it does not matter where 0 is; the dual machine loses all digits there."""

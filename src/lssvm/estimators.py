@@ -1121,7 +1121,7 @@ def _rounding(problem: Problem, fit: Fit) -> tuple[float, float, float]:
     y, residuals = _xp.to_numpy(_xp.take(problem.y, rows)), _xp.to_numpy(_xp.take(fit.residuals, rows))
     gap, xp = np.max(np.abs(y - residuals - f)), _xp.namespace(problem.y)
     spread = float(xp.max(xp.abs(problem.y - xp.mean(problem.y, axis=0)[None, :])))  # squares may underflow
-    limit = LOST_DIGITS * spread + 10.0 * _xp.EPS * float(np.max(np.abs(y)))  # what targets far from 0 have lost
+    limit = LOST_DIGITS * spread + 100.0 * _xp.EPS * float(np.max(np.abs(y)))  # what targets far from 0 have lost
     return float(gap), limit, float(np.sqrt(np.mean((y - f) ** 2)))
 
 
