@@ -283,6 +283,7 @@ def width_surface(model: Any, n_widths: int = 21, n_values: int = 33) -> tuple[n
 
 def feature_names(model: Any) -> list[str]:
     """Names of the columns: those seen in fit, else column 0, column 1, ..."""
+    check_is_fitted(model)
     names = getattr(model, "feature_names_in_", None)
     return [f"column {c}" for c in range(model.n_features_in_)] if names is None else [str(name) for name in names]
 
