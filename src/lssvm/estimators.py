@@ -26,7 +26,7 @@ from ._xp import Array
 from .cluster import DaskChunks, lazily
 from .intervals import METHODS, calibrate, prediction_intervals, probabilities, sampled_intervals
 from .kernels import RBF, Additive, Choice, Kernel, Matern, as_kernel, pick_columns
-from .problem import Fit, Problem, Step, column_spread, independent_rows, work
+from .problem import ITERATIVE_ROWS, Fit, Problem, Step, column_spread, independent_rows, work
 from .robust import as_weight_function
 from .sparsify import Given, Random
 from .stream import (
@@ -1085,7 +1085,8 @@ def _with_digits(problem: Problem, fit: Fit) -> tuple[Problem, Fit]:
     if gap <= limit:
         return problem, fit
     what = f"predictions of training rows are off by {gap:.1e}, where the targets spread by {limit / LOST_DIGITS:.1e}"
-    if problem.is_dual and not (problem.kernel.is_bounded or problem.kernel.is_precomputed or problem.reduced):
+    dense = problem.is_dual and not problem.reduced and len(problem.rows) <= ITERATIVE_ROWS  # beyond, memory is short
+    if dense and not (problem.kernel.is_bounded or problem.kernel.is_precomputed):
         X = _xp.take(problem.X, problem.rows)
         pivots, others = (independent_rows(problem.kernel.evaluate(Z, Z)) for Z in (X, X - X.mean(axis=0)[None, :]))
         if len(pivots) < len(problem.rows):
