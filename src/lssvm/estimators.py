@@ -25,7 +25,7 @@ from . import _progress, _xp
 from ._xp import Array
 from .cluster import DaskChunks, lazily
 from .intervals import METHODS, calibrate, prediction_intervals, probabilities, sampled_intervals
-from .kernels import RBF, Additive, Choice, Kernel, Matern, as_kernel, pick_columns
+from .kernels import RBF, Additive, Choice, Kernel, Linear, Matern, as_kernel, pick_columns
 from .problem import ITERATIVE_ROWS, Fit, Problem, Step, column_spread, independent_rows, work
 from .robust import as_weight_function
 from .sparsify import Given, Random
@@ -48,7 +48,8 @@ from .tune import ROBUST_ITERATIONS, LeaveOneOut, describe, tuned
 DENSE_ROWS = 2000  # steps=None: the basis is all rows up to here
 BASIS_SIZE = 500  # partial_fit and fit_chunks, steps=None: this many rows
 CHECKED_ROWS = 50  # predicted after a fit,
-LOST_DIGITS = 1e-3  # to within this share of the targets' spread
+LOST_DIGITS = 1e-3  # to within this share of the targets' spread;
+LINEAR_DIGITS = 1e-6  # to within this one for a linear kernel, which has an exact basis to go over to
 ROWS_A_WIDTH = 10  # with fewer, left-out residuals of widths that were chosen by them are far too small
 KEPT_ROWS = 1_000_000  # fit_chunks: what belongs to the rows is kept up to here
 _SEEN = ("n_features_in_", "feature_names_in_", "classes_", "_single_output_", "_class_factors_")
@@ -1075,26 +1076,29 @@ def _explain_text(model: BaseEstimator, X: Any, y: Any, text: str) -> None:
 
 
 def _with_digits(problem: Problem, fit: Fit) -> tuple[Problem, Fit]:
-    """The machine itself, or, where a dense one has lost its digits, that on the rows that the others depend on.
+    """The machine itself, or, where a dense one has lost its digits, one that reaches the same functions with them.
 
     Coefficients of a dense machine are C times residuals: with a kernel of finite rank (linear, polynomial) far from 0,
-    or a large C, their sums cancel. Those of independent rows do not, and reach the same functions, less what is below
-    the rounding errors of the kernel.
+    or a large C, their sums cancel. Those of unit vectors (linear), or of rows that the others depend on, do not.
     """
-    gap, limit, error = _rounding(problem, fit)
-    if gap <= limit:
+    gap, spread, floor, error = _rounding(problem, fit)
+    limit = LOST_DIGITS * spread + floor
+    dense = problem.support is None and problem.points is None and not problem.reduced  # no step has chosen a basis
+    linear = dense and type(problem.kernel) is Linear and problem.X.shape[1] < len(problem.rows)
+    if gap <= (LINEAR_DIGITS * spread + floor if linear else limit):
         return problem, fit
-    what = f"predictions of training rows are off by {gap:.1e}, where the targets spread by {limit / LOST_DIGITS:.1e}"
-    dense = problem.is_dual and not problem.reduced and len(problem.rows) <= ITERATIVE_ROWS  # beyond, memory is short
-    if dense and not (problem.kernel.is_bounded or problem.kernel.is_precomputed):
+    what = f"predictions of training rows are off by {gap:.1e}, where the targets spread by {spread:.1e}"
+    if linear:
+        smaller = _retuned(problem.with_basis(points=_xp.identity(problem.X.shape[1], problem.X)))
+        return smaller, smaller.solve()
+    bounded = problem.kernel.is_bounded or problem.kernel.is_precomputed
+    if dense and not bounded and len(problem.rows) <= ITERATIVE_ROWS:  # beyond, memory is short
         X = _xp.take(problem.X, problem.rows)
         pivots, others = (independent_rows(problem.kernel.evaluate(Z, Z)) for Z in (X, X - X.mean(axis=0)[None, :]))
         if len(pivots) < len(problem.rows):
-            smaller = problem.with_basis(problem.rows[pivots])
-            if smaller.asked == (smaller.kernel, None) and LeaveOneOut.__name__ in smaller.paths:
-                smaller = tuned(smaller.replace(C=None), on_all_rows=False)  # C was chosen by what had lost its digits
+            smaller = _retuned(problem.with_basis(problem.rows[pivots]))
             found = smaller.solve()
-            gap, limit, smaller_error = _rounding(smaller, found)
+            gap, _, _, smaller_error = _rounding(smaller, found)
             if gap <= limit and len(pivots) >= len(others):
                 return smaller, found
             if smaller_error < error:
@@ -1108,22 +1112,28 @@ def _with_digits(problem: Problem, fit: Fit) -> tuple[Problem, Fit]:
     return problem, fit
 
 
-def _rounding(problem: Problem, fit: Fit) -> tuple[float, float, float]:
-    """By how much predictions of some training rows miss what the solution left of their targets, and may miss it.
+def _retuned(problem: Problem) -> Problem:
+    """With C chosen anew, where it was chosen by what had lost its digits."""
+    chosen = problem.asked == (problem.kernel, None) and LeaveOneOut.__name__ in problem.paths
+    return tuned(problem.replace(C=None), on_all_rows=False) if chosen else problem
 
-    Then by how much they miss the targets, root mean square. Fits of noise-free targets, whose C is the largest, have a
-    gap of about 1e-7 of the spread.
+
+def _rounding(problem: Problem, fit: Fit) -> tuple[float, float, float, float]:
+    """By how much predictions of some training rows miss what the solution left of their targets.
+
+    Then the spread of the targets, what they have lost by being far from 0, and by how much the predictions miss them,
+    root mean square. Fits of noise-free targets, whose C is the largest, have a gap of about 1e-7 of the spread.
     """
     largest = float(_xp.namespace(fit.weights).max(fit.weights))
     if problem.is_dual and fit.kernel.is_bounded and _xp.EPS * len(problem.rows) * fit.C * largest <= LOST_DIGITS:
-        return 0.0, 0.0, 0.0  # coefficients are C times residuals: their sums have the digits
+        return 0.0, 0.0, 0.0, 0.0  # coefficients are C times residuals: their sums have the digits
     rows = problem.rows[:: max(1, len(problem.rows) // CHECKED_ROWS)]
     f = _xp.to_numpy(fit.predict(_xp.take(problem.X, rows)))
     y, residuals = _xp.to_numpy(_xp.take(problem.y, rows)), _xp.to_numpy(_xp.take(fit.residuals, rows))
     gap, xp = np.max(np.abs(y - residuals - f)), _xp.namespace(problem.y)
     spread = float(xp.max(xp.abs(problem.y - xp.mean(problem.y, axis=0)[None, :])))  # squares may underflow
-    limit = LOST_DIGITS * spread + 100.0 * _xp.EPS * float(np.max(np.abs(y)))  # what targets far from 0 have lost
-    return float(gap), limit, float(np.sqrt(np.mean((y - f) ** 2)))
+    error = float(np.sqrt(np.mean((y - f) ** 2)))
+    return float(gap), spread, 100.0 * _xp.EPS * float(np.max(np.abs(y))), error
 
 
 def _warn_of_widths(problem: Problem) -> None:
