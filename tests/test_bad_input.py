@@ -42,8 +42,10 @@ def refuse(model, arguments, error, pattern):
 # Data -----------------------------------------------------------------------------------------------------------------
 ONES = np.ones(N)
 DATA = {  # X, sample_weight, error, pattern
-    "NaN in X": (spoilt(X, np.nan, (3, 1)), None, ValueError, r"X contains NaN"),
-    "infinity in X": (spoilt(X, -np.inf, (3, 1)), None, ValueError, r"X contains infinity"),
+    "NaN in X": (spoilt(X, np.nan, (3, 1)), None, ValueError, r"X contains NaN.*column 1, row 3.*1 in all"),
+    "None in X": (np.where(X[3, 1] == X, None, X), None, ValueError, r"X contains NaN.*column 1, row 3"),
+    "masked values in X": (np.ma.array(X, mask=X > 1.0), None, ValueError, r"X is a masked array.*fill them in"),
+    "infinity in X": (spoilt(X, -np.inf, (3, 1)), None, ValueError, r"X contains infinity.*column 1, row 3"),
     "one column as a vector": (X[:, 0], None, ValueError, r"Expected 2D array.*reshape\(-1, 1\)"),
     "three dimensions": (X[:, :, None], None, ValueError, r"dim 3"),
     "no column": (X[:, :0], None, ValueError, r"0 feature\(s\).*minimum of 1"),
@@ -88,7 +90,8 @@ def test_too_few_rows(model, y, rows):
 @pytest.mark.parametrize(
     ("y", "error", "pattern"),
     [
-        (spoilt(Y, np.nan, 3), ValueError, r"y contains NaN"),
+        (spoilt(Y, np.nan, 3), ValueError, r"y contains NaN.*in row 3.*impute"),
+        (np.ma.array(Y, mask=Y > 0.5), ValueError, r"y is a masked array.*fill them in"),
         (spoilt(Y, np.inf, 3), ValueError, r"y contains infinity"),
         (None, ValueError, r"requires y"),
         (LABELS, ValueError, r"\by\b.*(LSSVC|numbers|numeric)"),
@@ -99,7 +102,7 @@ def test_too_few_rows(model, y, rows):
         (scipy.sparse.csr_array(Y[:, None]), (ValueError, TypeError), r"[Ss]parse"),
         (Y[:-1], ValueError, r"inconsistent numbers of samples"),
     ],
-    ids=["NaN", "inf", "None", "text", "object", "complex", "3d", "no output", "sparse", "short"],
+    ids=["NaN", "masked", "inf", "None", "text", "object", "complex", "3d", "no output", "sparse", "short"],
 )
 def test_bad_targets(y, error, pattern):
     refuse(LSSVR(), (X, y), error, pattern)

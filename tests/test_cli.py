@@ -676,6 +676,12 @@ FIT = ("fit", "table.csv", "-y", "y", "-o", "m.lssvm")
         ("x,y\n1,2\n", FIT, 1, "holds 1 row: at least 2"),
         ("x;y\n" + "".join(f"{i};€ {i}.000,5\n" for i in range(9)), FIT, 1, r"\('€ 0.000,5'\): write plain numbers"),
         ("x,y\n" + "".join(f'{i},"{i},000"\n' for i in range(9)), FIT, 1, r"\('0,000'\): write plain numbers"),
+        (  # the value shown is one that is no number
+            "x,y\n" + "".join(f"{i},{i}.5\n" for i in range(9)) + "".join(f'{i},"{i},000"\n' for i in range(1, 9)),
+            FIT,
+            1,
+            r"\('1,000'\): write plain numbers",
+        ),
         ("x,y\n1,2.5\n1,3.5\n", FIT, 1, "no input column is left.*same value in all rows"),
         ("y,x\n2.5,1\n", (*FIT, "--drop", "x"), 1, "nothing to learn from"),
         ("x,y\n1,2.5\n,3.5\n", (*FIT, "--missing", "drop"), 1, "no input column|at least 2 are needed"),

@@ -182,3 +182,56 @@ def test_what_is_not_known_is_said():
         diagnose.coverage_path(classifier)
     with pytest.raises(ValueError, match="not among the classes"):
         diagnose.class_codes(classifier, [3])
+
+
+@pytest.mark.parametrize("way", ["fit", "fit_chunks", "partial_fit"])
+def test_scores_weigh_rows_by_sample_weights_as_given(way):
+    given = np.where(np.arange(len(y)) % 3 == 0, 0.0, WEIGHTS)
+    model = LSSVR(KERNEL, C=50.0, steps=[sparsify.Given(X[::3])], robust=None if way == "partial_fit" else "hampel")
+    getattr(model, way)(*([[(X, y, given)]] if way == "fit_chunks" else [X, y, given]))
+    rows = diagnose.left_out(model)
+    score = diagnose.scores(model)
+    w = rows.given
+    assert w.sum() == pytest.approx(given.sum())
+    assert score["rmse"] == pytest.approx(root_mean_squared_error(rows.actual, rows.predicted, sample_weight=w))
+    assert score["mae"] == pytest.approx(mean_absolute_error(rows.actual, rows.predicted, sample_weight=w))
+    assert score["r2"] == pytest.approx(r2_score(rows.actual, rows.predicted, sample_weight=w))
+    np.testing.assert_allclose(rows.weights, w * rows.robust)
+    without = clone(model).fit(X[given > 0], y[given > 0], given[given > 0])
+    assert score == pytest.approx(diagnose.scores(without), rel=1e-7)
+
+
+@pytest.mark.parametrize("way", ["fit", "fit_chunks", "partial_fit"])
+def test_scores_of_classes_weigh_rows_but_not_classes(way):
+    draw = np.random.RandomState(1)
+    given = draw.uniform(0.0, 2.0, len(LABELS)) * (draw.uniform(size=len(LABELS)) > 0.3)
+    model = LSSVC(kernels.RBF(0.5), C=5.0, steps=[sparsify.Given(RIPLEY[::4])], class_weight={-1: 1.0, 1: 4.0})
+    getattr(model, way)(*([[(RIPLEY, LABELS, given)]] if way == "fit_chunks" else [RIPLEY, LABELS, given]))
+    probability, codes = diagnose.left_out_probabilities(model)
+    score, w = diagnose.scores(model), diagnose.left_out(model).given
+    assert w.sum() == pytest.approx(given.sum())
+    assert score["log_loss"] == pytest.approx(log_loss(codes, probability, sample_weight=w))
+    wrong = probability.argmax(axis=1) != codes
+    assert score["error_rate"] == pytest.approx(w[wrong].sum() / w.sum())
+    always = w[codes == 0].sum() / w.sum()
+    assert diagnose.beats_constant(model) == (score["error_rate"] < min(always, 1 - always))
+
+
+def test_rows_that_pruning_dropped_count_in_the_scores():
+    model = LSSVR(KERNEL, C=50.0, steps=[sparsify.Prune(10, rows="drop")]).fit(X, y, WEIGHTS)
+    assert (model.weights_ == 0).sum() == len(y) - 10
+    expected = np.sqrt(np.average(model.loo_residuals_**2, weights=WEIGHTS))
+    assert diagnose.scores(model)["rmse"] == pytest.approx(expected)
+
+
+def test_reliability_of_weighted_rows_is_that_of_copies():
+    draw = np.random.RandomState(0)
+    p = np.sort(draw.uniform(size=40))
+    codes, copies = (draw.uniform(size=40) < p).astype(int), np.repeat([1, 3], 20)
+    weighted = diagnose.reliability(np.column_stack([1 - p, p]), codes, 2, copies)
+    for bin, rows in enumerate((slice(0, 20), slice(20, 40))):
+        one = diagnose.reliability(np.column_stack([1 - p, p])[rows], codes[rows], 1)
+        for name in ("predicted", "observed", "low", "high"):
+            assert weighted[name][bin] == pytest.approx(one[name][0])
+    mixed = diagnose.reliability(np.column_stack([1 - p, p]), codes, 1, copies)
+    assert mixed.observed[0] == pytest.approx(np.average(codes, weights=copies))

@@ -396,15 +396,66 @@ def test_chosen_sigma_has_about_the_smallest_press():
 @pytest.mark.parametrize("estimator", [LSSVR, LSSVC])
 @pytest.mark.parametrize(
     ("kernel", "C", "offset"),
-    [(kernels.Linear(), 10.0, 1e7), (kernels.Polynomial(3), 100.0, 3e3), (kernels.RBF(10.0), 1e100, 0.0)],
+    [(kernels.Polynomial(2), 10.0, 1e6), (kernels.Polynomial(3), 100.0, 3e3), (kernels.RBF(10.0), 1e100, 0.0)],
 )
 def test_rounding_errors_are_said(estimator, kernel, C, offset):
     X, y = make_regression()
     y = y > np.median(y) if estimator is LSSVC else y
     model = estimator(kernel, C)
-    with pytest.warns(UserWarning, match="Rounding errors.*lower C"):
+    with pytest.warns(UserWarning, match="Rounding errors.*lower C") as caught:
         model.fit(X + offset, y)
+    assert caught[0].filename == __file__
     estimator(kernel, 10.0).fit(X, y)  # no warning
+
+
+@pytest.mark.parametrize("step", [sparsify.Echelon(), sparsify.AdaPinv(0.3), sparsify.FeatureVectors(5)])
+@pytest.mark.parametrize("value", [0.0, 1.0, -1e8])
+def test_rounding_of_constant_targets_is_not_worth_a_word(step, value):
+    X = np.random.default_rng(5).normal(size=(60, 3))
+    model = LSSVR(kernels.RBF(2.0), 10.0, steps=[step]).fit(X, np.full(len(X), value))  # no warning
+    assert_allclose(model.predict(X), value, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("C", "offset"), [(1e8, 1e4), (1e3, 1e6), (None, 1e6), (1.0, 1e9)])
+def test_a_linear_machine_far_from_0_is_that_about_the_means(C, offset):
+    """The bias is free, so that it does not matter where 0 is; the dual machine loses all digits there."""
+    X, y = make_regression()
+    X = (X + offset) - offset  # what is left of the digits
+    near = LSSVR(kernels.Linear(), C, steps=[sparsify.Given(np.eye(2))]).fit(X, y)
+    far = LSSVR(kernels.Linear(), C).fit(X + offset, y)  # no warning
+    digits = 1e-3 if C is None else 1e-15 * max(offset, 1e6) * np.ptp(y)
+    assert_allclose(far.predict(X + offset), near.predict(X), atol=digits)
+    assert_allclose(far.loo_residuals_, near.loo_residuals_, atol=digits)
+    assert_allclose(far.predict_interval(X + offset), near.predict_interval(X), atol=5 * digits)
+    assert far.support_ is None
+    assert_allclose(far.support_vectors_, np.eye(2))
+
+
+def test_a_basis_that_a_step_has_chosen_stays():
+    X, y = make_regression()
+    model = LSSVR(kernels.Linear(), 1e5, steps=[sparsify.Prune(10)]).fit(X + 100.0, y)
+    assert_allclose(model.support_vectors_, X[model.support_] + 100.0)
+
+
+@pytest.mark.parametrize("C", [1e-6, 1.0, 1e6])
+def test_a_linear_machine_of_raw_columns_is_ridge_regression(C):
+    draw = np.random.default_rng(0)
+    X = np.column_stack([draw.integers(1990, 2024, 150), draw.uniform(30, 300, 150), draw.uniform(1e4, 1e6, 150)])
+    y = X @ [1e4, 3e3, 0.2] + draw.normal(0, 1e4, 150)
+    model = LSSVR(kernels.Linear(), C).fit(X, y)
+    assert_allclose(model.predict(X), Ridge(alpha=1 / C, solver="svd").fit(X, y).predict(X), atol=1e-8 * np.ptp(y))
+
+
+@pytest.mark.parametrize("C", [1e7, 1e9])
+def test_a_polynomial_machine_far_from_0_keeps_its_digits(C):
+    """It goes over to a basis of independent rows: the dual one is off by more than the spread of the targets."""
+    X, y = make_regression()
+    X = X[:, :1] + 50.0
+    model = LSSVR(kernels.Polynomial(2), C).fit(X, y)  # no warning
+    assert len(model.support_) == 3
+    scaled = np.column_stack([np.sqrt(2.0) * X, X * X])  # (1 + x z)^2 - 1
+    expected = Ridge(alpha=1 / C, solver="svd").fit(scaled, y).predict(scaled)
+    assert_allclose(model.predict(X), expected, atol=1e-3 * np.ptp(y))
 
 
 @pytest.mark.parametrize("kernel", [kernels.RBF(), kernels.Matern(), kernels.Additive(kernels.RBF())])

@@ -347,3 +347,14 @@ def test_a_class_without_weight_is_never_predicted():
     new = np.random.default_rng(1).uniform(-4, 4, (200, 2))
     assert 1 not in model.predict(new)
     assert model.predict_proba(new)[:, 1].max() < 0.5
+
+
+def test_intervals_of_many_chosen_widths_are_warned_of():
+    draw = np.random.RandomState(0)
+    X = draw.normal(size=(60, 12))
+    y = X[:, 0] + 2 * X[:, 0] * X[:, 1] + 0.3 * draw.normal(size=60)
+    with pytest.warns(UserWarning, match="12 widths were chosen by.*60 rows.*too narrow") as caught:
+        LSSVR(kernels.RBF(ard=True)).fit(X, y).predict_interval(X)
+    assert caught[0].filename == __file__
+    LSSVR(kernels.RBF()).fit(X, y).predict_interval(X)  # one width is no cause for a warning,
+    LSSVR(kernels.RBF(np.full(12, 3.0) * draw.uniform(1, 2, 12))).fit(X, y).predict_interval(X)  # nor are given ones

@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from lssvm import LSSVC, LSSVR, datasets, kernels, sparsify
+from lssvm import LSSVC, LSSVR, datasets, kernels, plotting, sparsify
 from lssvm.plotting import (
     ComponentsDisplay,
     CPathDisplay,
@@ -467,3 +467,9 @@ def test_many_curves_differ_in_colour_or_dashes():
     ).plot()
     styles = {(line.get_color(), line.get_linestyle()) for line in display.lines_[:13]}
     assert len(styles) == 13
+
+
+@pytest.mark.parametrize("name", sorted(set(plotting.__all__) - {"ComponentsDisplay"}))
+def test_an_unfitted_model_is_said_to_be_one(name):
+    with pytest.raises(NotFittedError):
+        getattr(plotting, name).from_estimator(LSSVR())

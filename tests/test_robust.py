@@ -231,6 +231,19 @@ def test_repeated_outputs_weigh_like_one():
     assert_allclose(two.predict(X), one.predict(X)[:, None] * [1.0, -3.0], rtol=1e-8)
 
 
+def test_an_outlier_in_one_of_several_outputs_keeps_its_weight_longer():
+    """The weight is that of the root mean square: c1 sqrt(k) scales in one output of k are one of c1 in all of them."""
+    residuals = np.random.RandomState(0).normal(size=(400, 10))
+    scales = robust.Hampel().scales(residuals)
+    for size in (2.49, 2.51):
+        residuals[0, 0] = size * np.sqrt(10.0) * scales[0]
+        alone = np.full((1, 10), size) * scales
+        residuals[0, 1:] = 0.0
+        weight = robust.Hampel().from_scales(residuals, scales)[0]
+        assert weight == pytest.approx(robust.Hampel().from_scales(alone, scales)[0])
+        assert (weight == 1.0) == (size < 2.5)
+
+
 def test_a_classifier_distrusts_mislabelled_rows():
     X, y = datasets.load_ripley(return_X_y=True)
     deep = np.argsort(LSSVC(kernels.RBF(sigma=0.5), C=10.0).fit(X, y).decision_function(X))[:3]

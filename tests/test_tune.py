@@ -343,6 +343,16 @@ def test_the_search_of_classes_leaves_very_wide_kernels():
     assert found.path_.loo < 1.05 * given.path_.loo
 
 
+def test_an_edge_by_columns_of_unequal_spread_is_told_apart():
+    draw = np.random.default_rng(0)
+    X = draw.uniform(size=(100, 3)) * [1.0, 1e2, 1e6]
+    y = X @ [1e4, 3e2, 0.2]
+    with pytest.warns(UserWarning, match=r"edge of the range.*Scale the columns.*factor of 1e\+06"):
+        LSSVR(kernels.Polynomial(2)).fit(np.c_[X, np.ones(100)], y)
+    with pytest.warns(UserWarning, match="edge of the range.*Give C"):
+        LSSVR(kernels.Polynomial(2)).fit(X / [1.0, 1e2, 1e6], y)
+
+
 def test_an_edge_is_warned_of():
     X = np.linspace(0.0, 1.0, 50)[:, None]
     with pytest.warns(UserWarning, match="edge of the range"):
@@ -483,6 +493,7 @@ def test_an_edge_is_warned_of_once(model):
         warnings.simplefilter("always")
         model.fit(X, y)
     assert [str(warning.message)[:3] for warning in caught] == ["C ="]
+    assert caught[0].filename == __file__  # the user's line
 
 
 @pytest.mark.parametrize("splitter", [GroupKFold(5), None])

@@ -11,6 +11,7 @@ import functools
 import itertools
 import math
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -28,6 +29,15 @@ from threadpoolctl import ThreadpoolController
 Array = Any
 EPS = float(np.finfo(np.float64).eps)
 SMALL = 512  # order up to which a triangular matrix is inverted by substitution on an accelerator
+
+
+def user_level() -> int:
+    """The stacklevel with which a warning of the caller names the line that called into lssvm, however deep it is."""
+    level, frame = 1, sys._getframe(1)
+    inside = (__name__.partition(".")[0], "contextlib")  # a decorated method is called from contextlib
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in inside:
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def namespace(*arrays: Array) -> Any:

@@ -6,6 +6,7 @@ and the command line draw and print what these functions return.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -48,7 +49,8 @@ class LeftOut:
 
     actual: np.ndarray
     predicted: np.ndarray
-    weights: np.ndarray  # (rows,): sample weight times robust weight
+    given: np.ndarray  # (rows,): sample weight as given, by which the row counts in scores
+    weights: np.ndarray  # (rows,): that of the machine, robust and class weights included
     robust: np.ndarray  # (rows,): robust weight alone
     leverage: np.ndarray  # (rows,)
     total: int  # number of training rows
@@ -66,7 +68,7 @@ def left_out(model: Any) -> LeftOut:
     residuals = getattr(model, "loo_residuals_", None)
     sample = _sample(model) if residuals is None or _xp.is_dask(residuals) else None
     if sample is not None:
-        return _sampled(sample)
+        return _sampled(model, sample)
     residuals = None if residuals is None else _xp.to_numpy(residuals)
     if residuals is None or np.isnan(residuals).any():
         raise ValueError(
@@ -77,11 +79,13 @@ def left_out(model: Any) -> LeftOut:
     residuals = residuals.reshape(len(residuals), -1)
     actual = _targets(model, residuals)
     weights = _xp.to_numpy(model.weights_)
+    given = getattr(model, "_sample_weight_", None)
+    given = np.ones(len(weights)) if given is None else _xp.to_numpy(given)
     problem = getattr(model, "_problem_", None)
-    own = np.ones(len(weights)) if problem is None else _xp.to_numpy(problem.weights)
+    own = given * _class_factors(model, actual) if problem is None else _xp.to_numpy(problem.weights)
     own = weights if model.robust is None else own
     robust = np.divide(weights, own, out=np.zeros(len(weights)), where=own > 0)
-    return LeftOut(actual, actual - residuals, weights, robust, _xp.to_numpy(model.leverage_), len(weights))
+    return LeftOut(actual, actual - residuals, given, weights, robust, _xp.to_numpy(model.leverage_), len(weights))
 
 
 def _sample(model: Any) -> Any:
@@ -89,13 +93,25 @@ def _sample(model: Any) -> Any:
     return model._left_out_sample() if hasattr(model, "_left_out_sample") else None
 
 
-def _sampled(sample: Any) -> LeftOut:
+def _sampled(model: Any, sample: Any) -> LeftOut:
     """The rows of a sample, where the others are not kept."""
     actual, residuals, weights, own, leverage = (
         _xp.to_numpy(a)
         for a in (sample.targets, sample.loo_residuals, sample.weights, sample.sample_weights, sample.leverage)
     )
-    return LeftOut(actual, actual - residuals, weights, weights / own, leverage, sample.total, True)
+    given = own / _class_factors(model, actual)
+    return LeftOut(actual, actual - residuals, given, weights, weights / own, leverage, sample.total, True)
+
+
+def _class_factors(model: Any, actual: np.ndarray) -> np.ndarray:
+    """The class weight of each row."""
+    factors = np.array(getattr(model, "_class_factors_", [1.0, 1.0]))
+    return factors[_codes(actual)] if is_classifier(model) else np.ones(len(actual))
+
+
+def _codes(actual: np.ndarray) -> np.ndarray:
+    """Class numbers from coded targets."""
+    return (actual[:, 0] > 0).astype(int) if actual.shape[1] == 1 else np.argmax(actual, axis=1)
 
 
 def _targets(model: Any, residuals: np.ndarray) -> np.ndarray:
@@ -113,8 +129,7 @@ def left_out_probabilities(model: Any) -> tuple[np.ndarray, np.ndarray]:
     if not is_classifier(model):
         raise ValueError(f"{type(model).__name__} has no classes: probabilities are those of LSSVC.")
     rows = left_out(model)
-    codes = (rows.actual[:, 0] > 0).astype(int) if rows.actual.shape[1] == 1 else np.argmax(rows.actual, axis=1)
-    return probabilities(rows.predicted, _xp.to_numpy(model._slopes_)), codes
+    return probabilities(rows.predicted, _xp.to_numpy(model._slopes_)), _codes(rows.actual)
 
 
 def class_codes(model: Any, y: Any) -> np.ndarray:
@@ -129,6 +144,9 @@ def class_codes(model: Any, y: Any) -> np.ndarray:
 def scores(model: Any) -> dict[str, float]:
     """Leave-one-out quality: of numbers RMSE, MAE, R2; of classes error rate, log loss and Brier score.
 
+    Rows count by their sample weights as given (0: not at all); robust and class weights and rows that a step such as
+    `sparsify.Prune` has dropped from the machine change nothing in this.
+
     Examples
     --------
     >>> from lssvm import LSSVR, datasets, diagnose, kernels
@@ -139,8 +157,8 @@ def scores(model: Any) -> dict[str, float]:
     """
     rows = left_out(model)
     if not is_classifier(model):
-        return number_scores(rows.actual, rows.predicted)
-    return class_scores(*left_out_probabilities(model))
+        return number_scores(rows.actual, rows.predicted, rows.given)
+    return class_scores(*left_out_probabilities(model), rows.given)
 
 
 def beats_constant(model: Any) -> bool:
@@ -148,30 +166,33 @@ def beats_constant(model: Any) -> bool:
     found = scores(model)
     if not is_classifier(model):
         return found["r2"] > 0
-    counts = np.bincount(left_out_probabilities(model)[1])
+    rows = left_out(model)
+    counts = np.bincount(_codes(rows.actual), rows.given)
     return found["error_rate"] < 1 - counts.max() / counts.sum()
 
 
-def number_scores(actual: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
-    """RMSE, MAE and R2 over all outputs together."""
+def number_scores(actual: np.ndarray, predicted: np.ndarray, weights: np.ndarray | None = None) -> dict[str, float]:
+    """RMSE, MAE and R2 over all outputs together, rows counting by their weights."""
     residuals = actual - predicted
-    spread = float(np.sum((actual - actual.mean(axis=0)) ** 2))
-    squares = float(np.sum(residuals**2))
+    mean = functools.partial(np.average, axis=0, weights=weights)
+    spread = float(np.mean(mean((actual - mean(actual)) ** 2)))
+    squares = float(np.mean(mean(residuals**2)))
     return {
-        "rmse": math.sqrt(squares / residuals.size),
-        "mae": float(np.mean(np.abs(residuals))),
+        "rmse": math.sqrt(squares),
+        "mae": float(np.mean(mean(np.abs(residuals)))),
         "r2": 1.0 - squares / spread if spread > 0 else float("nan"),
     }
 
 
-def class_scores(probability: np.ndarray, codes: np.ndarray) -> dict[str, float]:
-    """Error rate, log loss and Brier score (sum over classes) of class probabilities."""
+def class_scores(probability: np.ndarray, codes: np.ndarray, weights: np.ndarray | None = None) -> dict[str, float]:
+    """Error rate, log loss and Brier score (sum over classes) of class probabilities, rows counting by weights."""
     own = probability[np.arange(len(codes)), codes]
     truth = np.eye(probability.shape[1])[codes]
+    mean = functools.partial(np.average, weights=weights)
     return {
-        "error_rate": float(np.mean(np.argmax(probability, axis=1) != codes)),
-        "log_loss": float(-np.mean(np.log(np.maximum(own, np.finfo(float).tiny)))),
-        "brier": float(np.mean(np.sum((probability - truth) ** 2, axis=1))),
+        "error_rate": float(mean(np.argmax(probability, axis=1) != codes)),
+        "log_loss": float(-mean(np.log(np.maximum(own, np.finfo(float).tiny)))),
+        "brier": float(mean(np.sum((probability - truth) ** 2, axis=1))),
     }
 
 
@@ -262,6 +283,7 @@ def width_surface(model: Any, n_widths: int = 21, n_values: int = 33) -> tuple[n
 
 def feature_names(model: Any) -> list[str]:
     """Names of the columns: those seen in fit, else column 0, column 1, ..."""
+    check_is_fitted(model)
     names = getattr(model, "feature_names_in_", None)
     return [f"column {c}" for c in range(model.n_features_in_)] if names is None else [str(name) for name in names]
 
@@ -321,12 +343,16 @@ def _spread(model: Any) -> np.ndarray:
     return np.std(_xp.to_numpy(model.support_vectors_), axis=0) if problem is None else column_spread(problem)
 
 
-def reliability(probability: np.ndarray, codes: np.ndarray, n_bins: int = 10) -> Bunch:
+def reliability(
+    probability: np.ndarray, codes: np.ndarray, n_bins: int = 10, weights: np.ndarray | None = None
+) -> Bunch:
     """Predicted probability against the observed share, in bins of equal count.
 
     Of two classes, the probability of the second; of more, that of the class named. Returns ``predicted``,
-    ``observed``, ``count`` and the ends ``low``, ``high`` of Wilson's 95 % interval of each bin.
+    ``observed``, ``count`` and the ends ``low``, ``high`` of Wilson's 95 % interval of each bin. Rows count by their
+    weights, which are positive; the interval is then that of (sum w)^2/sum w^2 rows.
     """
+    w = np.ones(len(codes)) if weights is None else weights
     if probability.shape[1] == 2:
         p, hit = probability[:, 1], codes == 1
     else:
@@ -334,12 +360,13 @@ def reliability(probability: np.ndarray, codes: np.ndarray, n_bins: int = 10) ->
         p, hit = probability[np.arange(len(codes)), named], codes == named
     order = np.argsort(p, kind="stable")
     parts = [part for part in np.array_split(order, min(n_bins, len(order))) if len(part)]
-    predicted = np.array([p[part].mean() for part in parts])
-    observed = np.array([hit[part].mean() for part in parts])
+    predicted = np.array([np.average(p[part], weights=w[part]) for part in parts])
+    observed = np.array([np.average(hit[part], weights=w[part]) for part in parts])
     count = np.array([len(part) for part in parts])
+    n = np.array([w[part].sum() ** 2 / np.sum(w[part] ** 2) for part in parts])
     z2 = 1.96**2
-    middle = (observed + z2 / (2 * count)) / (1 + z2 / count)
-    half = np.sqrt(z2) / (1 + z2 / count) * np.sqrt(observed * (1 - observed) / count + z2 / (4 * count**2))
+    middle = (observed + z2 / (2 * n)) / (1 + z2 / n)
+    half = np.sqrt(z2) / (1 + z2 / n) * np.sqrt(observed * (1 - observed) / n + z2 / (4 * n**2))
     return Bunch(predicted=predicted, observed=observed, count=count, low=middle - half, high=middle + half)
 
 

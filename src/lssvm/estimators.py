@@ -25,8 +25,8 @@ from . import _progress, _xp
 from ._xp import Array
 from .cluster import DaskChunks, lazily
 from .intervals import METHODS, calibrate, prediction_intervals, probabilities, sampled_intervals
-from .kernels import RBF, Additive, Choice, Kernel, Matern, as_kernel, pick_columns
-from .problem import Fit, Problem, Step, work
+from .kernels import RBF, Additive, Choice, Kernel, Linear, Matern, as_kernel, pick_columns
+from .problem import ITERATIVE_ROWS, Fit, Problem, Step, column_spread, independent_rows, work
 from .robust import as_weight_function
 from .sparsify import Given, Random
 from .stream import (
@@ -48,7 +48,9 @@ from .tune import ROBUST_ITERATIONS, LeaveOneOut, describe, tuned
 DENSE_ROWS = 2000  # steps=None: the basis is all rows up to here
 BASIS_SIZE = 500  # partial_fit and fit_chunks, steps=None: this many rows
 CHECKED_ROWS = 50  # predicted after a fit,
-LOST_DIGITS = 1e-3  # to within this share of the targets' spread
+LOST_DIGITS = 1e-3  # to within this share of the targets' spread;
+LINEAR_DIGITS = 1e-6  # to within this one for a linear kernel, which has an exact basis to go over to
+ROWS_A_WIDTH = 10  # with fewer, left-out residuals of widths that were chosen by them are far too small
 KEPT_ROWS = 1_000_000  # fit_chunks: what belongs to the rows is kept up to here
 _SEEN = ("n_features_in_", "feature_names_in_", "classes_", "_single_output_", "_class_factors_")
 _LATER_LOCK = threading.RLock()
@@ -118,20 +120,22 @@ class _LSSVM(BaseEstimator):
             return self._fit_source(DaskChunks(X, y, sample_weight), "press")
         checked = copy.copy(self)
         X, y, weights = checked._check_rows(X, y, sample_weight, reset=True)
+        given = None if sample_weight is None else checked._without_class_weights(y, weights)
         with np.errstate(all="ignore"):  # what overflows ends in a ValueError that says so
             problem = checked._problem(X, y, weights)
             last = _progress.expect(lambda: _most_to_solve(problem))
             problem = run_steps(problem, default_steps(problem) if self.steps is None else self.steps)
             with last:
                 fit = problem.solve(left_out=LeaveOneOut.__name__ in problem.paths)
+            problem, fit = _with_digits(problem, fit)
             describe(problem, fit)
-            _warn_of_rounding(problem, fit)
             later = fit.leverage is None
             left_out = {} if later else checked._left_out(problem.y, problem.weights, fit.weights, fit)
         attributes = {
             **checked._machine(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
             **_additive(fit.kernel, fit.points, fit.coef, _xp.take(problem.X, problem.rows)),
             "weights_": fit.weights,
+            "_sample_weight_": given,
             **left_out,
             "support_": _same_kind(fit.support, X),
             "path_": _main_path(problem),
@@ -331,6 +335,7 @@ class _LSSVM(BaseEstimator):
         (few,) = passes.left_out(fit.machine, True, 0, *sample).rows
         targets, own, weights, *rest = fit.rows() if keep else few
         attributes = self._left_out(targets, own, weights, LeftOutRows(*rest))
+        attributes["_sample_weight_"] = self._without_class_weights(targets, own)
         if not keep:
             attributes = {name: value for name, value in attributes.items() if name == "_slopes_"}
         attributes["_sample_"] = fit.sample(scan.rows, self._check_chunk(*sample)[0], *few)
@@ -389,6 +394,10 @@ class _LSSVM(BaseEstimator):
             "C_": C,
             "kernel_": kernel,
         }
+
+    def _without_class_weights(self, targets: Array, weights: Array) -> Array:
+        """Sample weights as they were given, from weights that `_check_rows` returned with the targets."""
+        return weights
 
     def _left_out(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
         """The attributes of leave-one-out."""
@@ -620,7 +629,9 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
     def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "jackknife+", *, folds: Any = 10) -> Array:
         """Prediction intervals from left-out residuals (Barber et al. 2021), exact and without a refit.
 
-        All methods hold kernel, C, basis and the weights of the other rows fixed; robust weights are among these.
+        All methods hold kernel, C, basis and the weights of the other rows fixed; robust weights are among these. A
+        warning says so where one width a column was chosen with fewer than 10 rows a width: left-out residuals are
+        then too small, and the intervals too narrow.
         After `partial_fit`, `fit_chunks` or a fit on Dask the rows left out are a uniform sample of at most 5000, each
         of them from the machine of all rows; then the guarantees are those of that many rows.
 
@@ -665,6 +676,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
                 f"predict_interval needs left-out residuals, which are not known after {self.steps!r}: give the step "
                 "refit=True (final_solve=True)."
             )
+        if hasattr(self, "_problem_"):
+            _warn_of_widths(self._problem_)
         with np.errstate(all="ignore"):
             if hasattr(self, "_problem_"):
                 rows = _xp.like(X, self._problem_.X)
@@ -799,6 +812,7 @@ class LSSVC(ClassifierMixin, _LSSVM):
         """Classes, and weights that balance them."""
         self.classes_ = scan.labels
         self._single_output_ = len(self.classes_) == 2
+        self._class_factors_ = [1.0] * len(self.classes_)
         if np.count_nonzero(scan.label_weights) < 2:
             raise ValueError(
                 f"y holds the classes {scan.labels.tolist()} with positive weight in fewer than 2: give 2 at least."
@@ -806,16 +820,23 @@ class LSSVC(ClassifierMixin, _LSSVM):
         if self.class_weight is not None:
             balanced = _class_weights(self.class_weight, scan.labels, scan.labels, scan.label_weights)
             self.class_weight = dict(zip(scan.labels, balanced, strict=True))
+            self._class_factors_ = balanced.tolist()
+
+    def _without_class_weights(self, targets: Array, weights: Array) -> Array:
+        coded, v = _xp.to_numpy(targets), _xp.to_numpy(weights)
+        codes = (coded[:, 0] > 0).astype(int) if self._single_output_ else np.argmax(coded, axis=1)
+        factors = np.array(self._class_factors_)[codes]
+        return _same_kind(v / np.where(factors > 0, factors, 1.0), weights)
 
     def _left_out(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
         attributes = super()._left_out(targets, sample_weight, weights, fit)
+        own = self._without_class_weights(targets, sample_weight)
         coded, v, own, loo, residuals, leverage = (
-            _xp.to_numpy(a) for a in (targets, weights, sample_weight, fit.loo_residuals, fit.residuals, fit.leverage)
+            _xp.to_numpy(a) for a in (targets, weights, own, fit.loo_residuals, fit.residuals, fit.leverage)
         )
         codes = (coded[:, 0] > 0).astype(int) if self._single_output_ else np.argmax(coded, axis=1)
         # Calibrate with one unit of weight left out, so that an integer weight is as good as copies of the row.
-        factors = np.array(self._class_factors_)[codes]
-        copies = np.maximum(own / np.where(factors > 0, factors, 1.0), 1.0)
+        copies = np.maximum(own, 1.0)
         one_copy = residuals / (1.0 - leverage / copies)[:, None]
         unit = np.where(copies[:, None] > 1.0, one_copy, loo)
         unit = np.where(np.isnan(unit), residuals, unit)  # a machine whose leave-one-out is unknown
@@ -922,6 +943,9 @@ def _validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options:
     """scikit-learn's validation, with a copy of X and with messages that name the argument and the column."""
     if options.get("ensure_min_samples") == 0 and not (X.shape[0] if hasattr(X, "shape") else len(X)):
         return np.zeros((0, model.n_features_in_)), np.zeros((0, *np.shape(y)[1:]))  # a chunk without rows
+    for name, values in (("X", X), ("y", y)):
+        if np.ma.is_masked(values):
+            raise ValueError(f"{name} is a masked array with masked values: fill them in, or leave their rows out.")
     if _xp.is_foreign(X):
         return _validate_foreign(model, X, y, **options)
     if _xp.is_foreign(y):
@@ -939,7 +963,37 @@ def _validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options:
             raise ValueError(
                 f"y holds labels of several types, which cannot be sorted ({text}): use one type."
             ) from None
+        if text.startswith(("Input X contains", "Input y contains")):
+            raise ValueError(_where(X if text[6] == "X" else y, text)) from None
         raise
+
+
+def _where(values: Any, text: str) -> str:
+    """scikit-learn's words on NaN and infinity, with the first place where the values are not finite."""
+    try:
+        table = np.asarray(values, dtype=np.float64)
+        found = ~np.isfinite(table.reshape(len(table), -1))
+    except (TypeError, ValueError):  # objects, e.g. missing values of pandas
+        table = np.asarray(values, dtype=object)
+        found = np.array([[not _is_finite(value) for value in row] for row in table.reshape(len(table), -1)])
+    if not found.any():
+        return text
+    row, c = (int(place[0]) for place in np.nonzero(found))
+    place = f"row {row}" if table.ndim == 1 else f"column {_column_names(values, found.shape[1])[c]!r}, row {row}"
+    first, _, rest = text.partition("\n")
+    remedy = rest or "Remove or impute those values."
+    return f"{first} The first is in {place} (rows count from 0), {int(np.sum(found))} in all.\n{remedy}"
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return bool(np.isfinite(float(value)))
+    except (TypeError, ValueError, OverflowError):  # None and other missing values
+        return False
+
+
+def _column_names(X: Any, count: int) -> Any:
+    return getattr(X, "column_names", getattr(X, "columns", range(count)))  # pyarrow, frames
 
 
 def _validate_foreign(
@@ -1014,8 +1068,7 @@ def _explain_text(model: BaseEstimator, X: Any, y: Any, text: str) -> None:
         try:
             table[:, c].astype(np.float64)
         except (TypeError, ValueError) as error:
-            names = getattr(X, "column_names", getattr(X, "columns", range(table.shape[1])))  # pyarrow, frames
-            name = names[c]
+            name = _column_names(X, table.shape[1])[c]
             raise type(error)(
                 f"X: column {name!r} holds values that are no numbers ({text}): encode it, or leave it out."
             ) from None
@@ -1025,25 +1078,79 @@ def _explain_text(model: BaseEstimator, X: Any, y: Any, text: str) -> None:
         ) from None
 
 
-def _warn_of_rounding(problem: Problem, fit: Fit) -> None:
-    """Some training rows, predicted: where this is not what the solution left of their targets, digits are lost.
+def _with_digits(problem: Problem, fit: Fit) -> tuple[Problem, Fit]:
+    """The machine itself, or, where a dense one has lost its digits, one that reaches the same functions with them.
 
-    Fits of noise-free targets, whose C is the largest, have a gap of about 1e-7 of the spread.
+    Coefficients of a dense machine are C times residuals: with a kernel of finite rank (linear, polynomial) far from 0,
+    or a large C, their sums cancel. Those of unit vectors (linear), or of rows that the others depend on, do not.
+    """
+    gap, spread, floor, error = _rounding(problem, fit)
+    limit = LOST_DIGITS * spread + floor
+    dense = problem.support is None and problem.points is None and not problem.reduced  # no step has chosen a basis
+    linear = dense and type(problem.kernel) is Linear and problem.X.shape[1] < len(problem.rows)
+    if gap <= (LINEAR_DIGITS * spread + floor if linear else limit):
+        return problem, fit
+    what = f"predictions of training rows are off by {gap:.1e}, where the targets spread by {spread:.1e}"
+    if linear:
+        smaller = _retuned(problem.with_basis(points=_xp.identity(problem.X.shape[1], problem.X)))
+        return smaller, smaller.solve()
+    bounded = problem.kernel.is_bounded or problem.kernel.is_precomputed
+    if dense and not bounded and len(problem.rows) <= ITERATIVE_ROWS:  # beyond, memory is short
+        X = _xp.take(problem.X, problem.rows)
+        pivots, others = (independent_rows(problem.kernel.evaluate(Z, Z)) for Z in (X, X - X.mean(axis=0)[None, :]))
+        if len(pivots) < len(problem.rows):
+            smaller = _retuned(problem.with_basis(problem.rows[pivots]))
+            found = smaller.solve()
+            gap, _, _, smaller_error = _rounding(smaller, found)
+            if gap <= limit and len(pivots) >= len(others):
+                return smaller, found
+            if smaller_error < error:
+                problem, fit = smaller, found
+                what = f"{len(pivots)} dimensions of the kernel are left, where it has {len(others)} about the means"
+    warnings.warn(
+        f"Rounding errors: {what}. The kernel's values are too large or too much alike for C = {fit.C:.3g}: subtract "
+        "the means of the columns and scale them, or lower C.",
+        stacklevel=_xp.user_level(),
+    )
+    return problem, fit
+
+
+def _retuned(problem: Problem) -> Problem:
+    """With C chosen anew, where it was chosen by what had lost its digits."""
+    chosen = problem.asked == (problem.kernel, None) and LeaveOneOut.__name__ in problem.paths
+    return tuned(problem.replace(C=None), on_all_rows=False) if chosen else problem
+
+
+def _rounding(problem: Problem, fit: Fit) -> tuple[float, float, float, float]:
+    """By how much predictions of some training rows miss what the solution left of their targets.
+
+    Then the spread of the targets, what they have lost by being far from 0, and by how much the predictions miss them,
+    root mean square. Fits of noise-free targets, whose C is the largest, have a gap of about 1e-7 of the spread.
     """
     largest = float(_xp.namespace(fit.weights).max(fit.weights))
     if problem.is_dual and fit.kernel.is_bounded and _xp.EPS * len(problem.rows) * fit.C * largest <= LOST_DIGITS:
-        return  # coefficients are C times residuals: their sums have the digits
+        return 0.0, 0.0, 0.0, 0.0  # coefficients are C times residuals: their sums have the digits
     rows = problem.rows[:: max(1, len(problem.rows) // CHECKED_ROWS)]
     f = _xp.to_numpy(fit.predict(_xp.take(problem.X, rows)))
     y, residuals = _xp.to_numpy(_xp.take(problem.y, rows)), _xp.to_numpy(_xp.take(fit.residuals, rows))
     gap, xp = np.max(np.abs(y - residuals - f)), _xp.namespace(problem.y)
     spread = float(xp.max(xp.abs(problem.y - xp.mean(problem.y, axis=0)[None, :])))  # squares may underflow
-    if not gap <= LOST_DIGITS * spread + 10.0 * _xp.EPS * np.max(np.abs(y)):  # what targets far from 0 have lost
+    error = float(np.sqrt(np.mean((y - f) ** 2)))
+    return float(gap), spread, 100.0 * _xp.EPS * float(np.max(np.abs(y))), error
+
+
+def _warn_of_widths(problem: Problem) -> None:
+    """A warning where so many widths were chosen by left-out residuals that these say little about new rows."""
+    free = problem.asked is not None and problem.asked[0].is_free
+    spread = column_spread(problem)
+    several = [_xp.to_numpy(leaf.sigma) / spread for leaf in problem.kernel.leaves] if free else []
+    widths = sum(len(spread) for ratio in several if np.ptp(ratio) > 1e-6 * np.max(ratio))
+    if ROWS_A_WIDTH * widths > len(problem.rows):
         warnings.warn(
-            f"Rounding errors: predictions of training rows are off by {gap:.1e}, where the targets spread by "
-            f"{spread:.1e}. The kernel's values are too large or too much alike for C = {fit.C:.3g}: subtract the "
-            "means of the columns and scale them, or lower C.",
-            stacklevel=4,
+            f"{widths} widths were chosen by the left-out residuals of {len(problem.rows)} rows, which are too small "
+            "then: the intervals are likely to be too narrow. Measure their coverage on other rows, choose one width "
+            "(kernel=kernels.RBF()), or leave columns out before the fit.",
+            stacklevel=_xp.user_level(),
         )
 
 

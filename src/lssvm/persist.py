@@ -481,6 +481,9 @@ def _check_left_out(model: Any, outputs: int) -> None:
     if hasattr(model, "weights_"):
         rows = _size(model.weights_)
         _check_array(model.weights_, (rows,), "weights_")
+        if getattr(model, "_sample_weight_", None) is not None:
+            _check_array(model._sample_weight_, (rows,), "_sample_weight_")
+            _demand(bool((model._sample_weight_ >= 0).all()), "_sample_weight_")
         if "_problem_" in vars(model) and "_fit_" not in vars(model):
             return  # leave-one-out was not asked for yet
         _check_array(model.leverage_, (rows,), "leverage_", finite=False)

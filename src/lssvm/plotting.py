@@ -18,6 +18,7 @@ from .diagnose import (
     inverse_widths,
     left_out,
     left_out_probabilities,
+    number_scores,
     reliability,
     width_surface,
 )
@@ -615,11 +616,10 @@ class LeaveOneOutDisplay(_Display):
             )
         rows = left_out(estimator)
         actual, predicted = _output(rows.actual, output), _output(rows.predicted, output)
-        residuals = actual - predicted
         if name is None:
-            spread = np.sum((actual - actual.mean()) ** 2)
-            r2 = f", R2 {1 - np.sum(residuals**2) / spread:.3f}" if spread > 0 else ""
-            name = f"RMSE {np.sqrt(np.mean(residuals**2)):.4g}{r2}"
+            score = number_scores(actual[:, None], predicted[:, None], rows.given)
+            r2 = f", R2 {score['r2']:.3f}" if np.isfinite(score["r2"]) else ""
+            name = f"RMSE {score['rmse']:.4g}{r2}"
         return cls(actual=actual, predicted=predicted, name=name).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
@@ -1094,15 +1094,18 @@ class ReliabilityDisplay(_Display):
         if (X is None) != (y is None):
             raise ValueError("ReliabilityDisplay: give both X and y, or neither for the left-out training rows.")
         if X is None:
-            probability, codes = left_out_probabilities(estimator)
+            given = left_out(estimator).given
+            probability, codes = (array[given > 0] for array in left_out_probabilities(estimator))
+            weights = given[given > 0]
         else:
             check_is_fitted(estimator)
             probability, codes = _xp.to_numpy(estimator.predict_proba(X)), class_codes(estimator, y)
-        loss = class_scores(probability, codes)["log_loss"]
+            weights = np.ones(len(codes))
+        loss = class_scores(probability, codes, weights)["log_loss"]
         label = f"{'left-out rows' if X is None else 'given rows'}: log loss {loss:.3f}" if name is None else name
         two = probability.shape[1] == 2
         of = f"class {estimator.classes_[1]}" if two else "the named class"
-        return cls(**reliability(probability, codes, n_bins), name=label, of=of).plot(ax, **kwargs)
+        return cls(**reliability(probability, codes, n_bins, weights), name=label, of=of).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw the curve.

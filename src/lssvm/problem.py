@@ -717,8 +717,7 @@ def whiten(kernel: Kernel, points: Array, K: Array, *, quick: bool = False) -> W
     _check_finite(K, kernel)
     xp = _xp.namespace(K)
     K = 0.5 * (K + K.T)
-    n = K.shape[0]
-    tolerance = n * EPS * max(float(xp.max(xp.linalg.diagonal(K))), 0.0)
+    n, tolerance = K.shape[0], _smallest_pivot(K)
     L = _xp.cholesky(K + 0.0)
     if L is not None and float(xp.min(xp.linalg.diagonal(L))) ** 2 > tolerance:
         return Whitening(kernel, points, L)
@@ -732,6 +731,16 @@ def whiten(kernel: Kernel, points: Array, K: Array, *, quick: bool = False) -> W
     for place, pivot in enumerate(pivots):
         owner[group == group[pivot]] = place
     return Whitening(kernel, _xp.take(points, pivots), _xp.take(factor, pivots), factor, owner)
+
+
+def independent_rows(K: Array) -> np.ndarray:
+    """Numbers of the rows that the others depend on to working precision, of the kernel matrix of some rows."""
+    return _xp.pivoted_cholesky(0.5 * (K + K.T), _smallest_pivot(K))[1]
+
+
+def _smallest_pivot(K: Array) -> float:
+    xp = _xp.namespace(K)
+    return K.shape[0] * EPS * max(float(xp.max(xp.linalg.diagonal(K))), 0.0)
 
 
 # Checks ---------------------------------------------------------------------------------------------------------------

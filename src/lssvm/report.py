@@ -194,12 +194,11 @@ def _check_quality(facts: _Facts) -> Iterable[str]:
     if facts.rows is not None and facts.rows < 30:
         yield f"Only {facts.rows} rows: all figures below are rough."
     if facts.classes:
-        codes = facts.probability[1]
-        counts = np.bincount(codes, minlength=len(facts.classes))
+        counts = np.bincount(facts.probability[1][facts.left_out.given > 0], minlength=len(facts.classes))
         if not diagnose.beats_constant(facts.model):
             yield "The left-out error is no smaller than that of always naming the largest class: columns say little."
         smallest = int(np.argmin(counts))
-        if counts[smallest] < 10 and len(codes) == facts.rows:
+        if counts[smallest] < 10 and len(facts.left_out.given) == facts.rows:
             yield f"Class {facts.classes[smallest]!r} has only {counts[smallest]} rows: its figures are rough."
     elif not diagnose.beats_constant(facts.model):
         yield "The left-out error is no smaller than that of the mean: the columns say little about the target."
@@ -236,18 +235,18 @@ def _check_outliers(facts: _Facts) -> Iterable[str]:
     if facts.left_out is None:
         return
     if facts.model.robust is not None:
-        gone = int(np.sum(facts.left_out.robust < 1e-3))
+        robust = facts.left_out.robust[facts.left_out.weights > 0]
+        gone, rows = int(np.sum(robust < 1e-3)), len(robust)
         if gone:
-            rows = len(facts.left_out.weights)
             yield f"{gone} of {rows} rows got (almost) no robust weight: see the residuals below."
-        light = float(np.mean(facts.left_out.robust < 0.5))
+        light = float(np.mean(robust < 0.5))
         if facts.classes and light > MANY_LIGHT:
             yield (
                 f"{light:.0%} of the rows have a robust weight below 1/2: are so many labels wrong? Where classes "
                 "overlap residuals say little; compare the log loss with that of a fit without robust weights."
             )
     elif not facts.classes:
-        residuals = facts.left_out.residuals
+        residuals = facts.left_out.residuals[facts.left_out.given > 0]
         middle = np.median(residuals, axis=0)
         scale = 1.4826 * np.median(np.abs(residuals - middle), axis=0)
         far = int(np.sum((np.abs(residuals - middle) > 6 * scale).any(axis=1))) if (scale > 0).all() else 0
@@ -462,15 +461,17 @@ def _quality(facts: _Facts) -> str:
     )
     if facts.sampled and len(facts.left_out.weights) < facts.left_out.total:
         note += f"<p>Of the {facts.rows} rows, a sample of {len(facts.left_out.weights)} is left out here.</p>"
+    if np.ptp(facts.left_out.given) > 0:
+        note += "<p>Rows count by their sample weights; tables of classes count the rows whose weight is positive.</p>"
     return note + (_class_quality(facts) if facts.classes else _number_quality(facts))
 
 
 def _number_quality(facts: _Facts) -> str:
-    rows = facts.left_out
+    rows, counting = facts.left_out, facts.left_out.given > 0
     table, charts = [], []
     for output in range(rows.actual.shape[1]):
-        actual, predicted = rows.actual[:, output], rows.predicted[:, output]
-        score = diagnose.number_scores(actual[:, None], predicted[:, None])
+        actual, predicted = rows.actual[counting, output], rows.predicted[counting, output]
+        score = diagnose.number_scores(actual[:, None], predicted[:, None], rows.given[counting])
         name = facts.target if rows.actual.shape[1] == 1 else f"{facts.target} {output}"
         largest = np.max(np.abs(actual - predicted))
         table.append((name, *(_number(score[key]) for key in ("rmse", "mae")), _number(score["r2"]), _number(largest)))
@@ -485,7 +486,8 @@ def _number_quality(facts: _Facts) -> str:
 
 def _class_quality(facts: _Facts) -> str:
     assert facts.classes is not None
-    probability, codes = facts.probability
+    counting = facts.left_out.given > 0
+    probability, codes = (array[counting] for array in facts.probability)
     named = np.argmax(probability, axis=1)
     score = facts.scores
     summary = [(f"{score['error_rate']:.2%}", _number(score["log_loss"]), _number(score["brier"]))]
@@ -497,7 +499,7 @@ def _class_quality(facts: _Facts) -> str:
         share = counts[c, c] / max(counts[c].sum(), 1)
         confusion.append((facts.classes[c], *(str(counts[c, k]) for k in sorted(shown)), f"{share:.1%}"))
     header = ("actual class", *(f"named {facts.classes[k]}" for k in sorted(shown)), "right")
-    bins = diagnose.reliability(probability, codes)
+    bins = diagnose.reliability(probability, codes, weights=facts.left_out.given[counting])
     of = f"class {facts.classes[1]}" if len(facts.classes) == 2 else "the named class"
     chart = _Chart(
         "Reliability of the probabilities", f"predicted probability of {of}", "observed share", box=(0, 1, 0, 1)

@@ -67,6 +67,9 @@ class WeightFunction(BaseEstimator):
 class Hampel(WeightFunction):
     """1 up to c1, then falling linearly to c2, then the floor 1e-4 (Suykens et al. 2002, eq. 14).
 
+    Several outputs (or classes) share one weight a row, that of the root mean square of their residuals, each in units
+    of the scale of its output: with k outputs an outlier in one of them keeps weight 1 up to c1 sqrt(k).
+
     Parameters
     ----------
     c1, c2 : float
@@ -103,7 +106,7 @@ class Hampel(WeightFunction):
 
 
 class Huber(WeightFunction):
-    """1 up to c, then c/r.
+    """1 up to c, then c/r. Several outputs share a weight as in `Hampel`.
 
     Parameters
     ----------
@@ -130,7 +133,7 @@ class Huber(WeightFunction):
 
 
 class Logistic(WeightFunction):
-    """tanh(r)/r.
+    """tanh(r)/r. Several outputs share a weight as in `Hampel`.
 
     Parameters
     ----------
@@ -155,7 +158,7 @@ class Logistic(WeightFunction):
 
 
 class Myriad(WeightFunction):
-    """delta^2/(delta^2 + r^2): the weights of Cauchy errors.
+    """delta^2/(delta^2 + r^2): the weights of Cauchy errors. Several outputs share a weight as in `Hampel`.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ class Stream:
             warnings.warn(
                 f"The sums over the chunks have a condition of {condition:.1e}: few digits of the coefficients are "
                 "sure. Lower C, or use fit or fit_chunks, which read the rows again.",
-                stacklevel=3,
+                stacklevel=_xp.user_level(),
             )
         return self.whitening.expand(theta), intercept
 

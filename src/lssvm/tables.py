@@ -663,8 +663,9 @@ def _task(source: Source, target: str, summary: Summary, asked: str | None, rema
         return "regression", "number"
     many = values is None or (asked is None and len(values) > 2 and 2 * len(values) > summary.present)
     if many and _all_match(SIGNED, summary) and not _all_match(DATE, summary):
+        odd = summary.odd_values[0][0] if summary.odd_values else summary.texts[0]
         raise TableError(
-            f"{source.name}: column {target!r} holds numbers with something else in them ({_shown(summary.texts[0])}): "
+            f"{source.name}: column {target!r} holds numbers with something else in them ({_shown(odd)}): "
             "write plain numbers, such as 1234.5, or choose another target with -y."
         )
     if values is None:

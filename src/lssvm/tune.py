@@ -42,6 +42,7 @@ WIDTH_PRIOR = 0.5  # standard deviation of a log width about the common one,
 WIDTH_ROWS = 50  # where there are that many rows a width, or fewer; it grows in proportion beyond
 WORTH = 7.0  # gain of log PRESS, a width and over the number of rows, for which many widths are taken
 WITHOUT = math.log(1e6)  # width of a column that is left out
+UNEQUAL = 100.0  # spreads of columns differ by more: a kernel without widths hardly sees the small ones
 STAYED = 3  # columns, from the widest on, that have to stay before narrower ones are not asked about
 START_ROWS = 300  # rows of the first look at common widths
 STAGES = ((1000, 150), (3000, 500), (6000, 1000))  # rows and basis size of the searches by gradient
@@ -930,13 +931,27 @@ def warn_at_edge(problem: Problem) -> None:
             part = "kernel" if problem.is_dual else "basis"
             what = f"the targets look noise-free, or the {part} is too small to over-fit"
         reason = f"{what}. Give C{' or sigma' if problem.kernel.leaves else ''}."
+        ratio = _ratio_of_spreads(problem)
+        if ridge < 1.0 and not problem.kernel.leaves and ratio > UNEQUAL:
+            reason = (
+                f"{what}. Scale the columns: their spreads differ by a factor of {ratio:.0e}, as the kernel sees them."
+            )
         copies = _copies(problem) if ridge < 1.0 else 0
         if copies:
             reason = (
                 f"{copies} of {len(problem.rows)} rows, targets included, occur before, and leaving one out leaves the "
                 "other in. Drop them (sample_weight can count them), or choose by tune.KFold(groups=...)."
             )
-        warnings.warn(f"C = {problem.C:.3g} is at the edge of the range searched: {reason}", stacklevel=2)
+        message = f"C = {problem.C:.3g} is at the edge of the range searched: {reason}"
+        warnings.warn(message, stacklevel=_xp.user_level())
+
+
+def _ratio_of_spreads(problem: Problem) -> float:
+    """The largest spread of a column over the smallest."""
+    if problem.kernel.is_precomputed:
+        return 1.0
+    spread = column_spread(problem)[~constant_columns(problem)]
+    return float(np.max(spread, initial=0.0) / np.min(spread)) if len(spread) else 1.0
 
 
 def _copies(problem: Problem) -> int:
