@@ -347,7 +347,7 @@ def test_a_share_that_is_none(step, value):
     model, X, y = make("numbers", rows=20)
     shares = {"fraction", "tolerance", "validation", "error"} | ({"tol"} if isinstance(step, FeatureVectors) else set())
     for name in shares & set(step.get_params()):
-        with pytest.raises(ValueError, match=rf"{type(step).__name__}: {name} must be a number from 0"):
+        with pytest.raises(ValueError, match=rf"{type(step).__name__}: {name} must be (a number from 0|a share of)"):
             clone(model).set_params(steps=[clone(step).set_params(**{name: value})]).fit(X, y)
 
 

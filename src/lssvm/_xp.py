@@ -171,6 +171,16 @@ def put(A: Array, index: Any, values: Array) -> Array:
     return like(changed, A)
 
 
+def add_at(A: Array, rows: np.ndarray, columns: np.ndarray, values: Array) -> Array:
+    """A with `values` added at the places (row, column)."""
+    if is_numpy(A) or is_torch(A) or is_cupy(A):
+        A[rows, columns] += values
+        return A
+    changed = to_numpy(A).copy()
+    changed[rows, columns] += to_numpy(values)
+    return like(changed, A)
+
+
 def row_blocks(n_rows: int, bytes_per_row: int, array: Array = None, least: int = 1) -> Iterator[slice]:
     """Slices of rows, each within scikit-learn's ``working_memory``.
 

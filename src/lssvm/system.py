@@ -730,7 +730,7 @@ def reduced(K: Array, targets: Array, weights: Array, position: np.ndarray, lam:
     inside = np.flatnonzero(position >= 0)
     Z = _xp.zeros((n_rows + 1, n + 1), K)
     Z[:-1, :-1] = K
-    Z[inside, position[inside]] += _xp.take(own, inside)
+    Z = _xp.add_at(Z, inside, position[inside], _xp.take(own, inside))
     Z[:-1, :-1] *= w[:, None]
     Z[:-1, -1] = w
     Z[-1, :-1] = 1.0

@@ -137,7 +137,7 @@ class Substrate(Step):
             warnings.warn(
                 f"Substrate: zeta={self.zeta!r} is too small for this kernel, whose columns depend on each other: the "
                 f"optimality conditions hold to {violation:.1g} of zeta/2. Give a larger zeta, or a narrower kernel.",
-                stacklevel=2,
+                stacklevel=_xp.user_level(),
             )
 
     def _by_folds(
@@ -267,7 +267,7 @@ class Components(Step):
                     if self.rho is not None
                     else "no set of inputs does better on the rows that choose. Give rho, or validation=None."
                 ),
-                stacklevel=2,
+                stacklevel=_xp.user_level(),
             )
         paths = {**problem.paths, type(self).__name__: record}
         if self.refit:
@@ -286,7 +286,7 @@ class Components(Step):
         if lost > 0.01 * np.abs(f).max(initial=0.0):
             warnings.warn(
                 f"Components: rounding moves the predictions by up to {lost:.2g}: centre and scale your features.",
-                stacklevel=2,
+                stacklevel=_xp.user_level(),
             )
         coefficients = _xp.like(coef, problem.X), _xp.like(intercept, problem.X)
         basis: dict[str, Any] = {"support": support} if support is not None else {"points": points}

@@ -400,7 +400,7 @@ def _check_sizes(K: list[np.ndarray], numbers: list[int]) -> None:
         warnings.warn(
             f"Components: the kernels of components {lost.tolist()} are below {SMALLEST:g} of the largest one's, and "
             "most of their functions are lost to rounding: centre and scale your features.",
-            stacklevel=2,
+            stacklevel=_xp.user_level(),
         )
 
 
