@@ -210,13 +210,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--data", type=Path, help="folder of regression sets (.npz)")
+    parser.add_argument("--splits", type=int, default=10, help="of these sets")
     arguments = parser.parse_args()
     quick = arguments.quick
     warnings.simplefilter("ignore")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     print(torch.cuda.get_device_name() if device == "cuda" else "CPU", "torch", torch.__version__)
     if arguments.data:
-        learned(arguments.data, 1000, 10, device)
+        learned(arguments.data, 1000, arguments.splits, device)
         return
     found = rates(1000 if quick else 10_000, device)
     for name, rate in found.items():
