@@ -443,15 +443,16 @@ def test_parts_choose_widths_too(step):
     assert LSSVC(RBF(), steps=[step]).fit(X, y).score(X, y) > 0.95
 
 
+@pytest.mark.parametrize("guess", [None, 1.0, 1e15])
 @pytest.mark.parametrize("noise", [0.0, 0.3])
-def test_C_of_a_basis_is_the_best_of_all_ridges(noise):
-    """With noise the large ridges are enough; without, the best one lies among the small ones."""
+def test_C_of_a_basis_is_the_best_of_all_ridges(noise, guess):
+    """With noise the large ridges are enough; without, the best one lies among the small ones. A guess is no more."""
     X, y = datasets.make_sinc(3000, noise=noise, random_state=0)
     problem = Problem(RBF(1.0), X, y[:, None], np.ones(len(y)), support=np.arange(40))
     unit = tune.kernel_variance(problem)
     factor = problem.factorise(1.0 / (tune.RIDGES[0] * unit), every=True)
     errors = tune.loo_errors(factor, 1.0 / (tune.RIDGES * unit))
-    C, error = tune.best_C(problem)
+    C, error, _ = tune._best_C(problem, tune.loo_errors, guess)
     assert error <= errors.min() * (1 + 1e-9)
     assert 0.3 < C * unit * tune.RIDGES[np.argmin(errors)] < 3.0
     small = np.finfo(float).eps / 1e-6 * len(y) > tune.RIDGES

@@ -888,7 +888,8 @@ def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
     record.plan.append(f"C on {'all' if len(machine.rows) == len(problem.rows) else len(machine.rows)} rows")
     C, errors, factor = problem.C, _errors_to_choose_by(problem, loss), None
     if machine.robust is None or C is None:
-        C, _, factor = _best_C(machine, errors)
+        guess = None if C is None else C * len(machine.rows) / min(_stages(machine)[-1][0], len(machine.rows))
+        C, _, factor = _best_C(machine, errors, guess)  # C grows about as the rows do, those of the search being fewer
     if machine.robust is not None:
         for _ in range(ROBUST_ITERATIONS):
             C = best_C(machine.replace(weights=search_weights(machine.replace(C=C)), robust=None), errors)[0]
@@ -1016,8 +1017,10 @@ def best_C(
     return _best_C(problem, errors)[:2]
 
 
-def _best_C(problem: Problem, errors: Callable[[Factor, Sequence[float]], np.ndarray]) -> tuple[float, float, Factor]:
-    """As `best_C` where the problem has none, and the factor that served all of them."""
+def _best_C(
+    problem: Problem, errors: Callable[[Factor, Sequence[float]], np.ndarray], guess: float | None = None
+) -> tuple[float, float, Factor]:
+    """As `best_C` where the problem has none, and the factor that served all of them; a `guess` may spare time."""
 
     def scored(ridges: np.ndarray) -> tuple[Factor, np.ndarray, np.ndarray]:
         factor = problem.factorise(1.0 / ridges[0], every=True, quick=True)
@@ -1027,7 +1030,9 @@ def _best_C(problem: Problem, errors: Callable[[Factor, Sequence[float]], np.nda
     ridges = RIDGES * variance * _mean_weight(problem)
     # those far above the rounding errors of sums over the rows are served faster, and suffice as a rule
     rounding = EPS * largest * _mean_weight(problem) * len(problem.rows)
-    near = np.zeros(len(RIDGES), dtype=bool) if problem.is_dual else ridges < rounding / QUICK
+    near = ridges < (0.0 if problem.is_dual else rounding / QUICK)
+    if guess is not None and near.any() and 1.0 / guess <= ridges[~near].min(initial=math.inf):
+        near[:] = False
     factor, grid, scores = scored(ridges[~near])
     if near.any() and np.argmin(scores) == 0:
         del factor  # memory for one
