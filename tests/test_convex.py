@@ -431,6 +431,17 @@ def test_the_pieces_are_the_whole_path(kernel, coded):
     assert before.any()
 
 
+@pytest.mark.parametrize(("kernel", "seed"), [(Polynomial(2), 12), (Spline(3), 17)])
+def test_steep_multipliers_are_0_where_their_rows_enter(kernel, seed):
+    """The rounding in where that is, times the slope, is 1e-8 of rho in these draws; the piece begins without it."""
+    _, y, _, blocks = structure(kernel, 40, 5, seed)
+    v = np.random.default_rng(seed).uniform(0.5, 2.0, 40)
+    programme = Structure(blocks, y, v)
+    for piece, low, high in programme.pieces(programme.largest_rho, 1e-4 * programme.largest_rho):
+        for rho in (low, high):
+            assert structure_violation(programme, y, v, piece, rho) <= 1e-10
+
+
 @pytest.mark.parametrize("sigma", [0.1, 0.5, 1.0, 2.0, np.sqrt(10), 10.0])
 def test_components_that_share_alpha_are_optimal(sigma):
     _, y, _, blocks = structure(RBF(sigma))

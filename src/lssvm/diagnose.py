@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from . import _xp
 from .intervals import order_statistic, probabilities
 from .kernels import Additive, Kernel
-from .problem import Problem, column_spread
+from .problem import Problem, class_numbers, column_spread
 from .tune import class_errors
 
 __all__ = [
@@ -106,12 +106,7 @@ def _sampled(model: Any, sample: Any) -> LeftOut:
 def _class_factors(model: Any, actual: np.ndarray) -> np.ndarray:
     """The class weight of each row."""
     factors = np.array(getattr(model, "_class_factors_", [1.0, 1.0]))
-    return factors[_codes(actual)] if is_classifier(model) else np.ones(len(actual))
-
-
-def _codes(actual: np.ndarray) -> np.ndarray:
-    """Class numbers from coded targets."""
-    return (actual[:, 0] > 0).astype(int) if actual.shape[1] == 1 else np.argmax(actual, axis=1)
+    return factors[class_numbers(actual)] if is_classifier(model) else np.ones(len(actual))
 
 
 def _targets(model: Any, residuals: np.ndarray) -> np.ndarray:
@@ -129,7 +124,7 @@ def left_out_probabilities(model: Any) -> tuple[np.ndarray, np.ndarray]:
     if not is_classifier(model):
         raise ValueError(f"{type(model).__name__} has no classes: probabilities are those of LSSVC.")
     rows = left_out(model)
-    return probabilities(rows.predicted, _xp.to_numpy(model._slopes_)), _codes(rows.actual)
+    return probabilities(rows.predicted, _xp.to_numpy(model._slopes_)), class_numbers(rows.actual)
 
 
 def class_codes(model: Any, y: Any) -> np.ndarray:
@@ -167,7 +162,7 @@ def beats_constant(model: Any) -> bool:
     if not is_classifier(model):
         return found["r2"] > 0
     rows = left_out(model)
-    counts = np.bincount(_codes(rows.actual), rows.given)
+    counts = np.bincount(class_numbers(rows.actual), rows.given)
     return found["error_rate"] < 1 - counts.max() / counts.sum()
 
 

@@ -26,7 +26,7 @@ from ._xp import Array
 from .cluster import DaskChunks, lazily
 from .intervals import METHODS, calibrate, prediction_intervals, probabilities, sampled_intervals
 from .kernels import RBF, Additive, Choice, Kernel, Linear, Matern, as_kernel, pick_columns
-from .problem import ITERATIVE_ROWS, Fit, Problem, Step, column_spread, independent_rows, work
+from .problem import ITERATIVE_ROWS, Fit, Problem, Step, class_numbers, column_spread, independent_rows, work
 from .robust import as_weight_function
 from .sparsify import Given, Random
 from .stream import (
@@ -823,10 +823,8 @@ class LSSVC(ClassifierMixin, _LSSVM):
             self._class_factors_ = balanced.tolist()
 
     def _without_class_weights(self, targets: Array, weights: Array) -> Array:
-        coded, v = _xp.to_numpy(targets), _xp.to_numpy(weights)
-        codes = (coded[:, 0] > 0).astype(int) if self._single_output_ else np.argmax(coded, axis=1)
-        factors = np.array(self._class_factors_)[codes]
-        return _same_kind(v / np.where(factors > 0, factors, 1.0), weights)
+        factors = np.array(self._class_factors_)[class_numbers(targets)]
+        return _same_kind(_xp.to_numpy(weights) / np.where(factors > 0, factors, 1.0), weights)
 
     def _left_out(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
         attributes = super()._left_out(targets, sample_weight, weights, fit)
@@ -834,7 +832,7 @@ class LSSVC(ClassifierMixin, _LSSVM):
         coded, v, own, loo, residuals, leverage = (
             _xp.to_numpy(a) for a in (targets, weights, own, fit.loo_residuals, fit.residuals, fit.leverage)
         )
-        codes = (coded[:, 0] > 0).astype(int) if self._single_output_ else np.argmax(coded, axis=1)
+        codes = class_numbers(targets)
         # Calibrate with one unit of weight left out, so that an integer weight is as good as copies of the row.
         copies = np.maximum(own, 1.0)
         one_copy = residuals / (1.0 - leverage / copies)[:, None]
@@ -1162,9 +1160,7 @@ def _main_path(problem: Problem) -> Any:
 
 
 def _winner(decision: Array, classes: np.ndarray) -> Array:
-    values = _xp.to_numpy(decision)
-    codes = (values[:, 0] > 0).astype(int) if values.shape[1] == 1 else np.argmax(values, axis=1)
-    return _same_kind(classes[codes], decision)
+    return _same_kind(classes[class_numbers(decision)], decision)
 
 
 def _sorted_labels(y: np.ndarray) -> np.ndarray:

@@ -102,9 +102,8 @@ class Problem:
 
     @property
     def labels(self) -> np.ndarray:
-        """The class of every row, as a number, from its coded targets."""
-        y = _xp.to_numpy(self.y)
-        return (y[:, 0] > 0).astype(int) if y.shape[1] == 1 else np.argmax(y, axis=1)
+        """The class of every row, as a number."""
+        return class_numbers(self.y)
 
     @property
     def basis_size(self) -> int:
@@ -552,6 +551,12 @@ class Path:
     residuals: Array
     leverage: Array
     loo_residuals: Array
+
+
+def class_numbers(coded: Array) -> np.ndarray:
+    """The class of every row from its coded target, or from its decision values."""
+    values = _xp.to_numpy(coded)
+    return (values[:, 0] > 0).astype(int) if values.shape[1] == 1 else np.argmax(values, axis=1)
 
 
 def column_spread(problem: Problem) -> np.ndarray:
