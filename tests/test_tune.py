@@ -282,7 +282,7 @@ def test_C_on_all_rows_is_the_best_there():
 
 @pytest.mark.parametrize(("noise", "size"), [(1.0, 30), (0.0, 120)])
 def test_a_basis_size_left_open_is_what_pays(noise, size, monkeypatch):
-    monkeypatch.setattr(sparsify.bases, "SIZES", (30, 60, 120))
+    monkeypatch.setattr(sparsify.bases, "SIZES", (30, 60, 90, 120))
     monkeypatch.setattr(sparsify.bases, "SAMPLE_ROWS", 500)
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (800, 2))
@@ -592,15 +592,35 @@ def test_robust_weights_and_many_widths():
 # Samples, robust weights and sizes ------------------------------------------------------------------------------------
 @pytest.fixture
 def small_sizes(monkeypatch):
-    monkeypatch.setattr(sparsify.bases, "SIZES", (30, 60, 120))
+    monkeypatch.setattr(sparsify.bases, "SIZES", (30, 60, 90, 120))
     monkeypatch.setattr(sparsify.bases, "SAMPLE_ROWS", 200)
     return monkeypatch
 
 
 def test_many_rows_get_the_smallest_size(small_sizes):
-    small_sizes.setattr(sparsify.bases, "MOST_WORK", 1.0)
+    small_sizes.setattr(sparsify.bases, "MOST_WORK", (1.0, 1.0, 1.0))
     X, y = make_friedman1(400, 5, random_state=0)
     assert len(LSSVR(RBF(1.0), C=1.0, steps=[sparsify.Random(random_state=0)]).fit(X, y).support_) == 30
+
+
+@pytest.mark.parametrize(
+    ("gain", "rows", "size"),
+    [
+        (0.0, 9000, 500),
+        (0.5, 300, 300),
+        (0.03, 9000, 1000),
+        (0.03, 900, 500),
+        (0.05, 50_000, 2000),
+        (0.05, 50_001, 1000),
+        (0.05, 200_001, 500),
+        (0.1, 50_001, 4000),
+        (0.1, 62_501, 2000),
+        (0.5, 250_001, 1000),
+        (0.5, 1_000_001, 500),
+    ],
+)
+def test_a_size_pays_by_what_it_gains_and_costs(gain, rows, size):
+    assert sparsify.bases.size_that_pays(gain, rows) == size
 
 
 @pytest.mark.filterwarnings("ignore:C = ")

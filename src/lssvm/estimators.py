@@ -505,7 +505,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         Weight of the errors against smoothness (the papers' gamma; the ridge is 1/C).
     steps : list of steps or None
         Sparsifiers and tuners, run in this order. None plans by size: the basis is all rows up to 2000, beyond
-        500 to 2000 drawn rows, as many as pay (``sparsify.Random()``). An empty list means no step. What is still None
+        500 to 4000 drawn rows, as many as pay (``sparsify.Random()``). An empty list means no step. What is still None
         after the steps is chosen by leave-one-out.
     robust : str, weight function or None
         "hampel", "huber", "logistic", "myriad" or an object of `lssvm.robust`: weighted LS-SVM.

@@ -18,10 +18,10 @@ from ..tune import LeaveOneOut, best_C, most_for_C, tuned, tuned_each, warn_at_e
 
 __all__ = ["FeatureVectors", "Forward", "Given", "KMeans", "Learned", "Random", "RandomlyPivoted"]
 
-SIZES = (500, 1000, 2000)  # `Random` without a size: tried with the first, then the second,
-GAINS = (0.03, 0.05)  # which has to lower the root mean square left-out residual by so much for it, or for the third
+SIZES = (500, 1000, 2000, 4000)  # `Random` without a size: tried with the first, then the second,
+GAINS = (0.03, 0.05, 0.1)  # which has to lower the root mean square left-out residual by so much for it, or the others,
+MOST_WORK = (2e11, 2e11, 1e12)  # as long as rows * n^2 is then no larger
 SAMPLE_ROWS = 5000  # rows on which that is measured
-MOST_WORK = 2e11  # rows * n^2
 RACE = 16  # scores of `Learned` by which one kernel of a choice is taken
 PATIENCE = 20  # moves of `Learned` without a gain on the rows held out
 
@@ -92,8 +92,8 @@ class Random(Step):
     n : int or None
         Size of the basis; all rows when there are no more. None measures it: what else was left at None is chosen with
         500 points on a sample of 5000 rows, then 1000 points are tried there. They are taken where they lower the root
-        mean square left-out residual by 3 %, and 2000 points where they lower it by 5 %, unless rows * n^2 is then
-        above 2e11; kernel and C are chosen again.
+        mean square left-out residual by 3 %, 2000 points where they lower it by 5 %, as long as rows * n^2 is then at
+        most 2e11, and up to 4000 points where they lower it by 10 %, up to 1e12; kernel and C are chosen again.
     random_state : int, RandomState or None
         Seed of the draw.
 
@@ -131,21 +131,22 @@ class Random(Step):
         measured = known.replace(C=problem.C)
         if known.robust is not None:
             measured = measured.replace(weights=known.solve().weights, robust=None)
-        within = [n for n in SIZES[1:] if n <= len(drawn) and len(drawn) * n * n <= MOST_WORK]
-        allowed = [min(SIZES[0], len(drawn)), *within]
+        tried = [min(SIZES[0], len(drawn))]
+        if size_that_pays(1.0, len(drawn)) > tried[0]:
+            tried.append(SIZES[1])
         with sizes:
-            scores = [best_C(measured.with_basis(basis(n)))[1] for n in allowed[:2]]
+            scores = [best_C(measured.with_basis(basis(n)))[1] for n in tried]
         gain = 1.0 - (scores[-1] / scores[0]) ** 0.5 if scores[0] > 0 else 0.0
-        size = allowed[sum(gain >= least for least in GAINS[: len(allowed) - 1])]
+        size = size_that_pays(gain, len(drawn))
         chosen = problem.with_basis(drawn[:size])
-        if size == allowed[0]:
+        if size == tried[0]:
             paths = {**problem.paths, **known.paths}
             chosen = chosen.replace(kernel=known.kernel, robust=known.robust, paths=paths)
         else:  # what suits a small basis is too smooth for a larger one
             chosen = tuned(chosen)
         record = Bunch(**{**Bunch(plan=[], evaluations=0), **chosen.paths.get(LeaveOneOut.__name__, {})})
         record.plan = [f"{size} basis points by the left-out residuals of {len(sample)} rows", *record.plan]
-        record.update(sizes=np.array(allowed[:2]), scores=np.array(scores), chosen=size)
+        record.update(sizes=np.array(tried), scores=np.array(scores), chosen=size)
         if chosen.C is None:
             record.plan.pop()  # C of the sample
             with last:
@@ -153,6 +154,13 @@ class Random(Step):
             warn_at_edge(chosen)
         paths = {**chosen.paths, LeaveOneOut.__name__: record}
         return chosen.replace(paths=paths, asked=problem.asked or (problem.kernel, problem.C))
+
+
+def size_that_pays(gain: float, rows: int) -> int:
+    """The size of a basis drawn of so many rows, where the second size lowers the left-out residual by such a share."""
+    level = sum(gain >= least for least in GAINS)
+    most = MOST_WORK[level - 1] if level else 0.0
+    return max([min(SIZES[0], rows), *(n for n in SIZES[1 : level + 1] if n <= rows and rows * n * n <= most)])
 
 
 class FeatureVectors(Step):
