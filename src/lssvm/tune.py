@@ -534,7 +534,7 @@ class _Search:
         if has_stage:
             most += self._most(*_stages(self.problem)[0], 15 + many, paths=2)
         if compared:
-            most += self._most(*COMPARISON[self.problem.is_dual], 15)
+            most += self._most(*_comparison(self.problem), 15)
         return most
 
     def most_later(self) -> float:
@@ -648,9 +648,10 @@ class _Search:
 
     def compare(self, lowest: float) -> None:
         """The value of this kernel on a machine like the final one; `lowest` is that of others."""
-        machine = self._machine(*COMPARISON[self.problem.is_dual])
+        machine = self._machine(*_comparison(self.problem))
         self.value = self._minimise(machine, 5, together=True)
-        if self.value < lowest + HOPELESS and not (self.own and self.problem.is_dual):
+        searched = self.own and (self.problem.is_dual or _xp.on_accelerator(self.problem.X))
+        if self.value < lowest + HOPELESS and not searched:
             again = self._refine(machine, 5)
             if not again and self._leave_out(machine):
                 self.value = self._minimise(machine, 5)
@@ -841,15 +842,23 @@ class _Search:
 def _stages(problem: Problem) -> list[tuple[int, int | None]]:
     """Rows and basis size (None: the rows) of the machines on which a problem is searched, one after the other."""
     rows, basis = len(problem.rows), problem.basis_size
+    stages: list[tuple[int, int | None]] = []
     if problem.is_dual:
         first, points = STAGES[0]
-        dense: tuple[int, int | None] = (min(rows, DENSE_STAGE), None)
-        return [dense] if rows <= 2 * points else [(min(rows, first), points), dense]
-    stages: list[tuple[int, int | None]] = []
-    for most_rows, most_points in STAGES:
-        if not stages or basis > (stages[-1][1] or 0):
-            stages.append((min(rows, most_rows), min(basis, most_points)))
-    return stages
+        if rows > 2 * points:
+            stages.append((min(rows, first), points))
+        stages.append((min(rows, DENSE_STAGE), None))
+    else:
+        for most_rows, most_points in STAGES:
+            if not stages or basis > (stages[-1][1] or 0):
+                stages.append((min(rows, most_rows), min(basis, most_points)))
+    # an accelerator takes as long for a small machine as for a large one
+    return stages[-1:] if _xp.on_accelerator(problem.X) else stages
+
+
+def _comparison(problem: Problem) -> tuple[int, int | None]:
+    """Rows and basis size of the machine by which kernels are compared."""
+    return _stages(problem)[-1] if _xp.on_accelerator(problem.X) else COMPARISON[problem.is_dual]
 
 
 def _covered(problem: Problem) -> int:

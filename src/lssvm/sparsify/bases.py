@@ -23,6 +23,7 @@ GAINS = (0.03, 0.05, 0.1)  # which has to lower the root mean square left-out re
 MOST_WORK = (2e11, 2e11, 1e12)  # as long as rows * n^2 is then no larger
 SAMPLE_ROWS = 5000  # rows on which that is measured
 RACE = 16  # scores of `Learned` by which one kernel of a choice is taken
+SURE = 2.0  # standard errors by which a kernel has to be better on the rows held out
 PATIENCE = 20  # moves of `Learned` without a gain on the rows held out
 
 
@@ -512,8 +513,9 @@ class Learned(Step):
     """Basis points that move along the gradient of log PRESS, from rows chosen by `RandomlyPivoted`.
 
     Points, and with them the widths and C where those were left at None, follow Adam on the exact gradient of the
-    leave-one-out error of a sample of rows. Of several kernels (`kernels.Choice`) each takes 15 moves, then the better
-    one goes on. What predicts the rows held out best is kept, the start included, and then fitted on all rows.
+    leave-one-out error of a sample of rows. Of several kernels (`kernels.Choice`) each takes 15 moves, then one goes
+    on: the best on the rows held out, where it is by two standard errors, else that of the best start by
+    leave-one-out. What predicts the rows held out best is kept, the start included, and then fitted on all rows.
 
     Parameters
     ----------
@@ -563,31 +565,28 @@ class Learned(Step):
         # what suits rows may not suit points that move: each kernel of a choice takes a few steps
         first = min(RACE, self.steps + 1) if len(kernels) > 1 else 1
         trails = [list(islice(descent, first)) for descent in descents]
-        winner = int(np.argmin([min(score for score, _, _ in trail) for trail in trails]))
-        scores, moved, points = (list(part) for part in zip(*trails[winner], strict=True))
-        for score, kernel, place in islice(descents[winner], self.steps + 1 - first):
-            scores.append(score)
-            moved.append(kernel)
-            points.append(place)
-            if len(scores) - 1 - int(np.argmin(scores)) >= PATIENCE:
+        winner = _winner(trails)
+        trail = trails[winner]
+        for place in islice(descents[winner], self.steps + 1 - first):
+            trail.append(place)
+            if len(trail) - 1 - int(np.argmin([place.score for place in trail])) >= PATIENCE:
                 break
+        scores = np.array([place.score for place in trail])
         best = int(np.argmin(scores))
-        paths = {**problem.paths, type(self).__name__: Bunch(scores=np.array(scores), chosen=best)}
-        learned = problem.with_basis(points=points[best], kernel=moved[best], paths=paths)
+        paths = {**problem.paths, type(self).__name__: Bunch(scores=scores, chosen=best)}
+        learned = problem.with_basis(points=trail[best].points, kernel=trail[best].kernel, paths=paths)
         if learned.C is None:
             learned = with_best_C(learned, Bunch(plan=[]))
             warn_at_edge(learned)
         return learned.replace(asked=problem.asked or (problem.kernel, problem.C))
 
-    def _descend(
-        self, known: Problem, asked: Kernel, C: float | None, order: np.ndarray
-    ) -> Iterator[tuple[float, Kernel, Any]]:
-        """Score on the rows held out, kernel and points after every move, the start first."""
+    def _descend(self, known: Problem, asked: Kernel, C: float | None, order: np.ndarray) -> Iterator[Bunch]:
+        """Losses of the rows held out and their mean, leave-one-out error, kernel and points after every move."""
         held, rest = np.sort(order[: -(-len(order) // 10)]), order[-(-len(order) // 10) :]
         sample = np.sort(rest[: max(2000, 5 * self.n)] if _xp.is_numpy(known.X) else rest)
         points = known.kernel.basis_points(known.X, np.asarray(known.support)) + 0.0
         if len(sample) < 3:  # too few to leave one out: nothing moves
-            yield 0.0, known.kernel, points
+            yield Bunch(score=0.0, losses=np.zeros(1), left_out=0.0, kernel=known.kernel, points=points)
             return
         inputs, targets, weights = (_xp.take(a, held) for a in (known.X, known.y, known.weights))
         spread = column_spread(known)
@@ -605,7 +604,11 @@ class Learned(Step):
             factor = machine.with_basis(points=points, kernel=kernel, C=float(np.exp(log_C[0]))).factorise(quick=True)
             solution = factor.system.solution(1.0 / factor.C, careful=False)
             residuals = targets - factor.columns(inputs) @ solution.coef - solution.intercept[None, :]
-            yield float((weights @ (residuals * residuals)).sum() / weights.sum()), kernel, points
+            losses = _weighted_squares(residuals, weights)
+            left_out = _weighted_squares(solution.loo_residuals, _xp.take(machine.weights, factor.rows))
+            yield Bunch(
+                score=float(losses.mean()), losses=losses, left_out=left_out.mean(), kernel=kernel, points=points
+            )
             if not factor.has_point_gradient:
                 return
             try:
@@ -618,6 +621,27 @@ class Learned(Step):
             logs = logs - in_widths.step(np.where(common, widths.sum(axis=1, keepdims=True), widths))
             if C is None:
                 log_C = log_C - in_C.step(np.array([slope]))
+
+
+def _winner(trails: list[list[Bunch]]) -> int:
+    """The trail with the lowest score; of those that chance may tell apart from it, that of the best start.
+
+    The start has a left-out residual for every row of the sample, many more than are held out.
+    """
+    lowest = [min(trail, key=lambda place: place.score) for trail in trails]
+    best = min(lowest, key=lambda place: place.score)
+    close = []
+    for number, place in enumerate(lowest):
+        difference = place.losses - best.losses
+        if difference.mean() <= SURE * difference.std() / np.sqrt(len(difference)):
+            close.append(number)
+    return min(close, key=lambda number: trails[number][0].left_out)
+
+
+def _weighted_squares(residuals: Any, weights: Any) -> np.ndarray:
+    """The squares of every row, summed over the outputs, times its weight in units of the mean weight."""
+    values, weights = _xp.to_numpy(residuals), _xp.to_numpy(weights)
+    return np.asarray((values * values).sum(axis=1) * weights / weights.mean())
 
 
 class Adam:
