@@ -66,15 +66,10 @@ def component_blocks(kernel: Additive, X: np.ndarray, points: np.ndarray, train:
             continue
         alike.append((len(Q), phi))
         parts.append((part, columns, pick_columns(points, group), phi[train], factor))
-        U, s, T = np.linalg.svd(factor - factor.mean(axis=0), full_matrices=False)  # 1'alpha = 0
-        kept = s > np.sqrt(CUT) * float(np.linalg.norm(factor))
-        phi, U = phi @ (T[kept].T * s[kept]), U[:, kept]
-        _, s, T = np.linalg.svd(phi[train], full_matrices=False)
-        kept = s > CUT * (float(s[0]) if len(s) else 0.0)
-        phi = phi @ (T[kept].T / s[kept])
+        phi, to_z = _orthonormal(phi, factor, train)
         Q.append(phi[train])
         other.append(phi[~train])
-        A.append(U @ (T[kept].T * s[kept]))
+        A.append(to_z)
         sizes.append(np.full(A[-1].shape[1], float(np.linalg.norm(factor)) ** 2 or 1.0))
     stacked = np.hstack([block * number.count(place) for place, block in enumerate(A)])
     size = np.concatenate(sizes)
@@ -86,6 +81,19 @@ def component_blocks(kernel: Additive, X: np.ndarray, points: np.ndarray, train:
     K = [number.count(place) * part.evaluate(*given) for place, (part, *given, _, _) in enumerate(parts)]
     _check_sizes([K[place][train] for place in number], list(kernel.kept(X.shape[1])))
     return _shared_blocks(K, train, np.array(number))
+
+
+def _orthonormal(phi: np.ndarray, factor: np.ndarray, train: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A component phi factor'alpha, 1'alpha = 0, as Q z, Q orthonormal on the rows that train; and A with z = A'alpha.
+
+    Directions that rounding has spoilt are left out.
+    """
+    U, s, T = np.linalg.svd(factor - factor.mean(axis=0), full_matrices=False)  # 1'alpha = 0
+    kept = s > np.sqrt(CUT) * float(np.linalg.norm(factor))
+    phi, U = phi @ (T[kept].T * s[kept]), U[:, kept]
+    _, s, T = np.linalg.svd(phi[train], full_matrices=False)
+    kept = s > CUT * (float(s[0]) if len(s) else 0.0)
+    return phi @ (T[kept].T / s[kept]), U @ (T[kept].T * s[kept])
 
 
 def _shared_blocks(K: list[np.ndarray], train: np.ndarray, number: np.ndarray) -> Blocks:

@@ -22,7 +22,7 @@ class SharedStructure(Structure):
 
     def __init__(self, blocks: Blocks, y: np.ndarray, weights: np.ndarray) -> None:
         super().__init__(blocks, y, weights)
-        self.inside = np.flatnonzero(~self.empty)  # the components that are not constant
+        self.inside = np.flatnonzero(~self.empty)  # the components that can differ from 0
 
     @cached_property
     def distinct(self) -> list[tuple[int, int]]:
