@@ -11,8 +11,8 @@ from lssvm import LSSVC, LSSVR, datasets, sparsify
 from lssvm.intervals import component_deviations
 from lssvm.kernels import RBF, Additive, Linear, Polynomial, Spline
 from lssvm.sparsify import Components, Given, Substrate
-from lssvm.sparsify.parametric import Optimum
-from lssvm.sparsify.programmes import Homotopy, Structure, component_blocks, l1_path
+from lssvm.sparsify.programmes import Homotopy, component_blocks, l1_path, structure_programme
+from lssvm.sparsify.programmes.parametric import Optimum
 
 cvxpy = pytest.importorskip("cvxpy")
 pytest.importorskip("clarabel")
@@ -260,7 +260,7 @@ def structure_value(parts, y, rho):
 def test_structure_agrees_with_a_convex_solver(kernel):
     X, y, additive, blocks = structure(kernel)
     shares = 10.0 ** np.random.default_rng(0).uniform(-2, 0, 3)
-    for rho in Structure(blocks, y, np.ones(50)).largest_rho * shares:
+    for rho in structure_programme(blocks, y, np.ones(50)).largest_rho * shares:
         model = LSSVR(additive, C=1.0, steps=[Components(rho, refit=False)]).fit(X, y)
         t = model.path_.max_variation[0]
         value, expected, _ = structure_oracle(additive, X, y, rho)
@@ -285,7 +285,7 @@ def test_structure_is_not_above_a_convex_solver_in_the_coefficients(sigma):
     parts = [part(X[:, group]) for group, part in additive.kept(X.shape[1]).values()]
     alpha, b, t = cvxpy.Variable(50), cvxpy.Variable(), cvxpy.Variable(len(parts))
     bounds = [cvxpy.abs(part @ alpha) <= t[number] for number, part in enumerate(parts)]
-    programme = Structure(blocks, y, np.ones(50))
+    programme = structure_programme(blocks, y, np.ones(50))
     for rho in programme.largest_rho * 10.0 ** np.random.default_rng(1).uniform(-3, 0, 4):
         loss = 0.5 * cvxpy.sum_squares(sum(parts) @ alpha + b - y) + rho * cvxpy.sum(t)
         cvxpy.Problem(cvxpy.Minimize(loss), [*bounds, cvxpy.sum(alpha) == 0]).solve(**PRECISE)
@@ -300,7 +300,7 @@ def test_structure_of_wide_kernels_agrees_with_a_convex_solver(sigma):
     """For the same functions to 1e-8; rounding in the kernel moves those near the cut by 1e-16/1e-10 of their size."""
     X, y, additive, blocks = structure(RBF(sigma))
     assert blocks.basis is not None
-    programme = Structure(blocks, y, np.ones(50))
+    programme = structure_programme(blocks, y, np.ones(50))
     parts = [part(X[:, group]) for group, part in additive.kept(X.shape[1]).values()]
     for rho in programme.largest_rho * 10.0 ** np.random.default_rng(0).uniform(-3, 0, 4):
         z, t = programme.solve(rho).at(rho)
@@ -316,7 +316,7 @@ def test_structure_of_wide_kernels_agrees_with_a_convex_solver(sigma):
 def test_the_directions_left_out_are_beyond_coefficients_in_double_precision():
     """With directions down to 1e-14 the minimum is clearly lower, but no coefficients hold it to 1e-8."""
     X, y, additive, blocks = structure(RBF(2.0))
-    rho = 0.05 * Structure(blocks, y, np.ones(50)).largest_rho
+    rho = 0.05 * structure_programme(blocks, y, np.ones(50)).largest_rho
     parts = [part(X[:, group]) for group, part in additive.kept(X.shape[1]).values()]
     stacked = np.vstack(parts)
     U, S, V = np.linalg.svd(stacked - stacked.mean(axis=1, keepdims=True), full_matrices=False)
@@ -332,7 +332,7 @@ def test_the_directions_left_out_are_beyond_coefficients_in_double_precision():
 def test_structure_is_optimal_to_working_precision(kernel):
     _, y, _, blocks = structure(kernel)
     v = np.random.default_rng(2).uniform(0.5, 2.0, len(y))
-    programme = Structure(blocks, y, v)
+    programme = structure_programme(blocks, y, v)
     for rho in np.geomspace(0.9, 0.003, 8) * programme.largest_rho:
         piece = programme.solve(rho)
         z, t = piece.at(rho)
@@ -362,7 +362,7 @@ def test_structure_is_optimal_to_working_precision(kernel):
 @pytest.mark.parametrize("kernel", [Spline(3), Polynomial(2)])
 def test_a_piece_is_the_solution_inside_its_interval_only(kernel):
     _, y, _, blocks = structure(kernel)
-    programme = Structure(blocks, y, np.ones(50))
+    programme = structure_programme(blocks, y, np.ones(50))
     for rho in np.array([0.3, 0.1, 0.03]) * programme.largest_rho:
         following = programme.pieces(rho, 0.01 * rho)
         next(following)
@@ -418,7 +418,7 @@ def test_the_pieces_are_the_whole_path(kernel, coded):
     blocks = component_blocks(kernel, X, X, np.ones(40, dtype=bool))
     assert blocks.basis is None
     v = np.random.default_rng(0).uniform(0.5, 2.0, 40)
-    programme = Structure(blocks, y, v)
+    programme = structure_programme(blocks, y, v)
     end = programme.largest_rho
     before = np.zeros(blocks.places[-1].stop)
     for piece, low, high in programme.pieces(end, 1e-4 * end):
@@ -436,7 +436,7 @@ def test_steep_multipliers_are_0_where_their_rows_enter(kernel, seed):
     """The rounding in where that is, times the slope, is 1e-8 of rho in these draws; the piece begins without it."""
     _, y, _, blocks = structure(kernel, 40, 5, seed)
     v = np.random.default_rng(seed).uniform(0.5, 2.0, 40)
-    programme = Structure(blocks, y, v)
+    programme = structure_programme(blocks, y, v)
     for piece, low, high in programme.pieces(programme.largest_rho, 1e-4 * programme.largest_rho):
         for rho in (low, high):
             assert structure_violation(programme, y, v, piece, rho) <= 1e-10
@@ -447,7 +447,7 @@ def test_components_that_share_alpha_are_optimal(sigma):
     _, y, _, blocks = structure(RBF(sigma))
     assert blocks.basis is not None
     v = np.random.default_rng(2).uniform(0.5, 2.0, len(y))
-    programme = Structure(blocks, y, v)
+    programme = structure_programme(blocks, y, v)
     assert not programme.solve(1.0001 * programme.largest_rho).z.any()
     assert programme.solve(0.999 * programme.largest_rho).z.any()
     for rho in np.geomspace(0.99, 1e-4, 12) * programme.largest_rho:
@@ -474,7 +474,7 @@ def test_the_pieces_are_the_whole_path_where_alpha_is_shared(make, kernel):
     v = rng.uniform(0.5, 2.0, len(X))
     blocks = component_blocks(Additive(kernel.placed(X)), X, X, np.ones(len(X), dtype=bool))
     assert blocks.basis is not None
-    programme = Structure(blocks, y, v)
+    programme = structure_programme(blocks, y, v)
     top = end = programme.largest_rho
     Q = scipy.linalg.block_diag(*blocks.Q)
     before = np.zeros(len(Q))
@@ -497,7 +497,7 @@ def test_the_pieces_are_the_whole_path_where_alpha_is_shared(make, kernel):
 def test_an_optimum_begins_with_no_more_working_rows_than_unknowns(share):
     """The interior-point method has many more multipliers; each would take a step to leave."""
     _, y, _, blocks = structure(RBF(np.sqrt(10)), 60, 12)
-    programme = Structure(blocks, y, np.ones(60))
+    programme = structure_programme(blocks, y, np.ones(60))
     parametric, number = programme.parametric, {row: k for k, row in enumerate(programme.signed)}
     found = programme._found(share * programme.largest_rho)
     working = [number[row] for row in found.rows if row in number]
@@ -514,7 +514,7 @@ def test_an_optimum_begins_with_no_more_working_rows_than_unknowns(share):
 def test_rounding_does_not_pile_up_along_the_path():
     """More than a thousand pieces, each of which begins with what rounding left of the one before."""
     _, y, _, blocks = structure(RBF(2.0), 30, 10)
-    programme = Structure(blocks, y, np.ones(30))
+    programme = structure_programme(blocks, y, np.ones(30))
     top = programme.largest_rho
     found = [
         structure_violation(programme, y, np.ones(30), piece, (low + high) / 2)
@@ -551,7 +551,7 @@ def test_fusion_is_never_above_a_fine_grid(kernel, seed):
     train = np.setdiff1d(np.arange(50), rows)
     inside = np.isin(np.arange(50), train)
     blocks = component_blocks(kernel, X, X[train], inside)
-    programme = Structure(blocks, y[train], np.ones(len(train)))
+    programme = structure_programme(blocks, y[train], np.ones(len(train)))
     errors = []
     for rho in np.geomspace(1e-3, 1, 150) * programme.largest_rho:
         z, _ = programme.solve(rho).at(rho)
@@ -574,7 +574,7 @@ def test_fusion_of_several_outputs_merges_their_pieces():
     kernel = Additive(RBF(0.7))
     model = LSSVR(kernel, C=1.0, steps=[Components(validation=rows, refit=False)]).fit(X, Y)
     blocks = component_blocks(kernel, X, X[train], np.isin(np.arange(30), train))
-    programmes = [Structure(blocks, targets, np.ones(len(train))) for targets in Y[train].T]
+    programmes = [structure_programme(blocks, targets, np.ones(len(train))) for targets in Y[train].T]
     top = max(programme.largest_rho for programme in programmes)
     assert min(programme.largest_rho for programme in programmes) < 0.5 * top
     for rho in np.append(np.geomspace(1e-4, 1, 30) * top, model.path_.chosen):

@@ -23,6 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 from lssvm import LSSVC, LSSVR, cli, export, kernels, save, sparsify, tables
+from lssvm.export.c_header import c_string
 
 COMPILER = shutil.which("gcc") or shutil.which("cc")
 RNG = np.random.default_rng(0)
@@ -378,7 +379,7 @@ def table_by_c(model, names, rows, folder):
     source = ['#include "m.h"', "#include <stdio.h>", "int main(void) {", "    double x[m_inputs], f[9];"]
     for row in rows:
         values = [row[c] if row[c] not in ("", "NA", "?") else "NAN" for c in numbers]
-        words = [export._c_string(row[c]) if row[c] else "0" for c in texts]  # NULL is missing, too
+        words = [c_string(row[c]) if row[c] else "0" for c in texts]  # NULL is missing, too
         source += [
             f"    {{ const double n[] = {{{', '.join(values)}}}; const char *const t[] = {{{', '.join(words)}}};"
         ]

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from lssvm import LSSVC, LSSVR, datasets, estimators, kernels, load, report, save, sparsify, tune
+from lssvm.report.charts import Chart, labelled, round_ticks
+from lssvm.report.markup import shortened
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&amp;\u202e$\\"
 X, y = datasets.load_motorcycle(return_X_y=True)
@@ -292,12 +294,12 @@ def test_a_sample_of_many_rows_has_no_row_numbers(monkeypatch):
 @pytest.mark.parametrize("size", [1e-9, 1e-3, 0.1, 1.0, 30.0, 4e4, 3e6, 5e9])
 @pytest.mark.parametrize("offset", [0.0, -0.5, 7.0, 1e5])
 def test_numbers_along_an_axis_tell_its_ticks_apart(size, offset):
-    ticks = report._ticks(offset * size, (offset + 1) * size, 5)
-    found = report._labelled(ticks)
+    ticks = round_ticks(offset * size, (offset + 1) * size, 5)
+    found = labelled(ticks)
     assert [value for value, _ in found] == ticks
     step = ticks[1] - ticks[0]
     np.testing.assert_allclose([float(shown) for _, shown in found], ticks, rtol=0, atol=1e-3 * step)
-    chart = report._Chart("title", "x", "y")
+    chart = Chart("title", "x", "y")
     chart.line(np.array([0.0, 1.0]), np.array([offset * size, (offset + 1) * size]))
     page = Reader(chart.svg())
     assert chart.left - 6 - 7 * max(len(shown) for _, shown in found) > 20  # beside the axis' name, which ends at 18
@@ -349,7 +351,7 @@ def test_a_cloud_of_many_points_is_thinned_and_keeps_its_extremes():
 def test_a_thinned_cloud_is_even_but_for_the_largest_residuals():
     rng = np.random.default_rng(0)
     x, e = rng.uniform(0.0, 100.0, 9000), rng.normal(size=9000)
-    chart = report._Chart("", "", "")
+    chart = Chart("", "", "")
     chart.cloud(x, e, e)
     page = chart.svg()
     places = np.array([*map(str.split, re.search(r'class="dots" d="M([^"]*)h0"', page)[1].split("h0M"))], dtype=float)
@@ -364,10 +366,10 @@ def test_a_thinned_cloud_is_even_but_for_the_largest_residuals():
 
 
 def test_long_names_are_cut_in_the_middle():
-    names = [report._short(f"note=line one, line two, number {number}") for number in range(3)]
+    names = [shortened(f"note=line one, line two, number {number}") for number in range(3)]
     assert len(set(names)) == 3
     assert {len(name) for name in names} == {26}
-    assert report._short("a" * 26) == "a" * 26
+    assert shortened("a" * 26) == "a" * 26
 
 
 # In a browser ---------------------------------------------------------------------------------------------------------

@@ -24,11 +24,11 @@ from .programmes import (
     Homotopy,
     L1Path,
     Piece,
-    Structure,
     component_blocks,
     l1_path,
     l1_violation,
     least_squares,
+    structure_programme,
 )
 
 __all__ = ["Components", "Substrate"]
@@ -333,7 +333,7 @@ class _Search:
         self, blocks: Blocks, y: np.ndarray, weights: np.ndarray, y_other: np.ndarray, weights_other: np.ndarray
     ) -> None:
         self.blocks = blocks
-        self.structures = [Structure(blocks, column, weights) for column in y.T]
+        self.structures = [structure_programme(blocks, column, weights) for column in y.T]
         self.y_other, self.weights_other = y_other, weights_other
         self.other = np.hstack(blocks.other)
         self.rho: list[float] = []

@@ -1,0 +1,362 @@
+"""The machine as a C99 header."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..tables import MISSING, Column, spellings
+from .kernel_functions import Function, kernel_functions, uses_splines
+from .machine import Machine, read_machine
+
+__all__ = ["to_c"]
+
+# What the function of a kernel says, by kind of kernel: see `kernel_functions`
+BODIES = {
+    "RBF": """    double sum = 0.0;
+    for (int i = 0; i < count; i++) {
+        const double r = (x[columns[i]] - z[columns[i]]) / WIDTHS[columns[i]];
+        sum += r * r;
+    }
+    return exp(-sum);""",
+    "Matern": """    double sum = 0.0;
+    for (int i = 0; i < count; i++) {
+        const double r = (x[columns[i]] - z[columns[i]]) / WIDTHS[columns[i]];
+        sum += r * r;
+    }
+    const double r = sqrt(TWICE_NU * sum);
+    return FACTOR * exp(-r);""",
+    "Linear": """    double sum = 0.0;
+    for (int i = 0; i < count; i++)
+        sum += x[columns[i]] * z[columns[i]];
+    return sum;""",
+    "Polynomial": """    double sum = COEF0;
+    for (int i = 0; i < count; i++)
+        sum += x[columns[i]] * z[columns[i]];
+    return pow(sum, DEGREE);""",
+    "Spline": """    double sum = 0.0;
+    for (int i = 0; i < count; i++) {
+        const int c = columns[i];
+        double a[SIZE], b[SIZE];
+        for (int j = 0; j < SIZE; j++) {
+            a[j] = SPLINE((x[c] - STARTS[c]) / SPANS[c], KNOTS[c][j]);
+            b[j] = SPLINE((z[c] - STARTS[c]) / SPANS[c], KNOTS[c][j]);
+        }
+        for (int r = 0; r < SIZE; r++) {
+            double p = 0.0, q = 0.0;
+            for (int j = 0; j < SIZE; j++) {
+                p += a[j] * FACTORS[c][j][r];
+                q += b[j] * FACTORS[c][j][r];
+            }
+            sum += p * q;
+        }
+    }
+    return sum;""",
+    "Additive": """    double sum = 0.0;
+    for (int i = 0; i < count; i++)
+        sum += PART0(x, z, columns + i, 1);
+    return sum;""",
+    "Groups": """    double sum = 0.0;
+    (void)count;
+    for (int g = 0; g < SIZE; g++) {
+        int picked[LONGEST] = {0}, size = 0;
+        for (; size < LONGEST && GROUPS[g][size] >= 0; size++)
+            picked[size] = columns[GROUPS[g][size]];
+        sum += PART0(x, z, picked, size);
+    }
+    return sum;""",
+    "Nothing": """    (void)x, (void)z, (void)columns, (void)count;
+    return 0.0;""",
+    "Sum": "    return PART0(x, z, columns, count) + PART1(x, z, columns, count);",
+    "Product": "    return PART0(x, z, columns, count) * PART1(x, z, columns, count);",
+}
+# The kernel of a cubic spline between two places in units of the knots' span (`kernels.Spline`)
+SPLINE = """static inline double NAMEspline_mean(double u)
+{
+    const double a = u < 0.0 ? 0.0 : u > 1.0 ? 1.0 : u;
+    return a * a * (6.0 - 4.0 * a + a * a) / 24.0 + (u > 1.0 ? (u - 1.0) / 6.0 : 0.0);
+}
+
+static inline double NAMEspline(double u, double v)
+{
+    const double low = u < v ? u : v;
+    const double a = low < 0.0 ? 0.0 : low > 1.0 ? 1.0 : low;
+    const double integral = a * (u * v - a * ((u + v) / 2.0 - a / 3.0));
+    return integral - NAMEspline_mean(u) - NAMEspline_mean(v) + 0.05 + u * v - 0.5 * (u + v) + 0.25;
+}"""
+
+
+def to_c(model: Any, name: str = "lssvm") -> str:
+    """The machine as a C99 header that needs only <math.h>, and <string.h> where it reads the texts of a table.
+
+    Parameters
+    ----------
+    model : LSSVR or LSSVC
+        Fitted; also a Pipeline that only scales columns before it.
+    name : str
+        What all names in the header begin with.
+
+    Returns
+    -------
+    str
+        The header. For regression ``NAME_predict(x, f)`` writes the outputs f of one row x. For classification
+        ``NAME_predict(x)`` is the number of the class in ``NAME_classes``, ``NAME_decision_function(x, f)`` writes
+        the decision values and ``NAME_predict_proba(x, p)`` one probability a class. Of a model of the command line
+        ``NAME_encode(numbers, texts, x)`` makes x of a row of the table: its numbers, NaN where they are missing, in
+        the order of ``NAME_number_names``, and its texts in that of ``NAME_text_names``. It returns 0 where a value is
+        missing that is not filled in: such a row has no prediction.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, export, kernels, sparsify
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0, steps=[sparsify.FeatureVectors(9)]).fit(X, y)
+    >>> "motorcycle_predict" in export.to_c(model, name="motorcycle")
+    True
+    """
+    machine = read_machine(model)
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+        raise ValueError(f"name={name!r} is no name in C: use letters, digits and _.")
+    (n, d), k = machine.points.shape, machine.coef.shape[1]
+    guard = f"{name.upper()}_H"
+    functions = kernel_functions(machine.kernel, d, BODIES, f"{name}_")
+    text = [
+        f"/* {machine.title}. C99, needs only <math.h>{'' if machine.columns is None else ' and <string.h>'}.",
+        f" * {machine.size}. {' '.join(repr(machine.kernel).split())}",
+        " */",
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        "",
+        "#include <math.h>",
+        *([] if machine.columns is None else ["#include <string.h>"]),
+        "",
+        f"enum {{ {name}_inputs = {d}, {name}_outputs = {k} }};",
+    ]
+    if machine.columns is not None:
+        text += _encode(machine.columns, name)
+    elif machine.inputs:
+        text.append(_array(f"const char *const {name}_input_names[{d}]", map(c_string, machine.inputs)))
+    if machine.classes is not None:
+        kind, values = _labels(machine.classes)
+        text.append(_array(f"{kind}{name}_classes[{len(values)}]", values))
+    text += [
+        "",
+        _array(f"const double {name}_points[{n}][{d}]", (_row(point) for point in machine.points)),
+        _array(f"const double {name}_coefficients[{n}][{k}]", (_row(row) for row in machine.coef)),
+        _array(f"const double {name}_intercept[{k}]", map(_number, machine.intercept)),
+        _nested_array(f"{name}_columns", np.arange(d)),
+    ]
+    text += [*_kernel(functions, name), "", *_decision(machine, name, functions[-1][0])]
+    if machine.classes is not None:
+        text += ["", *_predict(name, k)]
+        if machine.slopes is not None:
+            text += ["", *_probabilities(machine, name)]
+    return "\n".join([*text, "", f"#endif /* {guard} */", ""])
+
+
+def _kernel(functions: list[Function], name: str) -> list[str]:
+    """The functions of the kernel, each after its tables."""
+    text = ["", SPLINE.replace("NAME", f"{name}_")] if uses_splines(functions) else []
+    for function, tables, body in functions:
+        text += [
+            "",
+            *(_nested_array(f"{function}_{table}", values) for table, values in tables.items()),
+            f"static inline double {function}(const double *x, const double *z, const int *columns, int count)",
+            "{",
+            body,
+            "}",
+        ]
+    return text
+
+
+def _encode(columns: Sequence[Column], name: str) -> list[str]:
+    """The function that makes inputs of a row of a table."""
+    numbers = [column for column in columns if column.categories is None]
+    texts = [column for column in columns if column.categories is not None]
+    arrays, work = [], []
+    for kind, own in (("number", numbers), ("text", texts)):
+        names = [c_string(column.name) for column in own] or ["0"]  # an array of none is no C
+        arrays.append(f"enum {{ {name}_{kind}s = {len(own)} }};")
+        arrays.append(_array(f"const char *const {name}_{kind}_names[{len(names)}]", names))
+    arrays.append(_array(f"const char *const {name}_missing[{len(MISSING)}]", map(c_string, MISSING)))
+    place = 0
+    for column in columns:
+        if column.categories is None:
+            value, fill = f"numbers[{numbers.index(column)}]", _number(column.fill or 0.0)
+            work.append(f"    x[{place}] = isnan({value}) ? {fill} : {value};")
+            missing = f"isnan({value})"
+        else:
+            number, known = texts.index(column), spellings(column.categories)
+            value, count = f"texts[{number}]", len(known)
+            arrays.append(_array(f"const char *const {name}_categories{number}[{count}]", map(c_string, known)))
+            arrays.append(_nested_array(f"{name}_places{number}", place + np.array([*known.values()])))
+            work += [
+                f"    for (int c = 0; c < {len(column.categories)}; c++)",
+                f"        x[{place} + c] = 0.0;",
+                f"    for (int c = 0; c < {count}; c++)",
+                f"        if ({value} && !strcmp({value}, {name}_categories{number}[c]))",
+                f"            x[{name}_places{number}[c]] = 1.0;",
+            ]
+            missing = f"{name}_is_missing({value})"
+        if column.fill is None:
+            work.append(f"    complete &= !{missing};")
+        place += len(column.encoded)
+    return [
+        *arrays,
+        "",
+        *_is_missing(name),
+        "",
+        f"/* The inputs x of a row of the table: its numbers (NaN: missing) in the order of {name}_number_names, its",
+        f" * texts (UTF-8, no blanks around; NULL: missing) in that of {name}_text_names. A text that is no category",
+        " * is none of them. Returns 0 where a value is missing that is not filled in: there is no prediction then. */",
+        f"static inline int {name}_encode(const double *numbers, const char *const *texts, double x[{place}])",
+        "{",
+        "    int complete = 1;",
+        "    (void)numbers, (void)texts;",
+        *work,
+        "    return complete;",
+        "}",
+    ]
+
+
+def _is_missing(name: str) -> list[str]:
+    """The function that knows the spellings of a missing text."""
+    return [
+        f"static inline int {name}_is_missing(const char *text)",
+        "{",
+        "    if (!text)",
+        "        return 1;",
+        f"    for (int i = 0; i < {len(MISSING)}; i++)",
+        f"        if (!strcmp(text, {name}_missing[i]))",
+        "            return 1;",
+        "    return 0;",
+        "}",
+    ]
+
+
+def _decision(machine: Machine, name: str, kernel: str) -> list[str]:
+    """The function of all outputs."""
+    (n, d), k = machine.points.shape, machine.coef.shape[1]
+    scaled, lines = "x", []
+    if machine.affine is not None:
+        scaled = "scaled"
+        lines = [
+            f"    {_array(f'const double {part}[{d}]', map(_number, values))}"
+            for part, values in zip(("centre", "scale", "offset"), machine.affine, strict=True)
+        ]
+        lines += [
+            f"    double scaled[{d}];",
+            f"    for (int c = 0; c < {d}; c++)",
+            "        scaled[c] = (x[c] - centre[c]) * scale[c] + offset[c];",
+        ]
+    function, what = ("predict", "outputs") if machine.classes is None else ("decision_function", "decision values")
+    return [
+        f"/* The {what} of one row x. */",
+        f"static inline void {name}_{function}(const double x[{d}], double f[{k}])",
+        "{",
+        *lines,
+        f"    for (int o = 0; o < {k}; o++)",
+        f"        f[o] = {name}_intercept[o];",
+        f"    for (int j = 0; j < {n}; j++) {{",
+        f"        const double value = {kernel}({scaled}, {name}_points[j], {name}_columns, {d});",
+        f"        for (int o = 0; o < {k}; o++)",
+        f"            f[o] += {name}_coefficients[j][o] * value;",
+        "    }",
+        "}",
+    ]
+
+
+def _predict(name: str, k: int) -> list[str]:
+    """The function that names the class."""
+    choose = ["    return f[0] > 0.0;"]
+    if k > 1:
+        choose = [
+            "    int best = 0;",
+            f"    for (int o = 1; o < {k}; o++)",
+            "        if (f[o] > f[best])",
+            "            best = o;",
+            "    return best;",
+        ]
+    return [
+        f"/* The number of the class of one row x in {name}_classes. */",
+        f"static inline int {name}_predict(const double x[{name}_inputs])",
+        "{",
+        f"    double f[{k}];",
+        f"    {name}_decision_function(x, f);",
+        *choose,
+        "}",
+    ]
+
+
+def _probabilities(machine: Machine, name: str) -> list[str]:
+    """The function of the class probabilities, calibrated by the machine's slopes."""
+    assert machine.slopes is not None
+    k = machine.coef.shape[1]
+    slopes = [_number(slope) for slope in machine.slopes]
+    if k == 1:
+        body = [
+            f"    const double z = f[0] * (f[0] > 0.0 ? {slopes[-1]} : {slopes[0]});",
+            "    p[0] = 1.0 / (1.0 + exp(z));",
+            "    p[1] = 1.0 / (1.0 + exp(-z));",
+        ]
+    else:
+        body = [
+            "    double largest = f[0], sum = 0.0;",
+            f"    for (int o = 1; o < {k}; o++)",
+            "        largest = f[o] > largest ? f[o] : largest;",
+            f"    for (int o = 0; o < {k}; o++)",
+            f"        sum += p[o] = exp({slopes[0]} * (f[o] - largest));",
+            f"    for (int o = 0; o < {k}; o++)",
+            "        p[o] /= sum;",
+        ]
+    return [
+        f"/* The probability of each class for one row x, in the order of {name}_classes. */",
+        f"static inline void {name}_predict_proba(const double x[{name}_inputs], double p[{max(k, 2)}])",
+        "{",
+        f"    double f[{k}];",
+        f"    {name}_decision_function(x, f);",
+        *body,
+        "}",
+    ]
+
+
+def _array(declaration: str, values: Any) -> str:
+    return f"static {declaration} = {{{', '.join(values)}}};".replace(", \n", ",\n")
+
+
+def _nested_array(name: str, values: np.ndarray) -> str:
+    """A table of any number of dimensions."""
+
+    def braces(part: np.ndarray) -> str:
+        if part.ndim == 0:
+            return repr(part.item())
+        return f"{{{', '.join(map(braces, part))}}}"
+
+    kind = "int" if values.dtype.kind == "i" else "double"
+    return f"static const {kind} {name}{''.join(f'[{size}]' for size in values.shape)} = {braces(values)};"
+
+
+def _row(values: np.ndarray) -> str:
+    return f"\n    {{{', '.join(map(_number, values))}}}"
+
+
+def _number(value: Any) -> str:
+    return repr(float(value))
+
+
+def _labels(labels: list[Any]) -> tuple[str, list[str]]:
+    """The type of the classes in C, and their values."""
+    if isinstance(labels[0], str):
+        return "const char *const ", [c_string(label) for label in labels]
+    if isinstance(labels[0], float):
+        return "const double ", [_number(label) for label in labels]
+    return "const long long ", [str(int(label)) for label in labels]
+
+
+def c_string(text: str) -> str:
+    """A C string: bytes of UTF-8, all but plain ones as octal numbers (no trigraphs, no end of comment)."""
+    plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 _-.,:;+=()<>[]"
+    return '"' + "".join(chr(b) if chr(b) in plain else f"\\{b:03o}" for b in text.encode()) + '"'

@@ -1,0 +1,301 @@
+"""The machine as an ONNX graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import __version__
+from ..kernels import RBF, Additive, Linear, Matern, Product, Spline, Sum, spline_kernel
+from ..tables import MISSING, spellings
+from .machine import Machine, component_places, read_machine, spline_tables
+
+__all__ = ["to_onnx"]
+
+OPSET = 18
+INT64, STRING, BOOL, DOUBLE = 7, 8, 9, 11  # the numbers of onnx.TensorProto, which is imported late
+OUTPUTS = ("prediction", "label", "decision_function", "probabilities", "complete")
+
+
+def to_onnx(model: Any) -> Any:
+    """The machine as an ONNX graph of core operators, in float64 (opset 18); needs ``pip install lssvm[onnx]``.
+
+    Parameters
+    ----------
+    model : LSSVR or LSSVC
+        Fitted; also a Pipeline that only scales columns before it.
+
+    Returns
+    -------
+    onnx.ModelProto
+        Input ``X`` (rows, columns). Outputs: ``prediction`` (rows, outputs) of a regression; ``label`` (rows,),
+        ``decision_function`` (rows, 1 or classes) and ``probabilities`` (rows, classes) of a classification.
+        Save it with ``onnx.save(graph, path)``.
+        A model of the command line has one input (rows, 1) a column of its table instead: numbers, NaN where they are
+        missing, and texts, which the operator LabelEncoder of ai.onnx.ml looks up. Where missing values are not filled
+        in, there is an output ``complete`` (rows,), and a row that is not gets NaN, and the label "" or the smallest
+        integer.
+    """
+    machine = read_machine(model)
+    try:
+        import onnx  # noqa: F401
+    except ImportError:
+        raise ImportError("to_onnx needs the package onnx: pip install 'lssvm[onnx]'.") from None
+    graph = _Graph()
+    X = _table(graph, machine)
+    if machine.affine is not None:
+        for operator, values in zip(("Sub", "Mul", "Add"), machine.affine, strict=True):
+            X = graph.add(operator, X, graph.constant(values[None, :]))
+    d = machine.points.shape[1]
+    K = _KernelMatrices(graph, X, machine.points).kernel(machine.kernel, range(d))
+    f = graph.add("MatMul", K, graph.constant(machine.coef))
+    f = graph.add("Add", f, graph.constant(machine.intercept[None, :]))
+    if graph.complete:
+        graph.output("complete", graph.add("Squeeze", graph.complete, graph.constant(np.array([1]))))
+    nothing = np.array(np.nan)
+    if machine.classes is None:
+        graph.output("prediction", graph.where_complete(f, nothing))
+        return graph.build(machine)
+    text = isinstance(machine.classes[0], str)
+    labels = graph.constant(machine.classes if text else np.array(machine.classes))
+    label = graph.add("Gather", labels, _winner(graph, machine, f))
+    graph.output("label", graph.where_complete(label, [""] if text else np.array(np.iinfo(np.int64).min), flat=True))
+    graph.output("decision_function", graph.where_complete(f, nothing))
+    if machine.slopes is not None:
+        graph.output("probabilities", graph.where_complete(_probabilities(graph, machine, f), nothing))
+    return graph.build(machine)
+
+
+def _table(graph: _Graph, machine: Machine) -> str:
+    """The encoded columns of the graph's inputs, (rows, columns)."""
+    if machine.columns is None:
+        return graph.input("X", DOUBLE, machine.points.shape[1])
+    parts = []
+    unknown, absent = -1, -2
+    for column in machine.columns:
+        name = graph.input(column.name, DOUBLE if column.categories is None else STRING, 1)
+        if column.categories is None:
+            missing = graph.add("IsNaN", name)
+            parts.append(graph.add("Where", missing, graph.constant(np.array(column.fill or 0.0)), name))
+        else:
+            codes = dict.fromkeys(MISSING, absent) | spellings(column.categories)
+            options: dict[str, Any] = {"keys_strings": list(codes), "values_int64s": list(codes.values())}
+            options["default_int64"] = unknown
+            code = graph.add("LabelEncoder", name, domain="ai.onnx.ml", **options)
+            missing = graph.add("Equal", code, graph.constant(np.array(absent)))
+            numbers = graph.constant(np.arange(len(column.categories))[None, :])
+            parts.append(graph.add("Cast", graph.add("Equal", code, numbers), to=DOUBLE))
+        if column.fill is None:
+            there = graph.add("Not", missing)
+            graph.complete = graph.add("And", graph.complete, there) if graph.complete else there
+    return str(graph.add("Concat", *parts, axis=1))
+
+
+class _Graph:
+    """Nodes, constants, inputs and outputs of an ONNX graph."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.inputs: list[Any] = []
+        self.outputs: list[str] = []
+        self.complete = ""  # (rows, 1): which rows lack nothing, where they may
+
+    def input(self, name: str, kind: int, columns: int) -> str:
+        """The name of a new input; one that the graph uses itself gets a tail."""
+        from onnx import helper
+
+        if name.startswith("lssvm:"):
+            name += "_input"
+        while name in OUTPUTS or name in [own.name for own in self.inputs]:
+            name += "_input"
+        self.inputs.append(helper.make_tensor_value_info(name, kind, [None, columns]))
+        return name
+
+    def where_complete(self, value: str, nothing: Any, flat: bool = False) -> str:
+        """The value of rows that are complete, else nothing."""
+        if not self.complete:
+            return value
+        complete = self.add("Squeeze", self.complete, self.constant(np.array([1]))) if flat else self.complete
+        return str(self.add("Where", complete, value, self.constant(nothing)))
+
+    def add(self, operator: str, *inputs: str, outputs: int = 0, **attributes: Any) -> Any:
+        """The name of a new node's result, or those of several."""
+        from onnx import helper
+
+        names = [f"lssvm:{operator.lower()}_{len(self.nodes)}_{number}" for number in range(max(outputs, 1))]
+        self.nodes.append(helper.make_node(operator, inputs, names, **attributes))
+        return names if outputs else names[0]
+
+    def constant(self, values: Any) -> str:
+        """The name of a new constant: an array, or a list of texts."""
+        from onnx import helper, numpy_helper
+
+        name = f"lssvm:constant_{len(self.constants)}"
+        if isinstance(values, list):
+            tensor = helper.make_tensor(name, STRING, [len(values)], [text.encode() for text in values])
+        else:
+            tensor = numpy_helper.from_array(np.ascontiguousarray(values), name)
+        self.constants.append(tensor)
+        return name
+
+    def output(self, name: str, value: str) -> None:
+        """Let the graph return a value."""
+        from onnx import helper
+
+        self.nodes.append(helper.make_node("Identity", [value], [name]))
+        self.outputs.append(name)
+
+    def build(self, machine: Machine) -> Any:
+        """The model, checked."""
+        import onnx
+        from onnx import helper
+
+        k = machine.coef.shape[1]
+        classes = machine.classes or []
+        types = {str: STRING, bool: BOOL, int: INT64, float: DOUBLE}
+        kinds = {
+            "prediction": (DOUBLE, [None, k]),
+            "label": (types[type(classes[0])] if classes else DOUBLE, [None]),
+            "decision_function": (DOUBLE, [None, k]),
+            "probabilities": (DOUBLE, [None, len(classes)]),
+            "complete": (BOOL, [None]),
+        }
+        graph = helper.make_graph(
+            self.nodes,
+            "lssvm",
+            self.inputs,
+            [helper.make_tensor_value_info(name, *kinds[name]) for name in self.outputs],
+            self.constants,
+            doc_string=f"{machine.title}: {machine.size}. {machine.kernel!r}",
+        )
+        opset = [helper.make_opsetid("", OPSET)]
+        if any(node.domain for node in self.nodes):
+            opset.append(helper.make_opsetid("ai.onnx.ml", 2))
+        proto = helper.make_model(graph, opset_imports=opset, producer_name="lssvm", producer_version=__version__)
+        proto.ir_version = 8  # that of opset 18: older runtimes read it
+        onnx.checker.check_model(proto, full_check=True)
+        return proto
+
+
+class _KernelMatrices:
+    """Kernel matrices of the graph's rows with the support vectors, over some of the columns."""
+
+    def __init__(self, graph: _Graph, X: str, points: np.ndarray) -> None:
+        self.graph, self.X, self.points = graph, X, points
+        self.split: list[str] = []
+
+    def column(self, c: int) -> str:
+        """Column c of the rows, (rows, 1)."""
+        if not self.split:
+            d = self.points.shape[1]
+            self.split = self.graph.add("Split", self.X, outputs=d, axis=1, num_outputs=d)
+        return self.split[c]
+
+    def kernel(self, kernel: Any, columns: Sequence[int]) -> str:
+        """The matrix of a kernel, (rows, support vectors)."""
+        graph = self.graph
+        if isinstance(kernel, (Sum, Product)):
+            parts = [self.kernel(part, columns) for part in kernel.parts]
+            return graph.add("Add" if isinstance(kernel, Sum) else "Mul", *parts)
+        if isinstance(kernel, Additive):
+            places = component_places(kernel)
+            groups = [[c] for c in columns] if places is None else [[columns[p] for p in group] for group in places]
+            return self._sum([self.kernel(kernel.kernel, group) for group in groups] or [self._zeros()])
+        if isinstance(kernel, Spline):
+            return self._sum([self._spline(kernel, c) for c in columns])
+        if isinstance(kernel, (RBF, Matern)):
+            return self._stationary(kernel, columns)
+        products = self._products(columns)
+        if isinstance(kernel, Linear):
+            return products
+        shifted = graph.add("Add", products, graph.constant(np.array(float(kernel.coef0))))
+        return graph.add("Pow", shifted, graph.constant(np.array(float(kernel.degree))))
+
+    def _sum(self, terms: list[str]) -> str:
+        total = terms[0]
+        for term in terms[1:]:
+            total = self.graph.add("Add", total, term)
+        return total
+
+    def _zeros(self) -> str:
+        return self.graph.add("Mul", self.column(0), self.graph.constant(np.zeros((1, len(self.points)))))
+
+    def _products(self, columns: Sequence[int]) -> str:
+        if columns == range(self.points.shape[1]):
+            return self.graph.add("MatMul", self.X, self.graph.constant(self.points.T))
+        return self._sum(
+            [self.graph.add("Mul", self.column(c), self.graph.constant(self.points[None, :, c])) for c in columns]
+        )
+
+    def _spline(self, kernel: Spline, c: int) -> str:
+        """The features of a column (`Spline.features`), times those of the support vectors."""
+        graph = self.graph
+        table = spline_tables(kernel, self.points.shape[1])
+        shifted = graph.add("Sub", self.column(c), graph.constant(table["starts"][c]))
+        u = graph.add("Div", shifted, graph.constant(table["spans"][c]))
+        v, factors = table["knots"][c][None, :], table["factors"][c]
+        zero, one = graph.constant(np.array(0.0)), graph.constant(np.array(1.0))
+
+        def scaled(value: str, factor: float) -> str:
+            return graph.add("Mul", value, graph.constant(np.array(factor)))
+
+        def plus(value: str, constant: Any) -> str:
+            return graph.add("Add", value, graph.constant(np.asarray(constant, dtype=float)))
+
+        a = graph.add("Clip", u, zero, one)
+        quartic = graph.add("Mul", graph.add("Mul", a, a), plus(graph.add("Mul", a, plus(a, -4.0)), 6.0))
+        beyond = graph.add("Max", plus(u, -1.0), zero)
+        mean = graph.add("Add", scaled(quartic, 1 / 24), scaled(beyond, 1 / 6))
+        product, total = graph.add("Mul", u, graph.constant(v)), plus(u, v)
+        low = graph.add("Clip", graph.add("Min", u, graph.constant(v)), zero, one)
+        inner = graph.add("Mul", low, graph.add("Sub", scaled(total, 0.5), scaled(low, 1 / 3)))
+        K = graph.add("Mul", low, graph.add("Sub", product, inner))
+        K = graph.add("Add", graph.add("Sub", K, mean), graph.add("Sub", product, scaled(total, 0.5)))
+        K = plus(K, 0.3 - v * v * (6.0 - 4.0 * v + v * v) / 24.0)  # knots lie in [0, 1]
+        features = spline_kernel((self.points[:, c] - table["starts"][c]) / table["spans"][c], v[0]) @ factors
+        return graph.add("MatMul", graph.add("MatMul", K, graph.constant(factors)), graph.constant(features.T))
+
+    def _stationary(self, kernel: RBF | Matern, columns: Sequence[int]) -> str:
+        """Squared distances column by column: exact near the support vectors, and no rows x points x columns tensor."""
+        graph, terms = self.graph, []
+        widths = kernel._widths(self.points.shape[1])
+        for c in columns:
+            difference = graph.add("Sub", self.column(c), graph.constant(self.points[None, :, c]))
+            scaled = graph.add("Div", difference, graph.constant(np.array(widths[c])))
+            terms.append(graph.add("Mul", scaled, scaled))
+        D = self._sum(terms)
+        if isinstance(kernel, RBF):
+            return graph.add("Exp", graph.add("Neg", D))
+        r = graph.add("Sqrt", graph.add("Mul", D, graph.constant(np.array(2.0 * kernel.nu))))
+        decay = graph.add("Exp", graph.add("Neg", r))
+        if kernel.nu == 0.5:
+            return decay
+        factor = graph.add("Add", r, graph.constant(np.array(1.0)))
+        if kernel.nu == 2.5:
+            third = graph.add("Div", graph.add("Mul", r, r), graph.constant(np.array(3.0)))
+            factor = graph.add("Add", factor, third)
+        return graph.add("Mul", decay, factor)
+
+
+def _winner(graph: _Graph, machine: Machine, f: str) -> str:
+    """The number of the class."""
+    if machine.coef.shape[1] > 1:
+        return graph.add("ArgMax", f, axis=1, keepdims=0)
+    positive = graph.add("Greater", f, graph.constant(np.array(0.0)))
+    flat = graph.add("Squeeze", positive, graph.constant(np.array([1])))
+    return graph.add("Cast", flat, to=INT64)
+
+
+def _probabilities(graph: _Graph, machine: Machine, f: str) -> str:
+    """Of the classes, calibrated by the machine's slopes."""
+    assert machine.slopes is not None
+    slopes = [graph.constant(np.array(float(slope))) for slope in machine.slopes]
+    if machine.coef.shape[1] > 1:
+        return graph.add("Softmax", graph.add("Mul", f, slopes[0]), axis=1)
+    positive = graph.add("Greater", f, graph.constant(np.array(0.0)))
+    logit = graph.add("Mul", f, graph.add("Where", positive, slopes[1], slopes[0]))
+    zero = graph.add("Mul", logit, graph.constant(np.array(0.0)))
+    return graph.add("Softmax", graph.add("Concat", zero, logit, axis=1), axis=1)

@@ -1,0 +1,182 @@
+"""The machine as a Python file that needs no package."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..tables import MISSING, Column, spellings
+from .kernel_functions import kernel_functions, uses_splines
+from .machine import Machine, read_machine
+
+__all__ = ["to_python"]
+
+# What the function of a kernel says, by kind of kernel: see `kernel_functions`
+BODIES = {
+    "RBF": "    return math.exp(-sum(((x[c] - z[c]) / WIDTHS[c]) ** 2 for c in columns))",
+    "Matern": """    r = math.sqrt(TWICE_NU * sum(((x[c] - z[c]) / WIDTHS[c]) ** 2 for c in columns))
+    return FACTOR * math.exp(-r)""",
+    "Linear": "    return sum(x[c] * z[c] for c in columns)",
+    "Polynomial": "    return (COEF0 + sum(x[c] * z[c] for c in columns)) ** DEGREE",
+    "Spline": """    total = 0.0
+    for c in columns:
+        a = [SPLINE((x[c] - STARTS[c]) / SPANS[c], knot) for knot in KNOTS[c]]
+        b = [SPLINE((z[c] - STARTS[c]) / SPANS[c], knot) for knot in KNOTS[c]]
+        for factor in zip(*FACTORS[c]):
+            total += sum(p * q for p, q in zip(a, factor)) * sum(p * q for p, q in zip(b, factor))
+    return total""",
+    "Additive": "    return sum(PART0(x, z, [c]) for c in columns)",
+    "Groups": "    return sum(PART0(x, z, [columns[place] for place in group if place >= 0]) for group in GROUPS)",
+    "Nothing": "    return 0.0",
+    "Sum": "    return PART0(x, z, columns) + PART1(x, z, columns)",
+    "Product": "    return PART0(x, z, columns) * PART1(x, z, columns)",
+}
+# The kernel of a cubic spline between two places in units of the knots' span (`kernels.Spline`)
+SPLINE = """def spline_mean(u):
+    a = min(max(u, 0.0), 1.0)
+    return a * a * (6.0 - 4.0 * a + a * a) / 24.0 + max(u - 1.0, 0.0) / 6.0
+
+
+def spline(u, v):
+    a = min(max(min(u, v), 0.0), 1.0)
+    integral = a * (u * v - a * ((u + v) / 2.0 - a / 3.0))
+    return integral - spline_mean(u) - spline_mean(v) + 0.05 + u * v - 0.5 * (u + v) + 0.25"""
+
+
+def to_python(model: Any) -> str:
+    """The machine as a Python file that imports only math.
+
+    Parameters
+    ----------
+    model : LSSVR or LSSVC
+        Fitted; also a Pipeline that only scales columns before it.
+
+    Returns
+    -------
+    str
+        The file: ``predict(x)`` for one row x (a list of numbers), for classification also ``decision_function(x)``
+        and ``predict_proba(x)``. Results have the shape that one row of the model's results has. Of a model of the
+        command line x is a row of its table, a dict by column or a list in the order of ``INPUTS``, of numbers or
+        texts (``csv.DictReader`` will do); a row without a value that is not filled in gets None.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, export, kernels, sparsify
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0, steps=[sparsify.FeatureVectors(9)]).fit(X, y)
+    >>> module = {}
+    >>> exec(export.to_python(model), module)
+    >>> bool(abs(module["predict"]([15.0]) - model.predict([[15.0]])[0]) < 1e-9)
+    True
+    """
+    machine = read_machine(model)
+    functions = kernel_functions(machine.kernel, machine.points.shape[1], BODIES, "")
+    text = [f'"""{machine.title}: {machine.size}."""', "", "import math", ""]
+    if machine.inputs:
+        text.append(f"INPUTS = [{', '.join(map(ascii, machine.inputs))}]")
+    if machine.classes is not None:
+        text.append(f"CLASSES = [{', '.join(map(ascii, machine.classes))}]")
+    text += [
+        f"INTERCEPT = {machine.intercept.tolist()!r}",
+        "# support vectors and their coefficients",
+        "POINTS = [",
+        *(f"    ({z.tolist()!r}, {a.tolist()!r})," for z, a in zip(machine.points, machine.coef, strict=True)),
+        "]",
+    ]
+    if uses_splines(functions):
+        text += ["", "", SPLINE]
+    for function, tables, body in functions:
+        text += ["", *(f"{function}_{table} = {values.tolist()!r}" for table, values in tables.items())]
+        text += ["", "", f"def {function}(x, z, columns):", body]
+    if machine.columns is not None:
+        text += _encode(machine.columns)
+    text += [*_outputs(machine, functions[-1][0]), *_methods(machine)]
+    return "\n".join([*text, ""])
+
+
+def _encode(columns: Sequence[Column]) -> list[str]:
+    """The function that makes inputs of a row of a table."""
+    table = [(c.name, None if c.categories is None else spellings(c.categories), c.fill) for c in columns]
+    return [
+        "",
+        "",
+        "# name, places of the categories, and what fills in a missing value; None: numbers, and nothing",
+        "COLUMNS = [",
+        *(f"    ({name!a}, {places!a}, {fill!r})," for name, places, fill in table),
+        "]",
+        f"MISSING = {list(MISSING)!a}",
+        "",
+        "",
+        "def is_missing(value):",
+        "    if isinstance(value, str):",
+        "        return value.strip() in MISSING",
+        "    return value is None or value != value",
+        "",
+        "",
+        "def as_category(value):",
+        "    if isinstance(value, str):",
+        "        return value.strip()",
+        '    if type(value).__name__ in ("bool", "bool_"):  # of NumPy, too',
+        '        return "true" if value else "false"',
+        "    return str(int(value)) if value == int(value) else repr(float(value))",
+        "",
+        "",
+        "def encode(row):",
+        '    """The inputs of a row of the table; None where a value is missing that is not filled in."""',
+        "    x = []",
+        "    for number, (name, places, fill) in enumerate(COLUMNS):",
+        '        value = row[name] if hasattr(row, "keys") else row[number]',
+        "        missing = is_missing(value)",
+        "        if missing and fill is None:",
+        "            return None",
+        "        if places is None:",
+        "            x.append(fill if missing else float(value))",
+        "        else:",
+        "            own = None if missing else places.get(as_category(value))",
+        "            x += [float(own == place) for place in range(1 + max(places.values()))]",
+        "    return x",
+    ]
+
+
+def _outputs(machine: Machine, kernel: str) -> list[str]:
+    """The function of all outputs."""
+    d, k = machine.points.shape[1], machine.coef.shape[1]
+    text = ["", "", "def outputs(x):"]
+    if machine.columns is not None:
+        text += ["    x = encode(x)", "    if x is None:", "        return None"]
+    if machine.affine is not None:
+        for part, values in zip(("centre", "scale", "offset"), machine.affine, strict=True):
+            text.append(f"    {part} = {values.tolist()!r}")
+        text.append("    x = [(value - c) * s + o for value, c, s, o in zip(x, centre, scale, offset)]")
+    return [
+        *text,
+        f"    k = [({kernel}(x, z, range({d})), a) for z, a in POINTS]",
+        f"    return [INTERCEPT[o] + sum(value * a[o] for value, a in k) for o in range({k})]",
+    ]
+
+
+def _methods(machine: Machine) -> list[str]:
+    """The functions that have the names of the model's methods."""
+    single = machine.single
+    value = ["    f = outputs(x)", "    return f and f[0]"] if single else ["    return outputs(x)"]
+    nothing = ["    if f is None:", "        return None"] if machine.refuses else []
+    if single and not nothing:
+        value = ["    return outputs(x)[0]"]
+    if machine.classes is None:
+        return ["", "", "def predict(x):", *value]
+    choice = "CLASSES[int(f > 0)]" if single else "CLASSES[f.index(max(f))]"
+    text = ["", "", "def decision_function(x):", *value]
+    text += ["", "", "def predict(x):", "    f = decision_function(x)", *nothing, f"    return {choice}"]
+    if machine.slopes is None:
+        return text
+    slopes = machine.slopes.tolist()
+    text += ["", "", "def predict_proba(x):", "    f = decision_function(x)", *nothing]
+    if single:
+        text += [f"    z = [0.0, f * ({slopes[-1]!r} if f > 0 else {slopes[0]!r})]"]
+    else:
+        text += [f"    z = [{slopes[0]!r} * value for value in f]"]
+    return [
+        *text,
+        "    p = [math.exp(value - max(z)) for value in z]",
+        "    return [value / sum(p) for value in p]",
+    ]

@@ -1,0 +1,111 @@
+"""What the displays share: the axes they draw on, colours, curves, and how it all looks in the end."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+
+COLOURS = "#1f5fa8", "#b3541e", "#3d8361", "#8a4f9e", "#5f6b76", "#c29a2b"
+LINES = "-", "--", "-.", ":"
+
+
+class Display(ABC):
+    """One picture on one set of axes: a display stores arrays and draws them in `_draw`."""
+
+    ax_: Any
+    figure_: Any
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw what is stored.
+
+        Parameters
+        ----------
+        ax : matplotlib axes or None
+            None makes a new figure.
+        **kwargs
+            Handed on as those of `from_estimator` are.
+
+        Returns
+        -------
+        self
+        """
+        pyplot = import_pyplot(self)
+        if ax is None:
+            _, ax = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+        self._draw(kwargs)
+        return self
+
+    @abstractmethod
+    def _draw(self, kwargs: dict[str, Any]) -> None:
+        """Draw on ``ax_``; kwargs are the user's wishes for the main artist."""
+
+    def _drawn(self) -> int:
+        """The number of curves and clouds that have a label."""
+        return sum(str(artist.get_label())[:1] != "_" for artist in [*self.ax_.lines, *self.ax_.collections])
+
+    def _next_colour(self) -> str:
+        return COLOURS[self._drawn() % len(COLOURS)]
+
+    def _curve(self, x: Any, y: Any, label: str, kwargs: dict[str, Any], markers: bool = True) -> Any:
+        """One curve, in the next of our colours; dashed where they begin anew."""
+        from matplotlib.cbook import normalize_kwargs
+        from matplotlib.lines import Line2D
+
+        style: dict[str, Any] = {"color": self._next_colour(), "linewidth": 1.8, "label": label}
+        style["linestyle"] = LINES[self._drawn() // len(COLOURS) % len(LINES)]
+        if markers:
+            style.update(marker="o", markersize=3.5)
+        (line,) = self.ax_.plot(x, y, **{**style, **normalize_kwargs(kwargs, Line2D)})
+        return line
+
+    def _ring(self, x: float, y: float, colour: str) -> Any:
+        """The mark of what was chosen."""
+        (ring,) = self.ax_.plot([x], [y], "o", ms=9, mfc="white", mec=colour, mew=2.2, zorder=4)
+        return ring
+
+    def _ring_on_line(self, x: float, y: float, colour: str) -> Any:
+        """The mark of what was chosen along the axis across, and a line down to its value there."""
+        ring = self._ring(x, y, colour)
+        self.ax_.axvline(x, color=colour, lw=1, ls=":", alpha=0.7, zorder=1)
+        return ring
+
+    def _diagonal(self, place: float) -> Any:
+        """The line on which both axes have the same value, through one of these values."""
+        return self.ax_.axline((place, place), slope=1, color="#777777", lw=1, ls="--", zorder=1)
+
+    def _finish(self, xlabel: str, ylabel: str, title: str) -> None:
+        """Labels, grid and legend; a title that the axes already have stays."""
+        ax = self.ax_
+        ax.set(xlabel=xlabel, ylabel=ylabel)
+        if not ax.get_title():
+            ax.set_title(title)
+        plain_axes(ax)
+        if ax.get_legend_handles_labels()[1]:
+            ax.legend(framealpha=0.85, edgecolor="none")
+
+
+def import_pyplot(display: Any) -> Any:
+    """matplotlib.pyplot, or an error that names the extra."""
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError(f'{type(display).__name__} draws with matplotlib: pip install "lssvm[plot]"') from error
+    return pyplot
+
+
+def plain_axes(ax: Any) -> None:
+    """No frame above and on the right, a faint grid below everything."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(alpha=0.2, which="major")
+    ax.set_axisbelow(True)
+
+
+def one_output(values: np.ndarray, output: int) -> np.ndarray:
+    """One output of (rows,) or (rows, outputs)."""
+    table = np.asarray(values).reshape(len(values), -1)
+    if not 0 <= output < table.shape[1]:
+        raise ValueError(f"output={output} is out of range: the model has {table.shape[1]} output(s), counted from 0.")
+    return table[:, output]

@@ -1,0 +1,271 @@
+"""Displays of an additive machine: how its components were chosen, and the functions that are left."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .. import _xp
+from ..intervals import component_deviations
+from ..kernels import Additive
+from ._display import COLOURS, Display, import_pyplot, plain_axes
+
+__all__ = ["ComponentsDisplay", "MaximalVariationDisplay"]
+
+
+class MaximalVariationDisplay(Display):
+    """The maximal variation of every component against rho (Pelckmans et al. 2005, figs 4 and 6).
+
+    Parameters
+    ----------
+    rho : array (n_rho,)
+        Weights of the maximal variations.
+    max_variation : array (n_rho, n_components)
+    chosen : float
+        The rho chosen, or given.
+    kept : array of int
+        The components that the machine keeps: these are drawn in colour, with their names.
+    names : list of str
+        One name a component.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where `plot` has drawn last.
+    lines_
+        The curves, one a component.
+    chosen_
+        The vertical line at the chosen rho.
+
+    See Also
+    --------
+    ComponentsDisplay : The functions that are left.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels, sparsify
+    >>> from lssvm.plotting import MaximalVariationDisplay
+    >>> X, y = datasets.make_additive(random_state=0)
+    >>> model = LSSVR(kernels.Additive(kernels.Spline()), steps=[sparsify.Components(random_state=0)])
+    >>> display = MaximalVariationDisplay.from_estimator(model.fit(X, y))  # doctest: +SKIP
+    """
+
+    lines_: list[Any]
+    chosen_: Any
+
+    def __init__(self, *, rho: Any, max_variation: Any, chosen: float, kept: Any, names: Any) -> None:
+        self.rho = rho
+        self.max_variation = max_variation
+        self.chosen = chosen
+        self.kept = kept
+        self.names = names
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw the ``path_`` of a machine fitted with `sparsify.Components`.
+
+        Parameters
+        ----------
+        estimator : LSSVR or LSSVC
+            Fitted with the step Components, rho left at None.
+        ax : matplotlib axes or None
+            None makes a new figure.
+        **kwargs
+            Handed on to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        display : MaximalVariationDisplay
+        """
+        check_is_fitted(estimator)
+        path = getattr(estimator, "path_", None)
+        if path is None or "max_variation" not in path or len(path.rho) < 2:
+            raise ValueError(
+                f"{type(estimator).__name__} has no path of maximal variations: fit it with "
+                "steps=[sparsify.Components()], which records one."
+            )
+        display = cls(
+            rho=np.array(path.rho),
+            max_variation=np.array(path.max_variation),
+            chosen=float(path.chosen),
+            kept=_xp.to_numpy(estimator.active_),
+            names=_component_names(estimator),
+        )
+        return display.plot(ax, **kwargs)
+
+    def _draw(self, kwargs: dict[str, Any]) -> None:
+        ax = self.ax_
+        kept = [int(number) for number in self.kept]
+        self.lines_ = []
+        for number, values in enumerate(np.asarray(self.max_variation).T):
+            if number in kept:
+                self.lines_.append(self._curve(self.rho, values, self.names[number], kwargs, markers=False))
+            else:
+                style = {"color": "#b9bfc6", "linewidth": 0.9, "zorder": 1, **kwargs}
+                self.lines_.append(ax.plot(self.rho, values, **style)[0])
+        self.chosen_ = ax.axvline(self.chosen, color="#222222", lw=1, ls=":")
+        ax.set_xscale("log")
+        ax.set_ylim(bottom=0.0)
+        title = f"Maximal variations: {len(kept)} of {len(self.names)} inputs kept"
+        self._finish(r"weight $\rho$ of the maximal variations", "maximal variation (units of y)", title)
+
+
+class ComponentsDisplay:
+    """The components of an additive machine with pointwise intervals (Pelckmans et al. 2005, figs 5 and 7).
+
+    Parameters
+    ----------
+    inputs : list of arrays
+        For every component drawn, the values of its input, rising.
+    values, deviations : lists of arrays
+        The component there, and its standard deviation (or None).
+    names : list of str
+        Their names.
+    rows : list of arrays
+        The values of the inputs in the data, for the marks under each curve.
+
+    Attributes
+    ----------
+    axes_, figure_
+        Where `plot` has drawn last.
+
+    See Also
+    --------
+    MaximalVariationDisplay : How the components were chosen.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels, sparsify
+    >>> from lssvm.plotting import ComponentsDisplay
+    >>> X, y = datasets.make_additive(random_state=0)
+    >>> model = LSSVR(kernels.Additive(kernels.Spline()), steps=[sparsify.Components(random_state=0)])
+    >>> display = ComponentsDisplay.from_estimator(model.fit(X, y), X)  # doctest: +SKIP
+    """
+
+    axes_: Any
+    figure_: Any
+
+    def __init__(self, *, inputs: Any, values: Any, deviations: Any, names: Any, rows: Any) -> None:
+        self.inputs = inputs
+        self.values = values
+        self.deviations = deviations
+        self.names = names
+        self.rows = rows
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, *, axes: Any = None, **kwargs: Any) -> Self:
+        """Draw the kept components of one input each, over the range of that input in X.
+
+        The band is the component plus and minus two standard deviations: of the noise alone, C, widths and the inputs
+        kept held fixed, so that the bias of the ridge is not in it. A machine that was given its coefficients
+        (``Components(refit=False)``) has no band. Groups of several columns are left out.
+
+        Parameters
+        ----------
+        estimator : LSSVR or LSSVC
+            Fitted with `kernels.Additive`, one output.
+        X : array (n_samples, n_features)
+            Rows whose inputs set the range, and are marked.
+        axes : sequence of matplotlib axes or None
+            One a component; None makes a new figure.
+        **kwargs
+            Handed on to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        display : ComponentsDisplay
+        """
+        check_is_fitted(estimator)
+        kernel = getattr(estimator, "kernel_", None)
+        if not isinstance(kernel, Additive) or estimator.dual_coef_.ndim > 1:
+            raise ValueError(f"{type(estimator).__name__} is no additive machine of one output: use kernels.Additive.")
+        table = _xp.to_numpy(estimator._checked(X, "components"))  # a frame's columns are checked by name
+        names = _component_names(estimator)
+        display = cls(inputs=[], values=[], deviations=[], names=[], rows=[])
+        for number, (group, _) in kernel.kept(table.shape[1]).items():
+            if len(group) > 1:
+                continue
+            distinct = np.unique(table[:, group[0]])
+            is_category = len(distinct) <= 10  # a curve between its values would say nothing
+            grid = distinct if is_category else np.linspace(distinct[0], distinct[-1], 200)
+            value, deviation = _component(estimator, table[0], group[0], number, grid)
+            display.inputs.append(grid)
+            display.values.append(value)
+            display.deviations.append(deviation)
+            display.names.append(names[number])
+            display.rows.append(distinct)
+        return display.plot(axes, **kwargs)
+
+    def plot(self, axes: Any = None, **kwargs: Any) -> Self:
+        """Draw the components.
+
+        Parameters
+        ----------
+        axes : sequence of matplotlib axes or None
+            One a component; None makes a new figure.
+        **kwargs
+            Handed on to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        self
+        """
+        count = len(self.names)
+        axes = np.atleast_1d(_new_axes(import_pyplot(self), count) if axes is None else axes)
+        self.axes_, self.figure_ = axes[:count], axes[0].figure
+        for ax, name, x, f, deviation, marks in zip(
+            self.axes_, self.names, self.inputs, self.values, self.deviations, self.rows, strict=True
+        ):
+            style = {"color": COLOURS[0], "linewidth": 1.8, "marker": "o" if len(x) <= 10 else None, "markersize": 4}
+            ax.plot(x, f, **{**style, **kwargs})
+            if deviation is not None:
+                ax.fill_between(x, f - 2 * deviation, f + 2 * deviation, color=COLOURS[0], alpha=0.18, lw=0)
+            ax.plot(
+                marks, np.zeros(len(marks)), "|", color="#5f6b76", ms=5, mew=0.5, transform=ax.get_xaxis_transform()
+            )
+            ax.set_xlabel(name)
+            plain_axes(ax)
+        return self
+
+
+def _component(
+    estimator: Any, row: np.ndarray, column: int, number: int, values: np.ndarray
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """A component where its column takes some values, and its standard deviation there, or None.
+
+    The other columns play no part in it: they are those of any row.
+    """
+    inputs = np.repeat(row[None, :], len(values), axis=0)
+    inputs[:, column] = values
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        component = _xp.to_numpy(estimator.components(inputs))[:, number]
+    problem = getattr(estimator, "_problem_", None)
+    if problem is None or problem.coefficients is not None:
+        return component, None
+    return component, component_deviations(problem, estimator._fit_, inputs)[:, number, 0]
+
+
+def _new_axes(pyplot: Any, count: int) -> Any:
+    """Axes of a new figure, at most four beside each other; those beyond `count` are hidden."""
+    across = min(max(count, 1), 4)
+    down = -(-max(count, 1) // across)
+    size = (2.1 * across + 0.6, 2.2 * down + 0.3)
+    figure, grid = pyplot.subplots(down, across, figsize=size, sharey=True, squeeze=False, layout="constrained")
+    axes = grid.ravel()
+    for ax in axes[count:]:
+        ax.set_visible(False)
+    figure.supylabel("component (units of y)", fontsize="medium")
+    return axes
+
+
+def _component_names(estimator: Any) -> list[str]:
+    """The columns' names, those of a group joined; x1, x2, ... for columns without names."""
+    columns = getattr(estimator, "feature_names_in_", None)
+    count = estimator.n_features_in_
+    columns = [f"x{c + 1}" for c in range(count)] if columns is None else [str(name) for name in columns]
+    groups = estimator.kernel_.components(count)
+    return [", ".join(columns[c] for c in group) for group in groups]

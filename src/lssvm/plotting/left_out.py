@@ -1,0 +1,297 @@
+"""Displays of the left-out rows: predictions against actual values, residuals, reliability of probabilities."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from .. import _xp
+from ..diagnose import class_codes, class_scores, left_out, left_out_probabilities, number_scores, reliability
+from ._display import COLOURS, Display, one_output
+
+__all__ = ["LeaveOneOutDisplay", "ReliabilityDisplay", "ResidualsDisplay"]
+
+
+class LeaveOneOutDisplay(Display):
+    """Predictions of the machine that never saw the row, against the actual values.
+
+    Parameters
+    ----------
+    actual, predicted : arrays (n_rows,)
+    name : str
+        Label of the points.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where `plot` has drawn last.
+    points_, diagonal_
+        What was drawn.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets
+    >>> from lssvm.plotting import LeaveOneOutDisplay
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> display = LeaveOneOutDisplay.from_estimator(LSSVR().fit(X, y))  # doctest: +SKIP
+    """
+
+    points_: Any
+    diagonal_: Any
+
+    def __init__(self, *, actual: Any, predicted: Any, name: str = "") -> None:
+        self.actual = actual
+        self.predicted = predicted
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, output: int = 0, ax: Any = None, name: str | None = None, **kwargs: Any
+    ) -> Self:
+        """Draw the left-out predictions of a fitted `LSSVR`.
+
+        Parameters
+        ----------
+        estimator : LSSVR
+            Fitted.
+        output : int
+            The target drawn, where there are several.
+        ax : matplotlib axes or None
+            None makes a new figure.
+        name : str or None
+            Label of the points; None gives their root mean square error and R2.
+        **kwargs
+            Handed on to `matplotlib.axes.Axes.scatter`.
+
+        Returns
+        -------
+        display : LeaveOneOutDisplay
+        """
+        if is_classifier(estimator):
+            raise ValueError(
+                "LeaveOneOutDisplay draws numbers; for classes use ReliabilityDisplay, or "
+                "sklearn.metrics.ConfusionMatrixDisplay.from_predictions(y, model.loo_predictions_)."
+            )
+        rows = left_out(estimator)
+        actual, predicted = one_output(rows.actual, output), one_output(rows.predicted, output)
+        if name is None:
+            score = number_scores(actual[:, None], predicted[:, None], rows.given)
+            r2 = f", R2 {score['r2']:.3f}" if np.isfinite(score["r2"]) else ""
+            name = f"RMSE {score['rmse']:.4g}{r2}"
+        return cls(actual=actual, predicted=predicted, name=name).plot(ax, **kwargs)
+
+    def _draw(self, kwargs: dict[str, Any]) -> None:
+        ax = self.ax_
+        style = {"s": 14, "alpha": 0.6, "linewidths": 0, "color": self._next_colour(), "label": self.name or None}
+        self.points_ = ax.scatter(self.predicted, self.actual, **_scatter_style(style, kwargs))
+        self.diagonal_ = self._diagonal(float(np.mean(self.actual)))
+        self._finish("left-out prediction", "actual value", "Leave-one-out: predicted against actual")
+
+
+class ResidualsDisplay(Display):
+    """Left-out residuals against left-out predictions, shaded by robust weight; the largest carry row numbers.
+
+    Parameters
+    ----------
+    predicted, residuals : arrays (n_rows,)
+        Of classes: decision values, and coded target less decision value.
+    weights : array (n_rows,)
+        Robust weights; 1 everywhere without them.
+    n_labels : int
+        How many of the largest residuals get their row number.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where `plot` has drawn last.
+    points_, labels_
+        What was drawn.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets
+    >>> from lssvm.plotting import ResidualsDisplay
+    >>> X, y = datasets.make_sinc(300, outliers=3, random_state=0)
+    >>> display = ResidualsDisplay.from_estimator(LSSVR(robust="hampel").fit(X, y))  # doctest: +SKIP
+    """
+
+    points_: Any
+    labels_: Any
+
+    def __init__(self, *, predicted: Any, residuals: Any, weights: Any, n_labels: int = 5) -> None:
+        self.predicted = predicted
+        self.residuals = residuals
+        self.weights = weights
+        self.n_labels = n_labels
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, output: int = 0, n_labels: int = 5, ax: Any = None, **kwargs: Any
+    ) -> Self:
+        """Draw the left-out residuals of a fitted model.
+
+        Parameters
+        ----------
+        estimator : LSSVR or LSSVC
+            Fitted.
+        output : int
+            The target (or class) drawn, where there are several.
+        n_labels : int
+            How many of the largest residuals get their row number, where that is known.
+        ax : matplotlib axes or None
+            None makes a new figure.
+        **kwargs
+            Handed on to `matplotlib.axes.Axes.scatter`.
+
+        Returns
+        -------
+        display : ResidualsDisplay
+        """
+        rows = left_out(estimator)
+        display = cls(
+            predicted=one_output(rows.predicted, output),
+            residuals=one_output(rows.residuals, output),
+            weights=rows.robust,
+            n_labels=0 if rows.sampled else n_labels,
+        )
+        return display.plot(ax, **kwargs)
+
+    def _draw(self, kwargs: dict[str, Any]) -> None:
+        ax = self.ax_
+        predicted, residuals = np.asarray(self.predicted), np.asarray(self.residuals)
+        weights = np.asarray(self.weights)
+        ax.axhline(0.0, color="#777777", lw=1, zorder=1)
+        style: dict[str, Any] = {"s": 18, "linewidths": 0.4, "edgecolors": "#333333", "color": COLOURS[0]}
+        weighted = bool(np.ptp(weights) > 0)
+        if weighted:
+            del style["color"]
+            style.update(c=weights, cmap="viridis", vmin=0.0, vmax=1.0)
+        self.points_ = ax.scatter(predicted, residuals, **_scatter_style(style, kwargs))
+        if weighted:
+            self.figure_.colorbar(self.points_, ax=ax, label="robust weight")
+        largest = np.argsort(-np.abs(residuals), kind="stable")[: self.n_labels]
+        self.labels_ = [
+            ax.annotate(
+                f"row {i}", (predicted[i], residuals[i]), (5, 0), textcoords="offset points", va="center", size=8
+            )
+            for i in largest
+        ]
+        self._finish("left-out prediction", "left-out residual", "Left-out residuals")
+
+
+class ReliabilityDisplay(Display):
+    """Predicted probability against the observed share, in bins of equal count, with 95 % intervals of the share.
+
+    Of two classes the probability is that of the second; of more, that of the class that is named.
+
+    Parameters
+    ----------
+    predicted, observed : arrays (n_bins,)
+    count : array (n_bins,)
+        Rows of each bin.
+    low, high : arrays (n_bins,)
+        Ends of the interval of each share.
+    name : str
+        Label of the curve.
+    of : str
+        Whose probability it is.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where `plot` has drawn last.
+    line_, diagonal_
+        What was drawn.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVC, datasets
+    >>> from lssvm.plotting import ReliabilityDisplay
+    >>> X, y = datasets.load_ripley(return_X_y=True)
+    >>> display = ReliabilityDisplay.from_estimator(LSSVC().fit(X, y))  # doctest: +SKIP
+    """
+
+    line_: Any
+    diagonal_: Any
+
+    def __init__(
+        self, *, predicted: Any, observed: Any, count: Any, low: Any, high: Any, name: str = "", of: str = "the class"
+    ) -> None:
+        self.predicted = predicted
+        self.observed = observed
+        self.count = count
+        self.low = low
+        self.high = high
+        self.name = name
+        self.of = of
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any = None,
+        y: Any = None,
+        *,
+        n_bins: int = 10,
+        ax: Any = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the probabilities of other rows, or those of the left-out training rows.
+
+        Parameters
+        ----------
+        estimator : LSSVC
+            Fitted.
+        X, y : arrays or None
+            Rows and their classes; None takes the training rows, each left out.
+        n_bins : int
+            Bins of equal count.
+        ax : matplotlib axes or None
+            None makes a new figure.
+        name : str or None
+            Label of the curve; None gives the log loss.
+        **kwargs
+            Handed on to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        display : ReliabilityDisplay
+        """
+        if (X is None) != (y is None):
+            raise ValueError("ReliabilityDisplay: give both X and y, or neither for the left-out training rows.")
+        if X is None:
+            given = left_out(estimator).given
+            probability, codes = (array[given > 0] for array in left_out_probabilities(estimator))
+            weights = given[given > 0]
+        else:
+            check_is_fitted(estimator)
+            probability, codes = _xp.to_numpy(estimator.predict_proba(X)), class_codes(estimator, y)
+            weights = np.ones(len(codes))
+        loss = class_scores(probability, codes, weights)["log_loss"]
+        label = f"{'left-out rows' if X is None else 'given rows'}: log loss {loss:.3f}" if name is None else name
+        two = probability.shape[1] == 2
+        of = f"class {estimator.classes_[1]}" if two else "the named class"
+        return cls(**reliability(probability, codes, n_bins, weights), name=label, of=of).plot(ax, **kwargs)
+
+    def _draw(self, kwargs: dict[str, Any]) -> None:
+        ax = self.ax_
+        self.line_ = self._curve(self.predicted, self.observed, self.name, kwargs)
+        ax.vlines(self.predicted, self.low, self.high, color=self.line_.get_color(), lw=1, alpha=0.6)
+        self.diagonal_ = self._diagonal(0.0)
+        ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+        self._finish(f"predicted probability of {self.of}", "observed share", "Reliability of the probabilities")
+
+
+def _scatter_style(style: dict[str, Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Our style under the user's, whatever spelling they chose; a given colour wins over ours."""
+    from matplotlib.cbook import normalize_kwargs
+    from matplotlib.collections import Collection
+
+    given = normalize_kwargs(kwargs, Collection)
+    if {"c", "color", "facecolors"} & given.keys():
+        style = {name: value for name, value in style.items() if name not in ("c", "color", "cmap", "vmin", "vmax")}
+    return {**style, **given}

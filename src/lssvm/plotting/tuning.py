@@ -1,0 +1,238 @@
+"""Displays of what tuning chose: the error along C, over C and the widths, and the widths of the columns."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from ..diagnose import c_path, feature_names, inverse_widths, width_surface
+from ._display import COLOURS, Display
+
+__all__ = ["CPathDisplay", "WidthSurfaceDisplay", "WidthsDisplay"]
+
+
+class CPathDisplay(Display):
+    """The left-out error along C, from one factorisation; the chosen C is marked.
+
+    Parameters
+    ----------
+    C, errors : arrays (n_values,)
+    chosen : float
+        The C of the machine.
+    error_name : str
+        Label of the axis.
+    name : str
+        Label of the curve.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where `plot` has drawn last.
+    line_, chosen_
+        The curve and the mark of the chosen C.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets
+    >>> from lssvm.plotting import CPathDisplay
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> display = CPathDisplay.from_estimator(LSSVR().fit(X, y))  # doctest: +SKIP
+    """
+
+    line_: Any
+    chosen_: Any
+
+    def __init__(self, *, C: Any, errors: Any, chosen: float, error_name: str = "error", name: str = "") -> None:
+        self.C = C
+        self.errors = errors
+        self.chosen = chosen
+        self.error_name = error_name
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, decades: float = 4.0, ax: Any = None, name: str | None = None, **kwargs: Any
+    ) -> Self:
+        """Draw the path of C with kernel, basis and weights as fitted.
+
+        Parameters
+        ----------
+        estimator : LSSVR or LSSVC
+            Fitted with `fit`.
+        decades : float
+            How far on either side of ``C_``.
+        ax : matplotlib axes or None
+            None makes a new figure.
+        name : str or None
+            Label of the curve; None gives the chosen C.
+        **kwargs
+            Handed on to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        display : CPathDisplay
+        """
+        C, errors = c_path(estimator, decades)
+        label = f"C = {estimator.C_:.3g}" if name is None else name
+        error_name = _error_name(estimator)
+        return cls(C=C, errors=errors, chosen=estimator.C_, error_name=error_name, name=label).plot(ax, **kwargs)
+
+    def _draw(self, kwargs: dict[str, Any]) -> None:
+        ax = self.ax_
+        C, errors = np.asarray(self.C), np.asarray(self.errors)
+        self.line_ = self._curve(C, errors, self.name, kwargs, markers=False)
+        at = np.exp(np.interp(np.log(self.chosen), np.log(C), np.log(errors)))
+        self.chosen_ = self._ring_on_line(self.chosen, at, self.line_.get_color())
+        ax.set_xscale("log")
+        self._finish("C", self.error_name, "Left-out error along C")
+
+
+class WidthSurfaceDisplay(Display):
+    """The left-out error over C and a common factor of all widths; the machine's own place is marked.
+
+    Parameters
+    ----------
+    C : array (n_values,)
+    factors : array (n_widths,)
+        Of the machine's widths.
+    errors : array (n_widths, n_values)
+    chosen : float
+        The C of the machine.
+    error_name : str
+        Label of the colours.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where `plot` has drawn last.
+    surface_, chosen_
+        The filled contours and the mark of the machine's own C and widths.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets
+    >>> from lssvm.plotting import WidthSurfaceDisplay
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> display = WidthSurfaceDisplay.from_estimator(LSSVR().fit(X, y))  # doctest: +SKIP
+    """
+
+    surface_: Any
+    chosen_: Any
+
+    def __init__(self, *, C: Any, factors: Any, errors: Any, chosen: float, error_name: str = "error") -> None:
+        self.C = C
+        self.factors = factors
+        self.errors = errors
+        self.chosen = chosen
+        self.error_name = error_name
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw the surface with basis and weights as fitted: one factorisation for each of 21 widths.
+
+        Parameters
+        ----------
+        estimator : LSSVR or LSSVC
+            Fitted with `fit`, with a kernel that has widths.
+        ax : matplotlib axes or None
+            None makes a new figure.
+        **kwargs
+            Handed on to `matplotlib.axes.Axes.contourf`.
+
+        Returns
+        -------
+        display : WidthSurfaceDisplay
+        """
+        C, factors, errors = width_surface(estimator)
+        error_name = _error_name(estimator)
+        return cls(C=C, factors=factors, errors=errors, chosen=estimator.C_, error_name=error_name).plot(ax, **kwargs)
+
+    def _draw(self, kwargs: dict[str, Any]) -> None:
+        ax = self.ax_
+        errors = np.asarray(self.errors)
+        # levels are closer to each other near the smallest error, where the choice is made
+        low, high = float(errors.min()), float(np.quantile(errors, 0.95))
+        levels = low + (max(high, low * (1 + 1e-9)) - low) * np.linspace(0.0, 1.0, 16) ** 2
+        style = {"levels": levels, "cmap": "viridis_r", "extend": "max", **kwargs}
+        self.surface_ = ax.contourf(np.asarray(self.C), np.asarray(self.factors), errors, **style)
+        self.figure_.colorbar(self.surface_, ax=ax, label=self.error_name, format="%.3g")
+        self.chosen_ = self._ring(self.chosen, 1.0, COLOURS[1])
+        ax.set(xscale="log", yscale="log")
+        self._finish("C", "width / width of the machine", "Left-out error over C and the widths")
+
+
+class WidthsDisplay(Display):
+    """Spread/width of each column: the larger, the faster f may bend along it; 0 is left out.
+
+    Parameters
+    ----------
+    inverse_widths : array (n_features,)
+    names : list of str
+    max_columns : int
+        So many are drawn, those of the smallest widths.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where `plot` has drawn last.
+    bars_
+        The bars, longest first.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets
+    >>> from lssvm.plotting import WidthsDisplay
+    >>> X, y = datasets.make_additive(100, random_state=0)
+    >>> display = WidthsDisplay.from_estimator(LSSVR().fit(X, y))  # doctest: +SKIP
+    """
+
+    bars_: Any
+
+    def __init__(self, *, inverse_widths: Any, names: Any, max_columns: int = 30) -> None:
+        self.inverse_widths = inverse_widths
+        self.names = names
+        self.max_columns = max_columns
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, max_columns: int = 30, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw the widths of a fitted kernel, in units of the columns' spread.
+
+        Parameters
+        ----------
+        estimator : LSSVR or LSSVC
+            Fitted, with a kernel that has widths.
+        max_columns : int
+            So many are drawn, those of the smallest widths.
+        ax : matplotlib axes or None
+            None makes a new figure.
+        **kwargs
+            Handed on to `matplotlib.axes.Axes.barh`.
+
+        Returns
+        -------
+        display : WidthsDisplay
+        """
+        names = feature_names(estimator)
+        return cls(inverse_widths=inverse_widths(estimator), names=names, max_columns=max_columns).plot(ax, **kwargs)
+
+    def _draw(self, kwargs: dict[str, Any]) -> None:
+        ax = self.ax_
+        values = np.asarray(self.inverse_widths)
+        order = np.argsort(-values, kind="stable")[: self.max_columns]
+        names = [str(self.names[c]).replace("$", r"\$") for c in order]
+        self.bars_ = ax.barh(np.arange(len(order)), values[order], **{"color": COLOURS[0], "height": 0.7, **kwargs})
+        ax.set_yticks(np.arange(len(order)), names)
+        ax.invert_yaxis()
+        for place, c in enumerate(order):
+            if values[c] == 0:
+                ax.annotate("left out", (0, place), (4, 0), textcoords="offset points", va="center", size=8, alpha=0.7)
+        shown = "" if len(order) == len(values) else f" ({len(order)} of {len(values)} columns)"
+        self._finish("spread / width", "", f"Widths of the columns{shown}")
+        ax.grid(visible=False, axis="y")
+
+
+def _error_name(estimator: Any) -> str:
+    """What `diagnose.c_path` and `width_surface` return."""
+    return "left-out log loss" if is_classifier(estimator) else "root mean square left-out error (units of y)"

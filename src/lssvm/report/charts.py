@@ -1,0 +1,256 @@
+"""Charts as inline SVG, drawn by hand: so they follow the page's light or dark colours and stay small."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from .markup import escaped, shortened
+
+POINTS = 3000  # a cloud of more is thinned; its extremes stay
+DRAWN = 4  # outputs that have a chart of their own
+
+
+class Chart:
+    """One set of axes as inline SVG. Everything is drawn on `svg`, when the ranges are known."""
+
+    def __init__(
+        self,
+        title: str,
+        x: str,
+        y: str,
+        *,
+        log_x: bool = False,
+        small: bool = False,
+        box: tuple[float | None, float | None, float | None, float | None] = (None, None, None, None),
+    ) -> None:
+        self.title, self.x, self.y, self.log_x, self.box = title, x, y, log_x, box
+        self.width, self.height = (320, 210) if small else (520, 340)
+        self.left, self.right, self.top, self.bottom = 62, 14, 30, 44
+        self._marks: list[Callable[[], str]] = []  # called once the scales are known
+        self._x: list[np.ndarray] = []
+        self._y: list[np.ndarray] = []
+        self._labels: list[tuple[str, str]] = []
+
+    def line(self, x: np.ndarray, y: np.ndarray, dots: bool = False) -> None:
+        """A curve, with a dot at each value if asked for."""
+        self._see(x, y)
+        self._marks.append(lambda: f'<path class="line" d="M{" L".join(self._places(x, y))}"/>')
+        if dots:
+            self._marks.append(lambda: self._dots(x, y, "dots big"))
+
+    def cloud(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        residuals: np.ndarray,
+        shown: np.ndarray | None = None,
+        style: str = "dots",
+    ) -> None:
+        """Points; of very many, an even share and those of the largest residuals."""
+        self._see(x, y)
+        rows = np.arange(len(x)) if shown is None else np.flatnonzero(shown)
+        if len(rows) > POINTS:
+            far = rows[np.argsort(-np.abs(residuals[rows]), kind="stable")[: POINTS // 3]]
+            even = rows[np.linspace(0, len(rows) - 1, 2 * POINTS // 3).astype(int)]
+            drawn = np.union1d(even, far)
+            label = f"{len(drawn)} of {len(rows)} points drawn: an even share, and the {len(far)} largest residuals"
+            self._labels.append(("", label))
+            rows = drawn
+        self._marks.append(lambda: self._dots(x[rows], y[rows], style))
+
+    def whiskers(self, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+        """Vertical intervals."""
+
+        def draw() -> str:
+            ends = zip(self._places(x, low), self._places(x, high), strict=True)
+            return f'<path class="thin" d="{"".join(f"M{a}L{b}" for a, b in ends)}"/>'
+
+        self._marks.append(draw)
+
+    def mark(self, x: float, y: float, label: str) -> None:
+        """A ring with a label: what was chosen."""
+        self._see(np.array([x]), np.array([y]))
+        self._labels.append(("ring", label))
+
+        def draw() -> str:
+            across, down = self._place(x, y)
+            return (
+                f'<circle class="ring" cx="{across:.1f}" cy="{down:.1f}" r="6"><title>{escaped(label)}</title></circle>'
+            )
+
+        self._marks.append(draw)
+
+    def links(self, x: np.ndarray, y: np.ndarray, rows: Sequence[int]) -> None:
+        """Points that lead to their line of the table."""
+
+        def draw() -> str:
+            parts = []
+            for at, down, row in zip(x, y, rows, strict=True):
+                place = 'cx="{:.1f}" cy="{:.1f}"'.format(*self._place(float(at), float(down)))
+                label = f"row {row}: residual {down:.4g}"
+                parts.append(
+                    f'<a href="#row-{row}" aria-label="{escaped(label)}"><circle class="link" {place} r="5">'
+                    f"<title>{escaped(label)}</title></circle></a>"
+                )
+            return "".join(parts)
+
+        self._marks.append(draw)
+
+    def diagonal(self, a: np.ndarray, b: np.ndarray) -> None:
+        """The line y = x over the range of both."""
+        low, high = float(min(a.min(), b.min())), float(max(a.max(), b.max()))
+        ends = np.array([low, high])
+        self._see(ends, ends)
+        self._marks.append(lambda: f'<path class="guide" d="M{" L".join(self._places(ends, ends))}"/>')
+
+    def zero(self) -> None:
+        """The line y = 0."""
+        self._see(np.empty(0), np.array([0.0]))
+        right = self.width - self.right
+        self._marks.append(lambda: f'<path class="guide" d="M{self.left} {self._down(0.0):.1f}H{right}"/>')
+
+    def legend(self, labels: Sequence[tuple[str, str]]) -> None:
+        """Styles and what they mean."""
+        self._labels.extend(labels)
+
+    def svg(self) -> str:
+        """The drawing, with a caption of what the signs mean."""
+        self._scale()
+        axes = self._axes()
+        marks = "".join(mark() for mark in self._marks)
+        signs = "".join(f'<span><i class="{style}"></i>{escaped(label)}</span>' for style, label in self._labels)
+        caption = f"<figcaption>{signs}</figcaption>" if signs else ""
+        label = f"{self.title}. Across: {self.x}. Up: {self.y}."
+        return (
+            f'<figure><svg viewBox="0 0 {self.width} {self.height}" role="group" aria-label="{escaped(label)}">'
+            f'<text class="title" x="{self.left}" y="18">{escaped(shortened(self.title, 60))}</text>{axes}{marks}</svg>'
+            f"{caption}</figure>"
+        )
+
+    def _see(self, x: np.ndarray, y: np.ndarray) -> None:
+        """Widen the ranges, so that these are inside."""
+        self._x.append(np.asarray(x, float))
+        self._y.append(np.asarray(y, float))
+
+    def _scale(self) -> None:
+        x, y = np.concatenate(self._x), np.concatenate(self._y)
+        self._range_x = _range(np.log10(x) if self.log_x else x, self.box[0], self.box[1], 0.0 if self.log_x else 0.04)
+        self._range_y = _range(y, self.box[2], self.box[3], 0.06)
+        longest = max((len(shown) for _, shown in labelled(round_ticks(*self._range_y, 5))), default=0)
+        self.left = max(self.left, 28 + 7 * longest)  # room for the axis' name
+
+    def _few(self, ticks: list[tuple[float, str]]) -> list[tuple[float, str]]:
+        """Every second of the ticks across, where their numbers would touch."""
+        room = (self.width - self.left - self.right) / 7
+        return ticks[::2] if sum(len(shown) + 2 for _, shown in ticks) > room else ticks
+
+    def _across(self, x: float) -> float:
+        low, high = self._range_x
+        value = math.log10(x) if self.log_x else x
+        return self.left + (value - low) / (high - low) * (self.width - self.left - self.right)
+
+    def _down(self, y: float) -> float:
+        low, high = self._range_y
+        return self.height - self.bottom - (y - low) / (high - low) * (self.height - self.top - self.bottom)
+
+    def _place(self, x: float, y: float) -> tuple[float, float]:
+        return self._across(x), self._down(y)
+
+    def _places(self, x: np.ndarray, y: np.ndarray) -> list[str]:
+        return ["{:.1f} {:.1f}".format(*self._place(float(a), float(b))) for a, b in zip(x, y, strict=True)]
+
+    def _dots(self, x: np.ndarray, y: np.ndarray, style: str) -> str:
+        """A cloud as one path: lines of no length with round ends."""
+        return f'<path class="{style}" d="{"".join(f"M{place}h0" for place in self._places(x, y))}"/>' if len(x) else ""
+
+    def _axes(self) -> str:
+        right, floor = self.width - self.right, self.height - self.bottom
+        parts = []
+        for value, shown in labelled(round_ticks(*self._range_y, 5)):
+            down = self._down(value)
+            parts.append(f'<path class="grid" d="M{self.left} {down:.1f}H{right}"/>')
+            parts.append(f'<text class="end" x="{self.left - 6}" y="{down + 4:.1f}">{shown}</text>')
+        marks = [(v, f"1e{v:.0f}" if abs(v) > 3 else f"{10.0**v:.4g}") for v in _log_ticks(*self._range_x)]
+        for value, shown in marks if self.log_x else self._few(labelled(round_ticks(*self._range_x, 6))):
+            across = self._across(10.0**value if self.log_x else value)
+            parts.append(f'<path class="grid" d="M{across:.1f} {self.top}V{floor}"/>')
+            parts.append(f'<text class="middle" x="{across:.1f}" y="{floor + 16}">{shown}</text>')
+        parts.append(f'<path class="axis" d="M{self.left} {self.top}V{floor}H{right}"/>')
+        middle = (self.left + right) / 2, (self.top + floor) / 2
+        parts.append(
+            f'<text class="middle" x="{middle[0]}" y="{self.height - 8}">{escaped(shortened(self.x, 60))}</text>'
+        )
+        turned = f'transform="translate(13 {middle[1]}) rotate(-90)"'
+        parts.append(f'<text class="middle" {turned}>{escaped(shortened(self.y, self.height // 7))}</text>')
+        return "".join(parts)
+
+
+def _range(values: np.ndarray, low: float | None, high: float | None, margin: float) -> tuple[float, float]:
+    """The range of an axis: of the values and a margin, or given ends."""
+    smallest, largest = float(np.min(values, initial=math.inf)), float(np.max(values, initial=-math.inf))
+    if not math.isfinite(smallest + largest):
+        smallest, largest = 0.0, 1.0
+    smallest, largest = smallest if low is None else low, largest if high is None else high
+    size = largest - smallest
+    if not size > 1e-12 * max(abs(smallest), abs(largest)):
+        size = abs(largest) or 1.0
+    return smallest - margin * size, largest + (margin if largest > smallest else 1.0) * size
+
+
+def round_ticks(low: float, high: float, count: int) -> list[float]:
+    """About `count` round values between two ends: steps of 1, 2 or 5 times a power of 10."""
+    rough = (high - low) / count
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = unit * next(factor for factor in (1, 2, 5, 10) if factor * unit >= rough * 0.999)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [number * step for number in range(first, last + 1)]
+
+
+def labelled(ticks: list[float]) -> list[tuple[float, str]]:
+    """Ticks with their numbers, to as many digits as tell them apart."""
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else 0.0
+    largest = max(map(abs, ticks), default=0.0)
+    if step >= 1e-3 and largest < 1e7:
+        decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+        return [(value, f"{value:.{decimals}f}" if value else "0") for value in ticks]
+    digits = max(4, math.ceil(math.log10(largest / step)) + 1) if step > 0 and largest > 0 else 4
+    return [(value, f"{value:.{min(digits, 15)}g}") for value in ticks]
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """Whole powers of 10 between two, at most 9 of them; of a short range 2 and 5 times these, too."""
+    first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
+    if last - first < 2:
+        values = [power + math.log10(digit) for power in range(first - 1, last + 1) for digit in (1, 2, 5)]
+        return [value for value in values if low - 1e-9 <= value <= high + 1e-9] or [low, high]
+    step = max(1, math.ceil((last - first) / 8))
+    return [float(power) for power in range(first, last + 1, step)]
+
+
+def side_by_side(charts: Sequence[str], small: bool = False) -> str:
+    """Charts in as many columns as the page is wide."""
+    return f'<div class="charts{" small" if small else ""}">{"".join(charts)}</div>'
+
+
+def bar_chart(title: str, names: Sequence[str], values: np.ndarray, notes: Sequence[str]) -> str:
+    """Horizontal bars with a name before and a note behind each."""
+    width, left, step = 520, 196, 20
+    height = 34 + step * len(names)
+    longest = float(np.max(values, initial=0.0)) or 1.0
+    parts = []
+    for number, (name, value, note) in enumerate(zip(names, values, notes, strict=True)):
+        top = 30 + step * number
+        length = (width - left - 70) * float(value) / longest
+        parts.append(
+            f"<g><title>{escaped(name)}: {escaped(note)}</title>"
+            f'<text class="end" x="{left - 8}" y="{top + 13}">{escaped(shortened(name))}</text>'
+            f'<rect class="bar" x="{left}" y="{top + 2}" width="{length:.1f}" height="14"/>'
+            f'<text x="{left + length + 6:.1f}" y="{top + 13}">{escaped(note)}</text></g>'
+        )
+    return (
+        f'<figure><svg viewBox="0 0 {width} {height}" role="img" aria-label="{escaped(title)}">'
+        f'<text class="title" x="8" y="18">{escaped(title)}</text>{"".join(parts)}</svg></figure>'
+    )

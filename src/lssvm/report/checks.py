@@ -1,0 +1,110 @@
+"""The section of warnings: what a careful reader would find wrong with the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from .. import diagnose
+from .facts import Facts
+from .markup import escaped, rounded
+from .outliers import distances
+
+MANY_LIGHT = 0.1  # share of the rows of classes that may lose their weight without a warning
+
+
+def warnings_section(facts: Facts) -> str:
+    found = [str(warning) for warning in facts.about.get("warnings", ())]
+    for check in (_check_quality, _check_C, _check_widths, _check_outliers, _check_coverage):
+        found += check(facts)
+    if not found:
+        checked = ["quality against a constant"]
+        checked += ["C against its path"] * (facts.c_path is not None)
+        checked += ["the number of widths"] * (facts.problem is not None)
+        checked += ["class sizes"] if facts.classes else ["outliers"]
+        checked += ["leverages"]
+        checked += ["interval coverage"] * (facts.coverage is not None)
+        return f'<p class="good">None. Checked: {", ".join(checked)}.</p>'
+    return '<ul class="bad">' + "".join(f"<li>{escaped(warning)}</li>" for warning in found) + "</ul>"
+
+
+def _check_quality(facts: Facts) -> Iterable[str]:
+    if facts.left_out is None:
+        yield "This model has no leave-one-out values: judge it on other rows."
+        return
+    if facts.rows is not None and facts.rows < 30:
+        yield f"Only {facts.rows} rows: all figures below are rough."
+    if facts.classes:
+        counts = np.bincount(facts.probability[1][facts.left_out.given > 0], minlength=len(facts.classes))
+        if not diagnose.beats_constant(facts.model):
+            yield "The left-out error is no smaller than that of always naming the largest class: columns say little."
+        smallest = int(np.argmin(counts))
+        if counts[smallest] < 10 and len(facts.left_out.given) == facts.rows:
+            yield f"Class {facts.classes[smallest]!r} has only {counts[smallest]} rows: its figures are rough."
+    elif not diagnose.beats_constant(facts.model):
+        yield "The left-out error is no smaller than that of the mean: the columns say little about the target."
+
+
+def _check_C(facts: Facts) -> Iterable[str]:
+    if facts.c_path is None:
+        return
+    C, errors = facts.c_path
+    own = errors[len(errors) // 2]
+    best = int(np.argmin(errors))
+    if own > 1.05 * errors[best]:
+        yield (
+            f"C = {facts.model.C_:.3g} has left-out error {rounded(own)}; C = {C[best]:.3g} would have "
+            f"{rounded(errors[best])}"
+            + (" (C was given, not chosen)." if facts.model.C is not None else " (weights and kernel as they are).")
+        )
+
+
+def _check_widths(facts: Facts) -> Iterable[str]:
+    """Many widths, chosen by the very error that judges them, over-fit it."""
+    if facts.problem is None or facts.inverse_widths is None or "LeaveOneOut" not in facts.problem.paths:
+        return
+    asked = facts.problem.asked
+    chosen = asked is not None and asked[0].is_free and np.ptp(facts.inverse_widths) > 1e-6 * facts.inverse_widths.max()
+    if chosen and 20 * len(facts.names) > (facts.rows or 0):
+        yield (
+            f"{len(facts.names)} widths were chosen by the left-out error of only {facts.rows} rows: that error is too "
+            "small then. Judge the model on other rows, or choose one width: kernel=kernels.RBF()."
+        )
+
+
+def _check_outliers(facts: Facts) -> Iterable[str]:
+    if facts.left_out is None:
+        return
+    if facts.model.robust is not None:
+        robust = facts.left_out.robust[facts.left_out.weights > 0]
+        gone, rows = int(np.sum(robust < 1e-3)), len(robust)
+        if gone:
+            yield f"{gone} of {rows} rows got (almost) no robust weight: see the residuals below."
+        light = float(np.mean(robust < 0.5))
+        if facts.classes and light > MANY_LIGHT:
+            yield (
+                f"{light:.0%} of the rows have a robust weight below 1/2: are so many labels wrong? Where classes "
+                "overlap residuals say little; compare the log loss with that of a fit without robust weights."
+            )
+    elif not facts.classes:
+        residuals = facts.left_out.residuals[facts.left_out.given > 0]
+        distance, scale = distances(residuals)
+        far = int(np.sum((distance > 6 * scale).any(axis=1))) if (scale > 0).all() else 0
+        if far:
+            yield f"{far} left-out residual(s) beyond 6 robust deviations: look at them, or try robust='hampel'."
+    high = int(np.sum(facts.left_out.leverage > 0.99))
+    if high:
+        yield f"{high} row(s) fix the function alone (leverage above 0.99): their neighbourhood holds no other row."
+
+
+def _check_coverage(facts: Facts) -> Iterable[str]:
+    if facts.coverage is None:
+        return
+    tested = len(facts.coverage.rows)
+    observed = facts.coverage.observed.reshape(len(facts.coverage.asked), -1)
+    for asked, shares in zip(facts.coverage.asked, observed, strict=True):
+        for share in shares:
+            if asked - share > 3 * math.sqrt(asked * (1 - asked) / tested):
+                yield f"Intervals asked to cover {asked:.0%} cover only {share:.1%} of the left-out rows."

@@ -1,0 +1,54 @@
+"""Text, numbers and tables as HTML. Everything that comes from data goes through `escaped`."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+
+
+def escaped(value: Any) -> str:
+    """Any value as text of a page: escaped; control, direction and half characters replaced."""
+    return html.escape(_UNPRINTABLE.sub("\ufffd", str(value)), quote=True)
+
+
+def shortened(value: str, length: int = 26) -> str:
+    """A text of that length; of a longer one both ends, where names that are alike differ."""
+    tail = length // 3
+    return value if len(value) <= length else f"{value[: length - 1 - tail]}…{value[len(value) - tail :]}"
+
+
+def rounded(value: float) -> str:
+    """A number to four digits, or to the unit."""
+    if math.isnan(value):
+        return "not defined"
+    return f"{float(value):.0f}" if 1e4 <= abs(value) < 1e7 else f"{float(value):.4g}"
+
+
+def html_table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    sortable: bool = False,
+    anchors: Sequence[int] | None = None,
+) -> str:
+    """A table whose first column heads its rows; digits of numbers are of one width. An empty header is
+    left out."""
+    button = '<button type="button" class="sort">{}</button>' if sortable else "{}"
+    head = "".join(f'<th scope="col">{button.format(escaped(name))}</th>' for name in header)
+    body = []
+    for number, row in enumerate(rows):
+        anchor = "" if anchors is None else f' id="row-{anchors[number]}"'
+        cells = "".join(f"<td{_number_class(value)}>{escaped(value)}</td>" for value in row[1:])
+        body.append(f'<tr{anchor}><th scope="row"{_number_class(row[0])}>{escaped(row[0])}</th>{cells}</tr>')
+    top = f"<thead><tr>{head}</tr></thead>" if header else ""
+    return f'<div class="scroll" tabindex="0"><table>{top}<tbody>{"".join(body)}</tbody></table></div>'
+
+
+def _number_class(value: str) -> str:
+    """The attribute of a cell that holds a number."""
+    return ' class="n"' if re.fullmatch(r"-?[\d.]+(e[+-]?\d+)?( ?%)?( points)?", value) else ""

@@ -1,0 +1,140 @@
+"""The page as a whole: which sections it has, in which order, and what frames them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from .. import __version__
+from .checks import warnings_section
+from .choices import asked_section, chosen_section
+from .components import components_section
+from .facts import Facts
+from .markup import escaped
+from .outliers import residuals_section
+from .overview import figures_section, timings_section, usage_section
+from .quality import intervals_section, other_rows_section, quality_section
+from .style import SCRIPT, STYLE
+
+__all__ = ["to_html"]
+
+Section = tuple[str, str, str]  # id, heading, content
+
+
+def to_html(
+    model: Any,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    X: Any = None,
+    y: Any = None,
+    title: str | None = None,
+    about: dict[str, Any] | None = None,
+) -> str:
+    """A report on a fitted model: warnings, what was asked and chosen, leave-one-out quality, outliers, intervals.
+
+    Parameters
+    ----------
+    model : LSSVR or LSSVC
+        Fitted, or loaded from a file.
+    path : path or None
+        Where to write it, too.
+    X, y : arrays or None
+        Other rows and their targets: adds a section on their prediction.
+    title : str or None
+        Heading; None names the target.
+    about : dict or None
+        What else is known of the fit: ``target``, ``source``, ``model`` (names), ``warnings`` (list of str),
+        ``seconds`` (dict of numbers), ``row`` (the number of the first row in the source), ``dropped`` (places of
+        rows of the source that were not used), ``columns`` (of the source, where `lssvm predict` can read such a
+        table). None takes the model's ``table_``, which the command line writes.
+
+    Returns
+    -------
+    str
+        The page, at most about 1 MB, UTF-8.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels, report
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> page = report.to_html(LSSVR(kernels.RBF(13.1), C=1.0).fit(X, y))
+    >>> page.startswith("<!DOCTYPE html>")
+    True
+    """
+    check_is_fitted(model)
+    if not hasattr(model, "dual_coef_"):
+        raise TypeError(f"to_html takes a fitted LSSVR or LSSVC, got {type(model).__name__}.")
+    if (X is None) != (y is None):
+        raise ValueError("to_html: give both X and y of the other rows, or neither.")
+    facts = Facts(model, _checked_about(getattr(model, "table_", {}) if about is None else about))
+    sections = [
+        ("warnings", "Warnings", warnings_section(facts)),
+        ("figures", "Key figures", figures_section(facts)),
+        ("asked", "What was asked", asked_section(facts)),
+        ("chosen", "What was chosen, and why", chosen_section(facts)),
+        ("quality", "Leave-one-out quality", quality_section(facts)),
+        ("residuals", "Residuals and outliers", residuals_section(facts)),
+        ("intervals", "Interval coverage by leave-one-out", intervals_section(facts)),
+        ("components", "Components", components_section(facts)),
+        ("other", "Other rows", "" if X is None else other_rows_section(facts, X, y)),
+        ("timings", "Timings", timings_section(facts)),
+        ("load", "How to use this model", usage_section(facts)),
+    ]
+    heading = title or f"{type(model).__name__}: {facts.target}"
+    page = _page(heading, facts, [section for section in sections if section[2]])
+    if path is not None:
+        Path(path).write_text(page, encoding="utf-8", newline="\n")
+    return page
+
+
+def _checked_about(about: Any) -> dict[str, Any]:
+    """What is known of a fit, which may come from a file: with the types that the sections rely on."""
+    kinds: dict[str, tuple[type, ...]] = {
+        "warnings": (list, tuple),
+        "seconds": (dict,),
+        "row": (int,),
+        "dropped": (list, tuple),
+    }
+    if not isinstance(about, dict):
+        raise TypeError(f"about must be a dict, got {about!r}.")
+    for name, kind in kinds.items():
+        if name in about and not isinstance(about[name], kind):
+            raise TypeError(f"about[{name!r}] is {about[name]!r}: see lssvm.report.to_html for what it may hold.")
+    if not all(isinstance(row, int) and row >= 0 for row in about.get("dropped", ())):
+        raise ValueError("about['dropped'] must hold the places of rows, counted from 0.")
+    return about
+
+
+def _hash(text: str) -> str:
+    """By which the page's policy knows its own style and script, and runs no other."""
+    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+
+
+def _page(heading: str, facts: Facts, sections: Sequence[Section]) -> str:
+    """The sections with a head, a navigation and a foot."""
+    policy = f"default-src 'none'; style-src {_hash(STYLE)}; script-src {_hash(SCRIPT)}; base-uri 'none'"
+    links = "".join(f'<li><a href="#{name}">{escaped(title)}</a></li>' for name, title, _ in sections)
+    body = "".join(
+        f'<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{escaped(title)}</h2>\n'
+        f"{content}</section>\n"
+        for name, title, content in sections
+    )
+    task = f"classification, {len(facts.classes)} classes" if facts.classes else "regression"
+    source = f", {escaped(facts.about['source'])}" if facts.about.get("source") else ""
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{escaped(heading)}</title><style>{STYLE}</style></head>\n<body>"
+        '<a class="skip" href="#warnings">Skip to the warnings</a>'
+        f'<header><div class="top"><div><h1>{escaped(heading)}</h1><p>{task}{source}</p></div>'
+        '<button type="button" class="theme" hidden>Colours: system</button></div>'
+        f'<nav aria-label="Sections"><ul>{links}</ul></nav></header>\n<main>{body}</main>\n'
+        f"<footer>lssvm {escaped(__version__)}</footer><script>{SCRIPT}</script></body></html>\n"
+    )

@@ -1,0 +1,132 @@
+"""The sections on how well the model predicts: left-out rows, coverage of intervals, other rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import _xp, diagnose
+from .charts import DRAWN, Chart, side_by_side
+from .facts import Facts
+from .markup import escaped, html_table, rounded
+
+
+def quality_section(facts: Facts) -> str:
+    if facts.scores is None:
+        return "<p>Not known: this model keeps no left-out residuals.</p>"
+    note = (
+        "<p>Each row is predicted by the machine without it, exactly (no refit). C, kernel, basis and robust weights "
+        "are those of all rows, and what was chosen among them was chosen to make this error small.</p>"
+    )
+    if facts.sampled and len(facts.left_out.weights) < facts.left_out.total:
+        note += f"<p>Of the {facts.rows} rows, a sample of {len(facts.left_out.weights)} is left out here.</p>"
+    if np.ptp(facts.left_out.given) > 0:
+        note += "<p>Rows count by their sample weights; tables of classes count the rows whose weight is positive.</p>"
+    return note + (_class_quality(facts) if facts.classes else _number_quality(facts))
+
+
+def _number_quality(facts: Facts) -> str:
+    rows, counting = facts.left_out, facts.left_out.given > 0
+    lines, charts = [], []
+    for output in range(rows.actual.shape[1]):
+        actual, predicted = rows.actual[counting, output], rows.predicted[counting, output]
+        score = diagnose.number_scores(actual[:, None], predicted[:, None], rows.given[counting])
+        name = facts.target if rows.actual.shape[1] == 1 else f"{facts.target} {output}"
+        largest = np.max(np.abs(actual - predicted))
+        lines.append((name, *(rounded(value) for value in (score["rmse"], score["mae"], score["r2"], largest))))
+        if output < DRAWN:
+            chart = Chart(f"Predicted against actual: {name}", "left-out prediction", "actual value")
+            chart.diagonal(actual, predicted)
+            chart.cloud(predicted, actual, actual - predicted)
+            charts.append(chart.svg())
+    header = ("target", "RMSE", "mean absolute error", "R²", "largest error")
+    return html_table(header, lines) + side_by_side(charts)
+
+
+def _class_quality(facts: Facts) -> str:
+    counting = facts.left_out.given > 0
+    probability, codes = (array[counting] for array in facts.probability)
+    score = facts.scores
+    summary = [(f"{score['error_rate']:.2%}", rounded(score["log_loss"]), rounded(score["brier"]))]
+    bins = diagnose.reliability(probability, codes, weights=facts.left_out.given[counting])
+    return (
+        html_table(("error rate", "log loss", "Brier score"), summary)
+        + "<h3>Left-out class against actual class</h3>"
+        + _confusion(facts, codes, np.argmax(probability, axis=1))
+        + side_by_side([_reliability_chart(facts, bins)])
+    )
+
+
+def _confusion(facts: Facts, codes: np.ndarray, named: np.ndarray) -> str:
+    """How many rows of each class are given to each class; of many classes, the largest."""
+    assert facts.classes is not None
+    counts = np.zeros((len(facts.classes), len(facts.classes)), dtype=int)
+    np.add.at(counts, (codes, named), 1)
+    shown = sorted(np.argsort(-counts.sum(axis=1), kind="stable")[:15])
+    lines = []
+    for c in shown:
+        share = counts[c, c] / max(counts[c].sum(), 1)
+        lines.append((facts.classes[c], *(str(counts[c, k]) for k in shown), f"{share:.1%}"))
+    header = ("actual class", *(f"named {facts.classes[k]}" for k in shown), "right")
+    all_shown = len(shown) == len(facts.classes)
+    more = "" if all_shown else f"<p>The {len(shown)} largest of {len(facts.classes)} classes.</p>"
+    return html_table(header, lines) + more
+
+
+def _reliability_chart(facts: Facts, bins: Any) -> str:
+    assert facts.classes is not None
+    of = f"class {facts.classes[1]}" if len(facts.classes) == 2 else "the named class"
+    chart = Chart(
+        "Reliability of the probabilities", f"predicted probability of {of}", "observed share", box=(0, 1, 0, 1)
+    )
+    chart.diagonal(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+    chart.whiskers(bins.predicted, bins.low, bins.high)
+    chart.line(bins.predicted, bins.observed, dots=True)
+    return chart.svg()
+
+
+def intervals_section(facts: Facts) -> str:
+    if facts.classes:
+        return ""
+    if facts.coverage is None:
+        return "<p>Not computed: this needs left-out rows, of a machine that is not too large.</p>"
+    found = facts.coverage
+    several = found.observed.ndim > 1
+    lines = []
+    for level, asked in enumerate(found.asked):
+        for output in range(found.observed.shape[1] if several else 1):
+            place = (level, output) if several else (level,)
+            width = found.width[place]
+            half = 1.96 * math.sqrt(asked * (1 - asked) / len(found.rows))
+            lines.append(
+                (
+                    f"{asked:.0%}",
+                    *((f"{facts.target} {output}",) if several else ()),
+                    f"{found.observed[place]:.1%}",
+                    f"{100 * half:.1f} points",
+                    rounded(width) if math.isfinite(width) else "infinite: too few rows",
+                )
+            )
+    header = ("asked", *(("target",) if several else ()), "observed", "sampling error (95 %)", "mean width")
+    return (
+        f"<p>The jackknife+ interval for each of {len(found.rows)} rows, from the machines that have not seen it, "
+        f"exactly: how many of the rows lie inside? Widths in {escaped(facts.unit)}.</p>" + html_table(header, lines)
+    )
+
+
+def other_rows_section(facts: Facts, X: Any, y: Any) -> str:
+    model = facts.model
+    if facts.classes:
+        score = diagnose.class_scores(_xp.to_numpy(model.predict_proba(X)), diagnose.class_codes(model, y))
+        values = [(str(len(X)), f"{score['error_rate']:.2%}", rounded(score["log_loss"]), rounded(score["brier"]))]
+        return html_table(("rows", "error rate", "log loss", "Brier score"), values)
+    actual = np.asarray(_xp.to_numpy(y), dtype=float).reshape(len(y), -1)
+    predicted = _xp.to_numpy(model.predict(X)).reshape(len(y), -1)
+    score = diagnose.number_scores(actual, predicted)
+    chart = Chart("Other rows: predicted against actual", "prediction", "actual value")
+    chart.diagonal(actual[:, 0], predicted[:, 0])
+    chart.cloud(predicted[:, 0], actual[:, 0], actual[:, 0] - predicted[:, 0])
+    values = [(str(len(actual)), rounded(score["rmse"]), rounded(score["mae"]), rounded(score["r2"]))]
+    return html_table(("rows", "RMSE", "mean absolute error", "R²"), values) + side_by_side([chart.svg()])

@@ -1,0 +1,295 @@
+"""The sparse substrate: the exact path of an L1 penalty on the coefficients (Pelckmans et al. 2005, eq. 16, 22, 23)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg import qr_delete
+from scipy.linalg.blas import dtrsv
+
+from ... import _xp
+from ..._xp import EPS
+
+
+@dataclass(frozen=True)
+class L1Path:
+    """All minimisers of sum_i v_i (y_i - k_i'a - b)^2 + zeta |a|_1 with 1'a = 0, affine between the breakpoints.
+
+    zeta falls from the value at which a = 0; coef is (breakpoints, n), intercept (breakpoints,).
+    """
+
+    zeta: np.ndarray
+    coef: np.ndarray
+    intercept: np.ndarray
+
+    def at(self, zeta: float) -> tuple[np.ndarray, float]:
+        """Coefficients and intercept for one zeta; beyond the last breakpoint, those of the last."""
+        if zeta >= self.zeta[0]:
+            return self.coef[0], float(self.intercept[0])
+        place = min(int(np.searchsorted(-self.zeta, -zeta)), len(self.zeta) - 1)
+        upper, lower = self.zeta[place - 1], self.zeta[place]
+        share = min((upper - zeta) / (upper - lower), 1.0) if upper > lower else 1.0
+        a, b = self.coef[place - 1 : place + 1], self.intercept[place - 1 : place + 1]
+        coef = np.where(share < 1.0, (1 - share) * a[0] + share * a[1], a[1])
+        return coef, float((1 - share) * b[0] + share * b[1])
+
+
+class _Columns:
+    """A matrix that grows and shrinks by columns, in memory that is taken in doubling pieces."""
+
+    def __init__(self, rows: int) -> None:
+        self.memory = np.empty((rows, 64), order="F")
+        self.count = 0
+
+    @property
+    def taken(self) -> np.ndarray:
+        return self.memory[:, : self.count]
+
+    def append(self, column: np.ndarray) -> None:
+        if self.count == self.memory.shape[1]:
+            self.memory = np.asfortranarray(np.hstack([self.memory, np.empty_like(self.memory)]))
+        self.memory[:, self.count] = column
+        self.count += 1
+
+    def delete(self, place: int) -> None:
+        self.memory[:, place : self.count - 1] = self.memory[:, place + 1 : self.count]
+        self.count -= 1
+
+
+class Homotopy:
+    """The path of eq. (16), traced from zeta_max down, one index in or out at every breakpoint.
+
+    With b eliminated (columns and targets centred, rows scaled by the square roots of their weights) and lam = zeta/2:
+    on the support, K_S'(t - K_S a) = lam s + mu 1 and 1'a = 0; off it, |K_j'(t - K a) - mu| <= lam. A row of constants
+    under the columns changes nothing, because 1'a = 0, and makes their QR factorisation that of the whole system. Of
+    identical columns the first alone takes part. R comes from the products of the columns, without Q, as long as their
+    rounding does no harm.
+    """
+
+    def __init__(self, K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
+        self.n_columns = K.shape[1]
+        self.distinct = np.sort(np.unique(K.T, axis=0, return_index=True)[1])
+        K = K[:, self.distinct]
+        scale = np.sqrt(weights)
+        centre = weights @ K / weights.sum()
+        self.means = centre, float(weights @ y / weights.sum())
+        self.K = scale[:, None] * (K - centre)
+        self.t = scale * (y - self.means[1])
+        self.q = self.K.T @ self.t
+        self.size = float(np.max(np.abs(self.q), initial=0.0))
+        self.K, self.t = _compressed(self.K, self.t)
+        norm = float(np.sqrt(np.max(np.sum(self.K * self.K, axis=0), initial=0.0))) or 1.0
+        self.products = _xp.gram(self.K) + norm * norm if len(self.t) == len(y) > 200 else None
+        self.K = np.asfortranarray(np.vstack([self.K, np.full(K.shape[1], norm)]))
+        self.t = np.append(self.t, 0.0)
+        self.support: list[int] = []
+        self.signs: list[float] = []
+        self.columns = _Columns(len(self.distinct))  # the support's columns of the products
+        self.Q = _Columns(len(self.t)) if self.products is None else None
+        self.R: np.ndarray = np.eye(64, order="F")  # the leading block is R, the rest the identity
+        self.forward: np.ndarray = np.empty((0, 3))  # Q't, R^-T s and R^-T 1: a new column adds a row
+        self.out: set[int] = set()  # columns that depend on the support: at the bound as long as it stays
+        self.lam = float(np.ptp(self.q)) / 2
+        self.zetas, self.coefs = [2 * self.lam], [np.zeros(self.n_columns)]
+
+    # The QR factorisation of the support's columns
+    def _insert(self, j: int, sign: float) -> bool:
+        """Take column j in, unless it depends on those there to working precision."""
+        if self.Q is None:
+            assert self.products is not None
+            products, square = self.products[j], float(self.products[j, j])
+            above = self._solve(products[self.support], transpose=True)
+            rest = square - float(above @ above)
+            if rest > 1e-10 * square:  # enough digits are left
+                norm = float(np.sqrt(rest))
+                self._append(j, sign, above, norm, float(self.q[j] - above @ self.forward[:, 0]) / norm)
+                return True
+        Q, column = self._orthogonal(), self.K[:, j]
+        above = Q.taken.T @ column
+        direction, size = column - Q.taken @ above, float(np.linalg.norm(column))
+        if np.linalg.norm(direction) < 0.1 * size:  # what cancelled is not orthogonal: once more
+            inside = Q.taken.T @ direction
+            direction, above = direction - Q.taken @ inside, above + inside
+        norm = float(np.linalg.norm(direction))
+        if norm <= 1e-9 * size:
+            return False
+        Q.append(direction / norm)
+        self._append(j, sign, above, norm, float(direction @ self.t) / norm)
+        return True
+
+    def _append(self, j: int, sign: float, above: np.ndarray, norm: float, target: float) -> None:
+        """Another column of R, and its entry of Q't."""
+        count = len(above)
+        if count == len(self.R):
+            larger = np.eye(count + 64, order="F")
+            larger[:count, :count] = self.R
+            self.R = larger
+        self.R[:count, count], self.R[count, count] = above, norm
+        new = np.array([target, *((np.array([sign, 1.0]) - above @ self.forward[:, 1:]) / norm)])
+        self.forward = np.vstack([self.forward, new])
+        if self.products is not None:
+            self.columns.append(self.products[j])
+        self.support.append(j)
+        self.signs.append(sign)
+
+    def _delete(self, place: int) -> None:
+        """Rotations make R triangular again; only its rows from `place` on change."""
+        last = len(self.support) - 1
+        first = min(place, last - 1)
+        inner = self.R[first : last + 1, first : last + 1]
+        # where there is no Q the rotations go to zeros
+        Q = self.Q.taken[:, first:] if self.Q is not None else np.zeros(inner.shape, order="F")
+        Q, inner = qr_delete(Q, inner, place - first, which="col", check_finite=False)
+        if self.Q is not None:
+            self.Q.delete(place)
+            self.Q.taken[:, first:] = Q[:, : last - first]
+        self.R[:first, place:last] = self.R[:first, place + 1 : last + 1]
+        self.R[first:last, first:last] = inner[: last - first]
+        self.R[: last + 1, last] = 0.0
+        self.R[last, last] = 1.0
+        if self.products is not None:
+            self.columns.delete(place)
+        del self.support[place], self.signs[place]
+        self._renew()
+
+    def _renew(self) -> None:
+        """`forward` from R, and from Q where it is known."""
+        sums = np.array(self.signs), np.ones(len(self.signs))
+        target = self._solve(self.q[self.support], transpose=True) if self.Q is None else self.Q.taken.T @ self.t
+        self.forward = np.column_stack([target, *(self._solve(right, transpose=True) for right in sums)])
+
+    def _orthogonal(self) -> _Columns:
+        """Q, from now on kept."""
+        if self.Q is None:
+            Q, R = scipy.linalg.qr(self.K[:, self.support], mode="economic", check_finite=False)
+            self.Q = _Columns(len(self.t))
+            for column in Q.T:
+                self.Q.append(column)
+            self.R[: len(R), : len(R)] = R
+            self._renew()
+        return self.Q
+
+    def _solve(self, right: np.ndarray, *, transpose: bool = False) -> np.ndarray:
+        """R^-1 or R^-T times a vector; the identity beside R does no harm, and a copy of R would take longer."""
+        padded = np.zeros(len(self.R))
+        padded[: len(right)] = right
+        return dtrsv(self.R, padded, trans=transpose, overwrite_x=True)[: len(right)]
+
+    # The affine pieces
+    def _piece(self) -> tuple[np.ndarray, ...]:
+        """a_S and mu and the correlations of all columns, each as (constant, slope) in lam."""
+        inner, g = self.forward[:, :2] * np.array([1.0, -1.0]), self.forward[:, 2]
+        mu = g @ inner / (g @ g)
+        inner = inner - np.outer(g, mu)
+        a = np.column_stack([self._solve(column) for column in inner.T])
+        if self.products is not None:
+            # Sums over the support are shorter than those over the rows, and as good while nothing cancels.
+            terms = np.abs(a).sum(axis=0) @ np.array([1.0, self.lam]) * self.products.diagonal().max()
+            if EPS * terms < 1e-12 * self.size:
+                columns = self.columns.taken
+                return a, mu, np.column_stack([self.q - columns @ a[:, 0], -(columns @ a[:, 1])])
+            if self.Q is None:
+                self._orthogonal()
+                return self._piece()
+        rest = -(self._orthogonal().taken @ inner)
+        rest[:, 0] += self.t
+        return a, mu, self.K.T @ rest
+
+    def to(self, last: float) -> L1Path:
+        """The path down to zeta = last, from where it ended before."""
+        end = max(last / 2, 1e-13 * self.size)
+        if not self.support and self.lam > end:
+            self._insert(int(np.argmax(self.q)), 1.0)
+            self._insert(int(np.argmin(self.q)), -1.0)
+        standing = 0  # steps of no length, one after the other
+        while self.lam > end and standing <= 10 + 2 * len(self.distinct):
+            before = self.lam
+            self._step(end)
+            standing = standing + 1 if self.lam == before else 0
+        zeta, coef = np.array(self.zetas), np.array(self.coefs)
+        kept = np.append(np.diff(zeta) < 0, True)  # of steps of no length, the last
+        intercept = self.means[1] - coef[kept][:, self.distinct] @ self.means[0]
+        return L1Path(zeta[kept], coef[kept], intercept)
+
+    def _step(self, end: float) -> None:
+        """To the next breakpoint."""
+        a, mu, c = self._piece()
+        leave = self._leaving(a, self.lam)
+        enter = self._entering(c - mu, self.lam)
+        self.lam = max(leave[0], enter[0], end)
+        coef, sign = np.zeros(self.n_columns), np.array(self.signs)
+        # of the other sign is rounding: where columns enter and leave
+        coef[self.distinct[self.support]] = sign * np.maximum(sign * (a[:, 0] + self.lam * a[:, 1]), 0.0)
+        self.zetas.append(2 * self.lam)
+        self.coefs.append(coef)
+        if self.lam == leave[0]:
+            coef[self.distinct[self.support[leave[1]]]] = 0.0
+            self._delete(leave[1])
+            self.out.clear()
+        elif self.lam == enter[0] and not self._insert(enter[1], enter[2]):
+            self.out.add(enter[1])
+
+    def _leaving(self, a: np.ndarray, lam: float) -> tuple[float, int]:
+        """The next lam at which a coefficient is 0, and its place in the support."""
+        sign = np.array(self.signs)
+        constant, slope = sign * a[:, 0], sign * a[:, 1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            zero = np.where(slope > 0, -constant / slope, -np.inf)  # falls with lam towards 0
+        zero = np.where(zero > lam, lam, zero)
+        place = int(np.argmax(zero))
+        return float(zero[place]), place
+
+    def _entering(self, c: np.ndarray, lam: float) -> tuple[float, int, float]:
+        """The next lam at which the correlation of a column off the support reaches the bound, the column, the sign."""
+        best = (-np.inf, -1, 1.0)
+        free = np.ones(len(c), dtype=bool)
+        free[self.support] = False
+        free[list(self.out)] = False
+        for sign in (1.0, -1.0):
+            constant, slope = sign * c[:, 0], 1.0 - sign * c[:, 1]  # constant - lam slope = 0
+            with np.errstate(divide="ignore", invalid="ignore"):
+                hit = np.where(free & (slope > 0), constant / slope, -np.inf)
+            hit = np.where(hit > lam, lam, hit)
+            j = int(np.argmax(hit))
+            if hit[j] > best[0]:
+                best = (float(hit[j]), j, sign)
+        return best
+
+
+def _compressed(K: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same columns in as few dimensions as they span to working precision: smooth kernels span few."""
+    size = float(np.linalg.norm(K))
+    if len(t) < 200 or size == 0.0:
+        return K, t
+    Q = np.linalg.qr(K @ np.random.RandomState(0).standard_normal((K.shape[1], 100)))[0]
+    inside = Q.T @ K
+    if np.linalg.norm(K - Q @ inside) <= 1e-14 * size:
+        return inside, Q.T @ t
+    return K, t
+
+
+def l1_path(K: np.ndarray, y: np.ndarray, weights: np.ndarray, last: float) -> L1Path:
+    """The exact path of eq. (16) down to `last`."""
+    return Homotopy(K, y, weights).to(last)
+
+
+def l1_violation(K: np.ndarray, y: np.ndarray, weights: np.ndarray, zeta: float, a: np.ndarray, b: float) -> float:
+    """The largest violation of the optimality conditions of eq. (16), as a share of their bound zeta/2."""
+    centred = K - weights @ K / weights.sum()
+    c = centred.T @ (weights * (y - K @ a - b))
+    # mu is in [c - zeta/2, c + zeta/2], at the lower end where a > 0 and at the upper end where a < 0
+    largest = max(np.max(c - zeta / 2), np.max((c + zeta / 2)[a < 0.0], initial=-np.inf))
+    smallest = min(np.min(c + zeta / 2), np.min((c - zeta / 2)[a > 0.0], initial=np.inf))
+    return max(float(largest - smallest) / zeta, 0.0)
+
+
+def least_squares(K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> L1Path:
+    """zeta = 0: the least-squares coefficients of least norm with 1'a = 0 (eq. 22)."""
+    centre, mean = weights @ K / weights.sum(), float(weights @ y / weights.sum())
+    inner = (K - centre) - np.mean(K - centre, axis=1, keepdims=True)  # 1'a = 0
+    scale = np.sqrt(weights)
+    a = np.linalg.lstsq(scale[:, None] * inner, scale * (y - mean), rcond=1e-13)[0]
+    a = a - a.mean()
+    return L1Path(np.array([0.0]), a[None, :], np.array([mean - centre @ a]))
