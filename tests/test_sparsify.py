@@ -11,6 +11,7 @@ import reference
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chisquare
 from sklearn.base import clone
+from sklearn.utils import Bunch
 
 from lssvm import LSSVC, LSSVR, datasets, kernels, robust, sparsify
 from lssvm.problem import Problem
@@ -1416,6 +1417,18 @@ def test_learned_points_take_the_kernel_that_suits_them():
     winner = alone[int(np.argmin(first))]
     assert type(both.kernel_) is type(winner.kernel_)
     assert_allclose(both.path_.scores, winner.path_.scores, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("gap", "winner"), [(0.5, 1), (0.02, 0)])
+def test_kernels_of_learned_points_are_parted_by_more_than_chance(gap, winner):
+    """The second predicts the rows held out better by `gap`, the first has the better start on many more rows."""
+    rng = np.random.default_rng(0)
+    losses, noise = rng.chisquare(1, 200), 0.5 * rng.standard_normal(200)
+    place = lambda losses, left_out: Bunch(score=losses.mean(), losses=losses, left_out=left_out)  # noqa: E731
+    first, second = losses + noise - noise.mean(), losses - gap
+    trails = [[place(first + 1.0, 1.0), place(first, 0.5)], [place(second + 1.0, 1.1), place(second, 0.4)]]
+    assert sparsify.bases._winner(trails) == winner
+    assert sparsify.bases._winner(trails[::-1]) == 1 - winner
 
 
 @pytest.mark.filterwarnings("ignore:C = ")

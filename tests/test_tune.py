@@ -623,6 +623,19 @@ def test_a_size_pays_by_what_it_gains_and_costs(gain, rows, size):
     assert sparsify.bases.size_that_pays(gain, rows) == size
 
 
+@pytest.mark.parametrize("steps", [[sparsify.Random(200, random_state=0)], ()])
+def test_an_accelerator_searches_on_the_last_machine_alone(steps, monkeypatch):
+    X, y = make_friedman1(500, 8, noise=1.0, random_state=0)
+    usual = LSSVR(steps=steps).fit(X, y)
+    monkeypatch.setattr(tune._xp, "on_accelerator", lambda array: True)
+    monkeypatch.setattr(tune._xp, "memory", lambda array: 2**34)
+    model = LSSVR(steps=steps).fit(X, y)
+    searches = [[part for part in fit.path_.plan if "by gradient" in part] for fit in (usual, model)]
+    assert [len(found) for found in searches] == [2, 1]
+    assert searches[1] == searches[0][1:]
+    assert model.press_ < 1.03 * usual.press_
+
+
 @pytest.mark.filterwarnings("ignore:C = ")
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e140])
 def test_a_constant_is_predicted_on_a_measured_basis(small_sizes, value):
