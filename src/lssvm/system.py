@@ -373,9 +373,12 @@ class Primal:
         t = self.sqrt_weights[:, None] * self.targets
         projected = self.Q.T @ t
         if self.eigenvalues is None:
+            norm = _xp.namespace(t).linalg.vector_norm
             for _ in range(2):
-                rest = t - self.Q @ projected
-                projected = projected + self.Q.T @ rest - self.bottom.T @ (self.bottom @ projected)
+                step = self.Q.T @ (t - self.Q @ projected) - self.bottom.T @ (self.bottom @ projected)
+                projected = projected + step
+                if float(norm(step)) <= math.sqrt(EPS) * float(norm(projected)):
+                    break  # what is left is the square of that
         return projected
 
     def criterion(self, lower: Array, classes: bool) -> tuple[float, Array, Array, float]:
