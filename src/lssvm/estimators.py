@@ -638,11 +638,13 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
     def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "jackknife+", *, folds: Any = 10) -> Array:
         """Prediction intervals from left-out residuals (Barber et al. 2021), exact and without a refit.
 
-        All methods hold kernel, C, basis and the weights of the other rows fixed; robust weights are among these. A
-        warning says so where one width a column was chosen with fewer than 10 rows a width: left-out residuals are
-        then too small, and the intervals too narrow.
+        All methods hold kernel, C, basis and the weights of the other rows fixed; robust weights are among these. But
+        where one width a column was chosen with fewer than 25 rows for each that is kept, left-out residuals are too
+        small: the sizes of the residuals are then those of folds, ten drawn ones or those of "cv+", of machines whose
+        kernel and C were chosen without them. That takes as long as so many fits, once: the result is kept in the
+        model. Only machines on columns of the KKT system (`sparsify.InversePrune` and its kin) get a warning instead.
         After `partial_fit`, `fit_chunks` or a fit on Dask the rows left out are a uniform sample of at most 5000, each
-        of them from the machine of all rows; then the guarantees are those of that many rows.
+        of them from the machine of all rows; then the guarantees are those of that many rows. No search is run again.
 
         Parameters
         ----------
