@@ -1,8 +1,8 @@
 """Intervals against MAPIE, which refits; probabilities against calibrated support vector machines.
 
-    python -m benchmarks.intervals            about half an hour on one core
-    python -m benchmarks.intervals --quick    fewer repetitions: about six minutes
-    python -m benchmarks.intervals coverage   one part of it: refits, coverage or probabilities
+    python -m benchmarks.intervals            about 40 minutes on one core
+    python -m benchmarks.intervals --quick    fewer repetitions: about nine minutes
+    python -m benchmarks.intervals coverage   one part of it: refits, coverage, widths or probabilities
 
 Prints Markdown. Needs ``pip install mapie``; neo-ls-svm takes part where it is installed. All machines are told
 nothing: LSSVR() and LSSVC() choose kernel widths and C by leave-one-out, SVR and SVC by 5-fold cross-validation over
@@ -12,6 +12,7 @@ C in 1, 10, 100, 1000 and gamma in 0.1, 1, 10 times "scale", columns standardise
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 import warnings
 from collections.abc import Callable
@@ -155,6 +156,58 @@ def coverage_and_width(repetitions: int) -> None:
         table([title, "coverage (%)", "width", "seconds"], rows)
 
 
+# Many widths and few rows ---------------------------------------------------------------------------------------------
+def product(n: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    return X, X[:, 0] + 2 * X[:, 0] * X[:, 1] + 0.3 * rng.standard_normal(n)
+
+
+def waves(n: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Every column matters, the first ones most."""
+    rng = np.random.default_rng(seed)
+    X, size = rng.standard_normal((n, d)), 1.0 / np.sqrt(1.0 + np.arange(d))
+    return X, np.sin(2 * X * size) @ size + 0.3 * rng.standard_normal(n)
+
+
+def many_widths(columns: tuple[int, ...], repetitions: int) -> None:
+    """Coverage where one width a column was chosen: by the kernel held fixed, which is then given, and as it is."""
+    draws: tuple[Callable[..., Any], ...] = (
+        product,
+        waves,
+        lambda n, d, seed: make_friedman1(n, d, noise=1.0, random_state=seed),
+    )
+    rows: dict[str, list[list[str]]] = {"": [], "kept ": []}
+    found: list[tuple[float, ...]] = []
+    for d in columns:
+        for n in d * np.array([3, 5, 8, 10, 15, 20, 30]):
+            for draw, seed in itertools.product(draws, range(repetitions)):
+                X, y = draw(n + 1000, d, seed)
+                X, new, y, y_new = X[:n], X[n:], y[:n], y[n:]
+                model, seconds = timed(LSSVR().fit, X, y)
+                widths = model.kernel_.sigma / X.std(axis=0)
+                if np.ptp(widths) <= 1e-6 * widths.max():
+                    continue  # a common one
+                ends, more = timed(model.predict_interval, new, COVERAGE)
+                fixed = LSSVR(model.kernel_, model.C_).fit(X, y).predict_interval(new, COVERAGE)
+                shares = [np.mean((e[:, 0] <= y_new) & (y_new <= e[:, 1])) for e in (fixed, ends)]
+                wider = np.mean(ends[:, 1] - ends[:, 0]) / np.mean(fixed[:, 1] - fixed[:, 0])
+                found.append((n / d, n / max(np.sum(widths < 1e5), 1), *shares, wider, more / seconds))
+    values = np.array(found)
+    for place, kept in enumerate(rows):
+        for low, high in itertools.pairwise([0, 4, 6, 9, 12, 17, 25, 40, np.inf]):
+            some = values[(values[:, place] >= low) & (values[:, place] < high)]
+            if len(some):
+                fixed, now, wider, more = some[:, 2:].mean(axis=0)
+                shares = [f"{100 * share:.1f}" for share in (fixed, some[:, 2].min(), now, some[:, 3].min())]
+                where = f"{low} to {high}" if np.isfinite(high) else f"{low} and more"
+                rows[kept].append([where, str(len(some)), *shares, f"{wider:.2f}", f"{more:.1f}"])
+    print(f"### Coverage of {COVERAGE:.0%} intervals where few rows chose one width a column\n")
+    for kept, lines in rows.items():
+        header = [f"rows a {kept}column", "draws", "kernel held fixed (%)", "worst", "as it is (%)", "worst"]
+        table([*header, "times as wide", "seconds, in fits"], lines)
+
+
 # Probabilities --------------------------------------------------------------------------------------------------------
 def halves(X: np.ndarray, y: np.ndarray, seed: int) -> list[np.ndarray]:
     return train_test_split(X, y, test_size=0.5, random_state=seed, stratify=y)
@@ -223,12 +276,15 @@ def probabilities(repetitions: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
-    parser.add_argument("parts", nargs="*", metavar="part", help="refits, coverage or probabilities; all by default")
+    parser.add_argument(
+        "parts", nargs="*", metavar="part", help="refits, coverage, widths, probabilities; default: all"
+    )
     options = parser.parse_args()
     warnings.filterwarnings("ignore", message="C = .* is at the edge")
     parts: dict[str, Callable[[], None]] = {
         "refits": lambda: against_refits(500),
         "coverage": lambda: coverage_and_width(5 if options.quick else 20),
+        "widths": lambda: many_widths((5, 10, 20), 1 if options.quick else 3),
         "probabilities": lambda: probabilities(3 if options.quick else 10),
     }
     if unknown := set(options.parts) - set(parts):

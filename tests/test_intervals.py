@@ -12,7 +12,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.metrics import log_loss
 
-from lssvm import LSSVC, LSSVR, datasets, kernels, sparsify
+from lssvm import LSSVC, LSSVR, datasets, estimators, kernels, load, save, sparsify
 
 GIVEN = {"kernel": kernels.RBF(sigma=1.3), "C": 5.0}
 NEW = np.random.default_rng(9).uniform(-3, 3, (7, 2))
@@ -32,8 +32,11 @@ def make_classes(n, classes, spread, seed=0):
     return centres[y] + spread * rng.standard_normal((n, 2)), y
 
 
-def intervals_by_refits(model, X, y, new, coverage, method="jackknife+", folds=None):
-    """The definitions of Barber et al. (2021), one refit a fold: the others keep weight, C, kernel and basis."""
+def intervals_by_refits(model, X, y, new, coverage, method="jackknife+", folds=None, known=None):
+    """The definitions of Barber et al. (2021), one refit a fold: the others keep weight, C, kernel and basis.
+
+    `known` are sizes of residuals that take the place of those of the refits.
+    """
     basis = model.support_vectors_ if model.support_ is None else model.support_
     rows = np.flatnonzero(model.weights_)
     folds = np.arange(len(y)) if folds is None else folds
@@ -47,7 +50,7 @@ def intervals_by_refits(model, X, y, new, coverage, method="jackknife+", folds=N
         else:
             left_out = LSSVR(model.kernel_, C=model.C_, steps=[sparsify.Given(basis)]).fit(X, y, weights).predict
         for i in inside:
-            sizes.append(np.abs(y[i] - left_out(X[i : i + 1])[0]))
+            sizes.append(np.abs(y[i] - left_out(X[i : i + 1])[0]) if known is None else known[i])
             predictions.append(left_out(new))
     predictions, sizes = np.array(predictions), np.array(sizes)[:, None]
     l = len(rows)  # noqa: E741
@@ -349,12 +352,107 @@ def test_a_class_without_weight_is_never_predicted():
     assert model.predict_proba(new)[:, 1].max() < 0.5
 
 
-def test_intervals_of_many_chosen_widths_are_warned_of():
-    draw = np.random.RandomState(0)
-    X = draw.normal(size=(60, 12))
-    y = X[:, 0] + 2 * X[:, 0] * X[:, 1] + 0.3 * draw.normal(size=60)
-    with pytest.warns(UserWarning, match="12 widths were chosen by.*60 rows.*too narrow") as caught:
-        LSSVR(kernels.RBF(ard=True)).fit(X, y).predict_interval(X)
-    assert caught[0].filename == __file__
-    LSSVR(kernels.RBF()).fit(X, y).predict_interval(X)  # one width is no cause for a warning,
-    LSSVR(kernels.RBF(np.full(12, 3.0) * draw.uniform(1, 2, 12))).fit(X, y).predict_interval(X)  # nor are given ones
+# Many widths and few rows ---------------------------------------------------------------------------------------------
+ARD = kernels.RBF(ard=True)
+SEARCHED = {
+    "rbf": (LSSVR(ARD), None),
+    "default": (LSSVR(), None),
+    "robust": (LSSVR(ARD, robust="huber"), None),
+    "zeros": (LSSVR(ARD), np.where(np.arange(40) % 8 == 0, 0.0, 1.0 + np.arange(40) % 3)),
+    "points": (LSSVR(ARD, steps=[sparsify.Given(np.random.default_rng(3).standard_normal((15, 8)))]), None),
+    "C": (LSSVR(ARD, C=1e5), None),
+}
+
+
+def make_product(n, d=8, seed=0):
+    """Two of the columns matter, by their product: a common width sees little of it."""
+    draw = np.random.RandomState(seed)
+    X = draw.normal(size=(n, d))
+    return X, X[:, 0] + 2 * X[:, 0] * X[:, 1] + 0.3 * draw.normal(size=n)
+
+
+def sizes_by_searches(model, X, y, sample_weight, folds):
+    """Absolute residuals of folds, from machines that are fitted from the start, search included, without them."""
+    weights = np.ones(len(y)) if sample_weight is None else sample_weight
+    sizes = np.full(y.shape, np.nan)
+    for fold in np.unique(folds[weights > 0]):
+        out = (folds == fold) & (weights > 0)
+        others = (folds != fold) & (weights > 0)
+        sizes[out] = np.abs(y[out] - clone(model).fit(X[others], y[others], weights[others]).predict(X[out]))
+    return sizes
+
+
+@pytest.mark.filterwarnings("ignore:C = .* is at the edge")
+@pytest.mark.parametrize(("name", "outputs"), [*((name, None) for name in SEARCHED), ("rbf", 2)])
+def test_sizes_of_residuals_are_those_of_folds_left_out_of_the_search(name, outputs):
+    X, y = make_product(40)
+    y = y if outputs is None else np.column_stack([y, X[:, 1] - y])
+    new, folds = make_product(6, seed=1)[0], np.arange(40) % 3
+    unfitted, sample_weight = SEARCHED[name]
+    model = clone(unfitted).fit(X, y, sample_weight)
+    interval = model.predict_interval(new, 0.8, "cv+", folds=folds)
+    sizes = sizes_by_searches(unfitted, X, y, sample_weight, folds)
+    assert_allclose(interval, intervals_by_refits(model, X, y, new, 0.8, "cv+", folds, sizes), rtol=1e-5, atol=1e-7)
+    fixed = intervals_by_refits(model, X, y, new, 0.8, "cv+", folds)
+    assert np.mean(interval[:, 1] - interval[:, 0]) > 1.05 * np.mean(fixed[:, 1] - fixed[:, 0])
+
+
+def test_jackknives_take_ten_drawn_folds_left_out_of_the_search():
+    X, y = make_product(40)
+    new = make_product(6, seed=1)[0]
+    model = LSSVR(ARD).fit(X, y)
+    folds = np.empty(40)
+    for number, part in enumerate(np.array_split(np.random.RandomState(0).permutation(40), 10)):
+        folds[part] = number
+    sizes = sizes_by_searches(LSSVR(ARD), X, y, None, folds)
+    for method in ("jackknife+", "jackknife-minmax"):
+        expected = intervals_by_refits(model, X, y, new, 0.9, method, known=sizes)
+        assert_allclose(model.predict_interval(new, method=method), expected, rtol=1e-5, atol=1e-7)
+
+
+def test_a_search_without_folds_is_made_once(monkeypatch, tmp_path):
+    X, y = make_product(40)
+    model, folds = LSSVR(ARD).fit(X, y), np.arange(40) % 2
+    calls = []
+    once = estimators.searched_again
+    monkeypatch.setattr(estimators, "searched_again", lambda *a: calls.append(1) or once(*a))
+    first = model.predict_interval(X, method="cv+", folds=folds)
+    assert len(calls) == 1
+    assert_array_equal(model.predict_interval(X, method="cv+", folds=folds.astype(str)), first)
+    save(model, tmp_path / "model.lssvm")
+    assert_array_equal(load(tmp_path / "model.lssvm").predict_interval(X, method="cv+", folds=folds), first)
+    assert len(calls) == 1
+    model.predict_interval(X[:1], method="cv+", folds=1 - folds[::-1] * (np.arange(40) > 3))
+    assert len(calls) == 2  # other folds
+    model.fit(X[::-1], y[::-1])
+    assert_allclose(model.predict_interval(X, method="cv+", folds=folds[::-1]), first, rtol=1e-3)
+    assert len(calls) == 3  # another fit
+    wide = datasets.make_sinc(60, random_state=0)
+    LSSVR().fit(*wide).predict_interval(wide[0])  # one column,
+    LSSVR(kernels.RBF()).fit(X, y).predict_interval(X)  # a common width
+    LSSVR(model.kernel_).fit(X, y).predict_interval(X)  # and given ones are not searched again
+    assert len(calls) == 3
+
+
+def test_coverage_of_many_widths_chosen_by_few_rows():
+    fixed, searched = [], []
+    for seed in range(4):
+        X, y = make_product(1050, 10, seed)
+        X, new, y, y_new = X[:50], X[50:], y[:50], y[50:]
+        model = LSSVR(ARD).fit(X, y)
+        same = LSSVR(model.kernel_, model.C_).fit(X, y)  # its kernel is given: no search
+        for machine, shares in ((same, fixed), (model, searched)):
+            low, high = machine.predict_interval(new).T
+            shares.append(np.mean((low <= y_new) & (y_new <= high)))
+    assert np.mean(fixed) < 0.75
+    assert 0.86 < np.mean(searched) < 0.99
+
+
+@pytest.mark.filterwarnings("ignore:C = .* is at the edge")
+def test_what_cannot_be_searched_again_is_told():
+    X, y = make_product(40)
+    with pytest.warns(UserWarning, match="widths were chosen by.*40 rows.*too narrow") as caught:
+        LSSVR(ARD, steps=[sparsify.InversePrune(0.3)]).fit(X, y).predict_interval(X)
+    assert caught[-1].filename == __file__
+    with pytest.raises(ValueError, match=r"folds.*1 row is left"):
+        LSSVR(ARD).fit(X, y).predict_interval(X, method="cv+", folds=np.arange(40) == 0)

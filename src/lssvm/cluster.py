@@ -150,12 +150,12 @@ def lazily(model: Any, name: str, X: Any, **options: Any) -> Any:
 
     blocks = _blocks(X, None)
     call = dask.delayed(_call, pure=True)
-    alone = copy.copy(model)  # without lazy arrays, which hold on to the training rows
-    alone.__dict__ = {name: value for name, value in vars(model).items() if not _xp.is_dask(value)}
-    fitted = dask.delayed(alone, traverse=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the row of zeros has no names of columns
         example = getattr(model, name)(np.zeros((1, model.n_features_in_)), **options)
+    alone = copy.copy(model)  # without lazy arrays, which hold on to the training rows; with what the example left
+    alone.__dict__ = {name: value for name, value in vars(model).items() if not _xp.is_dask(value)}
+    fitted = dask.delayed(alone, traverse=False)
     lengths = X.chunks[0] if hasattr(X, "chunks") else (np.nan,) * len(blocks)
     nothing = example[:0]
     parts = [

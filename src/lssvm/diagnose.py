@@ -370,7 +370,8 @@ def coverage_path(model: Any, coverages: Any = (0.5, 0.8, 0.9, 0.95), rows: int 
 
     The interval of row i comes from the machines without i and j, j all other rows: with H the matrix of
     df(x_i)/dy_j and e the residuals, the residuals of rows i and j left out together are (I - H_BB)^-1 e_B, B = {i,
-    j}, so that one factorisation serves all pairs. C, kernel, weights and basis are held fixed. Of a model of
+    j}, so that one factorisation serves all pairs. C, kernel, weights and basis are held fixed, also where
+    `predict_interval` runs the search again without folds: widths that few rows chose look right here. Of a model of
     chunks the rows are those of its sample. At most `rows` rows, evenly spread, are tested. Returns ``asked``,
     ``observed``, ``width`` (mean of the finite ones), each (levels,) or (levels, outputs), and ``rows``.
 

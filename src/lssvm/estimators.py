@@ -24,9 +24,19 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from . import _progress, _xp
 from ._xp import Array
 from .cluster import DaskChunks, lazily
-from .intervals import METHODS, calibrate, prediction_intervals, probabilities, sampled_intervals
+from .intervals import (
+    FOLDS,
+    METHODS,
+    calibrate,
+    few_rows_a_width,
+    fold_labels,
+    prediction_intervals,
+    probabilities,
+    sampled_intervals,
+    searched_again,
+)
 from .kernels import RBF, Additive, Choice, Kernel, Linear, Matern, as_kernel, pick_columns
-from .problem import ITERATIVE_ROWS, Fit, Problem, Step, class_numbers, column_spread, independent_rows, work
+from .problem import ITERATIVE_ROWS, Fit, Problem, Step, class_numbers, independent_rows, work
 from .robust import as_weight_function
 from .sparsify import Given, Random
 from .stream import (
@@ -50,7 +60,6 @@ BASIS_SIZE = 500  # partial_fit and fit_chunks, steps=None: this many rows
 CHECKED_ROWS = 50  # predicted after a fit,
 LOST_DIGITS = 1e-3  # to within this share of the targets' spread;
 LINEAR_DIGITS = 1e-6  # to within this one for a linear kernel, which has an exact basis to go over to
-ROWS_A_WIDTH = 10  # with fewer, left-out residuals of widths that were chosen by them are far too small
 KEPT_ROWS = 1_000_000  # fit_chunks: what belongs to the rows is kept up to here
 _SEEN = ("n_features_in_", "feature_names_in_", "classes_", "_single_output_", "_class_factors_")
 _LATER_LOCK = threading.RLock()
@@ -629,11 +638,13 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
     def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "jackknife+", *, folds: Any = 10) -> Array:
         """Prediction intervals from left-out residuals (Barber et al. 2021), exact and without a refit.
 
-        All methods hold kernel, C, basis and the weights of the other rows fixed; robust weights are among these. A
-        warning says so where one width a column was chosen with fewer than 10 rows a width: left-out residuals are
-        then too small, and the intervals too narrow.
+        All methods hold kernel, C, basis and the weights of the other rows fixed; robust weights are among these. But
+        where one width a column was chosen with fewer than 25 rows for each that is kept, left-out residuals are too
+        small: the sizes of the residuals are then those of folds, ten drawn ones or those of "cv+", of machines whose
+        kernel and C were chosen without them. That takes as long as so many fits, once: the result is kept in the
+        model. Only machines on columns of the KKT system (`sparsify.InversePrune` and its kin) get a warning instead.
         After `partial_fit`, `fit_chunks` or a fit on Dask the rows left out are a uniform sample of at most 5000, each
-        of them from the machine of all rows; then the guarantees are those of that many rows.
+        of them from the machine of all rows; then the guarantees are those of that many rows. No search is run again.
 
         Parameters
         ----------
@@ -676,17 +687,38 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
                 f"predict_interval needs left-out residuals, which are not known after {self.steps!r}: give the step "
                 "refit=True (final_solve=True)."
             )
-        if hasattr(self, "_problem_"):
-            _warn_of_widths(self._problem_)
         with np.errstate(all="ignore"):
             if hasattr(self, "_problem_"):
-                rows = _xp.like(X, self._problem_.X)
-                intervals = prediction_intervals(self._problem_, self._fit_, rows, float(coverage), method, folds)
+                problem, fit = self._problem_, self._fit_
+                size = self._searched_size(folds if method == "cv+" else None)
+                rows = _xp.like(X, problem.X)
+                intervals = prediction_intervals(problem, fit, rows, float(coverage), method, folds, size)
             else:
                 rows = _xp.like(X, sample.X)
                 intervals = sampled_intervals(sample, self._evaluate(rows), rows, float(coverage), method)
             intervals = _same_kind(intervals, X)
         return intervals[:, :, 0] if self.dual_coef_.ndim == 1 else intervals
+
+    def _searched_size(self, folds: Any) -> np.ndarray | None:
+        """`searched_again` where it is needed, else None; kept, as it takes as long as so many fits."""
+        problem = self._problem_
+        widths = few_rows_a_width(problem)
+        if widths and problem.reduced:
+            warnings.warn(
+                f"{widths} widths were chosen by the left-out residuals of {len(problem.rows)} rows, which are too "
+                f"small then, and after {self.steps!r} they are not chosen again: the intervals are likely to be too "
+                "narrow. Measure their coverage on other rows, or choose one width (kernel=kernels.RBF()).",
+                stacklevel=_xp.user_level(),
+            )
+        if not widths or problem.reduced:
+            return None
+        rows = np.flatnonzero(_xp.to_numpy(self._fit_.weights) > 0)
+        labels = fold_labels(min(FOLDS, len(rows)) if folds is None else folds, rows, problem.X.shape[0])
+        with _LATER_LOCK:  # by one thread
+            known = self.__dict__.get("_searched_")
+            if known is None or not np.array_equal(known[0], labels):
+                known = self._searched_ = (labels, searched_again(problem, labels))
+        return known[1]
 
 
 class LSSVC(ClassifierMixin, _LSSVM):
@@ -1135,21 +1167,6 @@ def _rounding(problem: Problem, fit: Fit) -> tuple[float, float, float, float]:
     spread = float(xp.max(xp.abs(problem.y - xp.mean(problem.y, axis=0)[None, :])))  # squares may underflow
     error = float(np.sqrt(np.mean((y - f) ** 2)))
     return float(gap), spread, 100.0 * _xp.EPS * float(np.max(np.abs(y))), error
-
-
-def _warn_of_widths(problem: Problem) -> None:
-    """A warning where so many widths were chosen by left-out residuals that these say little about new rows."""
-    free = problem.asked is not None and problem.asked[0].is_free
-    spread = column_spread(problem)
-    several = [_xp.to_numpy(leaf.sigma) / spread for leaf in problem.kernel.leaves] if free else []
-    widths = sum(len(spread) for ratio in several if np.ptp(ratio) > 1e-6 * np.max(ratio))
-    if ROWS_A_WIDTH * widths > len(problem.rows):
-        warnings.warn(
-            f"{widths} widths were chosen by the left-out residuals of {len(problem.rows)} rows, which are too small "
-            "then: the intervals are likely to be too narrow. Measure their coverage on other rows, choose one width "
-            "(kernel=kernels.RBF()), or leave columns out before the fit.",
-            stacklevel=_xp.user_level(),
-        )
 
 
 def _main_path(problem: Problem) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -12,38 +13,82 @@ from scipy.special import softmax
 from . import _xp
 from ._xp import Array
 from .kernels import Additive, pick_columns
-from .problem import Fit, Problem
+from .problem import Fit, Problem, column_spread
 from .stream import LeftOutSample
+from .tune import WITHOUT, LeaveOneOut
 
+FOLDS = 10  # of the jackknives where the search is run again without each of them
+ROWS_A_WIDTH = 25  # with fewer, left-out residuals of widths that were chosen by them are too small
 METHODS = ("jackknife+", "jackknife-minmax", "cv+")
 
 
-def prediction_intervals(problem: Problem, fit: Fit, X: Array, coverage: float, method: str, folds: Any) -> np.ndarray:
+def prediction_intervals(
+    problem: Problem, fit: Fit, X: Array, coverage: float, method: str, folds: Any, size: np.ndarray | None = None
+) -> np.ndarray:
     """Intervals of Barber et al. (2021) for new rows: (rows, 2, outputs); ends may be infinite.
 
     With R_i the absolute residuals of left-out rows, f_(i) the machine without row i (for "cv+": without its fold) and
     a = 1 - coverage, the ends are the floor(a(l+1))-th smallest of f_(i)(x) - R_i and the ceil((1-a)(l+1))-th smallest
     of f_(i)(x) + R_i; for "jackknife-minmax" min f_(i)(x) - R and max f_(i)(x) + R, R the ceil((1-a)(l+1))-th smallest
-    of the R_i. All follow from one factorisation. Weights (robust ones included), C, kernel and basis are held fixed.
+    of the R_i. All follow from one factorisation. Weights (robust ones included), C, kernel and basis are held fixed,
+    but for R_i that are given: the `size` of all rows, as `searched_again` finds it.
     """
     factor = problem.replace(weights=fit.weights, C=fit.C, robust=None).factorise()
-    blocks = _fold_positions(folds, factor.rows, problem.X.shape[0]) if method == "cv+" else None
-    if blocks is None:
+    blocks = None
+    if method == "cv+":
+        labels = fold_labels(folds, factor.rows, problem.X.shape[0])[factor.rows]
+        blocks = [np.flatnonzero(labels == number) for number in range(labels.max() + 1)]
+    if size is not None:
+        size = size[factor.rows]
+    elif blocks is None:
         size = np.abs(_xp.to_numpy(fit.loo_residuals)[factor.rows])
     else:
         size = np.abs(_xp.to_numpy(factor.system.block_residuals(blocks, 1.0 / fit.C)))
     n, outputs = size.shape
-    fold_of_row = np.empty(n, dtype=np.intp)
-    for number, block in enumerate(blocks or ()):
-        fold_of_row[block] = number
     moves = factor.system.moves(1.0 / fit.C, blocks)
     out = np.empty((X.shape[0], 2, outputs))
     for rows in _xp.row_blocks(X.shape[0], 48 * n * outputs):
         left_out = _xp.to_numpy(factor.left_out_predictions(X[rows, :], fit, blocks, moves))
         if blocks is not None:
-            left_out = left_out[:, fold_of_row, :]
+            left_out = left_out[:, labels, :]
         out[rows] = _ends(left_out, size, coverage, method)
     return out
+
+
+def few_rows_a_width(problem: Problem) -> int:
+    """The number of widths, where so many were chosen by left-out residuals that these are too small; else 0.
+
+    Those of columns that were left out do not count: coverage follows the number of rows for each that is kept.
+    """
+    if problem.asked is None or not problem.asked[0].is_free:
+        return 0
+    spread = column_spread(problem)
+    ratios = [_xp.to_numpy(leaf.sigma) / spread for leaf in problem.kernel.leaves]
+    many = [ratio for ratio in ratios if np.ptp(ratio) > 1e-6 * np.max(ratio)]
+    widths = sum(int(np.sum(ratio < 0.5 * math.exp(WITHOUT))) for ratio in many)
+    return widths if ROWS_A_WIDTH * widths > len(problem.rows) else 0
+
+
+def searched_again(problem: Problem, labels: np.ndarray) -> np.ndarray:
+    """Absolute residuals (rows, outputs) of folds, each of the machine whose kernel and C were chosen without it.
+
+    The basis is held fixed, unless it is the rows; robust weights are those of the other rows. Rows whose label is -1
+    are in no fold.
+    """
+    y = _xp.to_numpy(problem.y)
+    size = np.full_like(y, np.nan)
+    for number in range(labels.max() + 1):
+        fold = np.flatnonzero(labels == number)
+        others = np.setdiff1d(problem.rows, fold)
+        if len(others) < 2:
+            raise ValueError(
+                f"folds: without one of them {len(others)} row is left to choose widths by: make it smaller."
+            )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # `fit` has said it of the whole machine
+            machine = LeaveOneOut()(problem.subset(others)).solve(left_out=False)
+        size[fold] = np.abs(y[fold] - _xp.to_numpy(machine.predict(_xp.take(problem.X, fold))))
+    return size
 
 
 def sampled_intervals(sample: LeftOutSample, f: Array, X: Array, coverage: float, method: str) -> np.ndarray:
@@ -72,19 +117,22 @@ def _ends(left_out: np.ndarray, size: np.ndarray, coverage: float, method: str) 
     return np.stack([lower, order_statistic(left_out + size[None, :, :], upper_rank)], axis=1)
 
 
-def _fold_positions(folds: Any, rows: np.ndarray, n_rows: int) -> list[np.ndarray]:
-    """Folds of positions among the rows that count: drawn with a fixed seed, or those of the labels given."""
+def fold_labels(folds: Any, rows: np.ndarray, n_rows: int) -> np.ndarray:
+    """The number of the fold of every row, -1 for rows that do not count: drawn with a fixed seed, or by the labels."""
+    out = np.full(n_rows, -1)
     if isinstance(folds, (int, np.integer)) and not isinstance(folds, bool):
         if not 2 <= folds <= len(rows):
             raise ValueError(f"folds={folds!r}: give 2 to {len(rows)} folds, the number of rows that count.")
-        return np.array_split(np.random.RandomState(0).permutation(len(rows)), int(folds))
+        for number, part in enumerate(np.array_split(np.random.RandomState(0).permutation(len(rows)), int(folds))):
+            out[rows[part]] = number
+        return out
     labels = np.asarray(folds)
     if labels.shape != (n_rows,):
         raise ValueError(f"folds={folds!r}: give a number of folds, or one label for each of the {n_rows} rows.")
-    names, codes = np.unique(labels[rows], return_inverse=True)
+    names, out[rows] = np.unique(labels[rows], return_inverse=True)
     if len(names) < 2:
         raise ValueError("folds holds one label only: leaving that fold out leaves no row.")
-    return [np.flatnonzero(codes == number) for number in range(len(names))]
+    return out
 
 
 def component_deviations(problem: Problem, fit: Fit, X: Array) -> np.ndarray:

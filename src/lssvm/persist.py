@@ -471,6 +471,8 @@ def _check_model(model: Any) -> None:
                 factors = model._class_factors_
                 numbers = isinstance(factors, list) and all(type(f) is float and math.isfinite(f) for f in factors)
                 _demand(numbers and len(factors) == len(model.classes_), "_class_factors_")
+        if "_searched_" in vars(model):
+            _check_searched(model._searched_, _size(model._problem_.X), outputs)
     if hasattr(model, "_stream_"):
         _check_stream(model._stream_, features, outputs)
     if hasattr(model, "_sample_"):
@@ -530,6 +532,13 @@ def _check_fit(fit: Any, problem: Problem) -> None:
     _check_array(fit.loo_residuals, (rows, outputs), "_fit_.loo_residuals", finite=False)
     if fit.support is not None:
         _check_rows(fit.support, n, rows, "_fit_.support")
+
+
+def _check_searched(searched: Any, rows: int, outputs: int) -> None:
+    _demand(isinstance(searched, tuple) and len(searched) == 2, "_searched_")
+    labels, size = searched
+    _demand(isinstance(labels, np.ndarray) and labels.dtype.kind == "i" and labels.shape == (rows,), "_searched_")
+    _check_array(size, (rows, outputs), "_searched_", finite=False)  # NaN: in no fold
 
 
 def _check_stream(stream: Any, features: int, outputs: int) -> None:
