@@ -377,3 +377,14 @@ def test_precomputed_in_other_namespaces(namespace):
     kernel = Precomputed()
     theirs = kernel(A, kernel.basis_points(A, np.array([3, 0])))
     assert_array_equal(np.asarray(theirs), K[:, [3, 0]])
+
+
+@pytest.mark.parametrize(
+    "kernel", [RBF(0.7), Matern(0.7), Matern([0.5, 1.0, 2.0, 1.0, 0.3], nu=0.5), RBF(0.7) + Linear()]
+)
+@pytest.mark.parametrize("rows", [3, 255, 700])
+def test_half_of_the_values_fill_a_symmetric_matrix(kernel, rows):
+    X = np.random.default_rng(0).standard_normal((rows, 5))
+    X[-1] = X[0]
+    whole = kernel.fill(np.full((rows, rows), np.nan), X, X)
+    assert_allclose(kernel.fill_symmetric(np.full((rows, rows), np.nan), X, X), whole, rtol=0, atol=1e-14)

@@ -28,6 +28,7 @@ from threadpoolctl import ThreadpoolController
 
 Array = Any
 EPS = float(np.finfo(np.float64).eps)
+SQUARE = 256  # rows and columns of a tile of a symmetric matrix
 SMALL = 512  # order up to which a triangular matrix is inverted by substitution on an accelerator
 
 
@@ -210,8 +211,10 @@ def memory(array: Array) -> int | None:
         return None
 
 
-def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: int) -> None:
+def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: int, *, symmetric: bool = False) -> None:
     """Call `function(rows, columns)` for tiles that cover `array`, each tile a matrix product of that depth.
+
+    Of a `symmetric` one they cover the lower triangle, and more only where they reach its diagonal.
 
     NumPy's elementwise functions use one thread, and the threads of its BLAS keep the cores busy for a while after a
     product. So a thread a core takes tile after tile of a large array, its product included; a tile stays in the
@@ -222,11 +225,15 @@ def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: in
         for block in row_blocks(n_rows, 8 * n_columns, array):
             function(block, slice(0, n_columns))
         return
-    parts = -(-n_columns // 1024)
-    edges = [n_columns * part // parts for part in range(parts + 1)]
-    height = max(4, min(2**20 // depth, 2**16, array.size // 16) // edges[1])
-    bands = [slice(i, min(i + height, n_rows)) for i in range(0, n_rows, height)]
-    tiles = [(band, slice(j, k)) for band in bands for j, k in itertools.pairwise(edges)]
+    if symmetric:
+        bands = [slice(i, min(i + SQUARE, n_rows)) for i in range(0, n_rows, SQUARE)]
+        tiles = [(band, other) for place, band in enumerate(bands) for other in bands[: place + 1]]
+    else:
+        parts = -(-n_columns // 1024)
+        edges = [n_columns * part // parts for part in range(parts + 1)]
+        height = max(4, min(2**20 // depth, 2**16, array.size // 16) // edges[1])
+        bands = [slice(i, min(i + height, n_rows)) for i in range(0, n_rows, height)]
+        tiles = [(band, slice(j, k)) for band in bands for j, k in itertools.pairwise(edges)]
 
     left, helpers = deque(tiles), _cores() - 1
 

@@ -61,6 +61,10 @@ class Kernel(BaseEstimator):
             out[rows, :] = self.evaluate(X[rows, :], Z)
         return out
 
+    def fill_symmetric(self, out: Array, X: Array, Z: Array) -> Array:
+        """As `fill`, where Z are the points of the rows X: half of the values will do."""
+        return self.fill(out, X, Z)
+
     def dot(self, X: Array, Z: Array, coef: Array) -> Array:
         """k(X, Z) @ coef, in blocks of rows: the matrix itself is never held."""
         out = _xp.empty((X.shape[0], coef.shape[1]), coef)
@@ -224,7 +228,10 @@ class _Stationary(Kernel):
             self._write(out[rows, :], X[rows, :], Z)
         return out
 
-    def _write(self, out: Array, X: Array, Z: Array) -> Array:
+    def fill_symmetric(self, out: Array, X: Array, Z: Array) -> Array:
+        return self._write(out, X, Z, symmetric=True) if _xp.is_numpy(out) else self.fill(out, X, Z)
+
+    def _write(self, out: Array, X: Array, Z: Array, *, symmetric: bool = False) -> Array:
         """Distances and kernel values tile by tile, while a tile is in the cache."""
         distances = Distances(*self._scale(X, Z), exact_small=self._needs_exact_small)
 
@@ -232,8 +239,10 @@ class _Stationary(Kernel):
             part = out[rows, columns]
             distances.write(part, rows, columns)
             self._from_negative_distance(part)
+            if symmetric and columns.stop <= rows.start:
+                out[columns, rows] = part.T
 
-        _xp.in_tiles(tile, out, distances.depth)
+        _xp.in_tiles(tile, out, distances.depth, symmetric=symmetric)
         return out
 
     def diagonal(self, X: Array) -> Array:

@@ -212,7 +212,7 @@ class Problem:
         return self.replace(**{**plain, **changes})
 
     def _gram(self, X: Array, points: Array) -> Array:
-        K = self.kernel.fill(_xp.empty((X.shape[0], X.shape[0]), X), X, points)
+        K = self.kernel.fill_symmetric(_xp.empty((X.shape[0], X.shape[0]), X), X, points)
         _check_finite(K, self.kernel)
         return K
 
