@@ -149,9 +149,23 @@ def add_outer(B: Array, u: Array, v: Array) -> Array:
     """B + u v', in place."""
     if is_torch(B):
         return B.addr_(u, v)
+    if is_numpy(B) and B.flags.c_contiguous and B.size:
+        return blas.dger(1.0, v, u, a=B.T, overwrite_a=1).T
     for rows in row_blocks(B.shape[0], 8 * B.shape[1], B):
         B[rows, :] += u[rows, None] * v[None, :]
     return B
+
+
+def subtract_pair(K: Array, u: Array, v: Array, *, lower: bool = False) -> None:
+    """Overwrite K with K - u v' - v u'; of NumPy's the lower triangle alone where that is enough."""
+    if is_torch(K):
+        stack = namespace(K).stack
+        K.addmm_(stack([u, v], 1), stack([v, u], 0), alpha=-1.0)
+    elif is_numpy(K) and lower and K.flags.c_contiguous:
+        blas.dsyr2(-1.0, u, v, a=K.T, overwrite_a=1)
+    else:
+        for rows in row_blocks(K.shape[0], 16 * K.shape[0], K):
+            K[rows, :] -= u[rows, None] * v[None, :] + v[rows, None] * u[None, :]
 
 
 def take(A: Array, rows: Array) -> Array:
@@ -394,7 +408,11 @@ def pivoted_cholesky(A: Array, tolerance: float) -> tuple[Array, np.ndarray]:
 def solve_lower(L: Array, B: Array, *, transpose: bool = False) -> Array:
     """Solve L X = B (or L'X = B)."""
     if is_numpy(L, B):
-        return blas.dtrsm(1.0, L.T, B, lower=0, trans_a=0 if transpose else 1) if B.size else B
+        if not B.size:
+            return B
+        if B.shape[1] == 1:
+            return blas.dtrsv(L.T, B[:, 0], lower=0, trans=0 if transpose else 1)[:, None]
+        return blas.dtrsm(1.0, L.T, B, lower=0, trans_a=0 if transpose else 1)
     if is_torch(L):
         torch = namespace(L)
         return torch.linalg.solve_triangular(L.T if transpose else L, B, upper=transpose)

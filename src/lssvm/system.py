@@ -226,8 +226,8 @@ def dual(K: Array, targets: Array, weights: Array, ridge: float | None = None) -
             K[rows, :] *= w[rows, None] * w[None, :]
     norm = math.sqrt(float(w @ w))
     v, c, first = _reflection(w)
-    _reflect_symmetric(K, v, c)
-    border = K[first, :] + 0.0
+    _reflect_symmetric(K, v, c, lower=ridge is not None)  # a Cholesky factor is one of the lower triangle
+    border = xp.concat([K[first, :first], K[first:, first]])
     border[first] = 0.0
     K[first, :] = 0.0
     K[:, first] = 0.0
@@ -277,16 +277,11 @@ def _reflect(B: Array, v: Array, c: float) -> Array:
     return _xp.add_outer(B, -c * v, v @ B)
 
 
-def _reflect_symmetric(K: Array, v: Array, c: float) -> None:
-    """Overwrite K with H K H."""
+def _reflect_symmetric(K: Array, v: Array, c: float, *, lower: bool = False) -> None:
+    """Overwrite K with H K H; see `_xp.subtract_pair`."""
     p = c * (K @ v)
     p = p - (0.5 * c * float(v @ p)) * v
-    if _xp.is_torch(K):
-        stack = _xp.namespace(K).stack
-        K.addmm_(stack([v, p], 1), stack([p, v], 0), alpha=-1.0)
-    else:
-        for rows in _xp.row_blocks(K.shape[0], 16 * K.shape[0], K):
-            K[rows, :] -= v[rows, None] * p[None, :] + p[rows, None] * v[None, :]
+    _xp.subtract_pair(K, v, p, lower=lower)
 
 
 # The primal machine ---------------------------------------------------------------------------------------------------
