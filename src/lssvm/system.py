@@ -511,10 +511,11 @@ def primal(
     targets = targets - mean[None, :]
     rest = (weights @ targets) / total  # what a large offset leaves after the first time
     targets, mean = targets - rest[None, :], mean + rest
-    weighted = not bool(xp.all(w == 1.0))
-    for rows in _xp.row_blocks(phi.shape[0], 8 * phi.shape[1], phi):
-        phi[rows, :] -= centre[None, :]
-        if weighted:
+    if bool(xp.all(w == 1.0)):
+        phi = _xp.add_outer(phi, -w, centre)
+    else:
+        for rows in _xp.row_blocks(phi.shape[0], 8 * phi.shape[1], phi):
+            phi[rows, :] -= centre[None, :]
             phi[rows, :] *= w[rows, None]
     if every_ridge:
         Q, R, bottom, eigenvalues, rounding = _turned(phi, ridge, tolerance)
