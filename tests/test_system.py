@@ -300,3 +300,13 @@ def test_gram_is_the_product_and_symmetric_to_the_last_bit(columns):
     G = _xp.gram(A)
     assert_allclose(G, A.T @ A, rtol=1e-12, atol=1e-12)
     assert np.array_equal(G, G.T)
+
+
+def test_the_fit_is_refined_by_what_the_columns_lack_in_orthogonality():
+    """Columns 1e-5 from orthonormal, against the normal equations of the stacked matrix as they stand."""
+    rng = np.random.default_rng(0)
+    stacked = np.linalg.qr(rng.standard_normal((48, 8)))[0] + 1e-6 * rng.standard_normal((48, 8))
+    Q, bottom = stacked[:40], stacked[40:]
+    targets = rng.standard_normal((40, 2))
+    machine = system.Primal(Q, np.eye(8), bottom, None, 1.0, targets, np.zeros(2), np.zeros(8), np.ones(40))
+    assert_allclose(machine.projected(), np.linalg.solve(stacked.T @ stacked, Q.T @ targets), rtol=0, atol=1e-14)
