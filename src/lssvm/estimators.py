@@ -396,9 +396,11 @@ class _LSSVM(BaseEstimator):
     def _machine(self, kernel: Kernel, C: float, points: Array, coef: Array, intercept: Array) -> dict[str, Any]:
         """The attributes that predict."""
         single = self._single_output_
+        coef = coef[:, 0] if single else coef
         return {
             "support_vectors_": points,
-            "dual_coef_": coef[:, 0] if single else coef,
+            # in the order of a file: products with a model that is read are then the same bits
+            "dual_coef_": np.ascontiguousarray(coef) if _xp.is_numpy(coef) else coef,
             "intercept_": float(intercept[0]) if single else intercept,
             "C_": C,
             "kernel_": kernel,
