@@ -158,6 +158,18 @@ def test_gradient_is_the_central_difference_in_each_log_width(name, sigma):
     assert_allclose(gradient, differences, rtol=1e-8, atol=1e-8 * np.max(np.abs(differences)))
 
 
+@pytest.mark.parametrize("kernel", [RBF, Matern])
+def test_gradient_of_many_rows_is_that_of_their_parts(kernel):
+    """Large ones go tile by tile, in threads."""
+    rng = np.random.default_rng(0)
+    X, Z, G = rng.standard_normal((1500, 6)), rng.standard_normal((1100, 6)), rng.standard_normal((1500, 1100))
+    Z[:50] = X[:50]
+    kernel = kernel(np.linspace(1.0, 3.0, 6))
+    parts = [kernel.gradient(X[i : i + 100], Z, G[i : i + 100]) for i in range(0, 1500, 100)]
+    assert X[:100].shape[0] * Z.shape[0] < 2**17 < G.size
+    assert_allclose(kernel.gradient(X, Z, G), sum(parts), rtol=1e-9)
+
+
 @pytest.mark.parametrize("name", WITH_WIDTH)
 def test_gradient_sums_to_the_derivative_in_a_scalar_width(name):
     X, Z = inputs(3)

@@ -6,6 +6,7 @@ import reference
 from numpy.testing import assert_allclose
 
 from lssvm import _xp, kernels, system
+from lssvm.problem import Problem, Whitening, whiten
 
 NAMESPACES = ["torch", "array_api_strict"]
 
@@ -173,10 +174,103 @@ def test_orthogonalise_is_a_qr_factorisation(condition, ridge):
     V, _ = np.linalg.qr(rng.standard_normal((12, 12)))
     A = U * np.geomspace(1.0, 1.0 / condition, 12) @ V
     bottom = np.sqrt(ridge) * np.eye(12)
-    Q, B, R = system.orthogonalise(A.copy(), bottom.copy())
+    Q, B, R, _ = system.orthogonalise(A.copy(), bottom.copy())
     assert_allclose(np.vstack([Q, B]) @ R, np.vstack([A, bottom]), rtol=0, atol=1e-14)
     assert_allclose(Q.T @ Q + B.T @ B, np.eye(12), rtol=0, atol=1e-9)
     assert_allclose(R, np.triu(R), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("sigma", [0.5, 2.0, 6.0, 20.0])
+def test_triangles_are_solved_as_well_by_products(sigma):
+    """To the rounding of substitution in either direction, whatever the condition; where it is bad, by substitution."""
+    X = np.random.default_rng(0).standard_normal((600, 5))
+    K = kernels.RBF(sigma)(X, X[:80])
+    L = np.linalg.cholesky(K[:80] + 1e-13 * np.eye(80))
+    truth, above = K.astype(np.longdouble), np.flip(K).astype(np.longdouble)
+    for j in range(80):  # substitution, from the front and from the back
+        truth[:, j] = (truth[:, j] - truth[:, :j] @ L[j, :j]) / L[j, j]
+        above[:, j] = (above[:, j] - above[:, :j] @ np.flip(L)[:j, j]) / L[-j - 1, -j - 1]
+    size = np.sqrt((truth**2).sum(axis=1))[:, None]
+    whitened = _xp.whiten_rows(K.copy(), L)
+    rounding = np.finfo(float).eps * np.linalg.norm(L) * np.linalg.norm(np.linalg.inv(L))
+    assert np.max(np.abs(whitened - truth) / size) <= rounding
+    if rounding > _xp.LOSS:  # not what a product leaves
+        assert_allclose(whitened @ L.T, K, rtol=0, atol=1e-13)
+    size = np.sqrt((above**2).sum(axis=1))[:, None]
+    assert np.max(np.abs(np.flip(_xp.unwhiten_rows(K.copy(), L)) - above) / size) <= rounding
+
+
+# Plain columns --------------------------------------------------------------------------------------------------------
+def plain_problem(kernel, rows, n, ridge, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rows, 5))
+    y = np.column_stack([np.sin(X.sum(axis=1)), X[:, 0]]) + 0.1 * rng.standard_normal((rows, 2))
+    return Problem(kernel, X, y, rng.uniform(0.5, 2.0, rows), 1.0 / ridge, support=np.arange(n))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "ridge"),
+    [
+        (kernels.RBF(2.0), 1.0),
+        (kernels.RBF(3.0), 1e-3),
+        (kernels.RBF(6.0), 1.0),
+        (kernels.Matern(3.0), 0.1),
+        (kernels.Matern(10.0), 1e-3),
+        (kernels.Matern(1.0, nu=0.5), 1e-2),
+    ],
+    ids=repr,
+)
+def test_the_expected_loss_of_leverages_is_about_the_true_one(kernel, ridge):
+    problem = plain_problem(kernel, 3000, 60, ridge)
+    K, L = kernel(problem.X, problem.X[:60]), np.linalg.cholesky(kernel(problem.X[:60]))
+    w = np.sqrt(problem.weights)
+    A = w[:, None] * (K - problem.weights @ K / problem.weights.sum())
+    lower, _ = system.cholesky_pass(A.T @ A + ridge * L @ L.T)
+    Q = np.linalg.solve(lower, A.T).T
+    leverage = (Q**2).sum(axis=1)
+    exact = np.linalg.qr(np.vstack([np.linalg.solve(L, A.T).T, np.sqrt(ridge) * np.eye(60)]))[0][:3000]
+    error = np.max(np.abs(leverage - (exact**2).sum(axis=1)) / (1.0 - leverage))
+    expected = np.max(system.expected_loss(Q, lower, leverage))
+    assert error <= system.SURE * expected + 1e-14
+    assert expected <= 100.0 * error + 1e-14
+
+
+@pytest.mark.parametrize("sigma", [1.5, 3.0, 8.0])
+@pytest.mark.parametrize("ridge", [1e-6, 1.0])
+def test_plain_columns_give_the_machine_of_whitened_ones(sigma, ridge, monkeypatch):
+    """Also where nobody would take them: passes are then repeated."""
+    problem = plain_problem(kernels.RBF(sigma), 2000, 60, ridge)
+    fits = []
+    for plain in (False, True):
+        monkeypatch.setattr(Whitening, "allows_plain_leverages", lambda *arguments, plain=plain: plain)
+        fits.append(problem.factorise())
+    (whitened, plain), new = fits, np.random.default_rng(1).standard_normal((20, 5))
+    ours, theirs = plain.fit(problem.C), whitened.fit(problem.C)
+    assert_allclose(ours.leverage, theirs.leverage, rtol=0, atol=1e-9)
+    assert_allclose(ours.loo_residuals, theirs.loo_residuals, rtol=0, atol=1e-8)
+    assert_allclose(ours.predict(new), theirs.predict(new), rtol=0, atol=1e-7)
+    assert ours.check(problem) < 1e-12
+    folds = [np.arange(30), np.arange(1000, 1400)]
+    assert_allclose(
+        plain.block_residuals(folds, problem.C), whitened.block_residuals(folds, problem.C), rtol=0, atol=1e-7
+    )
+    assert_allclose(plain.smoother(new, problem.C), whitened.smoother(new, problem.C), rtol=0, atol=1e-7)
+
+
+def test_plain_columns_are_taken_where_leverages_keep_their_digits():
+    """And there they are as good as a refit without each row."""
+    narrow, wide = plain_problem(kernels.RBF(1.5), 2000, 60, 1.0), plain_problem(kernels.RBF(8.0), 2000, 60, 1e-6)
+    for problem, expected in ((narrow, True), (wide, False)):
+        points = problem.X[:60]
+        whitening = whiten(problem.kernel, points, problem.kernel(points))
+        assert whitening.allows_plain_leverages(problem.weights, 1.0 / problem.C) is expected
+        assert not whitening.allows_plain_leverages(problem.weights[:100], 1.0 / problem.C)
+    fit = narrow.factorise().fit(1.0)
+    for row in (0, 59, 60, 1999):
+        weights = narrow.weights.copy()
+        weights[row] = 0.0
+        without = narrow.replace(weights=weights).factorise().fit(1.0)
+        assert_allclose(fit.loo_residuals[row], narrow.y[row] - without.predict(narrow.X[row : row + 1])[0], rtol=1e-9)
 
 
 # Other arrays ---------------------------------------------------------------------------------------------------------

@@ -459,6 +459,21 @@ def test_C_of_a_basis_is_the_best_of_all_ridges(noise, guess):
     assert small[np.argmin(errors)] == (noise == 0.0)
 
 
+def test_the_machine_of_an_ill_conditioned_C_path_is_that_of_a_factor_of_its_own():
+    """Its columns are orthogonalised twice, and then serve every ridge."""
+    X, y = datasets.make_sinc(4000, noise=0.01, random_state=0)
+    problem = Problem(RBF(4.0), X, y[:, None], np.ones(len(y)), support=np.arange(0, 4000, 100))
+    factor = problem.factorise(1e8, every=True, quick=True)
+    assert factor.system.rounding == np.inf
+    for C in (1e8, 1e5):
+        fit, own = tune._sure_fit(factor, C), problem.factorise(C).fit(C)
+        assert fit is not None
+        assert_allclose(fit.loo_residuals, own.loo_residuals, rtol=0, atol=1e-9)
+        assert_allclose(fit.leverage, own.leverage, rtol=0, atol=1e-10)
+        rounding = 4.0 * np.finfo(float).eps * np.abs(own.coef).sum()
+        assert_allclose(fit.predict(X[:50]), own.predict(X[:50]), rtol=0, atol=1e-9 + rounding)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_machine_of_the_C_path_is_that_of_a_factor_of_its_own(weighted, monkeypatch):
     X, y = datasets.make_sinc(2500, random_state=0)

@@ -29,6 +29,8 @@ from threadpoolctl import ThreadpoolController
 Array = Any
 EPS = float(np.finfo(np.float64).eps)
 SQUARE = 256  # rows and columns of a tile of a symmetric matrix
+TALL, WIDE = 2, 64  # rows a column, and columns, from which triangular systems may be solved by the inverse,
+LOSS = 1e-10  # where it costs no more than this, relatively, by a bound that is five to fifty times too large
 SMALL = 512  # order up to which a triangular matrix is inverted by substitution on an accelerator
 
 
@@ -259,11 +261,18 @@ def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: in
                 return
             function(*tile)
 
-    with one_blas(), ThreadPoolExecutor(max(helpers, 1)) as pool:
-        others = [pool.submit(work) for _ in range(helpers)]
+    with one_blas():
+        others = [_pool(os.getpid(), helpers).submit(work) for _ in range(helpers)]
         work()
         for other in others:
-            other.result()
+            if not other.cancel():
+                other.result()
+
+
+@functools.cache
+def _pool(process: int, threads: int) -> ThreadPoolExecutor:
+    """Threads that stay; a process that was forked has to start its own."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="lssvm")
 
 
 def _cores() -> int:
@@ -320,6 +329,16 @@ def matmul(A: Array, B: Array) -> Array:
 def _fortran(A: np.ndarray) -> tuple[np.ndarray, int]:
     """A' as a column-major matrix, or A itself and 1 where that is what lies in memory."""
     return (A, 1) if A.flags.f_contiguous and not A.flags.c_contiguous else (np.ascontiguousarray(A).T, 0)
+
+
+def add_product(C: Array, A: Array, B: Array) -> Array:
+    """C + A B, in place where the namespace allows it."""
+    if is_numpy(C, A, B) and C.size and C.flags.c_contiguous and C.dtype == A.dtype == B.dtype == np.float64:
+        (left, transpose_left), (right, transpose_right) = _fortran(B), _fortran(A)  # (A B)' = B'A'
+        return blas.dgemm(
+            1.0, left, right, beta=1.0, c=C.T, trans_a=transpose_left, trans_b=transpose_right, overwrite_c=1
+        ).T
+    return C + A @ B
 
 
 def gram(A: Array) -> Array:
@@ -423,12 +442,19 @@ def solve_lower(L: Array, B: Array, *, transpose: bool = False) -> Array:
     return like(solve_lower(to_numpy(L), to_numpy(B), transpose=transpose), L)
 
 
-def whiten_rows(Z: Array, L: Array) -> Array:
-    """Z L^-T, overwriting Z where the namespace allows it: every row z becomes L^-1 z."""
+def whiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None = None) -> Array:
+    """Z L^-T, overwriting Z where the namespace allows it: every row z becomes L^-1 z.
+
+    Many rows of NumPy's are multiplied by the inverse of L (if it is known, `inverse`), unless that may cost more than
+    a relative `loss`.
+    """
     if is_numpy(Z, L):
-        if Z.size and Z.flags.c_contiguous:
-            return blas.dtrsm(1.0, L.T, Z.T, lower=0, trans_a=1, overwrite_b=1).T
-        return solve_lower(L, Z.T).T
+        if not Z.size or not Z.flags.c_contiguous:
+            return solve_lower(L, Z.T).T
+        inverse = _inverse_that_pays(Z, L, loss, inverse)
+        if inverse is not None:
+            return blas.dtrmm(1.0, inverse.T, Z.T, lower=0, trans_a=1, overwrite_b=1).T
+        return blas.dtrsm(1.0, L.T, Z.T, lower=0, trans_a=1, overwrite_b=1).T
     parts = _parts(L.shape[0])
     if len(parts) == 1 or not (is_torch(L) or is_cupy(L)):
         return solve_lower(L, Z.T).T
@@ -438,6 +464,19 @@ def whiten_rows(Z: Array, L: Array) -> Array:
         _multiply(Z[:, part], out[:, done], L[part, done].T, -1.0, add=True)
         _multiply(out[:, part], Z[:, part], inverse.T)
     return out
+
+
+def _inverse_that_pays(Z: np.ndarray, L: np.ndarray, loss: float, inverse: np.ndarray | None) -> np.ndarray | None:
+    """The inverse of L where it is known or many rows are to be solved for, and costs no more digits than that.
+
+    Products with it run at the rate of DGEMM, which solutions reach on few processors.
+    """
+    rows, columns = Z.shape
+    if inverse is None:
+        if rows < TALL * columns or columns < WIDE:
+            return None
+        inverse = invert_lower(L + 0.0)
+    return inverse if EPS * np.linalg.norm(L) * np.linalg.norm(inverse) <= loss else None
 
 
 def _multiply(out: Array, A: Array, B: Array, factor: float = 1.0, *, add: bool = False) -> None:
@@ -450,9 +489,13 @@ def _multiply(out: Array, A: Array, B: Array, factor: float = 1.0, *, add: bool 
         out[...] = factor * (A @ B)
 
 
-def unwhiten_rows(Z: Array, L: Array) -> Array:
-    """Z L^-1, overwriting Z where the namespace allows it: what a derivative in L^-1 z is in z."""
-    if is_numpy(Z, L) and Z.size and Z.flags.c_contiguous:
+def unwhiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None = None) -> Array:
+    """Z L^-1, overwriting Z where the namespace allows it: what a derivative in L^-1 z is in z; see `whiten_rows`."""
+    if is_numpy(Z, L) and Z.size:
+        Z = np.ascontiguousarray(Z)
+        inverse = _inverse_that_pays(Z, L, loss, inverse)
+        if inverse is not None:
+            return blas.dtrmm(1.0, inverse.T, Z.T, lower=0, overwrite_b=1).T
         return blas.dtrsm(1.0, L.T, Z.T, lower=0, overwrite_b=1).T
     parts = _parts(L.shape[0])
     if len(parts) == 1 or not (is_torch(L) or is_cupy(L)):

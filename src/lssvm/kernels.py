@@ -270,8 +270,21 @@ class _Stationary(Kernel):
         return scaled
 
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
+        """2 sum_ij W_ij (x_ic - z_jc)^2, W = -G dk/d(r^2), tile by tile, while a tile is in the cache."""
+        xp = _xp.namespace(X)
         X, Z = self._scale(X, Z)
-        return self._width_gradient(X, Z, self._weighted_slope(X, Z, G))
+        distances = Distances(X, Z, exact_small=self._needs_exact_small)
+        parts: dict[tuple[int, int], Array] = {}
+
+        def tile(rows: slice, columns: slice) -> None:
+            W = _xp.empty((rows.stop - rows.start, columns.stop - columns.start), X)
+            distances.write(W, rows, columns)
+            W = self._slope(W)
+            W *= G[rows, columns]
+            parts[rows.start, columns.start] = self._width_gradient(X[rows, :], Z[columns, :], W)
+
+        _xp.in_tiles(tile, G, distances.depth)
+        return sum((parts[place] for place in sorted(parts)), start=xp.zeros_like(X[:1, :]))
 
     def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
         sigma = self._widths(X.shape[1])
@@ -289,7 +302,7 @@ class _Stationary(Kernel):
         """2 sum_ij W_ij (x_ic - z_jc)^2, column by column, from row sums, column sums and one product."""
         xp = _xp.namespace(X)
         total = xp.sum(W, axis=1) @ (X * X) + xp.sum(W, axis=0) @ (Z * Z)
-        return 2.0 * (total - 2.0 * xp.sum(X * _xp.matmul(W, Z), axis=0))[None, :]
+        return 2.0 * (total - 2.0 * xp.sum(X * (W @ Z), axis=0))[None, :]
 
     @staticmethod
     def _place_gradient(X: Array, Z: Array, W: Array, sigma: np.ndarray) -> Array:
@@ -456,7 +469,8 @@ class Distances:
 
     def _mend(self, out: Array, rows: slice, columns: slice) -> None:
         xp = _xp.namespace(out)
-        i, j = xp.nonzero(out > -1e-3 * self.largest)
+        place = xp.nonzero(xp.reshape(out > -1e-3 * self.largest, (-1,)))[0]  # much faster than in two dimensions
+        i, j = place // out.shape[1], place % out.shape[1]
         x2, z2 = xp.take(self.x2[rows], i, axis=0), xp.take(self.z2[columns], j, axis=0)
         near = -1e-3 * (x2 + z2) < out[i, j]
         i, j = i[near], j[near]

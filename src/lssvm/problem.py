@@ -24,6 +24,7 @@ from ._xp import EPS, Array
 from .kernels import Kernel
 from .robust import WeightFunction
 
+PLAIN_ROWS = 10  # rows a basis point from which it pays to find out whether whitening can be spared
 ITERATIVE_ROWS = 4000  # beyond, a machine without leave-one-out is solved by conjugate gradients: far below l^3/3 flops
 
 
@@ -166,6 +167,7 @@ class Problem:
                 f"{len(rows)} rows and {whitening.rank} basis points do not fit in memory, which this needs: take a "
                 "smaller basis or fewer rows."
             )
+        plain = not every and not quick and whitening.allows_plain_leverages(weights, 1.0 / C)
         if whitening.factor is None and points is not self.points and np.array_equal(np.asarray(support), rows):
             # the columns are K_SS = L L' itself
             phi = whitening.lower + 0.0
@@ -173,12 +175,14 @@ class Problem:
             phi = self.kernel.fill(_xp.empty((X.shape[0], whitening.rank), X), X, whitening.points)
             _check_finite(phi, self.kernel)
             _progress.did(lambda: 0.3 * work(len(rows), whitening.rank, every=every))
-            phi = _xp.whiten_rows(phi, whitening.lower)
+            loss = system.QUICK if quick and not every else _xp.LOSS
+            phi = phi if plain else _xp.whiten_rows(phi, whitening.lower, loss)
         if wide and whitening.rank >= len(rows) - 1:
             products = system.wide(phi, y, weights, None if every else 1.0 / C)
             return Factor(self, C, rows, support, points, whitening, products)
         tolerance = system.QUICK if quick else system.ORTHOGONAL
-        primal = system.primal(phi, y, weights, 1.0 / C, every_ridge=every, tolerance=tolerance)
+        lower = whitening.lower if plain else None
+        primal = system.primal(phi, y, weights, 1.0 / C, lower=lower, every_ridge=every, tolerance=tolerance)
         _progress.did(lambda: 0.7 * work(len(rows), whitening.rank, every=every))
         return Factor(self, C, rows, support, points, whitening, primal)
 
@@ -648,6 +652,25 @@ class Whitening:
         sums = (G - count * mean[:, None] * mean[None, :] for count in (self.rank, self.rank - 1))
         condition = min(system.cholesky_pass(rows / self.rank * scatter + ridge * K)[1] for scatter in sums)
         return EPS * condition <= system.PLAIN
+
+    def allows_plain_leverages(self, weights: Array, ridge: float) -> bool:
+        """Whether leave-one-out of so many rows is likely to keep its digits with kernel columns as they are.
+
+        As above it is asked of the points of the basis, which takes about as long as the columns of some rows a point.
+        """
+        if not 0 < self.rank * PLAIN_ROWS <= weights.shape[0]:
+            return False
+        xp = _xp.namespace(self.lower)
+        K = _xp.gram(self.lower.T)
+        centred = K - xp.mean(K, axis=0)[None, :]
+        each = float(xp.sum(weights)) / self.rank
+        lower, condition = system.cholesky_pass(each * _xp.gram(centred) + ridge * K)
+        Q = _xp.whiten_rows(centred, lower)
+        leverage = xp.sum(Q * Q, axis=1)
+        if not math.isfinite(condition) or float(xp.max(leverage)) > 0.5:
+            return False
+        loss = float(xp.max(system.expected_loss(Q, lower, leverage)))
+        return system.SURE**2 * loss <= system.ORTHOGONAL
 
     def sums(self, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array) -> system.Moments:
         """Sums over rows of their columns and targets, in blocks that stay within the working memory."""

@@ -27,6 +27,8 @@ from . import _xp
 from ._xp import EPS, Array
 
 ORTHOGONAL = 1e-10  # loss of orthogonality, times the amplification of leave-one-out, that asks for another pass
+SURE = 10.0  # by which the loss that is expected has to stay below that; seen: 0.7 to 9 times as much
+PROBES = 8  # random combinations of columns from which it is estimated
 QUICK = 1e-6  # loss that is enough to compare one setting with another
 PLAIN = 1e-5  # loss of a machine from sums of plain columns, whose solution is refined and whose leverages are not
 REFINED = 1e-12  # error at which a solution is no longer refined
@@ -298,12 +300,13 @@ class Primal:
     mean: Array  # (k,)
     centre: Array  # (r,)  weighted mean of the whitened columns
     sqrt_weights: Array  # (l,)
-    rounding: float = math.inf  # absolute error of the eigenvalues, where it is all that Q lacks in orthogonality
+    rounding: float = math.inf  # absolute error of the eigenvalues, where it is all that Q lacks in orthogonality,
+    lost: float = math.inf  # or what it lacks at most and the singular values are off, relatively
 
     def serves(self, lam: float, leverage: Array) -> bool:
         """Whether leave-one-out of one ridge is as sure as with a factor of its own; see `orthogonalise`."""
         h = min(float(_xp.namespace(leverage).max(leverage)), 1.0 - CAREFUL)
-        return self.rounding / lam * h / (1.0 - h) <= ORTHOGONAL
+        return min(self.rounding / lam, self.lost) * h / (1.0 - h) <= ORTHOGONAL
 
     def _spectrum(self, lam: float) -> Array | None:
         if self.eigenvalues is None:
@@ -398,17 +401,18 @@ class Primal:
             value, a, b = log_press(e, complement)
         q = Q.T @ a
         middle = _weighted_gram(Q, b[:, 0])
-        columns = _xp.matmul(Q, -2.0 * middle)
-        columns += (2.0 * b) * Q
         vector = Q @ q - a + w * (w[:, 0] @ a)[None, :] / total
         few = xp.concat([c.T, -q.T, -2.0 * ((w * b)[:, 0] @ Q)[None, :] / total], axis=0)
-        columns += xp.concat([vector, e, w], axis=1) @ few
-        columns *= w
+        columns = _xp.add_product((2.0 * b) * Q, Q, -2.0 * middle)
+        columns = _xp.add_product(columns, xp.concat([vector, e, w], axis=1), few)
+        if not bool(xp.all(w == 1.0)):
+            columns *= w
         inner = 0.5 * (q @ c.T + c @ q.T) - middle
         in_ridge = float(xp.sum(_xp.gram(self.bottom) * inner))
         T = _xp.matmul(lower, self.R.T)
-        inner = self.ridge * _xp.solve_lower(T, inner, transpose=True)
-        return value, _xp.unwhiten_rows(columns, T), _xp.unwhiten_rows(inner, T), in_ridge
+        inverse = _xp.invert_lower(T + 0.0) if _xp.is_numpy(T) else None
+        columns, inner = (_xp.unwhiten_rows(rows, T, QUICK, inverse) for rows in (columns, inner))
+        return value, columns, self.ridge * _xp.unwhiten_rows(inner.T, T, QUICK, inverse), in_ridge
 
     def _careful(self, near: Array, lam: float, residuals: Array, leverage: Array, loo: Array) -> tuple[Array, ...]:
         """Replace what 1 - h -> 0 spoils in the rows `near`.
@@ -445,7 +449,7 @@ class Primal:
         block_rows = _xp.take(Q, block) - w_block[:, None] * centre[None, :]
         root = _xp.svd(penalty)  # symmetric: its square root stacks under the rows
         bottom = xp.sqrt(root[1])[:, None] * root[2]
-        rows, bottom, R = orthogonalise(rows, bottom)
+        rows, bottom, R, _ = orthogonalise(rows, bottom, for_own_rows=False)
         T = _xp.whiten_rows(block_rows + 0.0, R.T)
         coef = rows.T @ (w[:, None] * (targets - mean[None, :]))
         residuals = _xp.take(self.targets, block) - mean[None, :] - (T @ coef) / w_block[:, None]
@@ -497,12 +501,14 @@ def primal(
     weights: Array,
     ridge: float,
     *,
+    lower: Array | None = None,
     every_ridge: bool = False,
     tolerance: float = ORTHOGONAL,
 ) -> Primal:
     """Orthogonalise the primal system; the whitened columns phi (l x r) are overwritten.
 
-    With `every_ridge` the result serves all ridges from `ridge` upwards.
+    With `lower` = L they are the plain columns L phi instead, and the rows are spared the whitening. With `every_ridge`
+    the result serves all ridges from `ridge` upwards.
     """
     xp = _xp.namespace(phi)
     w = xp.sqrt(weights)
@@ -518,17 +524,22 @@ def primal(
             phi[rows, :] -= centre[None, :]
             phi[rows, :] *= w[rows, None]
     if every_ridge:
-        Q, R, bottom, eigenvalues, rounding = _turned(phi, ridge, tolerance)
-        return Primal(Q, R, bottom, eigenvalues, ridge, targets, mean, centre, w, rounding)
-    Q, bottom, R = orthogonalise(phi, math.sqrt(ridge), tolerance)
-    return Primal(Q, R, bottom, None, ridge, targets, mean, centre, w)
+        Q, R, bottom, eigenvalues, rounding, lost = _turned(phi, ridge, tolerance)
+        return Primal(Q, R, bottom, eigenvalues, ridge, targets, mean, centre, w, rounding, lost)
+    loss = max(tolerance, _xp.LOSS)
+    if lower is None:
+        Q, bottom, R, _ = orthogonalise(phi, math.sqrt(ridge), tolerance, loss)
+        return Primal(Q, R, bottom, None, ridge, targets, mean, centre, w)
+    Q, bottom, R, _ = orthogonalise(phi, math.sqrt(ridge) * lower.T, tolerance, loss)
+    centre = _xp.solve_lower(lower, centre[:, None])[:, 0]
+    return Primal(Q, _xp.whiten_rows(R, lower), bottom, None, ridge, targets, mean, centre, w)
 
 
-def _turned(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Array, Array, float]:
-    """Q, R, B and the eigenvalues of A'A for every ridge from `ridge` upwards; A is overwritten.
+def _turned(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Array, Array, float, float]:
+    """Q, R, B and the eigenvalues of A'A for every ridge from `ridge` upwards, and their errors; A is overwritten.
 
     They are the singular vectors of R, whose columns are orthogonalised first. Where the tolerance is that of a quick
-    look the eigenvectors of A'A will do, if the smallest ridge is far above its rounding errors, which come last.
+    look the eigenvectors of A'A will do, if the smallest ridge is far above its rounding errors.
     """
     xp = _xp.namespace(A)
     rank = A.shape[1]
@@ -541,16 +552,16 @@ def _turned(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Arr
         eigenvalues = xp.clip(eigenvalues, 0.0, None)
         singular = xp.sqrt(eigenvalues + ridge)
         turn, Vt = turn / singular[None, :], turn.T
-        bottom, rounding = math.sqrt(ridge) * turn, EPS * largest
+        bottom, rounding, lost = math.sqrt(ridge) * turn, EPS * largest, math.inf
     else:
-        rounding = math.inf
-        A, bottom, R = orthogonalise(A, math.sqrt(ridge), tolerance)
+        A, bottom, R, condition = orthogonalise(A, math.sqrt(ridge))
         turn, singular, Vt = _xp.svd(R)
-        bottom = _xp.matmul(bottom, turn)
+        bottom, rounding = _xp.matmul(bottom, turn), math.inf
+        lost = EPS * (condition + float(singular[0] / singular[-1])) if rank else 0.0
         eigenvalues = xp.clip(singular * singular - ridge, 0.0, None)
     for rows in _xp.row_blocks(A.shape[0], 8 * A.shape[1], A):
         A[rows, :] = _xp.matmul(A[rows, :], turn)
-    return A, singular[:, None] * Vt, bottom, eigenvalues, rounding
+    return A, singular[:, None] * Vt, bottom, eigenvalues, rounding, lost
 
 
 @dataclass(frozen=True)
@@ -591,30 +602,57 @@ def wide(phi: Array, targets: Array, weights: Array, ridge: float | None) -> Wid
     return Wide(phi, factor)
 
 
-def orthogonalise(A: Array, bottom: Array | float, tolerance: float = ORTHOGONAL) -> tuple[Array, Array, Array]:
+def orthogonalise(
+    A: Array,
+    bottom: Array | float,
+    tolerance: float = ORTHOGONAL,
+    loss: float = _xp.LOSS,
+    *,
+    for_own_rows: bool = True,
+) -> tuple[Array, Array, Array, float]:
     """[A; bottom] = [Q; B] R with orthonormal columns, A overwritten: Cholesky QR, repeated while the condition asks.
 
-    A number as `bottom` is a multiple of the identity.
+    Returns Q, B, R and the condition of the last pass. A number as `bottom` is a multiple of the identity; `loss` is
+    that of `_xp.whiten_rows`.
 
     One pass costs a Gram matrix and a triangular solve, which the leverages need anyhow, and leaves Q'Q + B'B = I to
-    about eps * cond([A; bottom])^2. Where that is not enough for leave-one-out the pass is repeated on its own result;
-    a matrix too ill-conditioned for a Cholesky factor gets a small shift first (shifted Cholesky QR), which costs
-    a pass and no accuracy.
+    about eps * cond([A; bottom])^2. Where neither that nor, `for_own_rows`, what it means for these rows, which may be
+    far less, is enough for leave-one-out the pass is repeated on its own result; a matrix too ill-conditioned for
+    a Cholesky factor gets a small shift first (shifted Cholesky QR), which costs a pass and no accuracy.
     """
-    xp = _xp.namespace(A)
     R = None
     for _ in range(6):
         if isinstance(bottom, float):
             lower, condition = cholesky_pass(_xp.add_diagonal(_xp.gram(A), bottom * bottom))
-            bottom = bottom * _xp.invert_lower(lower + 0.0).T
+            inverse = _xp.invert_lower(lower + 0.0)
+            bottom = bottom * inverse.T
         else:
             lower, condition = cholesky_pass(_xp.gram(A) + _xp.gram(bottom))
+            inverse = None
             bottom = _xp.whiten_rows(bottom, lower)
-        A, R = _xp.whiten_rows(A, lower), lower.T if R is None else _xp.matmul(lower.T, R)
-        h = min(float(xp.max(_row_squares(A, None))) if A.shape[0] else 0.0, 1.0 - CAREFUL)
+        A = _xp.whiten_rows(A, lower, loss, inverse)
+        R = lower.T if R is None else _xp.matmul(lower.T, R)
+        leverage, largest = _row_squares(A, None), _xp.namespace(A).max
+        h = min(float(largest(leverage)) if A.shape[0] else 0.0, 1.0 - CAREFUL)
         if EPS * condition * h / (1.0 - h) <= tolerance:
             break
-    return A, bottom, R
+        measurable = for_own_rows and math.isfinite(condition) and h < 1.0 - CAREFUL
+        if measurable and SURE * float(largest(expected_loss(A, lower, leverage))) <= tolerance:
+            break
+    return A, bottom, R, condition
+
+
+def expected_loss(Q: Array, lower: Array, leverage: Array) -> Array:
+    """About by how much the rounding errors of the Gram matrix L L' move 1 - h of every row, relatively.
+
+    Errors of eps, relative to its diagonal D, move a leverage by eps |D^1/2 L^-T q|^2 or a few times as much: they are
+    large in directions that most rows hardly have. Random signs spare that norm its triangular solve.
+    """
+    xp = _xp.namespace(Q)
+    signs = np.random.RandomState(0).choice([-1.0, 1.0], (lower.shape[0], PROBES))
+    scaled = xp.sqrt(_row_squares(lower, None))[:, None] * _xp.like(signs, lower)
+    squares = _row_squares(_xp.matmul(Q, _xp.solve_lower(lower, scaled)), None) / PROBES
+    return EPS * squares / (1.0 - leverage)
 
 
 def cholesky_pass(G: Array) -> tuple[Array, float]:

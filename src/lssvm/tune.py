@@ -36,7 +36,7 @@ minimize: Any = optimize.minimize  # its stubs know neither bounds nor options t
 
 WIDTHS = np.geomspace(0.2, 20.0, 7)  # in units of the columns' spread and of sqrt(number of columns)
 RIDGES = np.geomspace(1e-9, 1e3, 37)  # in units of the kernel's variance over the rows
-ZOOMS = 3  # grids of C about the best point, each four times finer
+ZOOMS = 2  # grids of C about the best point, each four times finer
 WIDTH_BOUND = math.log(300.0)  # spreads: a wider column gains little, and the C it asks for frees the narrow ones
 WIDTH_PRIOR = 0.5  # standard deviation of a log width about the common one,
 WIDTH_ROWS = 50  # where there are that many rows a width, or fewer; it grows in proportion beyond
@@ -649,12 +649,14 @@ class _Search:
     def compare(self, lowest: float) -> None:
         """The value of this kernel on a machine like the final one; `lowest` is that of others."""
         machine = self._machine(*_comparison(self.problem))
-        self.value = self._minimise(machine, 5, together=True)
-        searched = self.own and (self.problem.is_dual or _xp.on_accelerator(self.problem.X))
-        if self.value < lowest + HOPELESS and not searched:
-            again = self._refine(machine, 5)
-            if not again and self._leave_out(machine):
-                self.value = self._minimise(machine, 5)
+        dense = self.problem.is_dual or _xp.on_accelerator(self.problem.X)
+        if dense or not self.own:  # else a look at a common factor of the widths is no news
+            self.value = self._minimise(machine, 5, together=True)
+            if self.own or self.value >= lowest + HOPELESS:
+                return
+        again = self._refine(machine, 5)
+        if not again and self._leave_out(machine):
+            self.value = self._minimise(machine, 5)
 
     def challenge(self, value: float) -> bool:
         """Whether this kernel is better on the last machine than a value found there."""
