@@ -147,7 +147,7 @@ def whole(sizes: list[int], neo: list[int], process: int) -> list[Problem]:
         if rows in neo:
             contenders.append(Contender("neo-ls-svm", "neo", {"rows": rows}, 1))
         if rows == process:
-            contenders.append(Contender("GaussianProcessRegressor, ARD", "gaussian_process", {"rows": rows}, 1, 900))
+            contenders.append(Contender("GaussianProcessRegressor, ARD", "gaussian_process", {"rows": rows}, 1))
         problems.append(Problem("e", f"whole fit, nothing given, l = {rows:,}", contenders))
     return problems
 

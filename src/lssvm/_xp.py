@@ -30,7 +30,7 @@ Array = Any
 EPS = float(np.finfo(np.float64).eps)
 SQUARE = 256  # rows and columns of a tile of a symmetric matrix
 TALL, WIDE = 2, 64  # rows a column, and columns, from which triangular systems may be solved by the inverse,
-LOSS = 1e-10  # where it costs no more than this, relatively, by a bound that is five to fifty times too large
+LOSS = 1e-9  # where it costs no more than this, relatively, by a bound that is five to fifty times too large
 SMALL = 512  # order up to which a triangular matrix is inverted by substitution on an accelerator
 
 
@@ -263,10 +263,13 @@ def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: in
 
     with one_blas():
         others = [_pool(os.getpid(), helpers).submit(work) for _ in range(helpers)]
-        work()
-        for other in others:
-            if not other.cancel():
-                other.result()
+        try:
+            work()
+        finally:
+            left.clear()  # an error ends them all
+            for other in others:
+                if not other.cancel():
+                    other.result()
 
 
 @functools.cache
@@ -332,13 +335,14 @@ def _fortran(A: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def add_product(C: Array, A: Array, B: Array) -> Array:
-    """C + A B, in place where the namespace allows it."""
+    """C + A B, in place."""
     if is_numpy(C, A, B) and C.size and C.flags.c_contiguous and C.dtype == A.dtype == B.dtype == np.float64:
         (left, transpose_left), (right, transpose_right) = _fortran(B), _fortran(A)  # (A B)' = B'A'
         return blas.dgemm(
             1.0, left, right, beta=1.0, c=C.T, trans_a=transpose_left, trans_b=transpose_right, overwrite_c=1
         ).T
-    return C + A @ B
+    _multiply(C, A, B, add=True)
+    return C
 
 
 def gram(A: Array) -> Array:

@@ -281,7 +281,8 @@ class _Stationary(Kernel):
             distances.write(W, rows, columns)
             W = self._slope(W)
             W *= G[rows, columns]
-            parts[rows.start, columns.start] = self._width_gradient(X[rows, :], Z[columns, :], W)
+            x, z = X[rows, :], Z[columns, :]
+            parts[rows.start, columns.start] = self._width_gradient(x, z, W, W @ z)
 
         _xp.in_tiles(tile, G, distances.depth)
         return sum((parts[place] for place in sorted(parts)), start=xp.zeros_like(X[:1, :]))
@@ -295,14 +296,14 @@ class _Stationary(Kernel):
         sigma = self._widths(X.shape[1])
         X, Z = self._scale(X, Z)
         W = self._weighted_slope(X, Z, G)
-        return self._width_gradient(X, Z, W), self._place_gradient(X, Z, W, sigma)
+        return self._width_gradient(X, Z, W, _xp.matmul(W, Z)), self._place_gradient(X, Z, W, sigma)
 
     @staticmethod
-    def _width_gradient(X: Array, Z: Array, W: Array) -> Array:
-        """2 sum_ij W_ij (x_ic - z_jc)^2, column by column, from row sums, column sums and one product."""
+    def _width_gradient(X: Array, Z: Array, W: Array, product: Array) -> Array:
+        """2 sum_ij W_ij (x_ic - z_jc)^2, column by column, from row sums, column sums and the product W Z."""
         xp = _xp.namespace(X)
         total = xp.sum(W, axis=1) @ (X * X) + xp.sum(W, axis=0) @ (Z * Z)
-        return 2.0 * (total - 2.0 * xp.sum(X * (W @ Z), axis=0))[None, :]
+        return 2.0 * (total - 2.0 * xp.sum(X * product, axis=0))[None, :]
 
     @staticmethod
     def _place_gradient(X: Array, Z: Array, W: Array, sigma: np.ndarray) -> Array:
