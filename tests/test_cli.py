@@ -831,7 +831,13 @@ def test_interrupt_leaves_the_previous_model_and_no_traceback(folder, wait):
     (folder / "wide.csv").write_text(lines(rows, tuple("abcdef")))
     (folder / "m.lssvm").write_bytes(b"the model before")
     command = [*PROGRAM, "fit", "wide.csv", "-y", "f", "-o", "m.lssvm", "--report", "r.html"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which a shell's background jobs ignore
+    )
     said = process.stderr.readline()  # the fit is about to start
     assert said.startswith("task: regression")
     with contextlib.suppress(subprocess.TimeoutExpired):
