@@ -180,7 +180,7 @@ def test_orthogonalise_is_a_qr_factorisation(condition, ridge):
     assert_allclose(R, np.triu(R), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("sigma", [0.5, 2.0, 6.0, 20.0])
+@pytest.mark.parametrize("sigma", [0.5, 2.0, 20.0, 100.0])
 def test_triangles_are_solved_as_well_by_products(sigma):
     """To the rounding of substitution in either direction, whatever the condition; where it is bad, by substitution."""
     X = np.random.default_rng(0).standard_normal((600, 5))
@@ -194,8 +194,9 @@ def test_triangles_are_solved_as_well_by_products(sigma):
     whitened = _xp.whiten_rows(K.copy(), L)
     rounding = np.finfo(float).eps * np.linalg.norm(L) * np.linalg.norm(np.linalg.inv(L))
     assert np.max(np.abs(whitened - truth) / size) <= rounding
-    if rounding > _xp.LOSS:  # not what a product leaves
-        assert_allclose(whitened @ L.T, K, rtol=0, atol=1e-13)
+    assert (rounding > _xp.LOSS) == (sigma == 100.0)
+    if sigma == 100.0:  # not what a product leaves
+        assert_allclose(whitened @ L.T, K, rtol=0, atol=5e-15)
     size = np.sqrt((above**2).sum(axis=1))[:, None]
     assert np.max(np.abs(np.flip(_xp.unwhiten_rows(K.copy(), L)) - above) / size) <= rounding
 
