@@ -1,6 +1,8 @@
 """Kernels: every value against a literal double loop, every derivative against differences."""
 
 import math
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from lssvm import LSSVR, kernels
+from lssvm import LSSVR, _xp, kernels
 from lssvm.kernels import RBF, Additive, Linear, Matern, Polynomial, Precomputed, as_kernel
 
 NAMESPACES = ["torch", "array_api_strict"]
@@ -156,6 +158,30 @@ def test_gradient_is_the_central_difference_in_each_log_width(name, sigma):
     differences = [(value(c, step) - value(c, -step)) / (2 * step) for c in range(len(sigma))]
     gradient = cases(sigma)[name][0].gradient(X, Z, G).sum(axis=0)
     assert_allclose(gradient, differences, rtol=1e-8, atol=1e-8 * np.max(np.abs(differences)))
+
+
+@pytest.mark.parametrize("in_main", [True, False])
+def test_an_error_in_a_tile_is_raised_whichever_thread_meets_it(in_main, monkeypatch):
+    """One of the caller's ends the others' work as well."""
+    monkeypatch.setattr(_xp, "_cores", lambda: 2)
+    out, done = np.zeros((1000, 1000)), []
+
+    def tile(rows, columns):
+        time.sleep(0.01)  # both threads get some
+        if (threading.current_thread() is threading.main_thread()) == in_main:
+            raise ValueError("a tile")
+        done.append(rows)
+
+    with pytest.raises(ValueError, match="a tile"):
+        _xp.in_tiles(tile, out, 8)
+    if in_main:
+        assert len(done) <= 2
+
+    def fill(rows, columns):
+        out[rows, columns] += 1.0
+
+    _xp.in_tiles(fill, out, 8)
+    assert (out == 1.0).all()
 
 
 @pytest.mark.parametrize("kernel", [RBF, Matern])

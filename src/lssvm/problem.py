@@ -667,7 +667,7 @@ class Whitening:
         lower, condition = system.cholesky_pass(each * _xp.gram(centred) + ridge * K)
         Q = _xp.whiten_rows(centred, lower)
         leverage = xp.sum(Q * Q, axis=1)
-        if not math.isfinite(condition) or float(xp.max(leverage)) > 0.5:
+        if not math.isfinite(condition) or float(xp.max(leverage)) > 0.5:  # rows that stand alone are not like others
             return False
         loss = float(xp.max(system.expected_loss(Q, lower, leverage)))
         return system.SURE**2 * loss <= system.ORTHOGONAL
