@@ -11,7 +11,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from lssvm import LSSVC, LSSVR, kernels, robust, sparsify, tune
+from lssvm import LSSVC, LSSVR, _xp, kernels, robust, sparsify, tune
 
 N = 12
 rng = np.random.default_rng(0)
@@ -294,10 +294,18 @@ def test_a_basis_fits_where_the_dense_machine_does_not(little_memory):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "matrices"), [(GIVEN, 1), ({**GIVEN, "robust": "hampel"}, 1), ({"kernel": GIVEN["kernel"]}, 2)]
+    ("arguments", "matrices", "divided"),
+    [
+        (GIVEN, 1, 0),
+        ({**GIVEN, "robust": "hampel"}, 1, 0),
+        ({"kernel": GIVEN["kernel"]}, 2, 0),
+        ({"kernel": GIVEN["kernel"]}, 3, 4096),
+    ],
 )
-def test_the_memory_estimate_covers_the_peak(arguments, matrices):
-    """The refusal counts one matrix for a given C and two for the whole path: the fit must not need more."""
+def test_the_memory_estimate_covers_the_peak(arguments, matrices, divided, monkeypatch):
+    """One matrix is counted for a given C, and those of `eigh` for the whole path: the fit must not need more."""
+    monkeypatch.setattr(_xp, "DIVIDED", divided)
+    assert matrices in (1, _xp.eigh_matrices(900))
     many = np.random.default_rng(0).standard_normal((900, 3))
     with config_context(working_memory=0.2):
         tracemalloc.start()

@@ -95,10 +95,11 @@ def test_ratios_slopes_shares_and_aims():
     where = "(b) l = 100,000, n = 1,000:"
     assert reached[f"{where} fit + leave-one-out / Nystroem + Ridge's fit"] == pytest.approx((0.25, 0.85))
     assert reached["log-log slope of seconds in n, (b)"] == pytest.approx((2.0, 2.1))
-    assert reached["(i) peak memory / KernelRidge's"] == (3.0, 1.0)
+    assert reached["(i) N = 20,000: peak memory / KernelRidge's"] == (3.0, 1.0)
     # 1e11 flops: 10 s of DTRMM and 2.5 s of DSYRK in 10 s
     assert reached[f"{where} fit + leave-one-out / its flops at the machine's rates"][0] == pytest.approx(10 / 12.5)
-    assert math.isnan(reached["(i) seconds / PLSSVM's"][0])
+    assert reached["(i) N = 20,000: seconds / PLSSVM's until it was stopped"] == pytest.approx((2 / 600, 1 / 20))
+    assert math.isnan(reached["(f) seconds / one dense fit"][0])
 
 
 def test_the_page_says_what_was_met_missed_or_missing(tmp_path):
@@ -107,8 +108,9 @@ def test_the_page_says_what_was_met_missed_or_missing(tmp_path):
     assert "|  | Falkon, fit |  |  |  |  | not installed |" in text
     assert "|  | PLSSVM, fit |  |  |  |  | stopped after 600 s |" in text
     assert "|  | KernelRidge, fit | 100 \\* | 50 | 1 |  | 1 of 10 timed |" in text
-    assert "| (i) peak memory / KernelRidge's | 3 | 1 | **no** |" in text
-    assert "| (i) seconds / PLSSVM's |  | 0.05 | no value |" in text
+    assert "| (i) N = 20,000: peak memory / KernelRidge's | 3 | 1 | **no** |" in text
+    assert "| (i) N = 20,000: seconds / PLSSVM's until it was stopped | 0.00333 | 0.05 | yes |" in text
+    assert "| (f) seconds / one dense fit |  | 5 | no value |" in text
     command.draw(RECORDS, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 1000
 

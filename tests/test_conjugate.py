@@ -163,7 +163,7 @@ def test_rows_are_computed_again_where_the_matrix_does_not_fit(small, monkeypatc
     model = LSSVR(kernels.RBF(1.5), C=10.0, steps=())
     exact = direct(model, X, Y)
     monkeypatch.setattr(_xp, "memory", lambda array: 8 * 300**2)
-    monkeypatch.setattr(Problem, "_gram", lambda self, inputs, points: pytest.fail("the matrix was built"))
+    monkeypatch.setattr(Problem, "gram", lambda self, inputs, points: pytest.fail("the matrix was built"))
     assert_allclose(model.fit(X, Y).predict(NEW), exact.predict(NEW), rtol=1e-6)
     assert small == [True]
     with pytest.raises(MemoryError, match="400 rows"):

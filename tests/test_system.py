@@ -165,6 +165,32 @@ def test_an_indefinite_matrix_gives_the_stationary_point(kind, rows):
     assert_allclose(solution.loo_residuals, alpha / np.diag(inverse)[:rows, None], rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("divided", [0, 4096])
+def test_eigenvectors_by_either_driver(divided, monkeypatch):
+    """With a null space of many dimensions, which a machine for every ridge meets."""
+    monkeypatch.setattr(_xp, "DIVIDED", divided)
+    A = np.random.default_rng(0).standard_normal((40, 15))
+    G = A @ A.T
+    values, vectors = _xp.eigh(G.copy())
+    assert_allclose(vectors * values @ vectors.T, G, rtol=0, atol=1e-13 * values[-1])
+    assert_allclose(vectors.T @ vectors, np.eye(40), rtol=0, atol=1e-13)
+    assert np.all(np.diff(values) >= 0)
+
+
+@pytest.mark.parametrize("order", ["C", "F", "strided"])
+def test_rank_one_and_rank_two_updates(order):
+    rng = np.random.default_rng(0)
+    K, u, v = rng.standard_normal((7, 7)), rng.standard_normal(7), rng.standard_normal(7)
+    K = K + K.T
+    B = np.empty((7, 14))[:, ::2] if order == "strided" else np.empty((7, 7), order=order)
+    B[...] = K
+    _xp.subtract_pair(B, u, v)
+    assert_allclose(B, K - np.outer(u, v) - np.outer(v, u), rtol=0, atol=1e-14)
+    updated = _xp.add_outer(B, u, v)
+    assert np.shares_memory(updated, B)
+    assert_allclose(updated, K - np.outer(v, u), rtol=0, atol=1e-14)
+
+
 # Orthogonalisation ----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("condition", [1.0, 1e4, 1e8, 1e12])
 @pytest.mark.parametrize("ridge", [1e-30, 1e-6, 1.0])
@@ -174,10 +200,11 @@ def test_orthogonalise_is_a_qr_factorisation(condition, ridge):
     V, _ = np.linalg.qr(rng.standard_normal((12, 12)))
     A = U * np.geomspace(1.0, 1.0 / condition, 12) @ V
     bottom = np.sqrt(ridge) * np.eye(12)
-    Q, B, R, _ = system.orthogonalise(A.copy(), bottom.copy())
+    Q, B, R, _, squares = system.orthogonalise(A.copy(), bottom.copy())
     assert_allclose(np.vstack([Q, B]) @ R, np.vstack([A, bottom]), rtol=0, atol=1e-14)
     assert_allclose(Q.T @ Q + B.T @ B, np.eye(12), rtol=0, atol=1e-9)
     assert_allclose(R, np.triu(R), rtol=0, atol=0)
+    assert_allclose(squares, (Q**2).sum(axis=1), rtol=1e-14, atol=0)
 
 
 @pytest.mark.parametrize("sigma", [0.5, 2.0, 20.0, 100.0])

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ContextDecorator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
@@ -31,6 +31,7 @@ EPS = float(np.finfo(np.float64).eps)
 SQUARE = 256  # rows and columns of a tile of a symmetric matrix
 TALL, WIDE = 2, 64  # rows a column, and columns, from which triangular systems may be solved by the inverse,
 LOSS = 1e-9  # where it costs no more than this, relatively, by a bound that is five to fifty times too large
+DIVIDED = 4096  # order up to which the memory of an eigendecomposition does not matter
 SMALL = 512  # order up to which a triangular matrix is inverted by substitution on an accelerator
 
 
@@ -151,8 +152,10 @@ def add_outer(B: Array, u: Array, v: Array) -> Array:
     """B + u v', in place."""
     if is_torch(B):
         return B.addr_(u, v)
-    if is_numpy(B) and B.flags.c_contiguous and B.size:
+    if is_numpy(B) and B.size and B.flags.c_contiguous:
         return blas.dger(1.0, v, u, a=B.T, overwrite_a=1).T
+    if is_numpy(B) and B.size and B.flags.f_contiguous:
+        return blas.dger(1.0, u, v, a=B, overwrite_a=1)
     for rows in row_blocks(B.shape[0], 8 * B.shape[1], B):
         B[rows, :] += u[rows, None] * v[None, :]
     return B
@@ -166,8 +169,7 @@ def subtract_pair(K: Array, u: Array, v: Array, *, lower: bool = False) -> None:
     elif is_numpy(K) and lower and K.flags.c_contiguous:
         blas.dsyr2(-1.0, u, v, a=K.T, overwrite_a=1)
     else:
-        for rows in row_blocks(K.shape[0], 16 * K.shape[0], K):
-            K[rows, :] -= u[rows, None] * v[None, :] + v[rows, None] * u[None, :]
+        add_outer(add_outer(K, -u, v), -v, u)
 
 
 def take(A: Array, rows: Array) -> Array:
@@ -247,7 +249,7 @@ def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: in
     else:
         parts = -(-n_columns // 1024)
         edges = [n_columns * part // parts for part in range(parts + 1)]
-        height = max(4, min(2**20 // depth, 2**16, array.size // 16) // edges[1])
+        height = max(4, min(2**20 // depth, 2**16, array.size // 4) // edges[1])
         bands = [slice(i, min(i + height, n_rows)) for i in range(0, n_rows, height)]
         tiles = [(band, slice(j, k)) for band in bands for j, k in itertools.pairwise(edges)]
 
@@ -377,9 +379,25 @@ def mirrored(G: Array) -> Array:
         return G
     for start in range(0, G.shape[0], 256):
         part, rest = slice(start, start + 256), slice(start + 256, None)
-        G[part, part] += np.tril(G[part, part], -1).T
+        own = G[part, part] + G[part, part].T
+        own.flat[:: own.shape[0] + 1] *= 0.5
+        G[part, part] = own
         G[part, rest] = G[rest, part].T
     return G
+
+
+def row_squares(A: Array, factors: Array | None = None) -> Array:
+    """sum_k A_ik^2 (times factors_k), in blocks of rows."""
+    xp = namespace(A)
+    if is_numpy(A) and factors is None:
+        return np.einsum("ij,ij->i", A, A) if A.flags.c_contiguous else np.einsum("ji,ji->i", A.T, A.T)
+    if is_torch(A) and factors is None:
+        return xp.linalg.vector_norm(A, axis=1) ** 2
+    out = empty((A.shape[0],), A)
+    for rows in row_blocks(A.shape[0], 8 * A.shape[1], A):
+        squares = A[rows, :] * A[rows, :]
+        out[rows] = xp.sum(squares, axis=1) if factors is None else squares @ factors
+    return out
 
 
 def _parts(n: int) -> list[slice]:
@@ -571,12 +589,18 @@ def condition(L: Array, norm: float) -> float:
 
 
 def eigh(A: Array) -> tuple[Array, Array]:
-    """Eigenvalues (ascending) and eigenvectors of a symmetric A (overwritten)."""
+    """Eigenvalues (ascending) and eigenvectors of a symmetric A (overwritten); see `eigh_matrices`."""
     if is_numpy(A):
-        values, vectors = scipy.linalg.eigh(A.T, lower=False, driver="evr", overwrite_a=True, check_finite=False)
+        driver: Literal["evd", "evr"] = "evd" if A.shape[0] <= DIVIDED else "evr"
+        values, vectors = scipy.linalg.eigh(A.T, lower=False, driver=driver, overwrite_a=True, check_finite=False)
         return values, vectors
     values, vectors = namespace(A).linalg.eigh(A)
     return values, vectors
+
+
+def eigh_matrices(n: int) -> int:
+    """Matrices of order n that `eigh` holds: divide and conquer, faster and more orthogonal, takes one more."""
+    return 3 if n <= DIVIDED else 2
 
 
 def qr(A: Array) -> tuple[Array, Array]:

@@ -233,7 +233,7 @@ class _Stationary(Kernel):
 
     def _write(self, out: Array, X: Array, Z: Array, *, symmetric: bool = False) -> Array:
         """Distances and kernel values tile by tile, while a tile is in the cache."""
-        distances = Distances(*self._scale(X, Z), exact_small=self._needs_exact_small)
+        distances = self._distances(X, Z)
 
         def tile(rows: slice, columns: slice) -> None:
             part = out[rows, columns]
@@ -250,30 +250,28 @@ class _Stationary(Kernel):
 
     @property
     def is_bounded(self) -> bool:
-        return True  # `_scale` refuses distances that overflow
+        return True  # `_distances` refuses those that overflow
 
-    def _scale(self, X: Array, Z: Array) -> tuple[Array, Array]:
+    def _distances(self, X: Array, Z: Array) -> Distances:
         """Centre and divide by sigma: a large common offset then costs no digits in |x|^2 + |z|^2 - 2xz."""
-        xp = _xp.namespace(X, Z)
         widths = self._widths(X.shape[1])
         sigma = _xp.like(widths, X)
         with np.errstate(over="ignore", invalid="ignore"):
-            centre = xp.mean(Z, axis=0) if Z.shape[0] else 0.0
-            scaled = (X - centre) / sigma, (Z - centre) / sigma
-            sizes = xp.sum(scaled[0] * scaled[0]) + xp.sum(scaled[1] * scaled[1])
-        if not math.isfinite(float(sizes)):
+            centre = _xp.namespace(X, Z).mean(Z, axis=0) if Z.shape[0] else 0.0
+            distances = Distances((X - centre) / sigma, (Z - centre) / sigma, exact_small=self._needs_exact_small)
+        if not math.isfinite(4.0 * distances.largest):
             largest = np.max(np.abs(_xp.to_numpy(X)) / widths, axis=0)
             raise ValueError(
                 f"{type(self).__name__}: distances overflow (largest |x|/sigma {largest.max():.3g} in column "
                 f"{int(largest.argmax())}): scale your features or enlarge sigma."
             )
-        return scaled
+        return distances
 
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
         """2 sum_ij W_ij (x_ic - z_jc)^2, W = -G dk/d(r^2), tile by tile, while a tile is in the cache."""
         xp = _xp.namespace(X)
-        X, Z = self._scale(X, Z)
-        distances = Distances(X, Z, exact_small=self._needs_exact_small)
+        distances = self._distances(X, Z)
+        with_one = xp.concat([distances.Z, xp.ones_like(distances.Z[:, :1])], axis=1)
         parts: dict[tuple[int, int], Array] = {}
 
         def tile(rows: slice, columns: slice) -> None:
@@ -281,40 +279,42 @@ class _Stationary(Kernel):
             distances.write(W, rows, columns)
             W = self._slope(W)
             W *= G[rows, columns]
-            x, z = X[rows, :], Z[columns, :]
-            parts[rows.start, columns.start] = self._width_gradient(x, z, W, W @ z)
+            product = W @ with_one[columns, :]
+            parts[rows.start, columns.start] = self._width_gradient(
+                distances.X[rows, :], distances.Z[columns, :], product[:, :-1], product[:, -1], xp.sum(W, axis=0)
+            )
 
         _xp.in_tiles(tile, G, distances.depth)
-        return sum((parts[place] for place in sorted(parts)), start=xp.zeros_like(X[:1, :]))
+        return sum((parts[place] for place in sorted(parts)), start=xp.zeros_like(distances.X[:1, :]))
 
     def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        sigma = self._widths(X.shape[1])
-        X, Z = self._scale(X, Z)
-        return self._place_gradient(X, Z, self._weighted_slope(X, Z, G), sigma)
+        distances = self._distances(X, Z)
+        W = self._weighted_slope(distances, G)
+        return self._place_gradient(distances, W, _xp.namespace(X).sum(W, axis=0))
 
     def both_gradients(self, X: Array, Z: Array, G: Array) -> tuple[Array, Array]:
-        sigma = self._widths(X.shape[1])
-        X, Z = self._scale(X, Z)
-        W = self._weighted_slope(X, Z, G)
-        return self._width_gradient(X, Z, W, _xp.matmul(W, Z)), self._place_gradient(X, Z, W, sigma)
+        xp, distances = _xp.namespace(X), self._distances(X, Z)
+        W = self._weighted_slope(distances, G)
+        X, Z = distances.X, distances.Z
+        in_rows, in_columns = xp.sum(W, axis=1), xp.sum(W, axis=0)
+        in_widths = self._width_gradient(X, Z, _xp.matmul(W, Z), in_rows, in_columns)
+        return in_widths, self._place_gradient(distances, W, in_columns)
 
     @staticmethod
-    def _width_gradient(X: Array, Z: Array, W: Array, product: Array) -> Array:
-        """2 sum_ij W_ij (x_ic - z_jc)^2, column by column, from row sums, column sums and the product W Z."""
-        xp = _xp.namespace(X)
-        total = xp.sum(W, axis=1) @ (X * X) + xp.sum(W, axis=0) @ (Z * Z)
-        return 2.0 * (total - 2.0 * xp.sum(X * product, axis=0))[None, :]
+    def _width_gradient(X: Array, Z: Array, product: Array, in_rows: Array, in_columns: Array) -> Array:
+        """2 sum_ij W_ij (x_ic - z_jc)^2, column by column, from the product W Z and the sums of W."""
+        total = in_rows @ (X * X) + in_columns @ (Z * Z)
+        return 2.0 * (total - 2.0 * _xp.namespace(X).sum(X * product, axis=0))[None, :]
 
-    @staticmethod
-    def _place_gradient(X: Array, Z: Array, W: Array, sigma: np.ndarray) -> Array:
-        """2 sum_i W_ij (x_i - z_j)/sigma, for scaled inputs."""
-        change = _xp.matmul(W.T, X) - _xp.namespace(X).sum(W, axis=0)[:, None] * Z
-        return 2.0 * change / _xp.like(sigma, X)
+    def _place_gradient(self, distances: Distances, W: Array, in_columns: Array) -> Array:
+        """2 sum_i W_ij (x_i - z_j)/sigma, for scaled inputs, from W and its sums."""
+        X, Z = distances.X, distances.Z
+        change = _xp.matmul(W.T, X) - in_columns[:, None] * Z
+        return 2.0 * change / _xp.like(self._widths(X.shape[1]), X)
 
-    def _weighted_slope(self, X: Array, Z: Array, G: Array) -> Array:
-        """G times -dk/d(r^2), for scaled inputs."""
-        W = _xp.empty((X.shape[0], Z.shape[0]), X)
-        distances = Distances(X, Z, exact_small=self._needs_exact_small)
+    def _weighted_slope(self, distances: Distances, G: Array) -> Array:
+        """G times -dk/d(r^2)."""
+        W = _xp.empty(G.shape, G)
 
         def tile(rows: slice, columns: slice) -> None:
             part = W[rows, columns]
@@ -441,12 +441,12 @@ class Distances:
         xp = _xp.namespace(X, Z)
         self.X, self.Z = X, Z
         self.depth = X.shape[1] + 2
+        self.x2, self.z2 = _xp.row_squares(X), _xp.row_squares(Z)
+        self.largest = float(xp.max(self.x2)) + float(xp.max(self.z2)) if X.shape[0] and Z.shape[0] else 0.0
         if X.shape[1] <= 4:
             return
-        self.x2, self.z2 = xp.sum(X * X, axis=1), xp.sum(Z * Z, axis=1)
         self.left = xp.concat([X, self.x2[:, None], xp.ones_like(self.x2)[:, None]], axis=1)
         self.right = xp.concat([2.0 * Z, -xp.ones_like(self.z2)[:, None], -self.z2[:, None]], axis=1)
-        self.largest = float(xp.max(self.x2)) + float(xp.max(self.z2)) if X.shape[0] and Z.shape[0] else 0.0
         self.exact_small = exact_small or self.largest > 64.0
 
     def write(self, out: Array, rows: slice, columns: slice) -> None:

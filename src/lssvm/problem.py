@@ -142,10 +142,10 @@ class Problem:
         if self.is_dual:
             support = rows
             points = self.kernel.basis_points(self.X, rows)
-            check_memory(len(rows), 2 if every else 1, self.X)
-            dual = None if every else system.dual(self._gram(X, points), y, weights, 1.0 / C)
+            check_memory(len(rows), _xp.eigh_matrices(len(rows)) if every else 1, self.X)
+            dual = None if every else system.dual(self.gram(X, points), y, weights, 1.0 / C)
             if dual is None:
-                dual = system.dual(self._gram(X, points), y, weights)
+                dual = system.dual(self.gram(X, points), y, weights)
             assert dual is not None
             _progress.did(lambda: work(len(rows), None, every=every))
             return Factor(self, C, rows, support, points, None, dual)
@@ -215,7 +215,8 @@ class Problem:
         plain = {"support": rows, "points": points, "reduced": False, "coefficients": None}
         return self.replace(**{**plain, **changes})
 
-    def _gram(self, X: Array, points: Array) -> Array:
+    def gram(self, X: Array, points: Array) -> Array:
+        """The kernel matrix of some rows, whose points are given."""
         K = self.kernel.fill_symmetric(_xp.empty((X.shape[0], X.shape[0]), X), X, points)
         _check_finite(K, self.kernel)
         return K
@@ -265,7 +266,7 @@ class Problem:
         points = self.kernel.basis_points(self.X, rows)
         available = _xp.memory(X)
         if available is None or 10 * len(rows) ** 2 <= available:
-            K = self._gram(X, points)
+            K = self.gram(X, points)
             diagonal = K.diagonal()
 
             def block(picked: np.ndarray, columns: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
@@ -744,11 +745,11 @@ def whiten(kernel: Kernel, points: Array, K: Array, *, quick: bool = False) -> W
     """
     _check_finite(K, kernel)
     xp = _xp.namespace(K)
-    K = 0.5 * (K + K.T)
     n, tolerance = K.shape[0], _smallest_pivot(K)
-    L = _xp.cholesky(K + 0.0)
+    L = _xp.cholesky(0.5 * (K + K.T))
     if L is not None and float(xp.min(xp.linalg.diagonal(L))) ** 2 > tolerance:
         return Whitening(kernel, points, L)
+    K = 0.5 * (K + K.T)
     if quick and tolerance > 0 and not _xp.is_numpy(K):
         L = _xp.cholesky(_xp.add_diagonal(K + 0.0, 2.0 * tolerance))
         if L is not None:

@@ -157,7 +157,7 @@ class Dual:
         a = self.scaled
         if a is None:
             a = self.root @ (spectrum[:, None] * (self.root.T @ self.targets))
-        q = _row_squares(self.root, None if self.eigenvalues is None else spectrum)
+        q = _xp.row_squares(self.root, None if self.eigenvalues is None else spectrum)
         intercept = self.mean + self.bias_row @ self.targets - self.bias_change @ a
         return Solution(w * a, intercept, lam * a / w, 1.0 - lam * q, a / (w * q[:, None]))
 
@@ -302,6 +302,7 @@ class Primal:
     sqrt_weights: Array  # (l,)
     rounding: float = math.inf  # absolute error of the eigenvalues, where it is all that Q lacks in orthogonality,
     lost: float = math.inf  # or what it lacks at most and the singular values are off, relatively
+    squares: Array = None  # (l,)  of the rows of Q, for one ridge
 
     def serves(self, lam: float, leverage: Array) -> bool:
         """Whether leave-one-out of one ridge is as sure as with a factor of its own; see `orthogonalise`."""
@@ -335,7 +336,7 @@ class Primal:
         if spectrum is None:
             fitted = self.Q @ projected
             coef = _xp.solve_lower(self.R.T, projected, transpose=True)
-            squares = _row_squares(self.Q, None)
+            squares = self.squares
         else:
             projected = spectrum[:, None] * projected
             scale = (self.eigenvalues + self.ridge)[:, None]
@@ -345,7 +346,7 @@ class Primal:
                 projected = projected + spectrum[:, None] * rest
                 fitted = self.Q @ projected
             coef = self.R.T @ (projected / scale)
-            squares = _row_squares(self.Q, spectrum)
+            squares = _xp.row_squares(self.Q, spectrum)
         residuals = self.targets - fitted / w
         total = float(xp.sum(w * w))
         leverage = squares + w[:, 0] ** 2 / total
@@ -373,7 +374,9 @@ class Primal:
         if self.eigenvalues is None:
             norm = _xp.namespace(t).linalg.vector_norm
             for _ in range(2):
-                step = self.Q.T @ (t - self.Q @ projected) - self.bottom.T @ (self.bottom @ projected)
+                step = -(self.bottom.T @ (self.bottom @ projected))
+                for rows in _xp.row_blocks(t.shape[0], 8 * self.Q.shape[1], t):  # which are read once
+                    step += self.Q[rows, :].T @ (t[rows, :] - self.Q[rows, :] @ projected)
                 projected = projected + step
                 if float(norm(step)) <= math.sqrt(EPS) * float(norm(projected)):
                     break  # what is left is the square of that
@@ -393,7 +396,7 @@ class Primal:
         total = float(xp.sum(w * w))
         c = self.projected()
         e = w * self.targets - Q @ c
-        h = _row_squares(Q, None)[:, None] + w * w / total
+        h = self.squares[:, None] + w * w / total
         complement = xp.clip(1.0 - h, EPS, None)
         if classes:
             value, a, b = log_deviance(e, complement, self.targets + self.mean[None, :], self.sqrt_weights**2)
@@ -449,7 +452,7 @@ class Primal:
         block_rows = _xp.take(Q, block) - w_block[:, None] * centre[None, :]
         root = _xp.svd(penalty)  # symmetric: its square root stacks under the rows
         bottom = xp.sqrt(root[1])[:, None] * root[2]
-        rows, bottom, R, _ = orthogonalise(rows, bottom, for_own_rows=False)
+        rows, bottom, R, _, _ = orthogonalise(rows, bottom, for_own_rows=False)
         T = _xp.whiten_rows(block_rows + 0.0, R.T)
         coef = rows.T @ (w[:, None] * (targets - mean[None, :]))
         residuals = _xp.take(self.targets, block) - mean[None, :] - (T @ coef) / w_block[:, None]
@@ -527,12 +530,11 @@ def primal(
         Q, R, bottom, eigenvalues, rounding, lost = _turned(phi, ridge, tolerance)
         return Primal(Q, R, bottom, eigenvalues, ridge, targets, mean, centre, w, rounding, lost)
     loss = max(tolerance, _xp.LOSS)
-    if lower is None:
-        Q, bottom, R, _ = orthogonalise(phi, math.sqrt(ridge), tolerance, loss)
-        return Primal(Q, R, bottom, None, ridge, targets, mean, centre, w)
-    Q, bottom, R, _ = orthogonalise(phi, math.sqrt(ridge) * lower.T, tolerance, loss)
-    centre = _xp.solve_lower(lower, centre[:, None])[:, 0]
-    return Primal(Q, _xp.whiten_rows(R, lower), bottom, None, ridge, targets, mean, centre, w)
+    bottom = math.sqrt(ridge) if lower is None else math.sqrt(ridge) * lower.T
+    Q, bottom, R, _, squares = orthogonalise(phi, bottom, tolerance, loss)
+    if lower is not None:
+        R, centre = _xp.whiten_rows(R, lower), _xp.solve_lower(lower, centre[:, None])[:, 0]
+    return Primal(Q, R, bottom, None, ridge, targets, mean, centre, w, squares=squares)
 
 
 def _turned(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Array, Array, float, float]:
@@ -544,7 +546,7 @@ def _turned(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Arr
     xp = _xp.namespace(A)
     rank = A.shape[1]
     limit = tolerance * ridge / EPS if tolerance >= QUICK and rank else -1.0  # of the largest eigenvalue
-    largest = float(xp.sum(_row_squares(A, None))) / max(rank, 1)  # it is at least this
+    largest = float(xp.sum(_xp.row_squares(A))) / max(rank, 1)  # it is at least this
     if largest <= limit:
         eigenvalues, turn = _xp.eigh(_xp.gram(A))
         largest = float(eigenvalues[-1])
@@ -554,7 +556,7 @@ def _turned(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Arr
         turn, Vt = turn / singular[None, :], turn.T
         bottom, rounding, lost = math.sqrt(ridge) * turn, EPS * largest, math.inf
     else:
-        A, bottom, R, condition = orthogonalise(A, math.sqrt(ridge))
+        A, bottom, R, condition, _ = orthogonalise(A, math.sqrt(ridge))
         turn, singular, Vt = _xp.svd(R)
         bottom, rounding = _xp.matmul(bottom, turn), math.inf
         lost = EPS * (condition + float(singular[0] / singular[-1])) if rank else 0.0
@@ -609,11 +611,11 @@ def orthogonalise(
     loss: float = _xp.LOSS,
     *,
     for_own_rows: bool = True,
-) -> tuple[Array, Array, Array, float]:
+) -> tuple[Array, Array, Array, float, Array]:
     """[A; bottom] = [Q; B] R with orthonormal columns, A overwritten: Cholesky QR, repeated while the condition asks.
 
-    Returns Q, B, R and the condition of the last pass. A number as `bottom` is a multiple of the identity; `loss` is
-    that of `_xp.whiten_rows`.
+    Returns Q, B, R, the condition of the last pass and the squares of the rows of Q. A number as `bottom` is a multiple
+    of the identity; `loss` is that of `_xp.whiten_rows`.
 
     One pass costs a Gram matrix and a triangular solve, which the leverages need anyhow, and leaves Q'Q + B'B = I to
     about eps * cond([A; bottom])^2. Where neither that nor, `for_own_rows`, what it means for these rows, which may be
@@ -632,14 +634,14 @@ def orthogonalise(
             bottom = _xp.whiten_rows(bottom, lower)
         A = _xp.whiten_rows(A, lower, loss, inverse)
         R = lower.T if R is None else _xp.matmul(lower.T, R)
-        leverage, largest = _row_squares(A, None), _xp.namespace(A).max
+        leverage, largest = _xp.row_squares(A), _xp.namespace(A).max
         h = min(float(largest(leverage)) if A.shape[0] else 0.0, 1.0 - CAREFUL)
         if EPS * condition * h / (1.0 - h) <= tolerance:
             break
         measurable = for_own_rows and math.isfinite(condition) and h < 1.0 - CAREFUL
         if measurable and SURE * float(largest(expected_loss(A, lower, leverage))) <= tolerance:
             break
-    return A, bottom, R, condition
+    return A, bottom, R, condition, leverage
 
 
 def expected_loss(Q: Array, lower: Array, leverage: Array) -> Array:
@@ -650,8 +652,8 @@ def expected_loss(Q: Array, lower: Array, leverage: Array) -> Array:
     """
     xp = _xp.namespace(Q)
     signs = np.random.RandomState(0).choice([-1.0, 1.0], (lower.shape[0], PROBES))
-    scaled = xp.sqrt(_row_squares(lower, None))[:, None] * _xp.like(signs, lower)
-    squares = _row_squares(_xp.matmul(Q, _xp.solve_lower(lower, scaled)), None) / PROBES
+    scaled = xp.sqrt(_xp.row_squares(lower))[:, None] * _xp.like(signs, lower)
+    squares = _xp.row_squares(_xp.matmul(Q, _xp.solve_lower(lower, scaled))) / PROBES
     return EPS * squares / (1.0 - leverage)
 
 
@@ -695,7 +697,7 @@ class Reduced:
         """Coefficients, bias, residuals t - f, leverages of the rows and exact left-out residuals t - f_(i)."""
         xp = _xp.namespace(self.Q)
         rows, x, equation = self._solve()
-        leverage = _row_squares(rows + 0.0, None)
+        leverage = _xp.row_squares(rows + 0.0)
         residuals = self._decision(equation, x)
         left_out = self._moves(equation, leverage)
         inside = np.flatnonzero(self.position >= 0)
@@ -729,7 +731,7 @@ class Reduced:
         """How far the targets move when a row, or its fold, is left out; the equations' own residuals then are 0."""
         rows, _, equation = self._solve()
         if folds is None:
-            return self._moves(equation, _row_squares(rows + 0.0, None))
+            return self._moves(equation, _xp.row_squares(rows + 0.0))
         out = equation + 0.0
         for fold in filter(len, folds):
             out = _xp.put(out, fold, self._block_moves(rows, equation, fold))
@@ -880,7 +882,7 @@ class Summed:
         xp = _xp.namespace(q)
         q -= self.centre[None, :]
         residuals = targets - self.mean[None, :] - q @ self.projected
-        leverage = weights * (_row_squares(q, None) + 1.0 / self.weight)
+        leverage = weights * (_xp.row_squares(q) + 1.0 / self.weight)
         return residuals, leverage, residuals / xp.clip(1.0 - leverage, EPS, None)[:, None]
 
     def serves(self, leverage: float) -> bool:
@@ -937,20 +939,6 @@ def refined(
 
 
 # Small helpers -------------------------------------------------------------------------------------------------------
-def _row_squares(A: Array, spectrum: Array | None) -> Array:
-    """sum_k A_ik^2 spectrum_k, in blocks of rows."""
-    xp = _xp.namespace(A)
-    if _xp.is_numpy(A) and spectrum is None:
-        return np.einsum("ij,ij->i", A, A) if A.flags.c_contiguous else np.einsum("ji,ji->i", A.T, A.T)
-    if _xp.is_torch(A) and spectrum is None:
-        return xp.linalg.vector_norm(A, axis=1) ** 2
-    out = _xp.empty((A.shape[0],), A)
-    for rows in _xp.row_blocks(A.shape[0], 8 * A.shape[1], A):
-        squares = A[rows, :] * A[rows, :]
-        out[rows] = xp.sum(squares, axis=1) if spectrum is None else squares @ spectrum
-    return out
-
-
 def _weighted_gram(A: Array, weights: Array) -> Array:
     """A'diag(weights)A for weights of either sign."""
     xp = _xp.namespace(A)

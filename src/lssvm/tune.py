@@ -129,7 +129,7 @@ class LeaveOneOut(Step):
         if problem.is_known or _is_fixed(problem):
             return problem, None
         if problem.is_dual:
-            check_memory(len(problem.rows), 2, problem.X)
+            check_memory(len(problem.rows), _xp.eigh_matrices(len(problem.rows)), problem.X)
         if problem.robust is not None:
             iterations = max(ROBUST_ITERATIONS, problem.robust.iterations)
             problem = problem.replace(robust=clone(problem.robust).set_params(iterations=iterations))

@@ -347,7 +347,7 @@ def _inverse_of(problem: Problem, ridge: float) -> tuple[np.ndarray, ...] | None
         return columns, *(_xp.to_numpy(a) + 0.0 for a in (coef, solution.residuals, complement))
     rows = problem.rows
     points = problem.kernel.basis_points(problem.X, rows)
-    K = problem.kernel.evaluate(_xp.take(problem.X, rows), points)
+    K = problem.gram(_xp.take(problem.X, rows), points)
     whitening = whiten(problem.kernel, points, K)
     if whitening.factor is not None:
         return None
