@@ -165,6 +165,34 @@ def test_an_indefinite_matrix_gives_the_stationary_point(kind, rows):
     assert_allclose(solution.loo_residuals, alpha / np.diag(inverse)[:rows, None], rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("n", [17, 32, 45])
+def test_very_large_matrices_are_worked_on_by_parts(n, monkeypatch):
+    """Where a BLAS would be asked for more than its threads can do; here from order 16 on."""
+    rng = np.random.default_rng(n)
+    A = rng.standard_normal((60, n))
+    G = A.T @ A + np.eye(n)
+    expected = np.linalg.cholesky(G)
+    monkeypatch.setattr(_xp, "ORDER", 16)
+    monkeypatch.setattr(_xp.blas, "dsyrk", limited(_xp.blas.dsyrk, lambda a: a.shape[0]))
+    monkeypatch.setattr(_xp.lapack, "dpotrf", limited(_xp.lapack.dpotrf, lambda a: a.shape[0]))
+    assert_allclose(_xp.gram(A), A.T @ A, rtol=0, atol=1e-12)
+    twice = _xp.mirrored(_xp.add_gram(_xp.add_gram(None, A[:20]), A[20:]))
+    assert_allclose(twice, A.T @ A, rtol=0, atol=1e-12)
+    lower = np.tril(G) + np.triu(np.full((n, n), np.nan), 1)  # what lies above is not looked at
+    found = _xp.cholesky(lower)
+    assert np.shares_memory(found, lower)
+    assert_allclose(found, expected, rtol=0, atol=1e-12)
+    assert _xp.cholesky(G - 2.0 * np.diag(np.arange(n) == n - 1) * G) is None
+
+
+def limited(routine, order):
+    def call(*arguments, **options):
+        assert max(order(a) for a in arguments if isinstance(a, np.ndarray)) <= 16
+        return routine(*arguments, **options)
+
+    return call
+
+
 @pytest.mark.parametrize("divided", [0, 4096])
 def test_eigenvectors_by_either_driver(divided, monkeypatch):
     """With a null space of many dimensions, which a machine for every ridge meets."""

@@ -31,6 +31,7 @@ EPS = float(np.finfo(np.float64).eps)
 SQUARE = 256  # rows and columns of a tile of a symmetric matrix
 TALL, WIDE = 2, 64  # rows a column, and columns, from which triangular systems may be solved by the inverse,
 LOSS = 1e-9  # where it costs no more than this, relatively, by a bound that is five to fifty times too large
+ORDER = 8192  # up to which SYRK and POTRF are asked: threads of OpenBLAS overrun their buffers from about 15,000 on
 DIVIDED = 4096  # order up to which the memory of an eigendecomposition does not matter
 SMALL = 512  # order up to which a triangular matrix is inverted by substitution on an accelerator
 
@@ -358,9 +359,24 @@ def add_gram(G: Array | None, A: Array) -> Array:
         return _gram_of_parts(A) if G is None else G + _gram_of_parts(A)
     if A.size == 0:
         return np.zeros((A.shape[1], A.shape[1])) if G is None else G
+    if A.shape[1] > ORDER:
+        return _add_gram_by_parts(G, A)
     if G is None:
         return blas.dsyrk(1.0, A.T, lower=0).T  # row-major: the lower triangle, zeros above it
     return blas.dsyrk(1.0, A.T, beta=1.0, c=G.T, lower=0, overwrite_c=1).T
+
+
+def _add_gram_by_parts(G: np.ndarray | None, A: np.ndarray) -> np.ndarray:
+    """`add_gram` of very many columns."""
+    n = A.shape[1]
+    G = np.zeros((n, n)) if G is None else G
+    for rows in row_blocks(A.shape[0], 8 * n, least=1024):
+        for start in range(0, n, ORDER):
+            part = slice(start, min(start + ORDER, n))
+            own = np.ascontiguousarray(A[rows, part])
+            G[part, part] += add_gram(None, own)
+            G[part, :start] += matmul(own.T, A[rows, :start])
+    return G
 
 
 def gram_of_lower(A: Array) -> Array:
@@ -423,6 +439,8 @@ def cholesky(A: Array) -> Array | None:
     if is_numpy(A):
         if A.shape[0] == 0:
             return A
+        if A.shape[0] > ORDER:
+            return _cholesky_by_parts(A)
         upper, info = lapack.dpotrf(A.T, lower=0, clean=1, overwrite_a=1)
         return upper.T if info == 0 and np.isfinite(upper[-1, -1]) else None
     xp = namespace(A)
@@ -434,6 +452,24 @@ def cholesky(A: Array) -> Array | None:
             raise
         return None
     return L if bool(xp.all(xp.isfinite(xp.linalg.diagonal(L)))) else None
+
+
+def _cholesky_by_parts(A: np.ndarray) -> np.ndarray | None:
+    """`cholesky` of a very large matrix, a panel of columns after the other."""
+    n, width = A.shape[0], ORDER // 4
+    for start in range(0, n, width):
+        part = slice(start, min(start + width, n))
+        left = np.ascontiguousarray(A[part, :start])
+        below = [slice(i, min(i + width, n)) for i in range(start, n, width)]
+        for rows in below if start else []:
+            A[rows, part] -= matmul(A[rows, :start], left.T)
+        L = cholesky(np.ascontiguousarray(A[part, part]))
+        if L is None:
+            return None
+        A[part, part], A[part, part.stop :] = L, 0.0
+        for rows in below[1:]:
+            A[rows, part] = whiten_rows(np.ascontiguousarray(A[rows, part]), L)
+    return A
 
 
 def pivoted_cholesky(A: Array, tolerance: float) -> tuple[Array, np.ndarray]:
