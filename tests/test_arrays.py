@@ -138,6 +138,18 @@ def test_other_kinds_are_converted(rows, torch):
     assert single.dual_coef_.dtype == torch.float64
 
 
+def test_tensors_that_are_none_of_ours(rows, torch):
+    X, y, _ = rows
+    with pytest.raises(TypeError, match=r"Sparse data was passed for X.*to_dense\(\)"):
+        LSSVR().fit(torch.tensor(X).to_sparse(), torch.tensor(y))
+    spoilt = torch.tensor(y)
+    spoilt[3] = torch.nan
+    with pytest.raises(ValueError, match="Input y contains NaN or infinity: remove"):
+        LSSVR().fit(torch.tensor(X), spoilt)
+    with pytest.raises(ValueError, match="y has 3 dimensions"):
+        LSSVR().fit(torch.tensor(X), torch.zeros((len(X), 1, 1)))
+
+
 def test_precomputed(rows, torch):
     X, y, _ = rows
     K = kernels.RBF(2.0)(X)

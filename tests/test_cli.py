@@ -88,6 +88,8 @@ def test_demo_names_an_unknown_picture_format(run, tmp_path):
 
 def test_version(run):
     assert run("--version").stdout.strip() == f"lssvm, version {version('lssvm')}"
+    module = subprocess.run([sys.executable, "-m", "lssvm", "--version"], capture_output=True, text=True, check=True)
+    assert module.stdout == run("--version").stdout
 
 
 def test_unknown_command_is_a_usage_error(run):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from lssvm import LSSVC, LSSVR, _xp, cluster, diagnose, kernels, load, save, sparsify
 from lssvm.cluster import DaskChunks
@@ -194,6 +195,12 @@ def test_mistakes(rows):
         LSSVR().fit(dX, dy[:-1])
     with pytest.raises(ValueError, match="row numbers"):
         LSSVR(steps=[sparsify.Given([0, 1])]).fit(dX, dy)
+    with pytest.raises(NotFittedError):
+        LSSVR().predict(dX)
+    model = LSSVR(kernels.RBF(2.0), C=1.0).fit(X, y)
+    for wrong, columns in ((dX[:, :2], 2), (dX[:, 0], 0)):
+        with pytest.raises(ValueError, match=f"X has {columns} features.*3"):
+            model.predict(wrong)
 
 
 # A cluster of processes -----------------------------------------------------------------------------------------------

@@ -870,7 +870,7 @@ def test_spline_places_its_knots_at_fit():
         Spline()(X)
 
 
-@pytest.mark.parametrize("groups", [[], [[0], [9]], [[-1]], [[]]])
+@pytest.mark.parametrize("groups", [[], [[0], [9]], [[-1]], [[]], [["a"], ["b"]], 3])
 def test_groups_that_are_none(groups):
     X, y = data(20)
     with pytest.raises(ValueError, match="Additive: groups must be lists of column numbers from 0 to 1"):

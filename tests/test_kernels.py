@@ -296,7 +296,12 @@ def test_a_wrong_parameter_is_named_with_its_value(kernel, message):
 
 @pytest.mark.parametrize(
     ("value", "message"),
-    [(RBF, r"kernel=RBF is a class: write RBF\(\)"), ("rbf", "kernel='rbf' is not a kernel"), (3, "kernel=3 is not")],
+    [
+        (RBF, r"kernel=RBF is a class: write RBF\(\)"),
+        (Additive, r"kernel=Additive is a class: write Additive\(kernels.RBF\(\)\)"),
+        ("rbf", "kernel='rbf' is not a kernel"),
+        (3, "kernel=3 is not"),
+    ],
 )
 def test_what_is_no_kernel_is_refused(value, message):
     with pytest.raises(TypeError, match=message):
@@ -315,6 +320,22 @@ def test_distances_that_overflow_name_the_column_and_the_remedy(kernel):
     X[:, 1] = [1e200, -1e200, 0.0]
     with pytest.raises(ValueError, match=r"column [01]\): scale your features"):
         kernel(X)
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.0), Matern(1.0, 0.5), Matern(1.0, 2.5)])
+def test_distances_near_the_largest_number_are_right_or_refused(kernel):
+    signs = np.tile([[1.0], [-1.0]], (10, 1))
+    for size in (1e150, 1e152):
+        assert_array_equal(kernel(size * signs), np.equal(signs, signs.T))
+        assert np.isfinite(kernel.gradient(size * signs, size * signs, np.ones((20, 20)))).all()
+    for size in (4e153, 1e154):
+        with pytest.raises(ValueError, match="scale your features"):
+            kernel(size * signs)
+
+
+def test_no_columns_have_no_derivatives():
+    for kernel in (RBF(1.0), Matern(1.0)):
+        assert kernel.gradient(np.ones((3, 0)), np.ones((2, 0)), np.ones((3, 2))).shape == (1, 0)
 
 
 # Parameters -----------------------------------------------------------------------------------------------------------

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.model_selection import PredefinedSplit
 
-from lssvm import LSSVC, LSSVR, _progress, _xp, estimators, kernels, sparsify, stream, system
+from lssvm import LSSVC, LSSVR, _progress, _xp, estimators, kernels, sparsify, stream, system, tune
 
 
 @pytest.fixture
@@ -24,6 +25,35 @@ def rows():
 
 def split(*arrays, size=170):
     return [tuple(a[i : i + size] for a in arrays) for i in range(0, len(arrays[0]), size)]
+
+
+@pytest.mark.parametrize(
+    "step", [sparsify.Substrate(0.1), sparsify.InversePrune(0.5), sparsify.Adaline(20, final_solve=False)]
+)
+def test_machines_of_their_own_have_no_sums(rows, step):
+    """A machine of chunks would be another one than `fit` finds."""
+    X, y, _, _ = rows
+    model = LSSVR(kernels.RBF(2.0), C=1.0, steps=[step])
+    with pytest.raises(ValueError, match=r"a machine of their own.*use fit"):
+        clone(model).fit_chunks([(X[:80], y[:80, 0])])
+    with pytest.raises(ValueError, match=r"a machine of their own.*use fit"):
+        clone(model).partial_fit(X[:80], y[:80, 0])
+    model.fit(X[:80], y[:80, 0])
+    before = model.predict(X)
+    with pytest.raises(ValueError, match=r"a machine of their own.*use fit"):
+        model.partial_fit(X[80:], y[80:, 0])
+    assert_array_equal(model.predict(X), before)
+
+
+def test_a_row_that_stands_alone_is_said_to_have_few_digits():
+    """Its leverage is 1 to rounding: `fit` finds its left-out residual, as a refit does, sums cannot."""
+    x = np.append(np.linspace(0.0, 3.0, 40), 9.0)[:, None]
+    y, weight = np.append(np.sin(x[:-1, 0]), 5.0), np.append(np.ones(40), 1e8)
+    model = LSSVR(kernels.RBF(1.0), C=1e8, steps=[sparsify.Given(x[::5])])
+    without = clone(model).fit(x[:-1], y[:-1])
+    assert_allclose(clone(model).fit(x, y, weight).loo_residuals_[-1], 5.0 - without.predict(x[-1:])[0], rtol=1e-6)
+    with pytest.warns(UserWarning, match=r"a leverage of 1 - \de-\d+: few digits of its left-out residual.*use fit"):
+        clone(model).fit_chunks(split(x, y, weight))
 
 
 @pytest.mark.parametrize("robust", [None, "hampel"])
@@ -469,8 +499,18 @@ def test_mistakes(rows):
         LSSVR().fit_chunks([(X, y[:, 0]), (X, y)])
     with pytest.raises(ValueError, match="the second time"):
         LSSVR().fit_chunks(iter([iter([(X, y)]), iter([])]).__next__)
-    with pytest.raises(ValueError, match="row numbers"):
-        LSSVR(steps=[sparsify.Given([0, 1])]).fit_chunks([(X, y)])
+    by_row = [
+        sparsify.Given([0, 1]),
+        sparsify.Substrate(validation=[0, 1]),
+        sparsify.Components(validation=[0, 1]),
+        tune.KFold(groups=np.arange(600) // 2),
+        tune.KFold(splitter=PredefinedSplit(np.arange(600) % 5)),
+    ]
+    for step in by_row:
+        with pytest.raises(ValueError, match=rf"{type(step).__name__}: \w+ goes by row numbers"):
+            LSSVR(steps=[step]).fit_chunks([(X, y)])
+    with pytest.raises(ValueError, match=r"chunk 1: Input y contains NaN.*row 3"):
+        LSSVR().fit_chunks([(X, y), (X, np.where(np.arange(600)[:, None] == 3, np.nan, y))])
     with pytest.raises(ValueError, match="leave_one_out='all'"):
         LSSVR().fit_chunks([(X, y)], leave_one_out="all")
     with pytest.raises(ValueError, match="same number"):
@@ -490,6 +530,9 @@ def test_mistakes(rows):
         with pytest.raises(AttributeError, match="partial_fit") as error:
             unsuited.partial_fit(X, y)
         assert re.search(reason, str(error.value.__cause__))
+    known = LSSVC(kernels.RBF(2.0), C=1.0).partial_fit(X, y[:, 0] > 5, classes=[False, True])
+    with pytest.raises(ValueError, match=r"classes=\[0, 1, 2\] is not the same as in the first call"):
+        known.partial_fit(X, y[:, 0] > 5, classes=[0, 1, 2])
     with pytest.raises(ValueError, match="not among the classes"):
         LSSVC(kernels.RBF(2.0), C=1.0).partial_fit(X, y[:, 0] > 0).partial_fit(X, np.full(600, 7))
     model = LSSVR(kernels.RBF(2.0), C=1.0)

@@ -11,11 +11,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 from sklearn.datasets import load_iris, make_friedman1
-from sklearn.model_selection import GroupKFold, ShuffleSplit, TimeSeriesSplit
+from sklearn.model_selection import GroupKFold, PredefinedSplit, ShuffleSplit, TimeSeriesSplit
 
 from lssvm import LSSVC, LSSVR, datasets, kernels, sparsify, system, tune
 from lssvm.kernels import RBF, Additive, Choice, Linear, Matern, Polynomial
-from lssvm.problem import Problem
+from lssvm.problem import Problem, column_spread
 
 SIGMA = np.array([1.2, 2.0, 0.8])
 SMOOTH = {
@@ -203,6 +203,30 @@ def test_irrelevant_inputs_are_left_out():
     relevant = many.kernel_.sigma < 1e4 * X.std(axis=0)
     assert relevant[:5].all()
     assert relevant[5:].sum() <= 3
+
+
+@pytest.mark.parametrize("cells", [1, 3])
+@pytest.mark.parametrize("value", [100.0, -9999.0, 1e12])
+def test_a_few_cells_do_not_set_the_scale_of_a_column(cells, value):
+    """What stands for a missing value: its standard deviation is no scale of the others."""
+    rng = np.random.default_rng(0)
+    X, new = rng.standard_normal((2, 300, 3))
+    y, truth = (np.sin(2 * Z[:, 0]) + Z[:, 1] for Z in (X, new))
+    X[:cells, 0] = value
+    assert LSSVR().fit(X, y + 0.1 * rng.standard_normal(300)).score(new, truth) > 0.97
+    assert LSSVC().fit(X, y > 0).score(new, truth > 0) > 0.92
+
+
+def test_the_scale_of_a_column():
+    rng = np.random.default_rng(0)
+    plain, rare = rng.standard_normal(400), (np.arange(400) < 8).astype(float)
+    spoilt = np.where(np.arange(400) == 7, 1e4, plain)
+    X = np.column_stack([plain, rare, spoilt, np.full(400, 3.0)])
+    problem = Problem(RBF(), X, plain[:, None], np.ones(400))
+    quartiles = np.quantile(spoilt, [0.25, 0.75])
+    expected = [plain.std(), rare.std(), (quartiles[1] - quartiles[0]) / 1.349, 1.0]
+    assert_allclose(column_spread(problem), expected, rtol=1e-12)
+    assert expected[2] == pytest.approx(plain.std(), rel=0.1)
 
 
 def test_one_width_where_more_are_not_worth_it():
@@ -533,6 +557,7 @@ def test_groups_stay_together(splitter, estimator):
         (tune.KFold(splitter=ShuffleSplit(3, random_state=0)), "leaves a row out twice, or trains on a part"),
         (tune.KFold(splitter=TimeSeriesSplit(3)), "leaves a row out twice, or trains on a part"),
         (tune.KFold(groups=[1, 2]), "groups has shape"),
+        (tune.KFold(splitter=PredefinedSplit([0, 1, 1])), "the folds of 3 rows, but there are 133"),
         (tune.KFold(5, groups=np.arange(133) % 3), "5 parts of 3 groups"),
         (tune.Holdout(1.0), "fraction must be a number between 0 and 1, got 1.0"),
     ],
@@ -571,8 +596,20 @@ def test_choices_that_make_no_sense(kernel, match):
         LSSVR(kernel).fit(X, y)
 
 
+def test_a_weight_of_0_takes_a_row_out_of_its_fold():
+    X, y = datasets.load_motorcycle(return_X_y=True)
+    folds, weights = np.arange(133) % 4, np.ones(133)
+    weights[::5] = 0.0
+    kept = weights > 0
+    weighted = LSSVR(RBF(8.0), steps=[tune.KFold(splitter=PredefinedSplit(folds))]).fit(X, y, weights)
+    removed = LSSVR(RBF(8.0), steps=[tune.KFold(splitter=PredefinedSplit(folds[kept]))]).fit(X[kept], y[kept])
+    assert_allclose(weighted.C_, removed.C_, rtol=1e-9)
+
+
 def test_a_number_is_no_splitter():
     X, y = datasets.load_motorcycle(return_X_y=True)
+    with pytest.raises(TypeError, match=r"splitter=GroupKFold is a class: write GroupKFold\(\)"):
+        LSSVR(RBF(8.0), steps=[tune.KFold(splitter=GroupKFold)]).fit(X, y)
     with pytest.raises(TypeError, match="splitter=5 is no splitter"):
         LSSVR(RBF(8.0), steps=[tune.KFold(splitter=5)]).fit(X, y)
 

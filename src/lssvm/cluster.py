@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from . import _xp
 from .stream import FAN_IN, add_all
@@ -148,6 +149,13 @@ def lazily(model: Any, name: str, X: Any, **options: Any) -> Any:
     import dask
     import dask.array
 
+    check_is_fitted(model, "dual_coef_")
+    columns = X.shape[1] if X.ndim == 2 else 0
+    if not np.isnan(columns) and columns != model.n_features_in_:
+        raise ValueError(
+            f"X has {columns} features, but {type(model).__name__} is expecting {model.n_features_in_} features as "
+            "input."
+        )
     blocks = _blocks(X, None)
     call = dask.delayed(_call, pure=True)
     with warnings.catch_warnings():

@@ -197,6 +197,9 @@ class _LSSVM(BaseEstimator):
                 "partial_fit takes rows in memory, X is a Dask collection: use fit, or one block at a time."
             )
         checked = copy.copy(self)
+        given = known.get("classes")
+        if given is not None and hasattr(self, "classes_") and not np.array_equal(np.unique(given), self.classes_):
+            raise ValueError(f"classes={given!r} is not the same as in the first call, {self.classes_.tolist()}.")
         stream: Stream | None = getattr(self, "_stream_", None)
         fitted: Problem | None = getattr(self, "_problem_", None)
         first = not hasattr(self, "dual_coef_")
@@ -272,8 +275,12 @@ class _LSSVM(BaseEstimator):
         checked = copy.copy(self)  # without what was learned before: it travels to the workers
         checked.__dict__ = {name: value for name, value in vars(self).items() if not name.endswith("_")}
         for step in self.steps if isinstance(self.steps, Sequence) else ():
-            if isinstance(step, Given) and np.ndim(step.points) == 1:
-                raise ValueError(f"{step!r} holds row numbers, which chunks do not have: give the points themselves.")
+            by_row = getattr(step, "by_row", "")
+            if by_row:
+                remedy = "give the points themselves" if isinstance(step, Given) else "use fit, or leave it out"
+                raise ValueError(
+                    f"{type(step).__name__}: {by_row} goes by row numbers, which chunks do not have: {remedy}."
+                )
         checked._start_chunks(*source.first())
         scan = source.reduce(checked._scan_chunk)
         checked._finish_scan(scan)
@@ -326,7 +333,10 @@ class _LSSVM(BaseEstimator):
                 f"chunks: y of chunk {number} has shape {np.shape(y)}, a row of the first {self._target_shape_}: give "
                 "all chunks the same targets."
             )
-        X, y = self._check_raw(X, y)
+        try:
+            X, y = self._check_raw(X, y)
+        except ValueError as error:
+            raise ValueError(f"chunks: chunk {number}: {error}") from None
         ones = np.broadcast_to(np.float64(1.0), (X.shape[0],))  # of no size
         weights = ones if weight is None else _check_weights(weight, X.shape[0], 0)
         labels, counts = self._count_labels(y, weights)
@@ -1033,6 +1043,8 @@ def _validate_foreign(
 ) -> Any:
     """The same for arrays that stay where they are; y goes where X is, unless it holds labels."""
     xp = _xp.namespace(X)
+    if _xp.is_torch(X) and X.layout is not xp.strided:
+        raise TypeError("Sparse data was passed for X, but dense data is required: use X.to_dense().")
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got {X.ndim}D array instead: X must have rows and columns.")
     if X.shape[0] < ensure_min_samples or X.shape[1] < 1:
@@ -1057,8 +1069,10 @@ def _validate_foreign(
         raise ValueError("y is None: give one target a row.")
     if _xp.is_foreign(y) and "multi_output" in options:
         values = _xp.like(y, X)
-        if values.ndim not in (1, 2) or not bool(xp.all(xp.isfinite(values))):
-            raise ValueError(f"Input y contains NaN or infinity, or has {values.ndim} dimensions: give finite targets.")
+        if values.ndim not in (1, 2):
+            raise ValueError(f"y has {values.ndim} dimensions: give one target a row, or a column for each output.")
+        if not bool(xp.all(xp.isfinite(values))):
+            raise ValueError("Input y contains NaN or infinity: remove or impute those values.")
     else:
         values = check_array(
             _xp.to_numpy(y), dtype=None, ensure_2d=False, ensure_min_samples=ensure_min_samples, input_name="y"
@@ -1223,7 +1237,7 @@ def _check_weights(weights: Any, n_rows: int, smallest: int, name: str = "sample
     if (values < 0).any():
         row = int(np.argmin(values))
         raise ValueError(f"Negative values in {name}: {values[row]} in row {row}. Weights are zero or positive.")
-    extremes = [float(np.max(values, initial=0.0)), float(np.min(values[values > 0], initial=1.0))]
+    extremes = [float(np.max(values, initial=0.0)), float(np.min(values[values > 0], initial=np.inf))]
     if extremes[0] > 1e100 or extremes[1] < 1e-100:
         raise ValueError(f"{name} ranges from {extremes[1]:.3g} to {extremes[0]:.3g}: rescale it towards 1.")
     if np.count_nonzero(values) < smallest:

@@ -259,7 +259,7 @@ class _Stationary(Kernel):
         with np.errstate(over="ignore", invalid="ignore"):
             centre = _xp.namespace(X, Z).mean(Z, axis=0) if Z.shape[0] else 0.0
             distances = Distances((X - centre) / sigma, (Z - centre) / sigma, exact_small=self._needs_exact_small)
-        if not math.isfinite(4.0 * distances.largest):
+        if not math.isfinite(16.0 * distances.largest * X.shape[0] * Z.shape[0]):  # what sums of them may reach
             largest = np.max(np.abs(_xp.to_numpy(X)) / widths, axis=0)
             raise ValueError(
                 f"{type(self).__name__}: distances overflow (largest |x|/sigma {largest.max():.3g} in column "
@@ -271,7 +271,7 @@ class _Stationary(Kernel):
         """2 sum_ij W_ij (x_ic - z_jc)^2, W = -G dk/d(r^2), tile by tile, while a tile is in the cache."""
         xp = _xp.namespace(X)
         distances = self._distances(X, Z)
-        with_one = xp.concat([distances.Z, xp.ones_like(distances.Z[:, :1])], axis=1)
+        with_one = xp.concat([distances.Z, xp.ones_like(distances.z2)[:, None]], axis=1)
         parts: dict[tuple[int, int], Array] = {}
 
         def tile(rows: slice, columns: slice) -> None:
@@ -703,7 +703,10 @@ class Additive(Kernel):
         if self.groups is None:
             groups = [[c] for c in range(n_features)]
         else:
-            groups = [[int(c) for c in np.atleast_1d(np.asarray(group))] for group in self.groups]
+            try:
+                groups = [[int(c) for c in np.atleast_1d(np.asarray(group))] for group in self.groups]
+            except (TypeError, ValueError):  # names of columns, or no list
+                groups = []
         if not groups or not all(group and min(group) >= 0 and max(group) < n_features for group in groups):
             raise ValueError(
                 f"Additive: groups must be lists of column numbers from 0 to {n_features - 1}, got {self.groups!r}."
@@ -934,7 +937,8 @@ def as_kernel(kernel: Any) -> Kernel:
             as_kernel(part)
         return kernel
     if isinstance(kernel, type) and issubclass(kernel, Kernel):
-        raise TypeError(f"kernel={kernel.__name__} is a class: write {kernel.__name__}().")
+        parts = "kernels.RBF()" if "kernel" in kernel._get_param_names() else ""
+        raise TypeError(f"kernel={kernel.__name__} is a class: write {kernel.__name__}({parts}).")
     if callable(kernel):
         return Function(kernel)
     raise TypeError(f"kernel={kernel!r} is not a kernel: give one of lssvm.kernels, e.g. RBF(), or a callable k(X, Z).")

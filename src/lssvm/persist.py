@@ -110,6 +110,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {str(target.parent)!r} to save {target.name!r} in: make it first.")
+    if target.is_dir():
+        raise IsADirectoryError(f"{str(target)!r} is a folder: name a file in it.")
     _replace(target, _pack(model))
 
 
@@ -303,7 +305,8 @@ class _Writer:
         if array.dtype.kind in "UOT":
             return self._labels(array, place)
         if array.dtype.newbyteorder("<") not in CODES:
-            raise TypeError(f"{place} is an array of {array.dtype}, which a model file cannot hold: use float64.")
+            remedy = "use text as labels" if place == "classes_" else "use float64"
+            raise TypeError(f"{place} is an array of {array.dtype}, which a model file cannot hold: {remedy}.")
         # Matrix products of rows and of columns may differ in the last bit: the order in memory is kept.
         by_columns = array.ndim > 1 and array.flags.f_contiguous and not array.flags.c_contiguous
         stored = np.ascontiguousarray((array.T if by_columns else array).astype(array.dtype.newbyteorder("<")))

@@ -24,6 +24,8 @@ from ._xp import EPS, Array
 from .kernels import Kernel
 from .robust import WeightFunction
 
+NORMAL_QUARTILES = 1.349  # the distance of theirs, in standard deviations
+FEW_CELLS = 5.0  # standard deviations that much larger than the quartiles tell are made by few cells
 PLAIN_ROWS = 10  # rows a basis point from which it pays to find out whether whitening can be spared
 ITERATIVE_ROWS = 4000  # beyond, a machine without leave-one-out is solved by conjugate gradients: far below l^3/3 flops
 
@@ -359,6 +361,11 @@ class Step(BaseEstimator):
         """The problem with a smaller basis, or with hyper-parameters chosen."""
         raise TypeError(f"{type(self).__name__} does not define __call__(problem).")
 
+    @property
+    def by_row(self) -> str:
+        """The argument that goes by the rows of the training data, if one does: samples and chunks have others."""
+        return ""
+
 
 @dataclass(frozen=True)
 class Factor:
@@ -565,8 +572,14 @@ def class_numbers(coded: Array) -> np.ndarray:
 
 
 def column_spread(problem: Problem) -> np.ndarray:
-    """Standard deviation of every column over the rows that count; 1 for constant columns."""
-    return np.where(constant_columns(problem), 1.0, _spread(problem)[0])
+    """Standard deviation of every column over the rows that count; 1 for constant columns.
+
+    Where few cells make most of it, such as a 9999 for what is missing, that of normal numbers with the same quartiles.
+    """
+    spread, (low, high) = _spread(problem)[0], _quartiles(problem)
+    middle = (high - low) / NORMAL_QUARTILES
+    spread = np.where((middle > 0) & (spread > FEW_CELLS * middle), middle, spread)
+    return np.where(constant_columns(problem), 1.0, spread)
 
 
 def constant_columns(problem: Problem) -> np.ndarray:
@@ -581,6 +594,12 @@ def _spread(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     size = np.max(np.abs(values), axis=0, initial=0.0)
     size = np.where(size > 0, size, 1.0)
     return size * np.std(values / size, axis=0), size
+
+
+def _quartiles(problem: Problem) -> np.ndarray:
+    """Of the columns, over ten thousand of the rows that count or a few more."""
+    rows = problem.rows[:: max(1, len(problem.rows) // 10_000)]
+    return np.quantile(_xp.to_numpy(_xp.take(problem.X, rows)), (0.25, 0.75), axis=0)
 
 
 # How long it takes ----------------------------------------------------------------------------------------------------

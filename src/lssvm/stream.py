@@ -31,6 +31,7 @@ Machine = tuple[system.Summed, tuple[Array, ...]]  # and `Whitening.steps` to it
 FAN_IN = 4
 SCALE_ROWS = 1_000_000  # robust scales come from a sample of this many residuals
 SAMPLE_ROWS = 5000  # planned on, and left out for intervals
+UNSURE = 1e-8  # share of a left-out residual that rounding may take before it is said
 CHUNK_BYTES = 2**25  # of the rows that arrays and files are cut into
 
 
@@ -86,6 +87,11 @@ def start_stream(problem: Problem) -> Stream:
     """A stream with the kernel, C and basis of a planned problem, and no rows yet."""
     if problem.kernel.is_precomputed or problem.C is None:
         raise ValueError(f"{problem.kernel!r} has no chunks: give a kernel of the columns, or use fit.")
+    if problem.reduced or problem.coefficients is not None:
+        raise ValueError(
+            "The steps end with a machine of their own, which sums over chunks are not: use fit, or steps that choose "
+            "the basis alone (Substrate and Components with refit=True do)."
+        )
     support = problem.rows if problem.support is None else problem.support
     points = problem.kernel.basis_points(problem.X, support) if problem.points is None else problem.points
     return Stream(points, whiten(problem.kernel, points, problem.kernel.evaluate(points, points)), problem.C)
@@ -252,6 +258,12 @@ def fit_chunks(source: Source, passes: Passes, rows: int, ridge: float, *, left_
     while True:
         result = source.reduce(functools.partial(passes.left_out, machine, keep))
         if machine[0].serves(result.largest):
+            if UNSURE * (1.0 - result.largest) < EPS:
+                warnings.warn(
+                    f"A row has a leverage of 1 - {max(1.0 - result.largest, 0.0):.0e}: few digits of its left-out "
+                    "residual are sure. Lower C or its weight, or use fit.",
+                    stacklevel=_xp.user_level(),
+                )
             return ChunkedFit(passes, machine, result)
         machine = solve(passes, machine[0])
 

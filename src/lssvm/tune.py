@@ -82,14 +82,15 @@ class LeaveOneOut(Step):
 
     Notes
     -----
-    A width left at None is a multiple of its column's standard deviation: one common multiple, or one a column where
-    the kernel says ``ard=True``. So that many widths do not over-fit few rows, their logarithms carry a normal prior
-    about the common one (of standard deviation 0.5 up to 50 rows a width, and in proportion to them beyond), a column
-    without which log PRESS rises by less than 2 log(rows)/rows is left out (its width is a million spreads), and all
-    are given up for the common width where the gain of log PRESS is below 7 (number of widths - 1)/rows, or where, of
-    e left-out classes that are wrong with the common width, fewer than 2 sqrt(e) (and one) come right. The search runs
-    on samples of at most 6000 rows, with a part of the basis; C is then chosen on all. Robust weights, where asked
-    for, are estimated again between searches, three times at least, by left-out residuals and 1.5 times their scale.
+    A width left at None is a multiple of its column's standard deviation (of that of normal numbers with its quartiles,
+    where few cells make most of it): one common multiple, or one a column where the kernel says ``ard=True``. So that
+    many widths do not over-fit few rows, their logarithms carry a normal prior about the common one (of standard
+    deviation 0.5 up to 50 rows a width, and in proportion to them beyond), a column without which log PRESS rises by
+    less than 2 log(rows)/rows is left out (its width is a million spreads), and all are given up for the common width
+    where the gain of log PRESS is below 7 (number of widths - 1)/rows, or where, of e left-out classes that are wrong
+    with the common width, fewer than 2 sqrt(e) (and one) come right. The search runs on samples of at most 6000 rows,
+    with a part of the basis; C is then chosen on all. Robust weights, where asked for, are estimated again between
+    searches, three times at least, by left-out residuals and 1.5 times their scale.
 
     ``path_`` holds ``widths`` (one row a leaf of the kernel), ``C``, ``loo`` (the mean squared left-out residual,
     absolute for robust weights, the outputs summed; the mean log loss of classes, with the targets of Platt (1999)),
@@ -281,8 +282,17 @@ class KFold(_Validation):
         if not isinstance(self.n_splits, (int, np.integer)) or isinstance(self.n_splits, bool) or self.n_splits < 2:
             raise ValueError(f"KFold: n_splits must be an integer of at least 2, got {self.n_splits!r}.")
         splitter = self.splitter
+        if isinstance(splitter, type):
+            raise TypeError(f"KFold: splitter={splitter.__name__} is a class: write {splitter.__name__}().")
         if splitter is not None and not hasattr(splitter, "split"):
             raise TypeError(f"KFold: splitter={splitter!r} is no splitter of scikit-learn: n_splits is their number.")
+        if isinstance(splitter, model_selection.PredefinedSplit):
+            folds = np.asarray(splitter.test_fold)
+            if folds.shape != (problem.X.shape[0],):
+                raise ValueError(
+                    f"KFold: splitter holds the folds of {len(folds)} rows, but there are {problem.X.shape[0]}."
+                )
+            splitter = model_selection.PredefinedSplit(folds[rows])
         groups = None if self.groups is None else np.asarray(self.groups)
         if groups is not None and groups.shape != (problem.X.shape[0],):
             raise ValueError(f"KFold: groups has shape {groups.shape}, but there are {problem.X.shape[0]} rows.")
@@ -308,6 +318,12 @@ class KFold(_Validation):
                 "such as KFold, StratifiedKFold or GroupKFold."
             )
         return parts
+
+    @property
+    def by_row(self) -> str:
+        if self.groups is not None:
+            return "groups"
+        return "splitter" if isinstance(self.splitter, model_selection.PredefinedSplit) else ""
 
     def _error(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, Callable[[Factor, float], float]]:
         together = np.concatenate(parts)
@@ -382,7 +398,7 @@ def held_out(problem: Problem, fraction: float, random_state: Any) -> np.ndarray
     rows = problem.rows
     count = max(1, round(fraction * len(rows)))
     if count >= len(rows):
-        raise ValueError(f"{len(rows)} rows are too few to hold some of them out: give more rows.")
+        raise ValueError(f"{len(rows)} rows are too few to hold {count} of them out: hold out fewer, or give more.")
     labels = problem.labels[rows] if problem.classification else None
     if labels is not None and (np.bincount(labels)[np.unique(labels)].min() < 2 or count < len(np.unique(labels))):
         labels = None

@@ -69,6 +69,10 @@ class Given(Step):
             raise ValueError("Given: points holds NaN or infinite values: remove or impute them.")
         return problem.with_basis(points=_xp.like(values.astype(float), problem.X))
 
+    @property
+    def by_row(self) -> str:
+        return "points" if np.ndim(self.points) == 1 else ""
+
 
 def as_points(points: Any) -> np.ndarray:
     """A NumPy array of row numbers or points, or a ValueError that says what was wrong."""

@@ -90,6 +90,10 @@ class Substrate(Step):
         self.refit = refit
         self.random_state = random_state
 
+    @property
+    def by_row(self) -> str:
+        return "validation" if np.ndim(self.validation) == 1 else ""
+
     def __call__(self, problem: Problem) -> Problem:
         check_weight(self, self.zeta, "zeta")
         folds = check_validation(self, folds=True)
@@ -219,6 +223,10 @@ class Components(Step):
         self.validation = validation
         self.refit = refit
         self.random_state = random_state
+
+    @property
+    def by_row(self) -> str:
+        return "validation" if np.ndim(self.validation) == 1 else ""
 
     def __call__(self, problem: Problem) -> Problem:
         check_weight(self, self.rho, "rho")
