@@ -412,12 +412,12 @@ def test_code_is_refused(path):
     assert not path.exists()
 
 
-def test_a_folder_that_is_not_there_is_named(path):
+def test_what_a_file_cannot_be_or_hold_is_named(path):
     with pytest.raises(IsADirectoryError, match=r"is a folder: name a file in it"):
-        save(LSSVR(kernels.RBF(1.0), C=1.0).fit(np.eye(3), [0.0, 1.0, 2.0]), tmp_path)
+        save(LSSVR(kernels.RBF(1.0), C=1.0).fit(np.eye(3), [0.0, 1.0, 2.0]), path.parent)
     days = np.array(["2020-01-01", "2021-01-01", "2020-01-01"], dtype="datetime64[D]")
     with pytest.raises(TypeError, match=r"classes_ is an array of datetime64.*use text as labels"):
-        save(LSSVC(kernels.RBF(1.0), C=1.0).fit(np.eye(3), days), tmp_path / "days.lssvm")
+        save(LSSVC(kernels.RBF(1.0), C=1.0).fit(np.eye(3), days), path)
     with pytest.raises(FileNotFoundError, match=r"no folder '.*missing' to save 'model.lssvm' in"):
         save(LSSVR(kernels.Linear(), C=1.0).fit(X, Y), path.parent / "missing" / "model.lssvm")
 
