@@ -75,6 +75,7 @@ LAYERS = {
     **dict.fromkeys(["sparsify", "tune", "stream", "cluster"], 3),
     **dict.fromkeys(["estimators", "intervals", "diagnose"], 4),
     **dict.fromkeys(["persist", "export", "plotting", "report", "tables", "cli"], 5),
+    "__main__": 6,
 }
 SAME_LAYER = {
     ("estimators", "intervals"),

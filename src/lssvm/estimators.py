@@ -67,13 +67,16 @@ _LATER = ("_fit_", "leverage_", "loo_residuals_", "loo_predictions_", "press_", 
 
 
 def _adds_chunks(model: _LSSVM) -> bool:
-    """Chunks add up without robust weights, which need the residuals of all rows, and for kernels of the columns."""
+    """Chunks add up without robust weights, which need the residuals of all rows, for kernels of the columns."""
     if model.robust is not None:
         raise AttributeError(
             f"partial_fit with robust={model.robust!r}: use fit or fit_chunks, which see all residuals."
         )
     if getattr(model.kernel, "is_precomputed", False):
         raise AttributeError("partial_fit with kernels.Precomputed: give a kernel of the columns, or use fit.")
+    for step in model.steps if isinstance(model.steps, Sequence) else ():
+        if getattr(step, "own_machine", False) is True:
+            raise AttributeError(f"partial_fit with {step!r}, a machine that sums of rows are not: use fit.")
     if isinstance(getattr(model, "class_weight", None), str):
         raise AttributeError(
             f"partial_fit with class_weight={model.class_weight!r}: the classes of rows to come are not known. Give a "

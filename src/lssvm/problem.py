@@ -362,6 +362,11 @@ class Step(BaseEstimator):
         raise TypeError(f"{type(self).__name__} does not define __call__(problem).")
 
     @property
+    def own_machine(self) -> bool:
+        """Whether it ends with coefficients of its own or on columns of the KKT system, which sums of rows are not."""
+        return False
+
+    @property
     def by_row(self) -> str:
         """The argument that goes by the rows of the training data, if one does: samples and chunks have others."""
         return ""

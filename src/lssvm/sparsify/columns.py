@@ -23,7 +23,15 @@ from .bases import check_share, check_size, kernel_rows
 __all__ = ["AdaPinv", "Adaline", "Echelon", "InversePrune"]
 
 
-class InversePrune(Step):
+class _Columns(Step):
+    """A machine on some columns of the KKT system."""
+
+    @property
+    def own_machine(self) -> bool:
+        return True
+
+
+class InversePrune(_Columns):
     """IP-LSSVM: solve fully, keep the columns with the largest support values, solve on them with all rows.
 
     For classes the support values alpha_i = a_i y_i count with their sign: the most negative ones, deep inside their
@@ -64,7 +72,7 @@ class InversePrune(Step):
         return problem.solve().coef
 
 
-class AdaPinv(Step):
+class AdaPinv(_Columns):
     """Ada-Pinv: Adaline's batch steps on the KKT system, keep the largest ``|alpha|``, solve with all rows.
 
     Parameters
@@ -103,7 +111,7 @@ class AdaPinv(Step):
         return _keep(problem, problem.rows, np.linalg.norm(x[1:], axis=1), self.fraction)
 
 
-class Echelon(Step):
+class Echelon(_Columns):
     """LS2-SVM: keep columns that are linearly independent to a tolerance, solve on them with all rows.
 
     Parameters
@@ -159,7 +167,7 @@ class Echelon(Step):
         return _reduced(problem, order[:chosen], paths={**problem.paths, type(self).__name__: path})
 
 
-class Adaline(Step):
+class Adaline(_Columns):
     """A-LSSVM: Adaline's batch steps on the KKT system; rows with small residuals leave while it runs.
 
     After every step each row whose residual is below `tol` loses its row and its column, all at once; the bias row

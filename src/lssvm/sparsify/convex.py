@@ -91,6 +91,10 @@ class Substrate(Step):
         self.random_state = random_state
 
     @property
+    def own_machine(self) -> bool:
+        return not self.refit
+
+    @property
     def by_row(self) -> str:
         return "validation" if np.ndim(self.validation) == 1 else ""
 
@@ -223,6 +227,10 @@ class Components(Step):
         self.validation = validation
         self.refit = refit
         self.random_state = random_state
+
+    @property
+    def own_machine(self) -> bool:
+        return not self.refit
 
     @property
     def by_row(self) -> str:
