@@ -43,15 +43,19 @@ def test_machines_of_their_own_have_no_sums(rows, step):
     assert re.search(rf"partial_fit with {type(step).__name__}.*use fit", str(error.value.__cause__))
 
 
-def test_a_row_that_stands_alone_is_said_to_have_few_digits():
+def test_a_row_that_stands_alone_is_said_to_have_few_digits(monkeypatch):
     """Its leverage is 1 to rounding: `fit` finds its left-out residual, as a refit does, sums cannot."""
     x = np.append(np.linspace(0.0, 3.0, 40), 9.0)[:, None]
     y, weight = np.append(np.sin(x[:-1, 0]), 5.0), np.append(np.ones(40), 1e8)
     model = LSSVR(kernels.RBF(1.0), C=1e8, steps=[sparsify.Given(x[::5])])
     without = clone(model).fit(x[:-1], y[:-1])
     assert_allclose(clone(model).fit(x, y, weight).loo_residuals_[-1], 5.0 - without.predict(x[-1:])[0], rtol=1e-6)
-    with pytest.warns(UserWarning, match=r"a leverage of 1 - \de-\d+: few digits of its left-out residual.*use fit"):
+    said = r"a leverage of 1 - \de-\d+: few digits of its left-out residual"
+    with pytest.warns(UserWarning, match=said):
         clone(model).fit_chunks(split(x, y, weight))
+    monkeypatch.setattr(_xp, "memory", lambda array: 1000)
+    with pytest.warns(UserWarning, match=said):
+        clone(model).fit(x, y, weight)
 
 
 @pytest.mark.parametrize("robust", [None, "hampel"])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -26,6 +27,7 @@ from .robust import WeightFunction
 
 NORMAL_QUARTILES = 1.349  # the distance of theirs, in standard deviations
 FEW_CELLS = 5.0  # standard deviations that much larger than the quartiles tell are made by few cells
+UNSURE = 1e-8  # share of a left-out residual that rounding may take before it is said
 PLAIN_ROWS = 10  # rows a basis point from which it pays to find out whether whitening can be spared
 ITERATIVE_ROWS = 4000  # beyond, a machine without leave-one-out is solved by conjugate gradients: far below l^3/3 flops
 
@@ -314,8 +316,10 @@ class Problem:
         while True:
             machine = system.summed(lambda R: whitening.sums(whitening.steps(R), *rows), 1.0 / self.C, machine)
             residuals, leverage, loo = whitening.left_out(machine, whitening.steps(machine.R, machine.condition), *rows)
-            if machine.serves(float(_xp.namespace(leverage).max(leverage))):
+            largest = float(_xp.namespace(leverage).max(leverage))
+            if machine.serves(largest):
                 break
+        warn_of_leverage(largest)
         coef = whitening.expand(machine.coef)
         _check_solution(coef, machine.intercept, loo)
         return Fit(
@@ -808,6 +812,16 @@ def _check_finite(K: Array, kernel: Kernel) -> None:
 def _check_solution(*arrays: Array) -> None:
     if not all(bool(_xp.namespace(a).all(_xp.namespace(a).isfinite(a))) for a in arrays):
         raise ValueError("The solution is not finite: scale your features, targets and weights, or lower C.")
+
+
+def warn_of_leverage(largest: float) -> None:
+    """A warning where a leverage leaves few digits of e/(1 - h), which machines from sums have no better way to."""
+    if UNSURE * (1.0 - largest) < EPS:
+        warnings.warn(
+            f"A row has a leverage of 1 - {max(1.0 - largest, 0.0):.0e}: few digits of its left-out residual are sure. "
+            "Lower C or its weight, or fit rows and basis that fit in memory.",
+            stacklevel=_xp.user_level(),
+        )
 
 
 def check_memory(n_rows: int, matrices: int, X: Array) -> None:

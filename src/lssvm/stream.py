@@ -23,7 +23,7 @@ import numpy as np
 
 from . import _progress, _xp, system
 from ._xp import EPS, Array
-from .problem import Problem, Whitening, whiten
+from .problem import Problem, Whitening, warn_of_leverage, whiten
 from .robust import WeightFunction
 
 Chunk = tuple[Array, Array, Array]  # rows, coded targets, weights
@@ -31,7 +31,6 @@ Machine = tuple[system.Summed, tuple[Array, ...]]  # and `Whitening.steps` to it
 FAN_IN = 4
 SCALE_ROWS = 1_000_000  # robust scales come from a sample of this many residuals
 SAMPLE_ROWS = 5000  # planned on, and left out for intervals
-UNSURE = 1e-8  # share of a left-out residual that rounding may take before it is said
 CHUNK_BYTES = 2**25  # of the rows that arrays and files are cut into
 
 
@@ -258,12 +257,7 @@ def fit_chunks(source: Source, passes: Passes, rows: int, ridge: float, *, left_
     while True:
         result = source.reduce(functools.partial(passes.left_out, machine, keep))
         if machine[0].serves(result.largest):
-            if UNSURE * (1.0 - result.largest) < EPS:
-                warnings.warn(
-                    f"A row has a leverage of 1 - {max(1.0 - result.largest, 0.0):.0e}: few digits of its left-out "
-                    "residual are sure. Lower C or its weight, or use fit.",
-                    stacklevel=_xp.user_level(),
-                )
+            warn_of_leverage(result.largest)
             return ChunkedFit(passes, machine, result)
         machine = solve(passes, machine[0])
 
