@@ -31,7 +31,7 @@ EPS = float(np.finfo(np.float64).eps)
 SQUARE = 256  # rows and columns of a tile of a symmetric matrix
 TALL, WIDE = 2, 64  # rows a column, and columns, from which triangular systems may be solved by the inverse,
 LOSS = 1e-9  # where it costs no more than this, relatively, by a bound that is five to fifty times too large
-ORDER = 8192  # up to which SYRK and POTRF are asked: threads of OpenBLAS overrun their buffers from about 15,000 on
+ORDER = 10_000  # up to which SYRK and POTRF are asked: threads of OpenBLAS overrun their buffers from about 15,000 on
 DIVIDED = 4096  # order up to which the memory of an eigendecomposition does not matter
 SMALL = 512  # order up to which a triangular matrix is inverted by substitution on an accelerator
 
