@@ -42,7 +42,22 @@ SMALL = 1e-2  # share of the largest maximal variation at which a component that
 
 
 # The steps ------------------------------------------------------------------------------------------------------------
-class Substrate(Step):
+class _Validated(Step):
+    """A path whose end is chosen on validation rows, and refitted or not."""
+
+    validation: Any
+    refit: bool
+
+    @property
+    def own_machine(self) -> bool:
+        return not self.refit
+
+    @property
+    def by_row(self) -> str:
+        return "validation" if np.ndim(self.validation) == 1 else ""
+
+
+class Substrate(_Validated):
     """A sparse LS-SVM substrate: coefficients with an L1 penalty (Pelckmans et al. 2005, eq. 16), by its exact path.
 
     Minimises ``sum_i v_i (y_i - f(x_i))^2 + zeta |alpha|_1`` subject to ``1'alpha = 0``, with
@@ -89,14 +104,6 @@ class Substrate(Step):
         self.validation = validation
         self.refit = refit
         self.random_state = random_state
-
-    @property
-    def own_machine(self) -> bool:
-        return not self.refit
-
-    @property
-    def by_row(self) -> str:
-        return "validation" if np.ndim(self.validation) == 1 else ""
 
     def __call__(self, problem: Problem) -> Problem:
         check_weight(self, self.zeta, "zeta")
@@ -168,7 +175,7 @@ class Substrate(Step):
         return path, float(path.zeta[int(np.argmax(mean <= mean[best] + deviation[best]))]), mean
 
 
-class Components(Step):
+class Components(_Validated):
     """Structure detection: keep the inputs of an additive machine that matter (Pelckmans et al. 2005, eq. 14, 25).
 
     Minimises ``1/2 sum_i v_i (y_i - f(x_i))^2 + rho sum_l t_l`` with ``f = sum_l f^l + b``, ``f^l = Omega^l alpha``,
@@ -227,14 +234,6 @@ class Components(Step):
         self.validation = validation
         self.refit = refit
         self.random_state = random_state
-
-    @property
-    def own_machine(self) -> bool:
-        return not self.refit
-
-    @property
-    def by_row(self) -> str:
-        return "validation" if np.ndim(self.validation) == 1 else ""
 
     def __call__(self, problem: Problem) -> Problem:
         check_weight(self, self.rho, "rho")
