@@ -204,7 +204,7 @@ def grid(rows: int, n: int | None) -> Result:
 
     X, y = friedman(rows)
     whole_grid(X[:100], y[:100], None if n is None else 20, WIDTHS[:1], RIDGES)
-    with _xp.one_blas():  # as in fit
+    with _xp.own_threads():  # as in fit
         (error, _, _), result = measured(lambda: whole_grid(X, y, n, WIDTHS, RIDGES))
     unit = np.max(np.abs(y - y.mean()))  # of the errors that are compared
     return {**result, "error": float(unit * np.sqrt(error)), "note": "error: leave-one-out RMSE"}
@@ -301,7 +301,7 @@ def select(step: str, rows: int, n: int) -> Result:
     choose = getattr(sparsify, step)(n, random_state=0, **options)
     X, y = friedman(rows)
     problem = Problem(kernels.RBF(SIGMA), X, y[:, None], np.ones(rows), C=1.0)
-    with _xp.one_blas():  # as in fit
+    with _xp.own_threads():  # as in fit
         return measured(lambda: choose(problem))[1]
 
 
@@ -373,7 +373,7 @@ def limits(n: int, rows: int, columns: int) -> Result:
         "memory (read and write)": (2.0 * source.nbytes, lambda: list(pool.map(lambda p: np.copyto(*p), halves))),
     }
     found = {}
-    with _xp.one_blas():
+    with _xp.own_threads():
         for name, (amount, run) in work.items():
             found[name] = amount / min(measured(run)[1]["seconds"] for _ in range(3)) / 1e9
     return {"rates": found}

@@ -7,16 +7,11 @@ such, so that ``L.T`` is what Fortran sees, without a copy.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 import os
 import sys
-import threading
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ContextDecorator
 from typing import Any, Literal
 
 import numpy as np
@@ -24,14 +19,16 @@ import scipy.linalg
 from scipy.linalg import blas, lapack
 from sklearn import get_config  # type: ignore[attr-defined]
 from sklearn.externals import array_api_compat
-from threadpoolctl import ThreadpoolController
+
+from . import _blas
+from ._threads import own_threads as own_threads
+from ._threads import share
 
 Array = Any
 EPS = float(np.finfo(np.float64).eps)
 SQUARE = 256  # rows and columns of a tile of a symmetric matrix
 TALL, WIDE = 2, 64  # rows a column, and columns, from which triangular systems may be solved by the inverse,
 LOSS = 1e-9  # where it costs no more than this, relatively, by a bound that is five to fifty times too large
-ORDER = 10_000  # up to which SYRK and POTRF are asked: threads of OpenBLAS overrun their buffers from about 15,000 on
 DIVIDED = 4096  # order up to which the memory of an eigendecomposition does not matter
 SMALL = 512  # order up to which a triangular matrix is inverted by substitution on an accelerator
 
@@ -254,97 +251,26 @@ def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: in
         bands = [slice(i, min(i + height, n_rows)) for i in range(0, n_rows, height)]
         tiles = [(band, slice(j, k)) for band in bands for j, k in itertools.pairwise(edges)]
 
-    left, helpers = deque(tiles), _cores() - 1
-
-    def work() -> None:
-        while True:
-            try:
-                tile = left.popleft()
-            except IndexError:
-                return
-            function(*tile)
-
-    with one_blas():
-        others = [_pool(os.getpid(), helpers).submit(work) for _ in range(helpers)]
-        try:
-            work()
-        finally:
-            left.clear()  # an error ends them all
-            for other in others:
-                if not other.cancel():
-                    other.result()
-
-
-@functools.cache
-def _pool(process: int, threads: int) -> ThreadPoolExecutor:
-    """Threads that stay; a process that was forked has to start its own."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="lssvm")
-
-
-def _cores() -> int:
-    limit = os.environ.get("OMP_NUM_THREADS") or os.environ.get("OPENBLAS_NUM_THREADS")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, int(limit)) if limit and limit.isdigit() and int(limit) > 0 else cores
-
-
-class one_blas(ContextDecorator):
-    """While inside, in whatever thread, NumPy's own BLAS uses one thread where SciPy brings a BLAS of its own.
-
-    The wheels of NumPy and SciPy each have an OpenBLAS, whose threads keep a core busy for a while after each call: two
-    of them on the same cores halve the speed of both. Large products go to SciPy's (`matmul`, `gram`, ...).
-    """
-
-    _lock = threading.Lock()
-    _inside = 0
-    _before = 1
-
-    def __enter__(self) -> None:
-        with one_blas._lock:
-            one_blas._inside += 1
-            library = _numpy_blas()
-            if one_blas._inside == 1 and library is not None:
-                one_blas._before = library.num_threads
-                library.set_num_threads(1)
-
-    def __exit__(self, *exception: object) -> None:
-        with one_blas._lock:
-            one_blas._inside -= 1
-            library = _numpy_blas()
-            if one_blas._inside == 0 and library is not None:
-                library.set_num_threads(one_blas._before)
-
-
-@functools.cache
-def _numpy_blas() -> Any:
-    """threadpoolctl's handle of the BLAS that comes with NumPy alone, or None."""
-    libraries = [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]
-    numpy_only = [library for library in libraries if "numpy" in library.filepath]
-    return numpy_only[0] if numpy_only and any("scipy." in library.filepath for library in libraries) else None
+    share(lambda tile: function(*tile), tiles)
 
 
 def matmul(A: Array, B: Array) -> Array:
-    """A @ B; a large product of NumPy matrices by SciPy's BLAS, unless reading A is all the work."""
+    """A @ B; a large product of NumPy matrices is shared out, unless reading A is all the work."""
     if not is_numpy(A, B) or A.ndim != 2 or B.ndim != 2 or A.size * B.shape[1] < 2**18 or B.shape[1] <= 4:
         return A @ B
     if A.dtype != np.float64 or B.dtype != np.float64:
         return A @ B
-    (left, transpose_left), (right, transpose_right) = _fortran(B), _fortran(A)  # (A B)' = B'A'
-    return blas.dgemm(1.0, left, right, trans_a=transpose_left, trans_b=transpose_right).T
-
-
-def _fortran(A: np.ndarray) -> tuple[np.ndarray, int]:
-    """A' as a column-major matrix, or A itself and 1 where that is what lies in memory."""
-    return (A, 1) if A.flags.f_contiguous and not A.flags.c_contiguous else (np.ascontiguousarray(A).T, 0)
+    out = np.empty((A.shape[0], B.shape[1]))
+    _blas.add_product(out, A, B, 0.0)
+    return out
 
 
 def add_product(C: Array, A: Array, B: Array) -> Array:
     """C + A B, in place."""
     if is_numpy(C, A, B) and C.size and C.flags.c_contiguous and C.dtype == A.dtype == B.dtype == np.float64:
-        (left, transpose_left), (right, transpose_right) = _fortran(B), _fortran(A)  # (A B)' = B'A'
-        return blas.dgemm(
-            1.0, left, right, beta=1.0, c=C.T, trans_a=transpose_left, trans_b=transpose_right, overwrite_c=1
-        ).T
-    _multiply(C, A, B, add=True)
+        _blas.add_product(C, A, B, 1.0)
+    else:
+        _multiply(C, A, B, add=True)
     return C
 
 
@@ -359,23 +285,8 @@ def add_gram(G: Array | None, A: Array) -> Array:
         return _gram_of_parts(A) if G is None else G + _gram_of_parts(A)
     if A.size == 0:
         return np.zeros((A.shape[1], A.shape[1])) if G is None else G
-    if A.shape[1] > ORDER:
-        return _add_gram_by_parts(G, A)
-    if G is None:
-        return blas.dsyrk(1.0, A.T, lower=0).T  # row-major: the lower triangle, zeros above it
-    return blas.dsyrk(1.0, A.T, beta=1.0, c=G.T, lower=0, overwrite_c=1).T
-
-
-def _add_gram_by_parts(G: np.ndarray | None, A: np.ndarray) -> np.ndarray:
-    """`add_gram` of very many columns."""
-    n = A.shape[1]
-    G = np.zeros((n, n)) if G is None else G
-    for rows in row_blocks(A.shape[0], 8 * n, least=1024):
-        for start in range(0, n, ORDER):
-            part = slice(start, min(start + ORDER, n))
-            own = np.ascontiguousarray(A[rows, part])
-            G[part, part] += add_gram(None, own)
-            G[part, :start] += matmul(own.T, A[rows, :start])
+    G = np.zeros((A.shape[1], A.shape[1])) if G is None else G
+    _blas.add_gram(G, A, 1.0)
     return G
 
 
@@ -383,10 +294,7 @@ def gram_of_lower(A: Array) -> Array:
     """A'A of a lower triangular A (overwritten)."""
     if not is_numpy(A):
         return gram(A)
-    if A.shape[0] == 0:
-        return A
-    product, _ = lapack.dlauum(A.T, lower=0, overwrite_c=1)
-    return mirrored(product.T)
+    return mirrored(_blas.gram_of_lower(A)) if A.size else A
 
 
 def mirrored(G: Array) -> Array:
@@ -439,10 +347,7 @@ def cholesky(A: Array) -> Array | None:
     if is_numpy(A):
         if A.shape[0] == 0:
             return A
-        if A.shape[0] > ORDER:
-            return _cholesky_by_parts(A)
-        upper, info = lapack.dpotrf(A.T, lower=0, clean=1, overwrite_a=1)
-        return upper.T if info == 0 and np.isfinite(upper[-1, -1]) else None
+        return _blas.cholesky(A)
     xp = namespace(A)
     try:
         # torch factorises the columns in place: the transpose of a symmetric A spares a copy of it
@@ -452,24 +357,6 @@ def cholesky(A: Array) -> Array | None:
             raise
         return None
     return L if bool(xp.all(xp.isfinite(xp.linalg.diagonal(L)))) else None
-
-
-def _cholesky_by_parts(A: np.ndarray) -> np.ndarray | None:
-    """`cholesky` of a very large matrix, a panel of columns after the other."""
-    n, width = A.shape[0], ORDER // 4
-    for start in range(0, n, width):
-        part = slice(start, min(start + width, n))
-        left = np.ascontiguousarray(A[part, :start])
-        below = [slice(i, min(i + width, n)) for i in range(start, n, width)]
-        for rows in below if start else []:
-            A[rows, part] -= matmul(A[rows, :start], left.T)
-        L = cholesky(np.ascontiguousarray(A[part, part]))
-        if L is None:
-            return None
-        A[part, part], A[part, part.stop :] = L, 0.0
-        for rows in below[1:]:
-            A[rows, part] = whiten_rows(np.ascontiguousarray(A[rows, part]), L)
-    return A
 
 
 def pivoted_cholesky(A: Array, tolerance: float) -> tuple[Array, np.ndarray]:
@@ -489,7 +376,9 @@ def solve_lower(L: Array, B: Array, *, transpose: bool = False) -> Array:
             return B
         if B.shape[1] == 1:
             return blas.dtrsv(L.T, B[:, 0], lower=0, trans=0 if transpose else 1)[:, None]
-        return blas.dtrsm(1.0, L.T, B, lower=0, trans_a=0 if transpose else 1)
+        rows = np.array(B.T, order="C")
+        _blas.solve_rows(L, rows, turn=not transpose)
+        return rows.T
     if is_torch(L):
         torch = namespace(L)
         return torch.linalg.solve_triangular(L.T if transpose else L, B, upper=transpose)
@@ -510,9 +399,11 @@ def whiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None = 
         if not Z.size or not Z.flags.c_contiguous:
             return solve_lower(L, Z.T).T
         inverse = _inverse_that_pays(Z, L, loss, inverse)
-        if inverse is not None:
-            return blas.dtrmm(1.0, inverse.T, Z.T, lower=0, trans_a=1, overwrite_b=1).T
-        return blas.dtrsm(1.0, L.T, Z.T, lower=0, trans_a=1, overwrite_b=1).T
+        if inverse is None:
+            _blas.solve_rows(L, Z, turn=True)
+        else:
+            _blas.multiply_rows(inverse, Z, turn=True)
+        return Z
     parts = _parts(L.shape[0])
     if len(parts) == 1 or not (is_torch(L) or is_cupy(L)):
         return solve_lower(L, Z.T).T
@@ -552,9 +443,11 @@ def unwhiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None 
     if is_numpy(Z, L) and Z.size:
         Z = np.ascontiguousarray(Z)
         inverse = _inverse_that_pays(Z, L, loss, inverse)
-        if inverse is not None:
-            return blas.dtrmm(1.0, inverse.T, Z.T, lower=0, overwrite_b=1).T
-        return blas.dtrsm(1.0, L.T, Z.T, lower=0, overwrite_b=1).T
+        if inverse is None:
+            _blas.solve_rows(L, Z, turn=False)
+        else:
+            _blas.multiply_rows(inverse, Z, turn=False)
+        return Z
     parts = _parts(L.shape[0])
     if len(parts) == 1 or not (is_torch(L) or is_cupy(L)):
         return solve_lower(L, Z.T, transpose=True).T
@@ -569,10 +462,7 @@ def unwhiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None 
 def invert_lower(L: Array) -> Array:
     """Inverse of a lower triangular matrix (overwritten)."""
     if is_numpy(L):
-        if L.shape[0] == 0:
-            return L
-        inverse, _ = lapack.dtrtri(L.T, lower=0, overwrite_c=1)
-        return inverse.T
+        return _blas.invert_lower(L) if L.size else L
     n = L.shape[0]
     if n <= SMALL or not (is_torch(L) or is_cupy(L)):
         return solve_lower(L, identity(n, L))

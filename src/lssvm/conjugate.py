@@ -14,9 +14,9 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg.blas import dgemm, dsymv, dsyrk, dtrsm
+from scipy.linalg.blas import dsymv
 
-from . import _xp
+from . import _blas, _xp
 from ._xp import EPS
 
 RESIDUAL = 1e-8  # of the system, in units of its right-hand side
@@ -50,9 +50,9 @@ def randomly_pivoted(
         picked = proposals[accepted]
         new = factor[m : m + len(picked)]
         block(picked, None, new)
-        if m:  # both in place: new.T is a contiguous column-major matrix
-            dgemm(-1.0, factor[:m].T, factor[:m, picked], 1.0, new.T, overwrite_c=1)
-        dtrsm(1.0, lower, new.T, side=1, lower=1, trans_a=1, overwrite_b=1)
+        if m:
+            _xp.add_product(new, -factor[:m, picked].T, factor[:m])
+        _blas.solve_columns(lower, new)
         left = np.maximum(left - np.einsum("ij,ij->j", new, new), 0.0)
         chosen = np.concatenate([chosen, picked])
         left[chosen] = 0.0
@@ -78,7 +78,7 @@ def symmetric_product(K: np.ndarray, V: np.ndarray) -> np.ndarray:
     """V K for a symmetric K: each row of V at half the reads where they are few, all together otherwise."""
     if len(V) <= 4:
         return np.stack([dsymv(1.0, K.T, row) for row in V])
-    return dgemm(1.0, K.T, V.T).T
+    return _xp.matmul(V, K)
 
 
 # The machine ----------------------------------------------------------------------------------------------------------
@@ -177,9 +177,11 @@ def _whitened(factor: np.ndarray, w: np.ndarray, ridge: float) -> np.ndarray | N
     factor *= w
     if not len(factor):
         return factor
-    gram = dsyrk(1.0, factor.T, trans=1, lower=0).T  # its lower triangle is filled
-    lower = _xp.cholesky(_xp.add_diagonal(gram, ridge))
-    return None if lower is None else dtrsm(1.0, lower.T, factor.T, side=1, lower=0, overwrite_b=1).T
+    lower = _xp.cholesky(_xp.add_diagonal(_xp.add_gram(None, factor.T), ridge))
+    if lower is None:
+        return None
+    _blas.solve_columns(lower, factor)
+    return factor
 
 
 def _lengths(V: np.ndarray) -> np.ndarray:

@@ -108,7 +108,7 @@ class _LSSVM(BaseEstimator):
         tags.array_api_support = True
         return tags
 
-    @_xp.one_blas()
+    @_xp.own_threads()
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the machine.
 
@@ -168,7 +168,7 @@ class _LSSVM(BaseEstimator):
                 return fitted[name]
         return object.__getattribute__(self, name)  # fails once more, and says why
 
-    @_xp.one_blas()
+    @_xp.own_threads()
     def _leave_one_out(self) -> dict[str, Any]:
         problem = self._problem_
         with np.errstate(all="ignore"):
@@ -273,7 +273,7 @@ class _LSSVM(BaseEstimator):
             raise ValueError(f"leave_one_out={leave_one_out!r}: give 'auto', 'rows', 'press' or 'none'.")
         return self._fit_source(as_source(chunks, columns, target, weight), leave_one_out)
 
-    @_xp.one_blas()
+    @_xp.own_threads()
     def _fit_source(self, source: Source, leave_one_out: str) -> Self:
         checked = copy.copy(self)  # without what was learned before: it travels to the workers
         checked.__dict__ = {name: value for name, value in vars(self).items() if not name.endswith("_")}
@@ -465,7 +465,7 @@ class _LSSVM(BaseEstimator):
             values -= _xp.to_numpy(self._component_means_)
         return _same_kind(values[:, :, 0] if self.dual_coef_.ndim == 1 else values, X)
 
-    @_xp.one_blas()
+    @_xp.own_threads()
     def _raw_predict(self, X: Any, method: str) -> Array:
         """f(x), rows x outputs."""
         X = self._checked(X, method)
@@ -649,7 +649,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         """Coefficient of determination R^2 of the predictions."""
         return _score(r2_score, self.predict(X), y, sample_weight)
 
-    @_xp.one_blas()
+    @_xp.own_threads()
     def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "jackknife+", *, folds: Any = 10) -> Array:
         """Prediction intervals from left-out residuals (Barber et al. 2021), exact and without a refit.
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -115,7 +115,7 @@ def log_loss(f: Array, targets: Array, weights: Array) -> tuple[Array, Array]:
 class Dual:
     """A factorised dual system, for one ridge (`ridge`) or for every ridge (`eigenvalues`)."""
 
-    factor: Array  # L, from which `root` is made when it is asked for, or U
+    root: Array  # (l, r)  M or U
     eigenvalues: Array  # or None
     ridge: float | None
     scaled: Array  # (l, k)  a, when the ridge is fixed, or None
@@ -125,31 +125,18 @@ class Dual:
     bias_row: Array  # (l,)  the bias is bias_row'(S t) - bias_change'a
     bias_change: Array  # (l,)
 
-    @cached_property
-    def root(self) -> Array:
-        """M or U (l, r); M takes the place of L."""
-        if self.eigenvalues is not None:
-            return self.factor
-        v, c, first = _reflection(self.sqrt_weights)
-        inverse = _xp.invert_lower(self.factor)
-        inverse[first, first] = 0.0
-        return _xp.add_outer(inverse, -c * (inverse @ v), v).T
-
     def _spectrum(self, lam: float) -> Array:
         if self.eigenvalues is None:
             if lam != self.ridge:
                 raise ValueError(f"This factor serves the ridge {self.ridge!r}, not {lam!r}.")
-            return _xp.zeros((self.factor.shape[1],), self.factor) + 1.0
+            return _xp.zeros((self.root.shape[1],), self.root) + 1.0
         return 1.0 / (self.eigenvalues + lam)
 
     def inverse(self) -> Array:
-        """P for the one ridge; instead of `root`, for it takes the place of L as well."""
-        v, c, first = _reflection(self.sqrt_weights)
-        inverse = _xp.invert_lower(self.factor)
-        inverse[first, first] = 0.0
-        P = _xp.gram_of_lower(inverse)
-        _reflect_symmetric(P, v, c)
-        return P
+        """P for the one ridge."""
+        if self.ridge is None:
+            raise ValueError("P needs a factor for one ridge.")
+        return _xp.gram(self.root.T)
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
         """Coefficients, bias, residuals, leverages and left-out residuals for one ridge; always careful."""
@@ -218,6 +205,47 @@ def dual(K: Array, targets: Array, weights: Array, ridge: float | None = None) -
     None when K with the ridge is not positive definite to working precision; without a ridge any symmetric K has
     a factor, and an indefinite one (the user's own matrix) the stationary point of its KKT system.
     """
+    bordered = _without_bias(K, targets, weights, lower=ridge is not None)
+    v, c, first = bordered.pop("reflection")
+    if ridge is not None:
+        factor = _ridge_factor(K, bordered["targets"], ridge, v, c, first)
+        if factor is None:
+            return None
+        L, scaled = factor
+        inverse = _xp.invert_lower(L)
+        inverse[first, first] = 0.0
+        root = _xp.add_outer(inverse, -c * (inverse @ v), v).T
+        return Dual(root=root, eigenvalues=None, ridge=ridge, scaled=scaled, **bordered)
+    xp, n = _xp.namespace(K), K.shape[0]
+    # the axis taken out stays apart from the null space: its eigenvalue is the smallest
+    K[first, first] = -2.0 * float(xp.max(xp.sum(xp.abs(K), axis=1))) or -1.0
+    values, vectors = _xp.eigh(K)
+    values, vectors = values[1:], vectors[:, 1:]
+    largest = float(xp.max(xp.abs(values))) if n > 1 else 0.0
+    values = xp.where(xp.abs(values) < n * EPS * largest, 0.0 * values, values)
+    return Dual(root=_reflect(vectors, v, c), eigenvalues=values, ridge=None, scaled=None, **bordered)
+
+
+def dual_inverse(K: Array, targets: Array, weights: Array, ridge: float) -> tuple[Array, Array] | None:
+    """P and a for one ridge; K (l x l) is overwritten. None as for `dual`."""
+    bordered = _without_bias(K, targets, weights, lower=True)
+    v, c, first = bordered.pop("reflection")
+    factor = _ridge_factor(K, bordered["targets"], ridge, v, c, first)
+    if factor is None:
+        return None
+    L, scaled = factor
+    inverse = _xp.invert_lower(L)
+    inverse[first, first] = 0.0
+    P = _xp.gram_of_lower(inverse)
+    _reflect_symmetric(P, v, c)
+    return P, scaled
+
+
+def _without_bias(K: Array, targets: Array, weights: Array, *, lower: bool) -> dict[str, Any]:
+    """Overwrite K with H S K S H less the axis of the bias, of its `lower` triangle alone if that is enough.
+
+    Returns the fields of `Dual` that have no ridge in them, and the `reflection` H.
+    """
     xp = _xp.namespace(K)
     n = K.shape[0]
     w = xp.sqrt(weights)
@@ -228,39 +256,34 @@ def dual(K: Array, targets: Array, weights: Array, ridge: float | None = None) -
             K[rows, :] *= w[rows, None] * w[None, :]
     norm = math.sqrt(float(w @ w))
     v, c, first = _reflection(w)
-    _reflect_symmetric(K, v, c, lower=ridge is not None)  # a Cholesky factor is one of the lower triangle
+    _reflect_symmetric(K, v, c, lower=lower)
     border = xp.concat([K[first, :first], K[first:, first]])
     border[first] = 0.0
     K[first, :] = 0.0
     K[:, first] = 0.0
     unit = _xp.zeros((n,), K)
     unit[first] = 1.0
-    bias_row = (unit - c * float(v[first]) * v) / -norm
-    bias_change = (border - c * float(v @ border) * v) / -norm
-    fields = {
+    return {
         "targets": scaled_targets,
         "mean": mean,
         "sqrt_weights": w,
-        "bias_row": bias_row,
-        "bias_change": bias_change,
+        "bias_row": (unit - c * float(v[first]) * v) / -norm,
+        "bias_change": (border - c * float(v @ border) * v) / -norm,
+        "reflection": (v, c, first),
     }
-    if ridge is not None:
-        K = _xp.add_diagonal(K, ridge)
-        K[first, first] = ridge
-        L = _xp.cholesky(K)
-        if L is None:
-            return None
-        reflected = _reflect(scaled_targets + 0.0, v, c)
-        reflected[first, :] = 0.0
-        inner = _xp.solve_lower(L, _xp.solve_lower(L, reflected), transpose=True)
-        return Dual(factor=L, eigenvalues=None, ridge=ridge, scaled=_reflect(inner, v, c), **fields)
-    # the axis taken out stays apart from the null space: its eigenvalue is the smallest
-    K[first, first] = -2.0 * float(xp.max(xp.sum(xp.abs(K), axis=1))) or -1.0
-    values, vectors = _xp.eigh(K)
-    values, vectors = values[1:], vectors[:, 1:]
-    largest = float(xp.max(xp.abs(values))) if n > 1 else 0.0
-    values = xp.where(xp.abs(values) < n * EPS * largest, 0.0 * values, values)
-    return Dual(factor=_reflect(vectors, v, c), eigenvalues=values, ridge=None, scaled=None, **fields)
+
+
+def _ridge_factor(K: Array, targets: Array, ridge: float, v: Array, c: float, first: int) -> tuple[Array, Array] | None:
+    """The Cholesky factor of what `_without_bias` left of K (overwritten), with a ridge, and the solution a."""
+    K = _xp.add_diagonal(K, ridge)
+    K[first, first] = ridge
+    L = _xp.cholesky(K)
+    if L is None:
+        return None
+    reflected = _reflect(targets + 0.0, v, c)
+    reflected[first, :] = 0.0
+    inner = _xp.solve_lower(L, _xp.solve_lower(L, reflected), transpose=True)
+    return L, _reflect(inner, v, c)
 
 
 def _reflection(w: Array) -> tuple[Array, float, int]:

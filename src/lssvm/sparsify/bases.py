@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dgemm, dger
+from scipy.linalg.blas import dger
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import Bunch, check_random_state
 
@@ -293,7 +293,7 @@ class FeatureVectors(Step):
             F[:, :m] = _xp.whiten_rows(kernel_rows(kernel, problem, drawn, chosen), lower)
             E, between = kernel_rows(kernel, problem, drawn, sample), kernel_rows(kernel, problem, drawn, drawn)
             if m:
-                E = dgemm(-1.0, factor.T, F[:, :m].T, 1.0, E.T, overwrite_c=1).T
+                E = _xp.add_product(E, -F[:, :m], factor)
             pivots = diagonal[drawn] - np.einsum("ij,ij->i", F, F)
             taken: list[int] = []
             columns = np.empty((len(steps), size))

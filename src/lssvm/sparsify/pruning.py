@@ -11,7 +11,7 @@ from scipy.linalg import blas
 from scipy.optimize import minimize
 from sklearn.utils import Bunch, check_random_state
 
-from .. import _xp, system
+from .. import _blas, _xp, system
 from .._xp import EPS
 from ..kernels import Kernel
 from ..problem import Fit, Problem, Step, check_memory, whiten
@@ -183,11 +183,11 @@ class Prune(Step):
         while True:
             start = place
             at = own[place]
-            dual = system.dual(K[np.ix_(at, place)], y[at], v[at], ridge)
-            if dual is None:  # of the user's own matrix
+            inverse = system.dual_inverse(K[np.ix_(at, place)], y[at], v[at], ridge)
+            if inverse is None:  # of the user's own matrix
                 self._refit(problem, support[place], held_out, trail, problem)
                 return
-            P, a, w = dual.inverse(), dual.scaled + 0.0, np.sqrt(v[at, None])
+            (P, a), w = inverse, np.sqrt(v[at, None])
             elimination, alive = _Elimination(P, 0), np.arange(len(place))
             while 2 * len(place) > len(start):
                 at, a_now, w_now = own[place], a[alive], w[alive]
@@ -387,11 +387,11 @@ class _Elimination:
         own, until = self.offset + gone, self.taken + len(gone)
         F, new = self.F[: self.taken], np.take(self.columns, gone, axis=0, out=self.F[self.taken : until])
         if self.taken:
-            blas.dgemm(-1.0, F.T, F[:, own].T, beta=1.0, c=new.T, trans_b=1, overwrite_c=1)
+            _xp.add_product(new, -F[:, own].T, F)
         L = _xp.cholesky(new[:, own])
         if L is None or np.any(self.diagonal[gone] < CANCELLED * self.start[gone]):
             return None
-        blas.dtrsm(1.0, L.T, new.T, side=1, overwrite_b=1)
+        _blas.solve_columns(L, new)
         self.diagonal -= np.einsum("ij,ij->j", new[:, self.offset :], new[:, self.offset :])
         self.taken = until
         return new, _xp.solve_lower(L, values[gone])

@@ -1,0 +1,264 @@
+"""Products, triangular solves and factorisations of row-major matrices, shared out among threads.
+
+SciPy's wrappers of BLAS keep Python's lock, so that two threads cannot use them at the same time. The routines are
+called here by their addresses, which SciPy publishes for Cython, without the lock; each works in place on a part of
+a matrix, whose rows need not be adjacent. A factorisation goes block by block, and the parts of a block are shared out.
+With one thread, and for small matrices, LAPACK gets the whole matrix.
+
+To Fortran a lower triangle L in row-major order is the upper triangle L', and every product is transposed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cython_blas, cython_lapack, lapack
+
+from ._threads import share, workers
+
+BLOCK = 256  # order of the blocks of a factorisation: their products run at nearly the speed of large ones
+SMALL_WORK = 2**24  # multiplications up to which one thread is as fast as several
+PIECES = 4  # per thread, so that a thread which gets less time than others can leave some to them
+
+
+def _routine(module: Any, name: str) -> Callable[..., None]:
+    """A Fortran routine by its address; ctypes releases Python's lock while it runs."""
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    capsule = module.__pyx_capi__[name]
+    pointer = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
+    function = ctypes.CFUNCTYPE(None)(pointer)
+
+    def call(*arguments: Any) -> None:
+        function(*(_pointer(argument) for argument in arguments))
+
+    return call
+
+
+def _pointer(argument: Any) -> Any:
+    if isinstance(argument, np.ndarray):
+        return ctypes.c_void_p(argument.__array_interface__["data"][0])
+    if isinstance(argument, bytes):
+        return argument
+    return ctypes.byref(ctypes.c_double(argument) if isinstance(argument, float) else ctypes.c_int(argument))
+
+
+_dgemm, _dsyrk, _dtrsm, _dtrmm = (_routine(cython_blas, name) for name in ("dgemm", "dsyrk", "dtrsm", "dtrmm"))
+_dpotrf = _routine(cython_lapack, "dpotrf")
+
+
+# Parts of matrices ----------------------------------------------------------------------------------------------------
+def _leading(A: np.ndarray) -> int:
+    """The distance of two rows in memory, in numbers; the numbers of a row are adjacent."""
+    return max(A.strides[0] // 8 if A.shape[0] > 1 else A.shape[1], A.shape[1], 1)
+
+
+def _gemm(
+    out: np.ndarray,
+    A: np.ndarray,
+    B: np.ndarray,
+    factor: float = 1.0,
+    keep: float = 0.0,
+    *,
+    turn_A: bool = False,
+    turn_B: bool = False,
+) -> None:
+    """out = keep * out + factor * A B, of A' and B' where they are to be turned."""
+    rows, columns = out.shape
+    if not out.size:
+        return
+    depth = A.shape[0] if turn_A else A.shape[1]
+    operations = (b"T" if turn_B else b"N", b"T" if turn_A else b"N")
+    sizes = (columns, rows, depth)
+    _dgemm(*operations, *sizes, factor, B, _leading(B), A, _leading(A), keep, out, _leading(out))
+
+
+def _syrk(out: np.ndarray, A: np.ndarray, factor: float, keep: float, *, turn: bool = False) -> None:
+    """The lower triangle of out = keep * out + factor * A'A, or of A A' where A is to be turned."""
+    sizes = (out.shape[0], A.shape[1] if turn else A.shape[0])
+    _dsyrk(b"U", b"T" if turn else b"N", *sizes, factor, A, _leading(A), keep, out, _leading(out))
+
+
+def _triangle(routine: Callable[..., None], L: np.ndarray, Z: np.ndarray, *, turn: bool, left: bool = False) -> None:
+    """Overwrite Z with Z L^-T (`turn`) or Z L^-1 by _dtrsm, with Z L' or Z L by _dtrmm.
+
+    From the `left` with L^-1 Z (`turn`) or L^-T Z, with L Z or L'Z.
+    """
+    if Z.size:
+        side, operation = (b"R", b"N" if turn else b"T") if left else (b"L", b"T" if turn else b"N")
+        rows, columns = Z.shape
+        routine(side, b"U", operation, b"N", columns, rows, 1.0, L, _leading(L), Z, _leading(Z))
+
+
+def _usable(*arrays: np.ndarray) -> bool:
+    """Whether the numbers of each row are adjacent doubles."""
+    return all(
+        A.dtype == np.float64 and A.ndim == 2 and (A.shape[1] <= 1 or A.strides[1] == 8) and A.strides[0] >= 0
+        for A in arrays
+    )
+
+
+def _stored(A: np.ndarray) -> tuple[np.ndarray, bool]:
+    """A by rows and False, or A' by rows and True where that is what lies in memory."""
+    if _usable(A):
+        return A, False
+    return (A.T, True) if _usable(A.T) else (np.ascontiguousarray(A), False)
+
+
+def _pieces(size: int, least: int = 32) -> list[slice]:
+    """Rows in pieces: as many as keep the threads busy to the end, none much smaller than `least`."""
+    count = max(1, min(PIECES * workers(), size // least))
+    edges = [size * number // count for number in range(count + 1)]
+    return [slice(start, stop) for start, stop in itertools.pairwise(edges)]
+
+
+def alone(multiplications: float) -> bool:
+    """Whether one thread does so much work, because it is little or because there is no other."""
+    return multiplications <= SMALL_WORK or workers() == 1
+
+
+# Products and triangular systems --------------------------------------------------------------------------------------
+def add_product(out: np.ndarray, A: np.ndarray, B: np.ndarray, keep: float) -> None:
+    """out = keep * out + A B; A or B may be stored by columns."""
+    (A, turn_A), (B, turn_B) = _stored(A), _stored(B)
+
+    def rows_of(part: slice) -> None:
+        _gemm(out[part], A[:, part] if turn_A else A[part], B, 1.0, keep, turn_A=turn_A, turn_B=turn_B)
+
+    def columns_of(part: slice) -> None:
+        _gemm(out[:, part], A, B[part] if turn_B else B[:, part], 1.0, keep, turn_A=turn_A, turn_B=turn_B)
+
+    depth = A.shape[0] if turn_A else A.shape[1]
+    if alone(out.size * depth):
+        rows_of(slice(0, out.shape[0]))
+    elif out.shape[0] >= out.shape[1]:
+        share(rows_of, _pieces(out.shape[0]))
+    else:
+        share(columns_of, _pieces(out.shape[1]))
+
+
+def add_gram(G: np.ndarray, A: np.ndarray, keep: float) -> None:
+    """The lower triangle of G = keep * G + A'A; what is above it may be overwritten near the diagonal."""
+    depth, n = A.shape
+    A, turn = _stored(A)
+
+    def tile(place: tuple[slice, slice]) -> None:
+        i, j = place
+        left, right = (A[i], A[j]) if turn else (A[:, i], A[:, j])
+        if i == j:
+            _syrk(G[i, i], left, 1.0, keep, turn=turn)
+        else:
+            _gemm(G[i, j], left, right, 1.0, keep, turn_A=not turn, turn_B=turn)
+
+    if alone(0.5 * depth * n * n):
+        tile((slice(0, n), slice(0, n)))
+        return
+    bands = _bands(n, max(64, min(BLOCK, -(-n // (2 * workers() + 2)))))
+    share(tile, [(i, j) for i in bands for j in bands if j.start <= i.start])
+
+
+def _bands(n: int, width: int) -> list[slice]:
+    return [slice(start, min(start + width, n)) for start in range(0, n, width)]
+
+
+def solve_rows(L: np.ndarray, Z: np.ndarray, *, turn: bool) -> None:
+    """Overwrite Z with Z L^-T (`turn`) or Z L^-1."""
+    _rows_by_triangle(_dtrsm, L, Z, turn=turn)
+
+
+def multiply_rows(L: np.ndarray, Z: np.ndarray, *, turn: bool) -> None:
+    """Overwrite Z with Z L' (`turn`) or Z L for a lower triangle L."""
+    _rows_by_triangle(_dtrmm, L, Z, turn=turn)
+
+
+def _rows_by_triangle(routine: Callable[..., None], L: np.ndarray, Z: np.ndarray, *, turn: bool) -> None:
+    L = L if _usable(L) else np.ascontiguousarray(L)
+    parts = [slice(0, Z.shape[0])] if alone(0.5 * Z.size * Z.shape[1]) else _pieces(Z.shape[0])
+    share(lambda part: _triangle(routine, L, Z[part], turn=turn), parts)
+
+
+def solve_columns(L: np.ndarray, B: np.ndarray) -> None:
+    """Overwrite B with L^-1 B."""
+    parts = [slice(0, B.shape[1])] if alone(0.5 * B.size * B.shape[0]) else _pieces(B.shape[1])
+    share(lambda part: _triangle(_dtrsm, L, B[:, part], turn=True, left=True), parts)
+
+
+# Factorisations -------------------------------------------------------------------------------------------------------
+def cholesky(A: np.ndarray) -> np.ndarray | None:
+    """The lower factor of A in its place, zeros above; None where A is not positive definite to working precision."""
+    n = A.shape[0]
+    if alone(n**3 / 6.0) or not _usable(A):
+        upper, info = lapack.dpotrf(A.T, lower=0, clean=1, overwrite_a=1)
+        return upper.T if info == 0 and np.isfinite(upper[-1, -1]) else None
+    for own in _bands(n, BLOCK):
+        below = [slice(own.stop + part.start, own.stop + part.stop) for part in _pieces(n - own.stop)]
+        failed: list[slice] = []
+        share(partial(_subtract_done, A, own, failed), [own, *below])
+        if failed:
+            return None
+        A[own, own.stop :] = 0.0
+        share(lambda rows, own=own: _triangle(_dtrsm, A[own, own], A[rows, own], turn=True), below)
+    return A
+
+
+def _subtract_done(A: np.ndarray, own: slice, failed: list[slice], rows: slice) -> None:
+    """Subtract from rows of the columns `own` what earlier columns of the factor explain; factorise their block."""
+    part, done = A[rows, own], A[rows, : own.start]
+    if rows != own:
+        _gemm(part, done, A[own, : own.start], -1.0, 1.0, turn_B=True)
+    else:
+        _syrk(part, done, -1.0, 1.0, turn=True)
+        info = np.zeros(1, dtype=np.intc)
+        _dpotrf(b"U", part.shape[0], part, _leading(part), info)
+        part[...] = np.tril(part)
+        if info[0] or not np.isfinite(part[-1, -1]):
+            failed.append(own)
+
+
+def invert_lower(L: np.ndarray) -> np.ndarray:
+    """The inverse of a lower triangle, in its place."""
+    n = L.shape[0]
+    if alone(n**3 / 6.0) or not _usable(L):
+        return lapack.dtrtri(L.T, lower=0, overwrite_c=1)[0].T
+    for own in _bands(n, BLOCK):
+        block = np.empty((own.stop - own.start, own.start))
+
+        def columns(part: slice, own: slice = own, block: np.ndarray = block) -> None:
+            # L_ii X_ij = -sum_k L_ik X_kj for k = j, a triangle, and j < k < i
+            X, rest = block[:, part], slice(part.stop, own.start)
+            np.negative(L[own, part], out=X)
+            _triangle(_dtrmm, L[part, part], X, turn=False)
+            _gemm(X, L[own, rest], L[rest, part], -1.0, 1.0)
+            _triangle(_dtrsm, L[own, own], X, turn=True, left=True)
+
+        share(columns, _bands(own.start, BLOCK // 2))
+        L[own, : own.start] = block
+        L[own, own] = lapack.dtrtri(np.ascontiguousarray(L[own, own]).T, lower=0)[0].T
+    return L
+
+
+def gram_of_lower(L: np.ndarray) -> np.ndarray:
+    """The lower triangle of L'L for a lower triangle L, in its place."""
+    n = L.shape[0]
+    if alone(n**3 / 6.0) or not _usable(L):
+        return lapack.dlauum(L.T, lower=0, overwrite_c=1)[0].T
+    for own in _bands(n, BLOCK):
+        block = np.empty((own.stop - own.start, own.stop))
+
+        def columns(part: slice, own: slice = own, block: np.ndarray = block) -> None:
+            # sum_k L_ki' L_kj for k = i, a triangle, and k > i, where the rows are still those of L
+            G, below = block[:, part], slice(own.stop, n)
+            G[...] = L[own, part]
+            _triangle(_dtrmm, L[own, own], G, turn=False, left=True)
+            _gemm(G, L[below, own], L[below, part], 1.0, 1.0, turn_A=True)
+
+        share(columns, _bands(own.stop, BLOCK // 2))
+        L[own, : own.stop] = np.tril(block, own.start)
+    return L

@@ -1,0 +1,142 @@
+"""Threads of lssvm's own, with single-threaded BLAS.
+
+The threads of OpenBLAS spin at barriers: as soon as another process takes a core away, every call waits for the thread
+that is not running, and a fit takes ten times as long. Here BLAS computes with one thread, and a large operation is cut
+into pieces that the threads take one by one, so that a thread which gets less time does less of the work. Threads that
+have nothing to do sleep.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ContextDecorator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+Item = TypeVar("Item")
+
+_lock = threading.Lock()
+_depth: dict[int, int] = {}  # by thread: how many `own_threads` it is inside of
+_before: list[int] = []  # threads of the BLAS libraries outside of all of them
+_local = threading.local()  # pool: the helpers of this thread; helps: this thread is one
+
+
+class own_threads(ContextDecorator):
+    """While any thread is inside, the BLAS libraries of NumPy and SciPy use one thread each; helpers end with it."""
+
+    def __enter__(self) -> None:
+        thread = threading.get_ident()
+        with _lock:
+            if not _depth:
+                _before[:] = [library.num_threads for library in _libraries()]
+                _set_threads([1] * len(_before))
+            _depth[thread] = _depth.get(thread, 0) + 1
+
+    def __exit__(self, *exception: object) -> None:
+        thread = threading.get_ident()
+        with _lock:
+            _depth[thread] -= 1
+            outermost = not _depth[thread]
+            if outermost:
+                del _depth[thread]
+            if not _depth:
+                _set_threads(_before)
+        if outermost:
+            _end_helpers()
+
+
+def workers() -> int:
+    """The number of threads that share work: one per core, and no more than the user lets BLAS have."""
+    if getattr(_local, "helps", False):
+        return 1
+    allowed = _before if _depth else [library.num_threads for library in _libraries()]
+    return max(1, min(_cores(), *allowed)) if allowed else _cores()
+
+
+def share(function: Callable[[Item], object], items: Iterable[Item]) -> None:
+    """Call `function` with every item, in any order, by this thread and its helpers; an error ends them all."""
+    waiting = deque(items)
+    helpers = min(workers(), len(waiting)) - 1 if len(waiting) > 1 else 0
+
+    def work() -> None:
+        while True:
+            try:
+                item = waiting.popleft()
+            except IndexError:
+                return
+            function(item)
+
+    if helpers < 1:
+        work()
+        return
+    with own_threads():
+        pool = _helpers()
+        others = [pool.submit(work) for _ in range(helpers)]
+        try:
+            work()
+        finally:
+            waiting.clear()
+            for other in others:
+                if not other.cancel():
+                    other.result()
+
+
+def _helpers() -> ThreadPoolExecutor:
+    """The helpers of this thread. A forked process has none of its parent's threads and starts its own."""
+    process, pool = getattr(_local, "pool", (None, None))
+    if pool is None or process != os.getpid():
+        pool = ThreadPoolExecutor(max(1, workers() - 1), thread_name_prefix="lssvm", initializer=_become_helper)
+        _local.pool = (os.getpid(), pool)
+    return pool
+
+
+def _become_helper() -> None:
+    _local.helps = True
+
+
+def _end_helpers() -> None:
+    process, pool = getattr(_local, "pool", (None, None))
+    if pool is not None:
+        del _local.pool
+        if process == os.getpid():
+            pool.shutdown()
+
+
+def _cores() -> int:
+    limit = os.environ.get("OMP_NUM_THREADS") or os.environ.get("OPENBLAS_NUM_THREADS")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, int(limit)) if limit and limit.isdigit() and int(limit) > 0 else cores
+
+
+@functools.cache
+def _libraries() -> list[Any]:
+    """threadpoolctl's handles of the BLAS libraries of NumPy and SciPy; torch has its own, for its own tensors."""
+    found = [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]
+    return [library for library in found if Path(library.filepath).parts[-3:-1] != ("torch", "lib")]
+
+
+def _set_threads(numbers: list[int]) -> None:
+    for library, number in zip(_libraries(), numbers, strict=True):
+        library.set_num_threads(number)
+
+
+def _after_fork() -> None:
+    """In the child: of all threads only the forking one is left, and another may have held the lock."""
+    global _lock
+    _lock = threading.Lock()
+    others, thread = bool(_depth), threading.get_ident()
+    for other in [other for other in _depth if other != thread]:
+        del _depth[other]
+    if others and not _depth:
+        _set_threads(_before)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
