@@ -10,7 +10,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 import lssvm
-from lssvm import LSSVC, LSSVR, _xp, conjugate, kernels, problem, system
+from lssvm import LSSVC, LSSVR, _xp, conjugate, kernels, problem, sparsify, system
 from lssvm.problem import Problem
 
 LATER = ("leverage_", "loo_residuals_", "loo_predictions_", "press_")
@@ -68,6 +68,7 @@ def test_the_machine_is_that_of_the_factorisation(kernel, C, weighted, small):
     assert_allclose(model.dual_coef_.sum(axis=0), 0.0, atol=1e-9 * np.abs(model.dual_coef_).sum())
     assert_array_equal(model.support_, exact.support_)
     assert not set(LATER) & set(vars(model))
+    model.leave_one_out()
     for name in LATER:
         assert_allclose(getattr(model, name), getattr(exact, name), rtol=1e-12)
 
@@ -142,7 +143,7 @@ def test_robust_weights_are_those_of_the_factorisation(small):
     assert_allclose(model.weights_, exact.weights_, atol=1e-6)
     assert exact.weights_.min() < 0.1
     assert_allclose(model.predict(NEW), exact.predict(NEW), atol=1e-6)
-    assert_allclose(model.loo_residuals_, exact.loo_residuals_, rtol=1e-4, atol=1e-5)
+    assert_allclose(model.leave_one_out().loo_residuals_, exact.loo_residuals_, rtol=1e-4, atol=1e-5)
     assert_allclose(model.predict_interval(NEW), exact.predict_interval(NEW), atol=1e-4)
 
 
@@ -167,7 +168,7 @@ def test_rows_are_computed_again_where_the_matrix_does_not_fit(small, monkeypatc
     assert_allclose(model.fit(X, Y).predict(NEW), exact.predict(NEW), rtol=1e-6)
     assert small == [True]
     with pytest.raises(MemoryError, match="400 rows"):
-        _ = model.press_
+        model.leave_one_out()
     monkeypatch.setattr(conjugate, "solve", lambda *arguments: None)
     with pytest.raises(MemoryError, match=r"400 rows.*basis"):
         LSSVR(kernels.RBF(1.5), C=10.0, steps=()).fit(X, Y)
@@ -202,9 +203,9 @@ def test_leave_one_out_is_asked_for_after_a_copy(copied, small, tmp_path):
     assert "_fit_" not in vars(model)
     assert "_fit_" not in vars(other)
     assert_array_equal(other.predict(NEW), model.predict(NEW))
-    assert hasattr(other, "press_")
+    assert other.leave_one_out().press_ > 0
     assert "_fit_" not in vars(model)
-    assert other.press_ == model.press_
+    assert other.press_ == model.leave_one_out().press_
     assert_array_equal(other.predict_proba(NEW), model.predict_proba(NEW))
     if copied == "file":  # with all of it in the file
         lssvm.save(model, tmp_path / "model.lssvm")
@@ -217,8 +218,7 @@ def test_other_names_are_missing_and_a_new_fit_forgets(small):
     model.fit(X, Y[:, 0])
     with pytest.raises(AttributeError, match="'LSSVR' object has no attribute 'pres_'"):
         _ = model.pres_
-    assert not hasattr(model, "_slopes_")
-    assert "press_" in vars(model)
+    assert "press_" in vars(model.leave_one_out())
     assert "press_" not in vars(model.fit(X, Y[:, 1]))
     assert "press_" not in vars(clone(model))
     model.partial_fit(X[:5], Y[:5, 1])
@@ -236,13 +236,30 @@ def test_bits_are_the_same_and_threads_agree(small):
         assert_allclose(other, first, rtol=1e-10, atol=1e-10 * np.abs(first).max())
 
 
-def test_a_chunk_more_does_not_ask_for_leave_one_out(small, monkeypatch):
+@pytest.mark.parametrize("name", LATER)
+def test_asking_for_an_attribute_of_leave_one_out_costs_nothing(name, small, monkeypatch):
     model = LSSVR(kernels.RBF(1.0), C=1.0, steps=()).fit(X, Y[:, 0])
-    assert "_fit_" not in vars(model)
-    monkeypatch.setattr(LSSVR, "_leave_one_out", lambda self: pytest.fail("not asked for"))
-    model.partial_fit(NEW, NEW[:, 0])
+    monkeypatch.setattr(Problem, "factorise", lambda self, *_, **__: pytest.fail("an O(l^3) solve"))
+    assert not hasattr(model, name)
+    with pytest.raises(AttributeError, match=rf"{name} .* call leave_one_out\(\) first"):
+        getattr(model, name)
 
 
-def test_what_another_thread_has_computed_is_found(small):
-    model = LSSVR(kernels.RBF(1.0), C=1.0, steps=()).fit(X, Y[:, 0])
-    assert model.press_ == model.__getattr__("press_")
+def test_a_chunk_more_does_not_compute_leave_one_out(small, monkeypatch):
+    model = LSSVC(kernels.RBF(1.0), C=1.0, steps=()).fit(X, Y[:, 0] > 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Problem, "factorise", lambda self, *_, **__: pytest.fail("an O(l^3) solve"))
+        model.partial_fit(NEW, NEW[:, 0] > 0)
+    whole = LSSVC(kernels.RBF(1.0), C=1.0, steps=[sparsify.Given(X)]).fit(
+        np.vstack([X, NEW]), np.r_[Y[:, 0] > 1, NEW[:, 0] > 0]
+    )
+    # the slopes are those of leave-one-out with the basis that partial_fit keeps
+    assert_allclose(model.predict_proba(NEW), whole.predict_proba(NEW), atol=1e-4)
+
+
+def test_leave_one_out_needs_the_rows():
+    model = LSSVR(kernels.RBF(1.0), C=1.0).fit_chunks([(X, Y[:, 0])], leave_one_out="none")
+    with pytest.raises(ValueError, match="leave_one_out='rows'"):
+        model.leave_one_out()
+    rows = LSSVR(kernels.RBF(1.0), C=1.0).fit_chunks([(X, Y[:, 0])])
+    assert rows.leave_one_out().press_ == rows.press_

@@ -12,7 +12,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from lssvm import LSSVR, _xp, kernels
+from lssvm import LSSVR, _threads, _xp, kernels
 from lssvm.kernels import RBF, Additive, Linear, Matern, Polynomial, Precomputed, as_kernel
 
 NAMESPACES = ["torch", "array_api_strict"]
@@ -163,7 +163,7 @@ def test_gradient_is_the_central_difference_in_each_log_width(name, sigma):
 @pytest.mark.parametrize("in_main", [True, False])
 def test_an_error_in_a_tile_is_raised_whichever_thread_meets_it(in_main, monkeypatch):
     """One of the caller's ends the others' work as well."""
-    monkeypatch.setattr(_xp, "_cores", lambda: 2)
+    monkeypatch.setattr(_threads, "workers", lambda: 2)
     out, done = np.zeros((1000, 1000)), []
 
     def tile(rows, columns):

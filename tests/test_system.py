@@ -165,34 +165,6 @@ def test_an_indefinite_matrix_gives_the_stationary_point(kind, rows):
     assert_allclose(solution.loo_residuals, alpha / np.diag(inverse)[:rows, None], rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("n", [17, 32, 45])
-def test_very_large_matrices_are_worked_on_by_parts(n, monkeypatch):
-    """Where a BLAS would be asked for more than its threads can do; here from order 16 on."""
-    rng = np.random.default_rng(n)
-    A = rng.standard_normal((60, n))
-    G = A.T @ A + np.eye(n)
-    expected = np.linalg.cholesky(G)
-    monkeypatch.setattr(_xp, "ORDER", 16)
-    monkeypatch.setattr(_xp.blas, "dsyrk", limited(_xp.blas.dsyrk, lambda a: a.shape[0]))
-    monkeypatch.setattr(_xp.lapack, "dpotrf", limited(_xp.lapack.dpotrf, lambda a: a.shape[0]))
-    assert_allclose(_xp.gram(A), A.T @ A, rtol=0, atol=1e-12)
-    twice = _xp.mirrored(_xp.add_gram(_xp.add_gram(None, A[:20]), A[20:]))
-    assert_allclose(twice, A.T @ A, rtol=0, atol=1e-12)
-    lower = np.tril(G) + np.triu(np.full((n, n), np.nan), 1)  # what lies above is not looked at
-    found = _xp.cholesky(lower)
-    assert np.shares_memory(found, lower)
-    assert_allclose(found, expected, rtol=0, atol=1e-12)
-    assert _xp.cholesky(G - 2.0 * np.diag(np.arange(n) == n - 1) * G) is None
-
-
-def limited(routine, order):
-    def call(*arguments, **options):
-        assert max(order(a) for a in arguments if isinstance(a, np.ndarray)) <= 16
-        return routine(*arguments, **options)
-
-    return call
-
-
 @pytest.mark.parametrize("divided", [0, 4096])
 def test_eigenvectors_by_either_driver(divided, monkeypatch):
     """With a null space of many dimensions, which a machine for every ridge meets."""
@@ -460,3 +432,79 @@ def test_the_fit_is_refined_by_what_the_columns_lack_in_orthogonality():
     targets = rng.standard_normal((40, 2))
     machine = system.Primal(Q, np.eye(8), bottom, None, 1.0, targets, np.zeros(2), np.zeros(8), np.ones(40))
     assert_allclose(machine.projected(), np.linalg.solve(stacked.T @ stacked, Q.T @ targets), rtol=0, atol=1e-14)
+
+
+# Any order of calls -----------------------------------------------------------------------------------------------
+def systems():
+    """Every kind of factor, by name, and what it may be asked."""
+    K, K_new, y, weights, support = data()
+    phi, L = whitened(K, support)
+    phi_new = np.linalg.solve(L, K_new[:, support].T).T
+    folds, ridge = [np.array([0, 3]), np.array([5])], 0.1
+    position = np.full(len(y), -1)
+    position[support] = np.arange(len(support))
+    every_row = np.linalg.cholesky(K + 1e-10 * np.eye(len(K)))
+    factors = {
+        "dual": (system.dual(K.copy(), y, weights, ridge), K_new),
+        "dual, every ridge": (system.dual(K.copy(), y, weights), K_new),
+        "primal": (system.primal(phi.copy(), y, weights, ridge), phi_new),
+        "primal, every ridge": (system.primal(phi.copy(), y, weights, ridge, every_ridge=True), phi_new),
+        "wide": (system.wide(every_row.copy(), y, weights, ridge), np.linalg.solve(every_row, K_new.T).T),
+        "reduced": (system.reduced(K[:, support].copy(), y, weights, position, ridge), K_new[:, support]),
+    }
+    for name, (factor, new) in factors.items():
+        calls = {
+            "solution": lambda f=factor: f.solution(ridge).loo_residuals,
+            "coef": lambda f=factor: f.solution(ridge).coef,
+            "blocks": lambda f=factor: f.block_residuals(folds, ridge),
+            "moves": lambda f=factor: f.moves(ridge),
+            "smoother": lambda f=factor, new=new: f.smoother(new, ridge),
+        }
+        if name != "reduced":
+            calls["left_out"] = lambda f=factor: np.concatenate([block for _, block in f.left_out([ridge])])
+        if name == "dual":
+            calls["inverse"] = lambda f=factor: f.inverse()
+            calls["criterion"] = lambda f=factor: f.criterion(False)[1]
+        if name in ("primal", "wide"):
+            lower = L if name == "primal" else every_row
+            calls["criterion"] = lambda f=factor, lower=lower: f.criterion(lower, False)[1]
+        yield name, calls
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_factors_give_the_same_answers_in_any_order(number):
+    name, calls = list(systems())[number]
+    first = {call: np.copy(answer()) for call, answer in calls.items()}
+    order = np.random.default_rng(number)
+    for call in order.choice(list(calls), 30):
+        assert_allclose(calls[call](), first[call], rtol=1e-13, atol=1e-13, err_msg=f"{name}: {call}")
+    for call, answer in list(systems())[number][1].items():  # each from a factor that nothing was asked before
+        assert_allclose(answer(), first[call], rtol=1e-13, atol=1e-13, err_msg=f"{name}: {call}")
+
+
+def test_the_inverse_of_a_system_by_either_route():
+    K, _, y, weights, _ = data()
+    P, a = system.dual_inverse(K.copy(), y, weights, 0.1)
+    factor = system.dual(K.copy(), y, weights, 0.1)
+    assert_allclose(P, factor.inverse(), rtol=1e-10, atol=1e-12)
+    assert_allclose(a, P @ (np.sqrt(weights)[:, None] * y), rtol=1e-9, atol=1e-10)
+    with pytest.raises(ValueError, match="one ridge"):
+        system.dual(K.copy(), y, weights).inverse()
+    assert system.dual_inverse(-np.eye(len(K)), y, weights, 0.1) is None
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_derivatives_of_a_basis_larger_than_the_rows(classes):
+    rng = np.random.default_rng(3)
+    X, points = rng.standard_normal((12, 2)), rng.standard_normal((15, 2))
+    y = np.where(X[:, :1] + 0.5 * rng.standard_normal((12, 1)) > 0, 1.0, -1.0) if classes else X + X[:, ::-1] ** 2
+
+    def criterion(logs):
+        kernel = kernels.RBF(np.exp(logs[:2]))
+        machine = Problem(kernel, X, y, weights, C=float(np.exp(logs[2])), points=points)
+        return machine.factorise().criterion(classes=classes)
+
+    weights, at, step = rng.uniform(0.5, 2.0, 12), np.array([0.3, -0.1, 1.0]), 1e-5
+    _, in_widths, in_C = criterion(at)
+    differences = [(criterion(at + move)[0] - criterion(at - move)[0]) / (2 * step) for move in step * np.eye(3)]
+    assert_allclose([*in_widths.ravel(), in_C], differences, rtol=1e-6, atol=1e-9)

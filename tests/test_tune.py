@@ -766,3 +766,52 @@ def test_copies_of_rows_are_named():
     y = np.sin(3 * X[:, 0]) + 0.1 * rng.standard_normal(60)
     with pytest.warns(UserWarning, match=r"60 of 120 rows, targets included, occur before.*KFold\(groups"):
         LSSVR().fit(np.vstack([X, X]), np.r_[y, y])
+
+
+# Errors of the user's own kernels -------------------------------------------------------------------------------------
+class Faulty(kernels.RBF):
+    """An RBF whose method of the given name raises."""
+
+    def __init__(self, sigma=None, ard=False, method="gradient"):
+        super().__init__(sigma, ard)
+        self.method = method
+
+    def gradient(self, X, Z, G):
+        if self.method == "gradient":
+            raise ValueError("mine, of the gradient")
+        return super().gradient(X, Z, G)
+
+    def fill_symmetric(self, out, X, Z):
+        if self.method == "fill_symmetric":
+            raise ValueError("mine, of the matrix")
+        return super().fill_symmetric(out, X, Z)
+
+
+@pytest.mark.parametrize(
+    ("method", "search"), [("gradient", "gradient"), ("fill_symmetric", "gradient"), ("fill_symmetric", "simplex")]
+)
+def test_errors_of_a_kernel_surface_and_the_old_model_stays(method, search):
+    X, y = datasets.load_motorcycle(return_X_y=True)
+    model = LSSVR(kernels.RBF(), steps=[tune.LeaveOneOut(search=search)]).fit(X, y)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="mine, of the"):
+        model.set_params(kernel=Faulty(method=method)).fit(X, y)
+    assert_array_equal(model.predict(X), before)
+
+
+def divides(X, Z):
+    return 1.0 / (1.0 + np.abs(X - Z.T)) + 0.0 * np.log(np.zeros(1))
+
+
+def test_floating_point_warnings_of_a_kernel_are_the_users():
+    X, y = datasets.load_motorcycle(return_X_y=True)
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        LSSVR(divides, C=1.0).fit(X, y)
+
+
+def test_the_search_steps_back_where_numbers_overflow():
+    """Widths whose distances overflow end a step of the search, not the fit."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2))
+    model = LSSVR(kernels.RBF()).fit(1e150 * X, X[:, 0])
+    assert_allclose(model.predict(1e150 * X), X[:, 0], atol=0.1)

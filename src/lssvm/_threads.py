@@ -52,6 +52,20 @@ class own_threads(ContextDecorator):
             _end_helpers()
 
 
+class cached_property:
+    """functools.cached_property without its lock in Python 3.11, which a thread may hold while another one forks."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        value = instance.__dict__[self.function.__name__] = self.function(instance)
+        return value
+
+
 def workers() -> int:
     """The number of threads that share work: one per core, and no more than the user lets BLAS have."""
     if getattr(_local, "helps", False):

@@ -33,6 +33,10 @@ DIVIDED = 4096  # order up to which the memory of an eigendecomposition does not
 SMALL = 512  # order up to which a triangular matrix is inverted by substitution on an accelerator
 
 
+class NumericalError(ValueError):
+    """Numbers that overflow or leave nothing to divide by, here and not for other widths or another C."""
+
+
 def user_level() -> int:
     """The stacklevel with which a warning of the caller names the line that called into lssvm, however deep it is."""
     level, frame = 1, sys._getframe(1)

@@ -65,6 +65,8 @@ class LeftOut:
 def left_out(model: Any) -> LeftOut:
     """The left-out values of a fitted model, or a ValueError that says why there are none."""
     check_is_fitted(model)
+    if hasattr(model, "_problem_"):
+        model.leave_one_out()
     residuals = getattr(model, "loo_residuals_", None)
     sample = _sample(model) if residuals is None or _xp.is_dask(residuals) else None
     if sample is not None:
@@ -124,7 +126,7 @@ def left_out_probabilities(model: Any) -> tuple[np.ndarray, np.ndarray]:
     if not is_classifier(model):
         raise ValueError(f"{type(model).__name__} has no classes: probabilities are those of LSSVC.")
     rows = left_out(model)
-    return probabilities(rows.predicted, _xp.to_numpy(model._slopes_)), class_numbers(rows.actual)
+    return probabilities(rows.predicted, _xp.to_numpy(model._calibration())), class_numbers(rows.actual)
 
 
 def class_codes(model: Any, y: Any) -> np.ndarray:
@@ -391,7 +393,7 @@ def coverage_path(model: Any, coverages: Any = (0.5, 0.8, 0.9, 0.95), rows: int 
     else:
         problem = _whole_problem(model, "Interval coverage")
         factor = problem.factorise()
-        counting, found = factor.rows, model._fit_
+        counting, found = factor.rows, model.leave_one_out()._fit_
     n = len(counting)
     if n < 3:
         raise ValueError(f"Interval coverage needs 3 rows at least, got {n}.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import threading
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -62,8 +61,7 @@ LOST_DIGITS = 1e-3  # to within this share of the targets' spread;
 LINEAR_DIGITS = 1e-6  # to within this one for a linear kernel, which has an exact basis to go over to
 KEPT_ROWS = 1_000_000  # fit_chunks: what belongs to the rows is kept up to here
 _SEEN = ("n_features_in_", "feature_names_in_", "classes_", "_single_output_", "_class_factors_")
-_LATER_LOCK = threading.RLock()
-_LATER = ("_fit_", "leverage_", "loo_residuals_", "loo_predictions_", "press_", "_slopes_", "_codes_")
+_LATER = ("leverage_", "loo_residuals_", "loo_predictions_", "press_")
 
 
 def _adds_chunks(model: _LSSVM) -> bool:
@@ -133,16 +131,15 @@ class _LSSVM(BaseEstimator):
         checked = copy.copy(self)
         X, y, weights = checked._check_rows(X, y, sample_weight, reset=True)
         given = None if sample_weight is None else checked._without_class_weights(y, weights)
-        with np.errstate(all="ignore"):  # what overflows ends in a ValueError that says so
-            problem = checked._problem(X, y, weights)
-            last = _progress.expect(lambda: _most_to_solve(problem))
-            problem = run_steps(problem, default_steps(problem) if self.steps is None else self.steps)
-            with last:
-                fit = problem.solve(left_out=LeaveOneOut.__name__ in problem.paths)
-            problem, fit = _with_digits(problem, fit)
-            describe(problem, fit)
-            later = fit.leverage is None
-            left_out = {} if later else checked._left_out(problem.y, problem.weights, fit.weights, fit)
+        problem = checked._problem(X, y, weights)
+        last = _progress.expect(lambda: _most_to_solve(problem))
+        problem = run_steps(problem, default_steps(problem) if self.steps is None else self.steps)
+        with last:
+            fit = problem.solve(left_out=LeaveOneOut.__name__ in problem.paths)
+        problem, fit = _with_digits(problem, fit)
+        describe(problem, fit)
+        later = fit.leverage is None
+        left_out = {} if later else checked._left_out(problem.y, problem.weights, fit.weights, fit)
         attributes = {
             **checked._machine(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
             **_additive(fit.kernel, fit.points, fit.coef, _xp.take(problem.X, problem.rows)),
@@ -158,22 +155,31 @@ class _LSSVM(BaseEstimator):
         return self
 
     def __getattr__(self, name: str) -> Any:
-        """What belongs to leave-one-out, which `fit` leaves until it is asked for where it dwarfs the fit itself."""
-        fitted = self.__dict__
-        if name in _LATER and "_problem_" in fitted:
-            with _LATER_LOCK:  # by one thread
-                if "_fit_" not in fitted:
-                    fitted.update(self._leave_one_out())
-            if name in fitted:
-                return fitted[name]
-        return object.__getattribute__(self, name)  # fails once more, and says why
+        if name in _LATER and "_problem_" in self.__dict__:
+            raise AttributeError(f"fit has not computed {name} of this many rows: call leave_one_out() first.")
+        return object.__getattribute__(self, name)  # raises the usual AttributeError
 
     @_xp.own_threads()
-    def _leave_one_out(self) -> dict[str, Any]:
-        problem = self._problem_
-        with np.errstate(all="ignore"):
+    def leave_one_out(self) -> Self:
+        """Compute the leave-one-out attributes, if `fit` has not done so, and keep them.
+
+        `fit` solves a dense model of more than 4000 rows by conjugate gradients if kernel and C are given. Then
+        ``leverage_``, ``loo_residuals_``, ``loo_predictions_`` and ``press_`` are missing until this method is called,
+        which takes several times as long as the fit. `predict_interval` and `LSSVC.predict_proba` call it.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        if "_problem_" in vars(self) and "_fit_" not in vars(self):
+            problem = self._problem_
             fit = problem.replace(weights=self.weights_, robust=None).solve()
-            return {**self._left_out(problem.y, problem.weights, fit.weights, fit), "_fit_": fit}
+            left_out = self._left_out(problem.y, problem.weights, fit.weights, fit)
+            self.__dict__ = {**vars(self), **left_out, "_fit_": fit}
+        elif "press_" not in vars(self):
+            raise ValueError("Too few rows are kept for leave_one_out(): use fit, or fit_chunks(leave_one_out='rows').")
+        return self
 
     @available_if(_adds_chunks)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -460,17 +466,15 @@ class _LSSVM(BaseEstimator):
             return lazily(self, "components", X)
         X = self._checked(X, "components")
         coef = self.dual_coef_[:, None] if self.dual_coef_.ndim == 1 else self.dual_coef_
-        with np.errstate(all="ignore"):
-            values = _raw_components(self.kernel_, _xp.like(self.support_vectors_, X), _xp.like(coef, X), X)
-            values -= _xp.to_numpy(self._component_means_)
+        values = _raw_components(self.kernel_, _xp.like(self.support_vectors_, X), _xp.like(coef, X), X)
+        values -= _xp.to_numpy(self._component_means_)
         return _same_kind(values[:, :, 0] if self.dual_coef_.ndim == 1 else values, X)
 
     @_xp.own_threads()
     def _raw_predict(self, X: Any, method: str) -> Array:
         """f(x), rows x outputs."""
         X = self._checked(X, method)
-        with np.errstate(all="ignore"):
-            f = self._evaluate(X)
+        f = self._evaluate(X)
         if not bool(_xp.namespace(f).all(_xp.namespace(f).isfinite(f))):
             raise ValueError("Predictions overflow: scale your features, at fit and at predict.")
         return f
@@ -564,9 +568,9 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
 
     Notes
     -----
-    A dense machine of more than 4000 rows whose kernel and C are given is solved by conjugate gradients. What belongs
-    to leave-one-out (``leverage_``, ``loo_residuals_``, ``loo_predictions_``, ``press_``, intervals, the probabilities
-    of `LSSVC`) is then computed when it is first asked for, which takes far longer than the fit.
+    A dense model of more than 4000 rows whose kernel and C are given is solved by conjugate gradients. The attributes
+    of leave-one-out (``leverage_``, ``loo_residuals_``, ``loo_predictions_``, ``press_``) are then missing until
+    `leave_one_out` computes them, which takes several times as long as the fit.
 
     Examples
     --------
@@ -697,21 +701,20 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
                 raise ValueError(
                     "predict_interval needs training rows, which this file of an older version lacks: fit again."
                 )
-        elif np.isnan(_xp.to_numpy(self.loo_residuals_)).any():
+        elif np.isnan(_xp.to_numpy(self.leave_one_out().loo_residuals_)).any():
             raise ValueError(
                 f"predict_interval needs left-out residuals, which are not known after {self.steps!r}: give the step "
                 "refit=True (final_solve=True)."
             )
-        with np.errstate(all="ignore"):
-            if hasattr(self, "_problem_"):
-                problem, fit = self._problem_, self._fit_
-                size = self._searched_size(folds if method == "cv+" else None)
-                rows = _xp.like(X, problem.X)
-                intervals = prediction_intervals(problem, fit, rows, float(coverage), method, folds, size)
-            else:
-                rows = _xp.like(X, sample.X)
-                intervals = sampled_intervals(sample, self._evaluate(rows), rows, float(coverage), method)
-            intervals = _same_kind(intervals, X)
+        if hasattr(self, "_problem_"):
+            problem, fit = self._problem_, self._fit_
+            size = self._searched_size(folds if method == "cv+" else None)
+            rows = _xp.like(X, problem.X)
+            intervals = prediction_intervals(problem, fit, rows, float(coverage), method, folds, size)
+        else:
+            rows = _xp.like(X, sample.X)
+            intervals = sampled_intervals(sample, self._evaluate(rows), rows, float(coverage), method)
+        intervals = _same_kind(intervals, X)
         return intervals[:, :, 0] if self.dual_coef_.ndim == 1 else intervals
 
     def _searched_size(self, folds: Any) -> np.ndarray | None:
@@ -729,10 +732,9 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
             return None
         rows = np.flatnonzero(_xp.to_numpy(self._fit_.weights) > 0)
         labels = fold_labels(min(FOLDS, len(rows)) if folds is None else folds, rows, problem.X.shape[0])
-        with _LATER_LOCK:  # by one thread
-            known = self.__dict__.get("_searched_")
-            if known is None or not np.array_equal(known[0], labels):
-                known = self._searched_ = (labels, searched_again(problem, labels))
+        known = self.__dict__.get("_searched_")
+        if known is None or not np.array_equal(known[0], labels):
+            known = self._searched_ = (labels, searched_again(problem, labels))
         return known[1]
 
 
@@ -882,7 +884,8 @@ class LSSVC(ClassifierMixin, _LSSVM):
         codes = class_numbers(targets)
         # Calibrate with one unit of weight left out, so that an integer weight is as good as copies of the row.
         copies = np.maximum(own, 1.0)
-        one_copy = residuals / (1.0 - leverage / copies)[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):  # where it is not used
+            one_copy = residuals / (1.0 - leverage / copies)[:, None]
         unit = np.where(copies[:, None] > 1.0, one_copy, loo)
         unit = np.where(np.isnan(unit), residuals, unit)  # a machine whose leave-one-out is unknown
         winner = None if np.isnan(loo).any() else _winner(targets - fit.loo_residuals, self.classes_)
@@ -921,7 +924,18 @@ class LSSVC(ClassifierMixin, _LSSVM):
         if _xp.is_dask(X):
             return lazily(self, "predict_proba", X)
         f = self._raw_predict(X, "predict_proba")
-        return _same_kind(probabilities(_xp.to_numpy(f), _xp.to_numpy(self._slopes_)), f)
+        return _same_kind(probabilities(_xp.to_numpy(f), _xp.to_numpy(self._calibration())), f)
+
+    def _calibration(self) -> Array:
+        """The slopes that turn decision values into probabilities; computed where `fit` has left that for later."""
+        sample = None if hasattr(self, "_problem_") else self._left_out_sample()
+        if "_slopes_" not in vars(self) and sample is None:
+            self.leave_one_out()
+        elif "_slopes_" not in vars(self):  # rows were added to a model without leave-one-out
+            rows = LeftOutRows(sample.residuals, sample.leverage, sample.loo_residuals)
+            left_out = self._left_out(sample.targets, sample.sample_weights, sample.weights, rows)
+            self._slopes_ = left_out["_slopes_"]
+        return self._slopes_
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of rows whose class is predicted."""
@@ -1184,7 +1198,8 @@ def _rounding(problem: Problem, fit: Fit) -> tuple[float, float, float, float]:
     y, residuals = _xp.to_numpy(_xp.take(problem.y, rows)), _xp.to_numpy(_xp.take(fit.residuals, rows))
     gap, xp = np.max(np.abs(y - residuals - f)), _xp.namespace(problem.y)
     spread = float(xp.max(xp.abs(problem.y - xp.mean(problem.y, axis=0)[None, :])))  # squares may underflow
-    error = float(np.sqrt(np.mean((y - f) ** 2)))
+    with np.errstate(over="ignore"):
+        error = float(np.sqrt(np.mean((y - f) ** 2)))
     return float(gap), spread, 100.0 * _xp.EPS * float(np.max(np.abs(y))), error
 
 

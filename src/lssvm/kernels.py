@@ -69,7 +69,9 @@ class Kernel(BaseEstimator):
         """k(X, Z) @ coef, in blocks of rows: the matrix itself is never held."""
         out = _xp.empty((X.shape[0], coef.shape[1]), coef)
         for rows in _xp.row_blocks(X.shape[0], 8 * Z.shape[0], X):
-            out[rows, :] = _xp.matmul(self.evaluate(X[rows, :], Z), coef)
+            K = self.evaluate(X[rows, :], Z)
+            with np.errstate(over="ignore", invalid="ignore"):
+                out[rows, :] = _xp.matmul(K, coef)
         return out
 
     def basis_points(self, X: Array, support: np.ndarray) -> Array:
@@ -261,7 +263,7 @@ class _Stationary(Kernel):
             distances = Distances((X - centre) / sigma, (Z - centre) / sigma, exact_small=self._needs_exact_small)
         if not math.isfinite(16.0 * distances.largest * X.shape[0] * Z.shape[0]):  # what sums of them may reach
             largest = np.max(np.abs(_xp.to_numpy(X)) / widths, axis=0)
-            raise ValueError(
+            raise _xp.NumericalError(
                 f"{type(self).__name__}: distances overflow (largest |x|/sigma {largest.max():.3g} in column "
                 f"{int(largest.argmax())}): scale your features or enlarge sigma."
             )
@@ -497,7 +499,8 @@ class Linear(Kernel):
     """
 
     def evaluate(self, X: Array, Z: Array) -> Array:
-        return _xp.matmul(X, Z.T)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return _xp.matmul(X, Z.T)
 
     def diagonal(self, X: Array) -> Array:
         return _xp.namespace(X).sum(X * X, axis=1)

@@ -13,7 +13,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 
 from . import _progress, _xp, conjugate, system
-from ._xp import EPS, Array
+from ._threads import cached_property
+from ._xp import EPS, Array, NumericalError
 from .kernels import Kernel
 from .robust import WeightFunction
 
@@ -456,7 +457,7 @@ class Factor:
         if isinstance(self.system, system.Dual):
             value, G, in_ridge = self.system.criterion(classes)
             return value, [(X, self.points, G)], -in_ridge
-        if not isinstance(self.system, system.Primal) or self.whitening is None:
+        if isinstance(self.system, system.Reduced) or self.whitening is None:
             raise ValueError("The derivative of leave-one-out is that of a dual or a primal machine.")
         points = self.whitening.points
         value, columns, penalty, in_ridge = self.system.criterion(self.whitening.lower, classes)
@@ -806,12 +807,14 @@ def _check_finite(K: Array, kernel: Kernel) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         finite = kernel.is_bounded or bool(xp.isfinite(xp.sum(K)))
     if not finite:
-        raise ValueError(f"The kernel matrix of {kernel!r} is not finite: scale your features, or check the kernel.")
+        raise NumericalError(
+            f"The kernel matrix of {kernel!r} is not finite: scale your features, or check the kernel."
+        )
 
 
 def _check_solution(*arrays: Array) -> None:
     if not all(bool(_xp.namespace(a).all(_xp.namespace(a).isfinite(a))) for a in arrays):
-        raise ValueError("The solution is not finite: scale your features, targets and weights, or lower C.")
+        raise NumericalError("The solution is not finite: scale your features, targets and weights, or lower C.")
 
 
 def warn_of_leverage(largest: float) -> None:

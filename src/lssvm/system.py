@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from . import _xp
-from ._xp import EPS, Array
+from ._xp import EPS, Array, NumericalError
 
 ORTHOGONAL = 1e-10  # loss of orthogonality, times the amplification of leave-one-out, that asks for another pass
 SURE = 10.0  # by which the loss that is expected has to stay below that; seen: 0.7 to 9 times as much
@@ -57,7 +57,7 @@ def log_press(e: Array, complement: Array) -> tuple[float, Array, Array]:
     r = e / complement
     press = float(xp.sum(r * r))
     if not press > 0:
-        raise ValueError("All left-out residuals are 0: nothing is left to choose by.")
+        raise NumericalError("All left-out residuals are 0: nothing is left to choose by.")
     a = 2.0 * r / (press * complement)
     return math.log(press), a, xp.sum(a * r, axis=1)[:, None]
 
@@ -161,7 +161,7 @@ class Dual:
         P diag(b ridge/v) P - sym((P u) alpha') in K, u = a ridge/w, plus what the ridge itself does to e and h.
         """
         if self.ridge is None:
-            raise ValueError("The derivative of leave-one-out needs a factor for one ridge.")
+            raise NumericalError("The derivative of leave-one-out needs a factor for one ridge.")
         xp = _xp.namespace(self.root)
         w, lam = self.sqrt_weights[:, None], self.ridge
         P = _xp.gram((w * self.root).T)
@@ -605,6 +605,13 @@ class Wide:
         """As in `Dual`."""
         return self.dual.left_out(ridges)
 
+    def criterion(self, lower: Array, classes: bool) -> tuple[float, Array, Array, float]:
+        """As for `Primal`. With G the derivative in phi phi', those are 2 G phi L^-1 and -L^-T phi'G phi L^-1."""
+        value, G, in_ridge = self.dual.criterion(classes)
+        product = _xp.matmul(G, self.phi)
+        inner = _xp.unwhiten_rows(_xp.matmul(self.phi.T, product), lower)
+        return value, _xp.unwhiten_rows(2.0 * product, lower), -_xp.unwhiten_rows(inner.T, lower), in_ridge
+
     def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
         """As in `Dual`."""
         return self.dual.block_residuals(folds, lam)
@@ -680,6 +687,7 @@ def expected_loss(Q: Array, lower: Array, leverage: Array) -> Array:
     return EPS * squares / (1.0 - leverage)
 
 
+@np.errstate(over="ignore", divide="ignore", invalid="ignore")  # what is not finite is refused
 def cholesky_pass(G: Array) -> tuple[Array, float]:
     """Lower factor of a Gram matrix and the condition of G with unit diagonal; infinite when a shift was needed."""
     xp = _xp.namespace(G)
@@ -696,7 +704,7 @@ def cholesky_pass(G: Array) -> tuple[Array, float]:
         L = _xp.cholesky(_xp.add_diagonal(G + 0.0, shift))
         shift *= 10.0
     if L is None:
-        raise ValueError("The kernel columns are not finite: scale your features.")
+        raise NumericalError("The kernel columns are not finite: scale your features.")
     return scale[:, None] * L, math.inf
 
 

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.utils import Bunch
 
 from . import _progress, _xp
-from ._xp import EPS
+from ._xp import EPS, NumericalError
 from .kernels import Choice
 from .problem import (
     Factor,
@@ -509,7 +509,7 @@ class _Search:
         try:
             factor = self._at_vector(logs, machine).factorise(quick=True)
             value, in_widths, in_C = factor.criterion(classes=self.by_log_loss)
-        except ValueError:  # nothing finite there: the line search steps back
+        except NumericalError:  # nothing finite there: the line search steps back
             return 1e10, np.zeros_like(logs)
         gradient: list[float] = []
         for row, free, size in zip(_xp.to_numpy(in_widths), self.free, self._sizes(), strict=True):
@@ -523,7 +523,7 @@ class _Search:
         self.record.evaluations += 1
         try:
             factor = self._at_vector(logs, machine).factorise(quick=True)
-        except ValueError:
+        except NumericalError:
             return 1e10
         loo = _xp.to_numpy(factor.system.solution(1.0 / factor.C, careful=False).loo_residuals)
         y, weights = (_xp.to_numpy(a)[factor.rows] for a in (machine.y, machine.weights))
@@ -1109,7 +1109,8 @@ def kernel_spectrum(problem: Problem) -> tuple[float, float]:
     rows = problem.rows[:: max(1, len(problem.rows) // 200)]
     X = _xp.take(problem.X, rows)
     K = _xp.to_numpy(problem.kernel.evaluate(X, problem.kernel.basis_points(problem.X, rows)))
-    variance = float(K.diagonal().mean() - K.mean())
+    with np.errstate(over="ignore", invalid="ignore"):
+        variance = float(K.diagonal().mean() - K.mean())
     if not (math.isfinite(variance) and variance > 0):
         return 1.0, 1.0
     K = K - K.mean(axis=0)

@@ -72,7 +72,7 @@ def read_machine(model: Any) -> Machine:
     columns = _table_columns(model)
     if columns is not None:
         names = [column.name for column in columns]
-    slopes = getattr(model, "_slopes_", None) if classifies else None
+    slopes = model._calibration() if classifies else None
     return Machine(
         kernel=model.kernel_,
         points=_xp.to_numpy(model.support_vectors_)[used],

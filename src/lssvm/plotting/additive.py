@@ -246,7 +246,7 @@ def _component(
     problem = getattr(estimator, "_problem_", None)
     if problem is None or problem.coefficients is not None:
         return component, None
-    return component, component_deviations(problem, estimator._fit_, inputs)[:, number, 0]
+    return component, component_deviations(problem, estimator.leave_one_out()._fit_, inputs)[:, number, 0]
 
 
 def _new_axes(pyplot: Any, count: int) -> Any:

@@ -617,7 +617,7 @@ class Learned(Step):
                 return
             try:
                 _, widths, slope, moves = factor.criterion_and_points()
-            except ValueError:  # nothing is left to lower
+            except _xp.NumericalError:  # nothing is left to lower
                 return
             points = points - scale * in_points.step(moves * scale)
             widths = _xp.to_numpy(widths) * matters * np.array(free, dtype=float)[:, None]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import scipy.linalg
 
+from ..._threads import cached_property
 from .blocks import Blocks
 from .structure import Found, Piece, Row, Structure
 

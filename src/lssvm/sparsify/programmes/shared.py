@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cached_property
 
 import numpy as np
 from scipy.optimize import linprog
 
+from ..._threads import cached_property
 from .blocks import Blocks
 from .parametric import Optimum, Parametric, Unsettled
 from .structure import Found, Piece, Row, Structure

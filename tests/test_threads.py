@@ -1,0 +1,199 @@
+"""Threads of lssvm's own: the same numbers as whole matrices, and nothing is left behind."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from lssvm import LSSVR, _blas, _threads, _xp, kernels
+from lssvm._threads import own_threads, share
+
+RNG = np.random.default_rng(0)
+
+
+def blas_threads():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+@pytest.fixture
+def in_pieces(monkeypatch):
+    """Three threads share out everything, in blocks of order 16."""
+    monkeypatch.setattr(_blas, "SMALL_WORK", 0)
+    monkeypatch.setattr(_blas, "BLOCK", 16)
+    for module in (_blas, _threads):
+        monkeypatch.setattr(module, "workers", lambda: 3)
+
+
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 45, 64])
+def test_factorisations_in_pieces(n, in_pieces):
+    A = RNG.standard_normal((70, n))
+    G = A.T @ A + np.eye(n)
+    expected = np.linalg.cholesky(G)
+    lower = np.tril(G) + np.triu(np.full((n, n), np.nan), 1)  # values above the diagonal are not read
+    found = _xp.cholesky(lower)
+    assert np.shares_memory(found, lower)
+    assert_allclose(found, expected, rtol=0, atol=1e-12)
+    inverse = _xp.invert_lower(found.copy())
+    assert_allclose(inverse @ expected, np.eye(n), rtol=0, atol=1e-12)
+    assert not np.triu(inverse, 1).any()
+    assert_allclose(_xp.gram_of_lower(inverse.copy()), np.linalg.inv(G), rtol=0, atol=1e-12)
+    assert _xp.cholesky(G - 2.0 * np.diag(np.arange(n) == n - 1) * G) is None
+    assert _xp.cholesky(np.where(np.eye(n) > 0, np.nan, G)) is None
+
+
+@pytest.mark.parametrize(("rows", "n", "columns"), [(70, 45, 33), (33, 17, 200), (129, 64, 5), (1, 20, 9)])
+def test_products_and_triangular_systems_in_pieces(rows, n, columns, in_pieces):
+    A, B = RNG.standard_normal((rows, n)), RNG.standard_normal((n, columns))
+    start = RNG.standard_normal((rows, columns))
+    for left in (A, np.asfortranarray(A), np.repeat(A, 2, axis=1)[:, ::2]):
+        for right in (B, np.asfortranarray(B)):
+            out = start.copy()
+            _blas.add_product(out, left, right, 1.0)
+            assert_allclose(out, start + A @ B, atol=1e-12)
+        assert_allclose(_xp.gram(left), A.T @ A, atol=1e-12)
+    assert_allclose(_xp.mirrored(_xp.add_gram(_xp.add_gram(None, A[: rows // 2]), A[rows // 2 :])), A.T @ A, atol=1e-12)
+    L = np.tril(RNG.standard_normal((n, n))) + 10.0 * np.eye(n)
+    inverse = np.linalg.inv(L)
+    assert_allclose(_xp.whiten_rows(A.copy(), L, loss=0.0), A @ inverse.T, atol=1e-12)
+    assert_allclose(_xp.unwhiten_rows(A.copy(), L, loss=0.0), A @ inverse, atol=1e-12)
+    assert_allclose(_xp.whiten_rows(A.copy(), L, inverse=inverse), A @ inverse.T, atol=1e-12)
+    assert_allclose(_xp.unwhiten_rows(A.copy(), L, inverse=inverse), A @ inverse, atol=1e-12)
+    assert_allclose(_xp.solve_lower(L, B), inverse @ B, atol=1e-12)
+    assert_allclose(_xp.solve_lower(L, B, transpose=True), inverse.T @ B, atol=1e-12)
+    solved = B.copy()
+    _blas.solve_columns(L, solved)
+    assert_allclose(solved, inverse @ B, atol=1e-12)
+
+
+def test_a_fit_is_the_same_with_any_number_of_threads(monkeypatch):
+    X = RNG.standard_normal((1500, 4))
+    y = np.sin(X[:, 0])
+    fits = []
+    for threads in (1, 2, 3, 3):
+        for module in (_blas, _threads):
+            monkeypatch.setattr(module, "workers", lambda threads=threads: threads)
+        fits.append(LSSVR(kernels.RBF(2.0), C=10.0).fit(X, y).loo_residuals_)
+    assert_allclose(fits[1], fits[0], rtol=1e-9)
+    assert_allclose(fits[2], fits[0], rtol=1e-9)
+    assert fits[3].tobytes() == fits[2].tobytes()
+
+
+def test_every_item_is_worked_on_once_by_several_threads(in_pieces):
+    done, threads = [], set()
+
+    def work(item):
+        time.sleep(0.002)
+        done.append(item)
+        threads.add(threading.get_ident())
+
+    share(work, range(40))
+    assert sorted(done) == list(range(40))
+    assert len(threads) == 3
+
+
+def test_inside_of_a_piece_nothing_is_shared_out_again(monkeypatch):
+    monkeypatch.setattr(_threads, "_cores", lambda: 3)
+    monkeypatch.setattr(_threads, "_libraries", lambda: [])
+    seen = []
+
+    def outer(item):
+        inner = set()
+        share(lambda _: inner.add(threading.get_ident()), range(5))
+        seen.append(inner == {threading.get_ident()} or threading.current_thread() is threading.main_thread())
+
+    share(outer, range(9))
+    assert all(seen)
+    assert len(seen) == 9
+
+
+def test_nothing_is_left_behind():
+    X = RNG.standard_normal((1200, 3))
+    model = LSSVR(kernels.RBF(1.0), C=10.0)
+    before = threading.active_count()
+    with threadpool_limits(2):
+        setting = blas_threads()
+        model.fit(X, X[:, 0]).predict(X)
+        assert blas_threads() == setting
+        with pytest.raises(ValueError, match="mine"):
+            LSSVR(failing, C=1.0).fit(X, X[:, 0])
+        assert blas_threads() == setting
+    assert threading.active_count() == before
+    assert not _threads._depth
+
+
+def failing(A, B):
+    raise ValueError("mine")
+
+
+def test_the_limit_that_users_give_blas_is_kept():
+    with threadpool_limits(1):
+        assert _threads.workers() == 1
+        with own_threads():
+            assert _threads.workers() == 1
+    with threadpool_limits(2), own_threads():
+        assert blas_threads()[0] == 1
+        assert _threads.workers() == min(2, _threads._cores())
+
+
+def test_fits_in_several_threads_end_with_the_setting_they_began_with():
+    X = RNG.standard_normal((300, 3))
+
+    def fits():
+        for _ in range(10):
+            LSSVR(kernels.RBF(1.0), C=10.0).fit(X, X[:, 0])
+
+    with threadpool_limits(2):
+        setting = blas_threads()
+        threads = [threading.Thread(target=fits) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert blas_threads() == setting
+
+
+FORK = """if True:
+    import os, signal, threading, warnings
+    import numpy as np
+    from lssvm import LSSVR, _threads, _xp, kernels
+    from lssvm.problem import Problem
+
+    warnings.simplefilter("ignore", DeprecationWarning)  # fork with threads
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    held, release, convert = threading.Event(), threading.Event(), _xp.to_numpy
+
+    def slow(array):
+        if threading.current_thread() is other:
+            held.set()
+            release.wait(30)
+        return convert(array)
+
+    def hold():
+        with _threads._lock:
+            Problem(kernels.RBF(1.0), X, X[:, :1], np.ones(40)).rows
+
+    other = threading.Thread(target=hold)
+    _xp.to_numpy = slow
+    other.start()
+    held.wait(30)
+    child = os.fork()
+    if not child:
+        signal.alarm(20)  # ends a child that waits for ever
+        LSSVR(kernels.RBF(1.0), C=10.0).fit(X, X[:, 0])
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    release.set()
+    raise SystemExit(0 if status == 0 else 1)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_no_lock_survives_a_fork():
+    """Another thread is computing a property, and counting fits, while the main one forks."""
+    assert subprocess.run([sys.executable, "-c", FORK], timeout=60).returncode == 0
