@@ -704,7 +704,7 @@ FIT = ("fit", "table.csv", "-y", "y", "-o", "m.lssvm")
         ("x,y\n1,2\n", ("predict", "table.csv", "table.csv"), 1, "is no model file"),
         ("x,y\n1,2\n", ("inspect", "table.csv"), 1, "is no model file"),
         ("x,y\n1,2\n", ("fit", ".", *FIT[2:]), 1, "holds no Parquet files"),
-        ("\0\1\2\0", FIT, 1, "is no text"),
+        ("\0\1\2\0", FIT, 1, "is not text"),
     ],
 )
 def test_mistakes_get_a_message_that_says_what_to_do(run, folder, content, arguments, code, message):

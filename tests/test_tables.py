@@ -1,0 +1,62 @@
+"""Tables from files: long headers, pipes, encodings."""
+
+import csv
+
+import pytest
+
+from lssvm import tables
+from lssvm.tables import TableError, open_table
+
+pytest.importorskip("pyarrow")
+
+
+def read(source):
+    """All rows of a table as lists of texts."""
+    return [list(row.values()) for batch in source.batches() for row in batch.to_pylist()]
+
+
+# Headers --------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("delimiter", [",", ";"])
+@pytest.mark.parametrize("line_break", ["", "\n"])
+def test_header_of_any_length_is_read_whole(tmp_path, delimiter, line_break):
+    """Names of 300 kB, with and without line breaks in them: none is cut."""
+    names = [f"measurement{line_break} number {i:06d}" for i in range(12_000)]
+    rows = [[str((i * j) % 97) for j in range(12_000)] for i in range(1, 3)]
+    with open(tmp_path / "wide.csv", "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, delimiter=delimiter, lineterminator="\n").writerows([names, *rows])
+    source = open_table(str(tmp_path / "wide.csv"))
+    assert source.names == tuple(names)
+    assert read(source) == rows
+    assert source.first_row == 2 + 12_000 * len(line_break)
+
+
+def test_one_name_longer_than_the_sample(tmp_path):
+    name = "n" * 200_000  # longer than the csv module takes by default
+    limit = csv.field_size_limit()
+    (tmp_path / "long.csv").write_text(f"{name},{name}2\n1,2\n")
+    source = open_table(str(tmp_path / "long.csv"))
+    assert source.names == (name, f"{name}2")
+    assert csv.field_size_limit() == limit
+
+
+def test_rows_below_a_long_header_show_the_decimal_comma(tmp_path):
+    names = [f"measurement number {i:06d}" for i in range(4_000)]
+    (tmp_path / "wide.csv").write_text(";".join(names) + "\n" + ";".join(["1,5"] * 4_000) + "\n")
+    assert open_table(str(tmp_path / "wide.csv")).decimal == ","
+
+
+def test_quotation_mark_that_is_not_closed_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "BLOCK_BYTES", 1 << 20)
+    (tmp_path / "open.csv").write_text('x,"y\n' + "1,2\n" * 500_000)
+    with pytest.raises(TableError, match="take more than 1 MiB: look for a quotation mark that is not closed"):
+        open_table(str(tmp_path / "open.csv"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "latin-1"])
+def test_files_longer_than_the_sample_in_any_encoding(tmp_path, encoding):
+    rows = [["Köln", str(i)] for i in range(20_000)]
+    with open(tmp_path / "long.csv", "w", encoding=encoding, newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([["Straße", "x"], *rows])
+    source = open_table(str(tmp_path / "long.csv"), encoding=encoding if encoding == "latin-1" else None)
+    assert source.names == ("Straße", "x")
+    assert read(source) == rows
