@@ -1,10 +1,14 @@
 """Tables from files: long headers, pipes, encodings."""
 
 import csv
+import os
+import subprocess
+import sys
+import threading
 
 import pytest
 
-from lssvm import tables
+from lssvm import load, tables
 from lssvm.tables import TableError, open_table
 
 pytest.importorskip("pyarrow")
@@ -60,3 +64,73 @@ def test_files_longer_than_the_sample_in_any_encoding(tmp_path, encoding):
     source = open_table(str(tmp_path / "long.csv"), encoding=encoding if encoding == "latin-1" else None)
     assert source.names == ("Straße", "x")
     assert read(source) == rows
+
+
+# Pipes ----------------------------------------------------------------------------------------------------------------
+ROWS = [[str(i), str(i % 7), str(i / 3)] for i in range(50)]
+TEXT = "".join(",".join(row) + "\n" for row in [["a", "b", "y"], *ROWS]).encode()
+
+
+def parquet_bytes():
+    from pyarrow import BufferOutputStream, parquet, table
+
+    stream = BufferOutputStream()
+    parquet.write_table(table(dict(zip("aby", map(list, zip(*ROWS, strict=True)), strict=True))), stream)
+    return stream.getvalue().to_pybytes()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes")
+@pytest.mark.parametrize("content", [lambda: TEXT, parquet_bytes], ids=["csv", "parquet"])
+def test_a_named_pipe_is_read_again_and_again(tmp_path, content):
+    path = tmp_path / "pipe.csv"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(content(),), daemon=True)
+    writer.start()
+    source = open_table(str(path))
+    writer.join(10)
+    assert source.name == str(path)
+    assert read(source) == ROWS
+    assert read(source) == ROWS
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="process substitution")
+@pytest.mark.parametrize("path", ["/dev/fd/{}", "/dev/stdin"])
+def test_fit_from_a_pipe_that_has_a_path(tmp_path, path):
+    """What a shell passes for <(command)."""
+    reader, writer = os.pipe()
+    os.write(writer, TEXT)
+    os.close(writer)
+    command = [sys.executable, "-m", "lssvm", "fit", path.format(reader), "-y", "y", "-o", str(tmp_path / "m.lssvm")]
+    with os.fdopen(reader, "rb") as stream:
+        result = subprocess.run(
+            command, stdin=stream, pass_fds=[reader], capture_output=True, text=True, timeout=60, check=False
+        )
+    assert result.returncode == 0, result.stderr
+    assert load(tmp_path / "m.lssvm").loo_residuals_.shape == (50,)
+    assert f"source              {os.path.basename(path.format(reader))}\n" in result.stdout
+
+
+def test_the_copy_of_a_pipe_is_removed(tmp_path):
+    script = "import sys; from lssvm.tables import open_table; print(len(list(open_table('-').batches())))"
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        input=TEXT,
+        capture_output=True,
+        check=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
+    assert result.stdout == b"1\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="terminals")
+def test_a_terminal_is_not_a_table():
+    import pty
+
+    master, slave = pty.openpty()
+    try:
+        with pytest.raises(TableError, match="is a terminal: give a file"):
+            open_table(os.ttyname(slave))
+    finally:
+        os.close(master)
+        os.close(slave)

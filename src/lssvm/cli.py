@@ -166,7 +166,7 @@ def fit(
     left_out = [remark for remark in remarks if remark.startswith(("column ", "missing "))]
     table = scheme.to_dict()
     table.update(
-        source="standard input" if data == "-" else Path(data).resolve().name,
+        source=source.name if data == "-" else os.path.basename(os.path.abspath(data)),
         model=output.name,
         row=source.first_row,
         dropped=dropped,

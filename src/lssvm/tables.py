@@ -116,21 +116,24 @@ class Source:
 def open_table(
     path: str, *, delimiter: str | None = None, header: bool | None = None, encoding: str | None = None
 ) -> Source:
-    """Find out how a file is written. "-" is standard input, which is copied to a file that ends with the process.
+    """Find out how a file is written. "-" is standard input.
 
+    Standard input, pipes and devices can be read only once: they are copied to a file that is removed at exit.
     With ``header=None`` the first line holds names, and a first line of numbers is an error.
     """
     need_pyarrow()
     if path == "-":
-        spooled = _spool(sys.stdin.buffer)
-        if _is_parquet(spooled):
-            return replace(_open_parquet(Path(spooled)), name="standard input")
-        return _open_text(spooled, "standard input", delimiter, header, encoding)
+        if sys.stdin is None:
+            raise TableError("Standard input is closed: give a file, or pipe one in, e.g. lssvm fit - < data.csv")
+        return _open_stream(sys.stdin.buffer, "standard input", delimiter, header, encoding)
     file = Path(path)
     if not file.exists():
         near = difflib.get_close_matches(file.name, os.listdir(file.parent) if file.parent.is_dir() else [], 1)
         hint = f"Did you mean {str(file.parent / near[0])!r}?" if near else "Check its name and its folder."
         raise TableError(f"There is no file {path!r}. {hint}")
+    if not file.is_dir() and not file.is_file():
+        with open(path, "rb") as stream:
+            return _open_stream(stream, path, delimiter, header, encoding)
     if file.is_dir() or file.suffix.lower() in (".parquet", ".pq") or _is_parquet(path):
         return _open_parquet(file)
     if file.suffix.lower() in (".xlsx", ".xls", ".ods"):
@@ -143,18 +146,22 @@ def _is_parquet(path: str) -> bool:
         return file.read(4) == b"PAR1"
 
 
-def _spool(stream: BinaryIO) -> str:
-    """Standard input as a file: a machine reads its rows several times."""
+def _open_stream(
+    stream: BinaryIO, name: str, delimiter: str | None, header: bool | None, encoding: str | None
+) -> Source:
+    """A copy of a stream, as a table: a fit reads its rows several times."""
     import atexit
     import shutil
     import tempfile
 
     if stream.isatty():
-        raise TableError("Standard input is the terminal: give a file, or pipe one in, e.g. lssvm fit - < data.csv")
+        raise TableError(f"{name} is a terminal: give a file, or pipe one in, e.g. lssvm fit - < data.csv")
     with tempfile.NamedTemporaryFile(prefix="lssvm-", suffix=".csv", delete=False) as file:
         atexit.register(lambda: Path(file.name).unlink(missing_ok=True))
         shutil.copyfileobj(stream, file)
-    return file.name
+    if _is_parquet(file.name):
+        return replace(_open_parquet(Path(file.name)), name=name)
+    return _open_text(file.name, name, delimiter, header, encoding)
 
 
 def _open_parquet(file: Path) -> Source:
