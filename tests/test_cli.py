@@ -7,6 +7,7 @@ import json
 import os
 import re
 import runpy
+import shlex
 import signal
 import subprocess
 import sys
@@ -824,6 +825,27 @@ def test_a_closed_pipe_leaves_no_traceback(folder, fitted):
     assert process.wait(60) == 1
     assert "Traceback" not in errors
     assert "Exception" not in errors
+
+
+@pytest.mark.skipif(os.name != "posix", reason="shell")
+@pytest.mark.parametrize(
+    ("arguments", "code", "errors"),
+    [
+        ("predict MODEL people.csv >&-", 1, "Error: standard output is closed: give -o FILE.\n"),
+        ("inspect MODEL >&-", 1, "Error: standard output is closed: redirect it to a file.\n"),
+        ("predict MODEL people.csv > p.csv 2>&-", 0, ""),
+        ("predict MODEL nothing.csv 2>&-", 1, ""),
+    ],
+)
+def test_closed_streams_leave_no_traceback(folder, fitted, arguments, code, errors):
+    command = shlex.join(PROGRAM) + " " + arguments.replace("MODEL", shlex.quote(str(fitted)))
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert result.returncode == code
+    assert result.stderr.startswith(errors)
+    assert result.stderr.count("\n") == (errors != "")
+    assert result.stdout == ""  # errors do not go there either
+    if code == 0:
+        assert len((folder / "p.csv").read_text().splitlines()) == 61
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")

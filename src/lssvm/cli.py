@@ -40,7 +40,17 @@ PIECE = 10_000  # rows that are predicted at once
 ROBUST = ("hampel", "huber", "logistic", "myriad")
 
 
-@click.group(name="lssvm", context_settings={"help_option_names": ["-h", "--help"]})
+class Program(click.Group):
+    """The commands, where a stream may be closed."""
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Run a command. Messages to a closed standard error go nowhere."""
+        if sys.stderr is None:
+            sys.stderr = open(os.devnull, "w")
+        return super().main(*arguments, **options)
+
+
+@click.group(name="lssvm", cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="lssvm", prog_name="lssvm")
 def main() -> None:
     """Least-squares support vector machines: from a table to a model and a report.
@@ -297,6 +307,8 @@ def predict(
     prediction, unless the model was fitted with --missing fill.
     """
     _check_output(output, "-o", model, data)
+    if output is None:
+        _check_standard_output("give -o FILE")
     from .tables import open_table
 
     machine, scheme = _load(model)
@@ -520,6 +532,7 @@ def export(model: str, kind: str, output: Path | None) -> None:
 @plain_errors
 def inspect(model: str, as_json: bool) -> None:
     """Print what a model file holds: task, columns, kernel, C, leave-one-out quality."""
+    _check_standard_output("redirect it to a file")
     from .persist import load
 
     machine = load(model)
@@ -593,6 +606,11 @@ def _print(result: dict[str, Any], as_json: bool) -> None:
         if isinstance(value, float):
             value = f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
         click.echo(f"{name:<{width}}  {value}")
+
+
+def _check_standard_output(remedy: str) -> None:
+    if sys.stdout is None:
+        raise click.ClickException(f"standard output is closed: {remedy}.")
 
 
 def _say(text: str) -> None:
