@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import stat
 import sys
 import warnings
@@ -37,17 +38,32 @@ MEMORY_SHARE = 0.5  # a fit that needs more of the free memory than this goes th
 MEMORY_TABLE = Path("/proc/meminfo")
 WORKING_COLUMNS = 2000  # columns of as many numbers as rows that a fit with a basis holds at once
 PIECE = 10_000  # rows that are predicted at once
+# Control characters other than tab and line break, direction overrides, halves of surrogate pairs
+UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 ROBUST = ("hampel", "huber", "logistic", "myriad")
 
 
 class Program(click.Group):
-    """The commands, where a stream may be closed."""
+    """The commands, where a stream may be closed and texts of the data may hold escape sequences."""
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         """Run a command. Messages to a closed standard error go nowhere."""
         if sys.stderr is None:
-            sys.stderr = open(os.devnull, "w")
+            sys.stderr = open(os.devnull, "w")  # noqa: SIM115
         return super().main(*arguments, **options)
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run a command, with its errors fit for a terminal."""
+        try:
+            return super().invoke(context)
+        except click.ClickException as error:
+            error.message = printable(error.message)
+            raise
+
+
+def printable(text: str) -> str:
+    """Text for a terminal: what would steer it (escape sequences) or reverse the text is spelled out, as \\u001b."""
+    return UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 @click.group(name="lssvm", cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
@@ -324,6 +340,7 @@ def predict(
     unknown: Counter[str] = Counter()
     score = _Score(machine, scheme) if scheme.target in source.names else None
     incomplete = row = 0
+    shown = printable if output is None and sys.stdout.isatty() else str
     with _writer(output) as write, _prediction_bar(source, output) as advance:
         for batch in _pieces(source):
             X, complete = scheme.encode(batch, source, row + source.first_row, unknown)
@@ -331,10 +348,10 @@ def predict(
             rows = zip(zip(*columns, strict=True), complete, strict=True)
             lines = [values if known else [None] * len(header) for values, known in rows]
             if not row and not as_json:  # not before the first rows are predicted: what fails writes nothing
-                write(_csv_lines([header]))
+                write(shown(_csv_lines([header])))
             for start in range(0, len(lines), 1000):  # in small pieces: a reader that has enough ends the work soon
                 part = lines[start : start + 1000]
-                write(_json_lines(header, part) if as_json else _csv_lines(part))
+                write(shown(_json_lines(header, part) if as_json else _csv_lines(part)))
             if score is not None:
                 score.add(batch, source, row, columns[0], complete)
             incomplete += int((~complete).sum())
@@ -494,7 +511,7 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
         X, y, _ = _rows(source, scheme)
         to_html(machine, output, X=X, y=_own_spelling(machine, y))
     _progress_line("")
-    click.echo(str(output))
+    _print_path(output)
 
 
 @main.command()
@@ -523,7 +540,7 @@ def export(model: str, kind: str, output: Path | None) -> None:
         kinds = {True: "number", False: "text"}
         columns = Plan.from_dict(table).columns
         _say("its inputs: " + ", ".join(f"{column.name} ({kinds[column.categories is None]})" for column in columns))
-    click.echo(str(output))
+    _print_path(output)
 
 
 @main.command()
@@ -605,7 +622,16 @@ def _print(result: dict[str, Any], as_json: bool) -> None:
             value = ", ".join(value[:20]) + (f" and {len(value) - 20} more" if len(value) > 20 else "")
         if isinstance(value, float):
             value = f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
-        click.echo(f"{name:<{width}}  {value}")
+        click.echo(f"{name:<{width}}  {_one_line(str(value))}")
+
+
+def _one_line(text: str) -> str:
+    return printable(text).replace("\n", "\\n")
+
+
+def _print_path(path: Path) -> None:
+    """Where a result went: for a person on a terminal, otherwise for a script."""
+    click.echo(printable(str(path)) if sys.stdout is not None and sys.stdout.isatty() else str(path))
 
 
 def _check_standard_output(remedy: str) -> None:
@@ -615,7 +641,7 @@ def _check_standard_output(remedy: str) -> None:
 
 def _say(text: str) -> None:
     _progress_line("")
-    click.echo(text, err=True)
+    click.echo(_one_line(text), err=True)
 
 
 def _check_output(path: Path | None, option: str, *others: str | Path | None) -> None:
@@ -745,7 +771,7 @@ def demo(output: Path) -> None:
         figure.savefig(output, dpi=150)
     except (OSError, ValueError) as error:
         raise click.ClickException(f"cannot write --output '{output}': {error}") from error
-    click.echo(f"{'picture':<18}  {output}")
+    click.echo(f"{'picture':<18}  {printable(str(output))}")
 
 
 def _draw(figure: Figure, model: LSSVR, X: NDArray[Any], y: NDArray[Any]) -> None:

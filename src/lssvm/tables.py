@@ -851,7 +851,9 @@ def _odd_words(source: str, name: str, values: Sequence[tuple[str, int]], count:
 
 
 def _missing_message(source: str, problems: Sequence[tuple[str, Summary]]) -> str:
-    lines = [f"  {name}: {found.missing} missing, the first in row {found.first_missing}" for name, found in problems]
+    lines = [
+        f"  {_plain(name)}: {found.missing} missing, the first in row {found.first_missing}" for name, found in problems
+    ]
     remedy = (
         "Fill them in; or --missing drop (leaves out the rows), --missing fill (numbers become the column's mean, "
         "texts no category), or --drop COLUMN."
@@ -869,7 +871,12 @@ def _closest(name: str, names: Sequence[str]) -> str:
 
 
 def _list(names: Sequence[str]) -> str:
-    return ", ".join(map(str, names[:12])) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    return ", ".join(map(_plain, names[:12])) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+
+
+def _plain(name: str) -> str:
+    """A name on one line: quoted and escaped where it holds line breaks or control characters."""
+    return name if name.isprintable() else repr(name)
 
 
 def _shown(value: Any) -> str:
