@@ -881,6 +881,32 @@ def test_predictions_are_escaped_on_a_terminal_only(run, folder, steering, optio
         assert values == [json.loads(line) for line in piped.splitlines()]
 
 
+@pytest.mark.parametrize(
+    ("labels", "formulas"),
+    [
+        (("=1+1", "ok"), {"=1+1"}),
+        (("@SUM(A1)", "+cmd|x!A0"), {"@SUM(A1)", "+cmd|x!A0"}),
+        (("-2+3", "-2"), {"-2+3"}),
+        (("+1", "-1"), set()),
+        (("+1", "-1.5", "x"), set()),  # texts that are numbers
+        (("+", "-"), set()),
+        (("a=b", "c-d"), set()),
+    ],
+)
+def test_class_names_that_are_formulas_are_escaped(run, folder, labels, formulas):
+    rows = [(str(age), labels[age % len(labels)]) for age in AGE]
+    (folder / "c.csv").write_text(lines(rows, ("age", "class")))
+    assert run("fit", "c.csv", "-y", "class", "-o", "c.lssvm").exit_code == 0
+    objects = run("predict", "c.lssvm", "c.csv", "--json").stdout.splitlines()
+    predicted = [str(json.loads(line)["prediction"]) for line in objects]
+    result = run("predict", "c.lssvm", "c.csv")
+    assert result.stdout.splitlines()[1:] == [f"'{label}" if label in formulas else label for label in predicted]
+    assert ("--raw" in result.stderr) == bool(formulas)
+    raw = run("predict", "c.lssvm", "c.csv", "--raw")
+    assert raw.stdout.splitlines()[1:] == predicted
+    assert "--raw" not in raw.stderr
+
+
 # Processes ------------------------------------------------------------------------------------------------------------
 PROGRAM = [sys.executable, "-c", "from lssvm.cli import main; main()"]
 

@@ -311,16 +311,25 @@ def _free_memory() -> int:
     help="Add the ends of intervals that cover so many of the rows, e.g. 0.9.",
 )
 @click.option("--proba", is_flag=True, help="Add the probability of each class.")
+@click.option("--raw", is_flag=True, help="Write class names as they are, even if a spreadsheet would run them.")
 @reading_options
 @json_option
 @plain_errors
 def predict(
-    model: str, data: str, output: Path | None, interval: float | None, proba: bool, as_json: bool, **reading: Any
+    model: str,
+    data: str,
+    output: Path | None,
+    interval: float | None,
+    proba: bool,
+    raw: bool,
+    as_json: bool,
+    **reading: Any,
 ) -> None:
     """Predict the rows of a table, one line each: CSV, or with --json one JSON object a line.
 
     Where the table holds the target, too, the error is said on standard error. Rows with missing values get an empty
-    prediction, unless the model was fitted with --missing fill.
+    prediction, unless the model was fitted with --missing fill. In CSV, class names that a spreadsheet would run as
+    formulas (=1+1) get a ' before them, unless --raw is given.
     """
     _check_output(output, "-o", model, data)
     if output is None:
@@ -340,6 +349,10 @@ def predict(
     unknown: Counter[str] = Counter()
     score = _Score(machine, scheme) if scheme.target in source.names else None
     incomplete = row = 0
+    formulas = [] if raw or as_json else [label for label in getattr(machine, "classes_", ()) if _is_formula(label)]
+    if formulas:
+        found = ", ".join(map(repr, map(str, formulas[:5]))) + (" ..." if len(formulas) > 5 else "")
+        _say(f"class names that a spreadsheet would run as formulas get a ' before them ({found}); --raw leaves it out")
     shown = printable if output is None and sys.stdout.isatty() else str
     with _writer(output) as write, _prediction_bar(source, output) as advance:
         for batch in _pieces(source):
@@ -347,6 +360,8 @@ def predict(
             columns = _predictions(machine, X, interval, proba)
             rows = zip(zip(*columns, strict=True), complete, strict=True)
             lines = [values if known else [None] * len(header) for values, known in rows]
+            if formulas:
+                lines = [[f"'{values[0]}" if values[0] in formulas else values[0], *values[1:]] for values in lines]
             if not row and not as_json:  # not before the first rows are predicted: what fails writes nothing
                 write(shown(_csv_lines([header])))
             for start in range(0, len(lines), 1000):  # in small pieces: a reader that has enough ends the work soon
@@ -447,6 +462,17 @@ def _own_spelling(machine: Any, y: Any) -> Any:
         return y
     known = {text: str(machine.classes_[place]) for text, place in spellings(machine.classes_.tolist()).items()}
     return np.array([known.get(text, text) for text in y.tolist()])
+
+
+def _is_formula(label: Any) -> bool:
+    """Whether a spreadsheet may run a text as a formula. Numbers (-1) and signs alone (+) are no formulas."""
+    if not isinstance(label, str) or not label.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
+        return False
+    try:
+        float(label)
+    except ValueError:
+        return any(map(str.isalnum, label))
+    return False
 
 
 def _json_lines(names: list[str], lines: list[Any]) -> str:
