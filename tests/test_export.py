@@ -281,6 +281,61 @@ def test_onnx_uses_core_operators_in_float64():
     assert types <= {onnx.TensorProto.DOUBLE, onnx.TensorProto.INT64, onnx.TensorProto.STRING}
 
 
+# Values that have no prediction ---------------------------------------------------------------------------------------
+HOLES = np.array([[math.nan, 0.0, 0.0], [0.0, math.inf, 0.0], [0.0, 0.0, -math.inf], [-math.nan, math.nan, 1.0]])
+LABELS = {"two": TWO, "many": MANY}
+
+
+def c_results(model, rows, folder, optimise):
+    """Outputs of a regression; or decision values, numbers of classes and probabilities, by a compiled program."""
+    if COMPILER is None:
+        pytest.skip("no C compiler")
+    (folder / "m.h").write_text(export.to_c(model, name="m"), encoding="ascii")
+    k, classes = np.size(np.asarray(model.intercept_)), len(getattr(model, "classes_", ()))
+    work = ["m_predict(x, f);", f"fwrite(f, sizeof *f, {k}, stdout);"]
+    if classes:
+        work[0] = "m_decision_function(x, f);"
+        work += ["f[0] = m_predict(x);", "fwrite(f, sizeof *f, 1, stdout);"]
+        work += ["m_predict_proba(x, f);", f"fwrite(f, sizeof *f, {classes}, stdout);"]
+    source = ["#include <stdio.h>", '#include "m.h"', "int main(void) {", "    double x[m_inputs], f[9];"]
+    source += ["    while (fread(x, sizeof x, 1, stdin)) {", *work, "    }", "    return 0;", "}", ""]
+    (folder / "m.c").write_text("\n".join(source), encoding="ascii")
+    options = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", *optimise]
+    subprocess.run([COMPILER, *options, "-o", folder / "m", folder / "m.c", "-lm"], check=True, capture_output=True)
+    result = subprocess.run([folder / "m"], input=np.ascontiguousarray(rows).tobytes(), capture_output=True, check=True)
+    return np.split(np.frombuffer(result.stdout).reshape(len(rows), -1), [k, k + 1] if classes else [], axis=1)
+
+
+@pytest.mark.parametrize("optimise", [["-O2"], ["-O3", "-ffast-math"]], ids=" ".join)
+@pytest.mark.parametrize("name", ["rbf", "matern2.5", "polynomial", "additive-spline", "active"])
+def test_c_has_no_prediction_for_nan_and_infinity(name, optimise, tmp_path):
+    rows = np.vstack([NEW, HOLES])
+    model = LSSVR(KERNELS[name], C=10.0).fit(X, Y)
+    (found,) = c_results(model, rows, tmp_path, optimise)
+    assert_allclose(found[:-4], model.predict(NEW), rtol=1e-9, atol=1e-9)
+    assert np.isnan(found[-4:]).all()
+    for labels in LABELS.values():
+        model = LSSVC(KERNELS[name], C=10.0).fit(X, labels)
+        decision, place, probabilities = c_results(model, rows, tmp_path, optimise)
+        assert_array_equal(model.classes_[place[:-4, 0].astype(int)], model.predict(NEW))
+        assert_allclose(probabilities[:-4], model.predict_proba(NEW), rtol=1e-9, atol=1e-9)
+        assert np.isnan(decision[-4:]).all()
+        assert np.isnan(probabilities[-4:]).all()
+        assert_array_equal(place[-4:], -1.0)
+
+
+@pytest.mark.parametrize("optimise", [["-O2"], ["-O3", "-ffast-math"]], ids=" ".join)
+def test_c_has_no_prediction_where_it_overflows(optimise, tmp_path):
+    model = LSSVC(kernels.Polynomial(3), C=10.0).fit(X, MANY)
+    decision, place, probabilities = c_results(model, np.full((1, 3), 1e200), tmp_path, optimise)
+    assert np.isnan(decision).all()
+    assert np.isnan(probabilities).all()
+    assert place == -1
+    far = 1e9 * NEW  # decision values so large that exp() overflows
+    model = LSSVC(kernels.Linear(), C=10.0).fit(X, TWO)
+    assert_allclose(c_results(model, far, tmp_path, optimise)[2], model.predict_proba(far), atol=1e-12)
+
+
 # Tables ---------------------------------------------------------------------------------------------------------------
 def write_csv(path, rows):
     with open(path, "w", encoding="utf-8", newline="") as file:
@@ -363,7 +418,11 @@ def table_by_onnx(model, names, rows, folder):
     return [[labels[i], *probabilities[i]] if complete[i] else [None] for i in range(len(rows))]
 
 
-def table_by_c(model, names, rows, folder):
+def table_by_fast_c(model, names, rows, folder):
+    return table_by_c(model, names, rows, folder, ["-O3", "-ffast-math"])
+
+
+def table_by_c(model, names, rows, folder, optimise=("-O2",)):
     if COMPILER is None:
         pytest.skip("no C compiler")
     header = export.to_c(model, name="m")
@@ -385,7 +444,7 @@ def table_by_c(model, names, rows, folder):
         ]
         source += ['    if (!m_encode(n, t, x)) puts(""); else {', f"    {result}{label if classes else ''}; }} }}"]
     (folder / "m.c").write_text("\n".join([*source, "    return 0;", "}", ""]), encoding="ascii")
-    options = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic"]
+    options = ["-std=c99", *optimise, "-Wall", "-Wextra", "-Werror", "-pedantic"]
     subprocess.run([COMPILER, *options, "-o", folder / "m", folder / "m.c", "-lm"], check=True, capture_output=True)
     lines = subprocess.run([folder / "m"], check=True, capture_output=True, encoding="utf-8").stdout.splitlines()
     found = [line.split(" ") if line else [None] for line in lines]
@@ -394,7 +453,7 @@ def table_by_c(model, names, rows, folder):
 
 @pytest.mark.parametrize("missing", ["drop", "fill"])
 @pytest.mark.parametrize("kind", ["number", "two", "many"])
-@pytest.mark.parametrize("run", [table_by_python, table_by_c, table_by_onnx])
+@pytest.mark.parametrize("run", [table_by_python, table_by_c, table_by_fast_c, table_by_onnx])
 def test_tables_are_taken_as_they_are(run, kind, missing, table, tmp_path):
     """Categories, known or not, and missing values, filled in or not, as `lssvm predict` takes them."""
     names, _, _, new = table
