@@ -336,6 +336,42 @@ def test_c_has_no_prediction_where_it_overflows(optimise, tmp_path):
     assert_allclose(c_results(model, far, tmp_path, optimise)[2], model.predict_proba(far), atol=1e-12)
 
 
+@pytest.mark.parametrize("name", KERNELS)
+def test_python_refuses_what_the_model_refuses(name):
+    for fit, y in ((LSSVR, Y), (LSSVC, TWO), (LSSVC, MANY)):
+        model = fit(KERNELS[name], C=10.0).fit(X, y)
+        machine: dict = {}
+        exec(export.to_python(model), machine)
+        methods = [machine[method] for method in ("predict", "decision_function", "predict_proba") if method in machine]
+        for row, message in (
+            *((row, "Column [012] is -?(nan|inf): give a finite number") for row in HOLES.tolist()),
+            ([0.0, 0.0], "has 2 values, the model takes 3"),
+            ([0.0, 0.0, 0.0, 0.0], "has 4 values, the model takes 3"),
+            ([1.7e308, -1.7e308, 1.7e308], "overflows"),
+            (np.array([1.7e308, -1.7e308, 1.7e308]), "overflows"),
+        ):
+            with pytest.raises(ValueError, match=r"infinity|NaN|features|overflow"):
+                model.predict([row])
+            for method in methods:
+                with pytest.raises(ValueError, match=message):
+                    method(row)
+
+
+def test_python_takes_large_values_as_the_model_does():
+    for kernel in (kernels.Linear(), kernels.Additive(kernels.Spline(4)), kernels.RBF(sigma=1e200)):
+        model = LSSVR(kernel, C=10.0).fit(X, Y[:, 0])
+        machine: dict = {}
+        exec(export.to_python(model), machine)
+        row = [1e200, -1e200, 3e199]
+        assert machine["predict"](row) == pytest.approx(model.predict([row])[0], rel=1e-9)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    exec(export.to_python(LSSVR(kernels.RBF(sigma=1.0), C=10.0).fit(frame, Y)), machine)
+    with pytest.raises(ValueError, match="Column 'b' is nan"):
+        machine["predict"]([1.0, math.nan, 1.0])
+    with pytest.raises(ValueError, match="overflows"):
+        machine["predict"]([1e200, 0.0, 0.0])
+
+
 # Tables ---------------------------------------------------------------------------------------------------------------
 def write_csv(path, rows):
     with open(path, "w", encoding="utf-8", newline="") as file:
@@ -484,6 +520,29 @@ def test_values_of_other_types_in_python(table, tmp_path):
     assert predicted == machine["predict"]([np.float64(33), "Köln", np.True_, np.int64(1)])
     assert machine["predict"]([None, None, None, None]) == machine["predict"]([math.nan, "", "NA", math.nan])
     assert machine["INPUTS"] == names
+
+
+def test_rows_of_a_table_that_python_refuses(table, tmp_path):
+    names, _, _, _ = table
+    model, _ = fit_table(tmp_path, table, "two", "fill")
+    machine: dict = {}
+    exec(export.to_python(model), machine)
+    row = ["33", "Köln", "TRUE", "1"]
+    surplus = next(csv.DictReader([",".join(["33", "Paris", "TRUE", "1", "5"])], fieldnames=names))
+    for value, message in (
+        ([*row, "5"], "has 5 values, the model takes 4"),
+        (row[:3], "has 3 values, the model takes 4"),
+        (surplus, r"more values than the header: \['5'\]"),
+        ([math.inf, *row[1:]], "Column 'age' holds inf: give a finite number"),
+        (["1e999", *row[1:]], "Column 'age' holds '1e999'"),
+        (["old", *row[1:]], "Column 'age' holds 'old'"),
+    ):
+        for method in ("predict", "decision_function", "predict_proba"):
+            with pytest.raises(ValueError, match=message):
+                machine[method](value)
+    more = dict(zip(names, row, strict=True)) | {"other": "1"}  # a table may have more columns
+    assert machine["predict"](more) == machine["predict"](row)
+    assert machine["predict"]([*row[:3], math.inf]) == machine["predict"]([*row[:3], "inf"])  # an unknown category
 
 
 def test_columns_named_like_outputs_of_the_graph(tmp_path):
