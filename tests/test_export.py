@@ -336,6 +336,23 @@ def test_c_has_no_prediction_where_it_overflows(optimise, tmp_path):
     assert_allclose(c_results(model, far, tmp_path, optimise)[2], model.predict_proba(far), atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["rbf", "polynomial", "additive-spline", "active"])
+def test_onnx_has_no_prediction_for_nan_and_infinity(name):
+    rows = np.vstack([NEW, HOLES])
+    model = LSSVR(KERNELS[name], C=10.0).fit(X, Y)
+    found = run_onnx(model, rows)[0]
+    assert_allclose(found[:-4], model.predict(NEW), rtol=1e-10, atol=1e-10)
+    assert np.isnan(found[-4:]).all()
+    positive = Y[:, 0] > 0
+    for labels, none in ((TWO, ""), (MANY, np.iinfo(np.int64).min), (positive, False), (1.0 + positive, math.nan)):
+        model = LSSVC(KERNELS[name], C=10.0).fit(X, labels)
+        label, decision, probabilities = run_onnx(model, rows)
+        assert_array_equal(label[:-4], model.predict(NEW))
+        assert_array_equal(label[-4:], np.array([none] * 4))
+        assert np.isnan(decision[-4:]).all()
+        assert np.isnan(probabilities[-4:]).all()
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_python_refuses_what_the_model_refuses(name):
     for fit, y in ((LSSVR, Y), (LSSVC, TWO), (LSSVC, MANY)):
@@ -470,6 +487,7 @@ def table_by_c(model, names, rows, folder, optimise=("-O2",)):
         f"m_predict_proba(x, f); for (int c = 0; c < {len(getattr(model, 'classes_', []))}; c++) " if classes else ""
     )
     result += 'printf("%.17g ", f[c]);' if classes else 'm_predict(x, f); printf("%.17g\\n", f[0]);'
+    none = "m_predict(x) == -1" if classes else "(m_predict(x, f), !m_all_finite(f, 1))"
     numbers, texts = [c for c in range(4) if names[c] == "age"], [c for c in range(4) if names[c] != "age"]
     source = ['#include "m.h"', "#include <stdio.h>", "int main(void) {", "    double x[m_inputs], f[9];"]
     for row in rows:
@@ -478,7 +496,10 @@ def table_by_c(model, names, rows, folder, optimise=("-O2",)):
         source += [
             f"    {{ const double n[] = {{{', '.join(values)}}}; const char *const t[] = {{{', '.join(words)}}};"
         ]
-        source += ['    if (!m_encode(n, t, x)) puts(""); else {', f"    {result}{label if classes else ''}; }} }}"]
+        source += [
+            f'    if (!m_encode(n, t, x)) puts({none} ? "" : "a prediction"); else {{',
+            f"    {result}{label if classes else ''}; }} }}",
+        ]
     (folder / "m.c").write_text("\n".join([*source, "    return 0;", "}", ""]), encoding="ascii")
     options = ["-std=c99", *optimise, "-Wall", "-Wextra", "-Werror", "-pedantic"]
     subprocess.run([COMPILER, *options, "-o", folder / "m", folder / "m.c", "-lm"], check=True, capture_output=True)

@@ -57,7 +57,7 @@ class Program(click.Group):
         try:
             return super().invoke(context)
         except click.ClickException as error:
-            error.message = printable(error.message)
+            vars(error)["message"] = printable(error.message)  # an attribute that type checkers take as final
             raise
 
 
@@ -359,7 +359,7 @@ def predict(
             X, complete = scheme.encode(batch, source, row + source.first_row, unknown)
             columns = _predictions(machine, X, interval, proba)
             rows = zip(zip(*columns, strict=True), complete, strict=True)
-            lines = [values if known else [None] * len(header) for values, known in rows]
+            lines: list[Any] = [values if known else [None] * len(header) for values, known in rows]
             if formulas:
                 lines = [[f"'{values[0]}" if values[0] in formulas else values[0], *values[1:]] for values in lines]
             if not row and not as_json:  # not before the first rows are predicted: what fails writes nothing

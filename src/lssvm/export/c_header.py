@@ -218,7 +218,7 @@ def _encode(columns: Sequence[Column], name: str) -> list[str]:
         arrays.append(f"enum {{ {name}_{kind}s = {len(own)} }};")
         arrays.append(_array(f"const char *const {name}_{kind}_names[{len(names)}]", names))
     arrays.append(_array(f"const char *const {name}_missing[{len(MISSING)}]", map(c_string, MISSING)))
-    place = 0
+    place, refuses = 0, False
     for column in columns:
         if column.categories is None:
             value, fill = f"numbers[{numbers.index(column)}]", _number(column.fill or 0.0)
@@ -239,6 +239,7 @@ def _encode(columns: Sequence[Column], name: str) -> list[str]:
             missing = f"{name}_is_missing({value})"
         if column.fill is None:
             work.append(f"    complete &= !{missing};")
+            refuses = True
         place += len(column.encoded)
     return [
         *arrays,
@@ -248,12 +249,14 @@ def _encode(columns: Sequence[Column], name: str) -> list[str]:
         "",
         f"/* The inputs x of a row of the table: its numbers (NaN: missing) in the order of {name}_number_names, its",
         f" * texts (UTF-8, no blanks around; NULL: missing) in that of {name}_text_names. A text that is no category",
-        " * is none of them. Returns 0 where a value is missing that is not filled in: there is no prediction then. */",
+        " * is none of them. Returns 0, and x of NaN, where a value is missing that is not filled in: there is no",
+        " * prediction then. */",
         f"static inline int {name}_encode(const double *numbers, const char *const *texts, double x[{place}])",
         "{",
         "    int complete = 1;",
         "    (void)numbers, (void)texts;",
         *work,
+        *(["    if (!complete)", f"        {name}_set_nan(x, {place});"] if refuses else []),
         "    return complete;",
         "}",
     ]
