@@ -61,6 +61,7 @@ MOST_LABELS = 1000  # a target of more different texts is no class
 FEW_ODD = 0.2  # a column with fewer texts among its numbers is a column of numbers with mistakes in it
 BLOCK_BYTES = 1 << 23
 SAMPLE_SIZE = 1 << 16  # characters from which the format is guessed; more where they hold too few rows
+SAMPLE_LIMIT = 1 << 26  # the most of them
 SAMPLE_ROWS = 20  # rows that show the delimiter
 TRUTH = {"false": ("false", "False", "FALSE"), "true": ("true", "True", "TRUE")}  # as programs write them
 
@@ -211,6 +212,8 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
     if decimal == ",":
         notes.append("numbers are written with a decimal comma")
 
+    block_size = max(BLOCK_BYTES, 4 * sum(len(cell) + 3 for cell in first))  # the names must fit into one block
+
     def start() -> Iterator[pa.RecordBatch]:
         with pyarrow.input_stream(path, compression="detect") as stream:
             reader = pyarrow.csv.open_csv(
@@ -219,7 +222,7 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
                     column_names=list(names),
                     skip_rows=names_end if header else above,
                     encoding=encoding,
-                    block_size=BLOCK_BYTES,
+                    block_size=block_size,
                 ),
                 parse_options=pyarrow.csv.ParseOptions(delimiter=found, newlines_in_values=True),
                 convert_options=pyarrow.csv.ConvertOptions(
@@ -251,7 +254,7 @@ def _layout(path: str, name: str, delimiter: str | None, encoding: str | None) -
             layout = _parse(sample, delimiter, encoding)
             if is_whole or len(layout.lines) > SAMPLE_ROWS:
                 return layout
-            if size >= BLOCK_BYTES:  # the reader takes no longer rows
+            if size >= SAMPLE_LIMIT:
                 break
             size *= 4
     if len(layout.lines) < 2:
