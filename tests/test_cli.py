@@ -7,6 +7,7 @@ import json
 import os
 import re
 import runpy
+import shlex
 import signal
 import subprocess
 import sys
@@ -704,7 +705,7 @@ FIT = ("fit", "table.csv", "-y", "y", "-o", "m.lssvm")
         ("x,y\n1,2\n", ("predict", "table.csv", "table.csv"), 1, "is no model file"),
         ("x,y\n1,2\n", ("inspect", "table.csv"), 1, "is no model file"),
         ("x,y\n1,2\n", ("fit", ".", *FIT[2:]), 1, "holds no Parquet files"),
-        ("\0\1\2\0", FIT, 1, "is no text"),
+        ("\0\1\2\0", FIT, 1, "is not text"),
     ],
 )
 def test_mistakes_get_a_message_that_says_what_to_do(run, folder, content, arguments, code, message):
@@ -808,6 +809,104 @@ def test_without_pyarrow_the_extra_is_named(run, folder, fitted, monkeypatch):
         assert 'pip install "lssvm[files]"' in result.stderr
 
 
+# Escape sequences -----------------------------------------------------------------------------------------------------
+STEERING = "\x1b]0;title\x07\x1b[31m\x9b2J\u202e"  # a title, a colour, a clear screen (C1), a reversed direction
+
+
+@pytest.fixture
+def steering(folder):
+    """A table whose names, categories and labels would steer a terminal."""
+    rows = [
+        (str(age), f"{city}{STEERING}", f"{age > 50}{STEERING}") for age, city, _ in zip(AGE, CITY, PRICE, strict=True)
+    ]
+    names = [f"{name}{STEERING}" for name in ("age", "city", "old")]
+    (folder / f"rows{STEERING}.csv").write_text(lines(rows, names), encoding="utf-8")
+    return f"rows{STEERING}.csv", names
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names of files")
+def test_text_of_the_data_does_not_steer_the_terminal(run, folder, steering):
+    data, (age, city, old) = steering
+    model, page = f"m{STEERING}.lssvm", f"r{STEERING}.html"
+    rome = f"rome{STEERING}.csv"
+    (folder / rome).write_text(f'{age},{city}\n40,"Rome{STEERING}\nfake: line"\n', encoding="utf-8")
+    (folder / "gaps.csv").write_text(f"{age},{city},{old}\n,,yes\n1,,no\n", encoding="utf-8")
+    commands = [
+        ("fit", data, "-y", old, "-o", model, "--report", page),
+        ("fit", data, "-y", "nothing", "-o", model),
+        ("fit", rome, "-y", old, "-o", model),
+        ("fit", "gaps.csv", "-y", old, "-o", model),
+        ("fit", f"no{STEERING}", "-y", old, "-o", model),
+        ("fit", data, "-y", old, "-o", f"no{STEERING}/m.lssvm"),
+        ("inspect", model),
+        ("predict", model, rome, "-o", "p.csv"),
+        ("predict", model, "people.csv"),
+        ("report", model, rome),
+        ("export", model, "--to", "python", "-o", "m.py"),
+    ]
+    for command in commands:
+        result = run(*command)
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", result.output), command
+        assert "Traceback" not in result.output
+        assert not any(line.startswith("fake") for line in result.output.splitlines())
+        assert "\\u001b" in result.output or "\\x1b" in result.output  # spelled out
+    assert (folder / page).exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="terminals")
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["csv", "json"])
+def test_predictions_are_escaped_on_a_terminal_only(run, folder, steering, options):
+    import pty
+
+    data, names = steering
+    assert run("fit", data, "-y", names[2], "-o", "m.lssvm").exit_code == 0
+    piped = run("predict", "m.lssvm", data, *options).stdout
+    if not options:
+        assert {line for line in piped.splitlines()[1:]} == {f"{own}{STEERING}" for own in (True, False)}
+    reader, writer = pty.openpty()
+    process = subprocess.Popen(
+        [*PROGRAM, "predict", "m.lssvm", data, *options], stdout=writer, stderr=subprocess.DEVNULL
+    )
+    os.close(writer)
+    shown = b""
+    with contextlib.suppress(OSError):  # a terminal whose other end is closed
+        while part := os.read(reader, 65536):
+            shown += part
+    os.close(reader)
+    assert process.wait(60) == 0
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", shown.decode().replace("\r\n", "\n"))
+    assert shown.count(b"\\u202e") == 60
+    if options:
+        values = [json.loads(line) for line in shown.decode().splitlines()]
+        assert values == [json.loads(line) for line in piped.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("labels", "formulas"),
+    [
+        (("=1+1", "ok"), {"=1+1"}),
+        (("@SUM(A1)", "+cmd|x!A0"), {"@SUM(A1)", "+cmd|x!A0"}),
+        (("-2+3", "-2"), {"-2+3"}),
+        (("+1", "-1"), set()),
+        (("+1", "-1.5", "x"), set()),  # texts that are numbers
+        (("+", "-"), set()),
+        (("a=b", "c-d"), set()),
+    ],
+)
+def test_class_names_that_are_formulas_are_escaped(run, folder, labels, formulas):
+    rows = [(str(age), labels[age % len(labels)]) for age in AGE]
+    (folder / "c.csv").write_text(lines(rows, ("age", "class")))
+    assert run("fit", "c.csv", "-y", "class", "-o", "c.lssvm").exit_code == 0
+    objects = run("predict", "c.lssvm", "c.csv", "--json").stdout.splitlines()
+    predicted = [str(json.loads(line)["prediction"]) for line in objects]
+    result = run("predict", "c.lssvm", "c.csv")
+    assert result.stdout.splitlines()[1:] == [f"'{label}" if label in formulas else label for label in predicted]
+    assert ("--raw" in result.stderr) == bool(formulas)
+    raw = run("predict", "c.lssvm", "c.csv", "--raw")
+    assert raw.stdout.splitlines()[1:] == predicted
+    assert "--raw" not in raw.stderr
+
+
 # Processes ------------------------------------------------------------------------------------------------------------
 PROGRAM = [sys.executable, "-c", "from lssvm.cli import main; main()"]
 
@@ -824,6 +923,27 @@ def test_a_closed_pipe_leaves_no_traceback(folder, fitted):
     assert process.wait(60) == 1
     assert "Traceback" not in errors
     assert "Exception" not in errors
+
+
+@pytest.mark.skipif(os.name != "posix", reason="shell")
+@pytest.mark.parametrize(
+    ("arguments", "code", "errors"),
+    [
+        ("predict MODEL people.csv >&-", 1, "Error: standard output is closed: give -o FILE.\n"),
+        ("inspect MODEL >&-", 1, "Error: standard output is closed: redirect it to a file.\n"),
+        ("predict MODEL people.csv > p.csv 2>&-", 0, ""),
+        ("predict MODEL nothing.csv 2>&-", 1, ""),
+    ],
+)
+def test_closed_streams_leave_no_traceback(folder, fitted, arguments, code, errors):
+    command = shlex.join(PROGRAM) + " " + arguments.replace("MODEL", shlex.quote(str(fitted)))
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert result.returncode == code
+    assert result.stderr.startswith(errors)
+    assert result.stderr.count("\n") == (errors != "")
+    assert result.stdout == ""  # errors do not go there either
+    if code == 0:
+        assert len((folder / "p.csv").read_text().splitlines()) == 61
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")

@@ -281,6 +281,114 @@ def test_onnx_uses_core_operators_in_float64():
     assert types <= {onnx.TensorProto.DOUBLE, onnx.TensorProto.INT64, onnx.TensorProto.STRING}
 
 
+# Values that have no prediction ---------------------------------------------------------------------------------------
+HOLES = np.array([[math.nan, 0.0, 0.0], [0.0, math.inf, 0.0], [0.0, 0.0, -math.inf], [-math.nan, math.nan, 1.0]])
+LABELS = {"two": TWO, "many": MANY}
+
+
+def c_results(model, rows, folder, optimise):
+    """Outputs of a regression; or decision values, numbers of classes and probabilities, by a compiled program."""
+    if COMPILER is None:
+        pytest.skip("no C compiler")
+    (folder / "m.h").write_text(export.to_c(model, name="m"), encoding="ascii")
+    k, classes = np.size(np.asarray(model.intercept_)), len(getattr(model, "classes_", ()))
+    work = ["m_predict(x, f);", f"fwrite(f, sizeof *f, {k}, stdout);"]
+    if classes:
+        work[0] = "m_decision_function(x, f);"
+        work += ["f[0] = m_predict(x);", "fwrite(f, sizeof *f, 1, stdout);"]
+        work += ["m_predict_proba(x, f);", f"fwrite(f, sizeof *f, {classes}, stdout);"]
+    source = ["#include <stdio.h>", '#include "m.h"', "int main(void) {", "    double x[m_inputs], f[9];"]
+    source += ["    while (fread(x, sizeof x, 1, stdin)) {", *work, "    }", "    return 0;", "}", ""]
+    (folder / "m.c").write_text("\n".join(source), encoding="ascii")
+    options = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", *optimise]
+    subprocess.run([COMPILER, *options, "-o", folder / "m", folder / "m.c", "-lm"], check=True, capture_output=True)
+    result = subprocess.run([folder / "m"], input=np.ascontiguousarray(rows).tobytes(), capture_output=True, check=True)
+    return np.split(np.frombuffer(result.stdout).reshape(len(rows), -1), [k, k + 1] if classes else [], axis=1)
+
+
+@pytest.mark.parametrize("optimise", [["-O2"], ["-O3", "-ffast-math"]], ids=" ".join)
+@pytest.mark.parametrize("name", ["rbf", "matern2.5", "polynomial", "additive-spline", "active"])
+def test_c_has_no_prediction_for_nan_and_infinity(name, optimise, tmp_path):
+    rows = np.vstack([NEW, HOLES])
+    model = LSSVR(KERNELS[name], C=10.0).fit(X, Y)
+    (found,) = c_results(model, rows, tmp_path, optimise)
+    assert_allclose(found[:-4], model.predict(NEW), rtol=1e-9, atol=1e-9)
+    assert np.isnan(found[-4:]).all()
+    for labels in LABELS.values():
+        model = LSSVC(KERNELS[name], C=10.0).fit(X, labels)
+        decision, place, probabilities = c_results(model, rows, tmp_path, optimise)
+        assert_array_equal(model.classes_[place[:-4, 0].astype(int)], model.predict(NEW))
+        assert_allclose(probabilities[:-4], model.predict_proba(NEW), rtol=1e-9, atol=1e-9)
+        assert np.isnan(decision[-4:]).all()
+        assert np.isnan(probabilities[-4:]).all()
+        assert_array_equal(place[-4:], -1.0)
+
+
+@pytest.mark.parametrize("optimise", [["-O2"], ["-O3", "-ffast-math"]], ids=" ".join)
+def test_c_has_no_prediction_where_it_overflows(optimise, tmp_path):
+    model = LSSVC(kernels.Polynomial(3), C=10.0).fit(X, MANY)
+    decision, place, probabilities = c_results(model, np.full((1, 3), 1e200), tmp_path, optimise)
+    assert np.isnan(decision).all()
+    assert np.isnan(probabilities).all()
+    assert place == -1
+    far = 1e9 * NEW  # decision values so large that exp() overflows
+    model = LSSVC(kernels.Linear(), C=10.0).fit(X, TWO)
+    assert_allclose(c_results(model, far, tmp_path, optimise)[2], model.predict_proba(far), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["rbf", "polynomial", "additive-spline", "active"])
+def test_onnx_has_no_prediction_for_nan_and_infinity(name):
+    rows = np.vstack([NEW, HOLES])
+    model = LSSVR(KERNELS[name], C=10.0).fit(X, Y)
+    found = run_onnx(model, rows)[0]
+    assert_allclose(found[:-4], model.predict(NEW), rtol=1e-10, atol=1e-10)
+    assert np.isnan(found[-4:]).all()
+    positive = Y[:, 0] > 0
+    for labels, none in ((TWO, ""), (MANY, np.iinfo(np.int64).min), (positive, False), (1.0 + positive, math.nan)):
+        model = LSSVC(KERNELS[name], C=10.0).fit(X, labels)
+        label, decision, probabilities = run_onnx(model, rows)
+        assert_array_equal(label[:-4], model.predict(NEW))
+        assert_array_equal(label[-4:], np.array([none] * 4))
+        assert np.isnan(decision[-4:]).all()
+        assert np.isnan(probabilities[-4:]).all()
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_python_refuses_what_the_model_refuses(name):
+    for fit, y in ((LSSVR, Y), (LSSVC, TWO), (LSSVC, MANY)):
+        model = fit(KERNELS[name], C=10.0).fit(X, y)
+        machine: dict = {}
+        exec(export.to_python(model), machine)
+        methods = [machine[method] for method in ("predict", "decision_function", "predict_proba") if method in machine]
+        for row, message in (
+            *((row, "Column [012] is -?(nan|inf): give a finite number") for row in HOLES.tolist()),
+            ([0.0, 0.0], "has 2 values, the model takes 3"),
+            ([0.0, 0.0, 0.0, 0.0], "has 4 values, the model takes 3"),
+            ([1.7e308, -1.7e308, 1.7e308], "overflows"),
+            (np.array([1.7e308, -1.7e308, 1.7e308]), "overflows"),
+        ):
+            with pytest.raises(ValueError, match=r"infinity|NaN|features|overflow"):
+                model.predict([row])
+            for method in methods:
+                with pytest.raises(ValueError, match=message):
+                    method(row)
+
+
+def test_python_takes_large_values_as_the_model_does():
+    for kernel in (kernels.Linear(), kernels.Additive(kernels.Spline(4)), kernels.RBF(sigma=1e200)):
+        model = LSSVR(kernel, C=10.0).fit(X, Y[:, 0])
+        machine: dict = {}
+        exec(export.to_python(model), machine)
+        row = [1e200, -1e200, 3e199]
+        assert machine["predict"](row) == pytest.approx(model.predict([row])[0], rel=1e-9)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    exec(export.to_python(LSSVR(kernels.RBF(sigma=1.0), C=10.0).fit(frame, Y)), machine)
+    with pytest.raises(ValueError, match="Column 'b' is nan"):
+        machine["predict"]([1.0, math.nan, 1.0])
+    with pytest.raises(ValueError, match="overflows"):
+        machine["predict"]([1e200, 0.0, 0.0])
+
+
 # Tables ---------------------------------------------------------------------------------------------------------------
 def write_csv(path, rows):
     with open(path, "w", encoding="utf-8", newline="") as file:
@@ -363,7 +471,11 @@ def table_by_onnx(model, names, rows, folder):
     return [[labels[i], *probabilities[i]] if complete[i] else [None] for i in range(len(rows))]
 
 
-def table_by_c(model, names, rows, folder):
+def table_by_fast_c(model, names, rows, folder):
+    return table_by_c(model, names, rows, folder, ["-O3", "-ffast-math"])
+
+
+def table_by_c(model, names, rows, folder, optimise=("-O2",)):
     if COMPILER is None:
         pytest.skip("no C compiler")
     header = export.to_c(model, name="m")
@@ -375,6 +487,7 @@ def table_by_c(model, names, rows, folder):
         f"m_predict_proba(x, f); for (int c = 0; c < {len(getattr(model, 'classes_', []))}; c++) " if classes else ""
     )
     result += 'printf("%.17g ", f[c]);' if classes else 'm_predict(x, f); printf("%.17g\\n", f[0]);'
+    none = "m_predict(x) == -1" if classes else "(m_predict(x, f), !m_all_finite(f, 1))"
     numbers, texts = [c for c in range(4) if names[c] == "age"], [c for c in range(4) if names[c] != "age"]
     source = ['#include "m.h"', "#include <stdio.h>", "int main(void) {", "    double x[m_inputs], f[9];"]
     for row in rows:
@@ -383,9 +496,12 @@ def table_by_c(model, names, rows, folder):
         source += [
             f"    {{ const double n[] = {{{', '.join(values)}}}; const char *const t[] = {{{', '.join(words)}}};"
         ]
-        source += ['    if (!m_encode(n, t, x)) puts(""); else {', f"    {result}{label if classes else ''}; }} }}"]
+        source += [
+            f'    if (!m_encode(n, t, x)) puts({none} ? "" : "a prediction"); else {{',
+            f"    {result}{label if classes else ''}; }} }}",
+        ]
     (folder / "m.c").write_text("\n".join([*source, "    return 0;", "}", ""]), encoding="ascii")
-    options = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic"]
+    options = ["-std=c99", *optimise, "-Wall", "-Wextra", "-Werror", "-pedantic"]
     subprocess.run([COMPILER, *options, "-o", folder / "m", folder / "m.c", "-lm"], check=True, capture_output=True)
     lines = subprocess.run([folder / "m"], check=True, capture_output=True, encoding="utf-8").stdout.splitlines()
     found = [line.split(" ") if line else [None] for line in lines]
@@ -394,7 +510,7 @@ def table_by_c(model, names, rows, folder):
 
 @pytest.mark.parametrize("missing", ["drop", "fill"])
 @pytest.mark.parametrize("kind", ["number", "two", "many"])
-@pytest.mark.parametrize("run", [table_by_python, table_by_c, table_by_onnx])
+@pytest.mark.parametrize("run", [table_by_python, table_by_c, table_by_fast_c, table_by_onnx])
 def test_tables_are_taken_as_they_are(run, kind, missing, table, tmp_path):
     """Categories, known or not, and missing values, filled in or not, as `lssvm predict` takes them."""
     names, _, _, new = table
@@ -425,6 +541,29 @@ def test_values_of_other_types_in_python(table, tmp_path):
     assert predicted == machine["predict"]([np.float64(33), "Köln", np.True_, np.int64(1)])
     assert machine["predict"]([None, None, None, None]) == machine["predict"]([math.nan, "", "NA", math.nan])
     assert machine["INPUTS"] == names
+
+
+def test_rows_of_a_table_that_python_refuses(table, tmp_path):
+    names, _, _, _ = table
+    model, _ = fit_table(tmp_path, table, "two", "fill")
+    machine: dict = {}
+    exec(export.to_python(model), machine)
+    row = ["33", "Köln", "TRUE", "1"]
+    surplus = next(csv.DictReader([",".join(["33", "Paris", "TRUE", "1", "5"])], fieldnames=names))
+    for value, message in (
+        ([*row, "5"], "has 5 values, the model takes 4"),
+        (row[:3], "has 3 values, the model takes 4"),
+        (surplus, r"more values than the header: \['5'\]"),
+        ([math.inf, *row[1:]], "Column 'age' holds inf: give a finite number"),
+        (["1e999", *row[1:]], "Column 'age' holds '1e999'"),
+        (["old", *row[1:]], "Column 'age' holds 'old'"),
+    ):
+        for method in ("predict", "decision_function", "predict_proba"):
+            with pytest.raises(ValueError, match=message):
+                machine[method](value)
+    more = dict(zip(names, row, strict=True)) | {"other": "1"}  # a table may have more columns
+    assert machine["predict"](more) == machine["predict"](row)
+    assert machine["predict"]([*row[:3], math.inf]) == machine["predict"]([*row[:3], "inf"])  # an unknown category
 
 
 def test_columns_named_like_outputs_of_the_graph(tmp_path):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import stat
 import sys
 import warnings
@@ -37,10 +38,35 @@ MEMORY_SHARE = 0.5  # a fit that needs more of the free memory than this goes th
 MEMORY_TABLE = Path("/proc/meminfo")
 WORKING_COLUMNS = 2000  # columns of as many numbers as rows that a fit with a basis holds at once
 PIECE = 10_000  # rows that are predicted at once
+# Control characters other than tab and line break, direction overrides, halves of surrogate pairs
+UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 ROBUST = ("hampel", "huber", "logistic", "myriad")
 
 
-@click.group(name="lssvm", context_settings={"help_option_names": ["-h", "--help"]})
+class Program(click.Group):
+    """The commands, where a stream may be closed and texts of the data may hold escape sequences."""
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Run a command. Messages to a closed standard error go nowhere."""
+        if sys.stderr is None:
+            sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+        return super().main(*arguments, **options)
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run a command, with its errors fit for a terminal."""
+        try:
+            return super().invoke(context)
+        except click.ClickException as error:
+            vars(error)["message"] = printable(error.message)  # an attribute that type checkers take as final
+            raise
+
+
+def printable(text: str) -> str:
+    """Text for a terminal: what would steer it (escape sequences) or reverse the text is spelled out, as \\u001b."""
+    return UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+@click.group(name="lssvm", cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="lssvm", prog_name="lssvm")
 def main() -> None:
     """Least-squares support vector machines: from a table to a model and a report.
@@ -166,7 +192,7 @@ def fit(
     left_out = [remark for remark in remarks if remark.startswith(("column ", "missing "))]
     table = scheme.to_dict()
     table.update(
-        source="standard input" if data == "-" else Path(data).resolve().name,
+        source=source.name if data == "-" else os.path.basename(os.path.abspath(data)),
         model=output.name,
         row=source.first_row,
         dropped=dropped,
@@ -285,18 +311,29 @@ def _free_memory() -> int:
     help="Add the ends of intervals that cover so many of the rows, e.g. 0.9.",
 )
 @click.option("--proba", is_flag=True, help="Add the probability of each class.")
+@click.option("--raw", is_flag=True, help="Write class names as they are, even if a spreadsheet would run them.")
 @reading_options
 @json_option
 @plain_errors
 def predict(
-    model: str, data: str, output: Path | None, interval: float | None, proba: bool, as_json: bool, **reading: Any
+    model: str,
+    data: str,
+    output: Path | None,
+    interval: float | None,
+    proba: bool,
+    raw: bool,
+    as_json: bool,
+    **reading: Any,
 ) -> None:
     """Predict the rows of a table, one line each: CSV, or with --json one JSON object a line.
 
     Where the table holds the target, too, the error is said on standard error. Rows with missing values get an empty
-    prediction, unless the model was fitted with --missing fill.
+    prediction, unless the model was fitted with --missing fill. In CSV, class names that a spreadsheet would run as
+    formulas (=1+1) get a ' before them, unless --raw is given.
     """
     _check_output(output, "-o", model, data)
+    if output is None:
+        _check_standard_output("give -o FILE")
     from .tables import open_table
 
     machine, scheme = _load(model)
@@ -312,17 +349,24 @@ def predict(
     unknown: Counter[str] = Counter()
     score = _Score(machine, scheme) if scheme.target in source.names else None
     incomplete = row = 0
+    formulas = [] if raw or as_json else [label for label in getattr(machine, "classes_", ()) if _is_formula(label)]
+    if formulas:
+        found = ", ".join(map(repr, map(str, formulas[:5]))) + (" ..." if len(formulas) > 5 else "")
+        _say(f"class names that a spreadsheet would run as formulas get a ' before them ({found}); --raw leaves it out")
+    shown = printable if output is None and sys.stdout.isatty() else str
     with _writer(output) as write, _prediction_bar(source, output) as advance:
         for batch in _pieces(source):
             X, complete = scheme.encode(batch, source, row + source.first_row, unknown)
             columns = _predictions(machine, X, interval, proba)
             rows = zip(zip(*columns, strict=True), complete, strict=True)
-            lines = [values if known else [None] * len(header) for values, known in rows]
+            lines: list[Any] = [values if known else [None] * len(header) for values, known in rows]
+            if formulas:
+                lines = [[f"'{values[0]}" if values[0] in formulas else values[0], *values[1:]] for values in lines]
             if not row and not as_json:  # not before the first rows are predicted: what fails writes nothing
-                write(_csv_lines([header]))
+                write(shown(_csv_lines([header])))
             for start in range(0, len(lines), 1000):  # in small pieces: a reader that has enough ends the work soon
                 part = lines[start : start + 1000]
-                write(_json_lines(header, part) if as_json else _csv_lines(part))
+                write(shown(_json_lines(header, part) if as_json else _csv_lines(part)))
             if score is not None:
                 score.add(batch, source, row, columns[0], complete)
             incomplete += int((~complete).sum())
@@ -420,6 +464,17 @@ def _own_spelling(machine: Any, y: Any) -> Any:
     return np.array([known.get(text, text) for text in y.tolist()])
 
 
+def _is_formula(label: Any) -> bool:
+    """Whether a spreadsheet may run a text as a formula. Numbers (-1) and signs alone (+) are no formulas."""
+    if not isinstance(label, str) or not label.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
+        return False
+    try:
+        float(label)
+    except ValueError:
+        return any(map(str.isalnum, label))
+    return False
+
+
 def _json_lines(names: list[str], lines: list[Any]) -> str:
     """One object a line; infinite ends of intervals, for which JSON has no number, are null."""
     infinite = (float("inf"), -float("inf"))
@@ -482,7 +537,7 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
         X, y, _ = _rows(source, scheme)
         to_html(machine, output, X=X, y=_own_spelling(machine, y))
     _progress_line("")
-    click.echo(str(output))
+    _print_path(output)
 
 
 @main.command()
@@ -511,7 +566,7 @@ def export(model: str, kind: str, output: Path | None) -> None:
         kinds = {True: "number", False: "text"}
         columns = Plan.from_dict(table).columns
         _say("its inputs: " + ", ".join(f"{column.name} ({kinds[column.categories is None]})" for column in columns))
-    click.echo(str(output))
+    _print_path(output)
 
 
 @main.command()
@@ -520,6 +575,7 @@ def export(model: str, kind: str, output: Path | None) -> None:
 @plain_errors
 def inspect(model: str, as_json: bool) -> None:
     """Print what a model file holds: task, columns, kernel, C, leave-one-out quality."""
+    _check_standard_output("redirect it to a file")
     from .persist import load
 
     machine = load(model)
@@ -592,12 +648,26 @@ def _print(result: dict[str, Any], as_json: bool) -> None:
             value = ", ".join(value[:20]) + (f" and {len(value) - 20} more" if len(value) > 20 else "")
         if isinstance(value, float):
             value = f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
-        click.echo(f"{name:<{width}}  {value}")
+        click.echo(f"{name:<{width}}  {_one_line(str(value))}")
+
+
+def _one_line(text: str) -> str:
+    return printable(text).replace("\n", "\\n")
+
+
+def _print_path(path: Path) -> None:
+    """Where a result went: for a person on a terminal, otherwise for a script."""
+    click.echo(printable(str(path)) if sys.stdout is not None and sys.stdout.isatty() else str(path))
+
+
+def _check_standard_output(remedy: str) -> None:
+    if sys.stdout is None:
+        raise click.ClickException(f"standard output is closed: {remedy}.")
 
 
 def _say(text: str) -> None:
     _progress_line("")
-    click.echo(text, err=True)
+    click.echo(_one_line(text), err=True)
 
 
 def _check_output(path: Path | None, option: str, *others: str | Path | None) -> None:
@@ -727,7 +797,7 @@ def demo(output: Path) -> None:
         figure.savefig(output, dpi=150)
     except (OSError, ValueError) as error:
         raise click.ClickException(f"cannot write --output '{output}': {error}") from error
-    click.echo(f"{'picture':<18}  {output}")
+    click.echo(f"{'picture':<18}  {printable(str(output))}")
 
 
 def _draw(figure: Figure, model: LSSVR, X: NDArray[Any], y: NDArray[Any]) -> None:

@@ -17,9 +17,11 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -58,6 +60,9 @@ MOST_CLASSES = 10  # whole numbers of at most so many values are classes
 MOST_LABELS = 1000  # a target of more different texts is no class
 FEW_ODD = 0.2  # a column with fewer texts among its numbers is a column of numbers with mistakes in it
 BLOCK_BYTES = 1 << 23
+SAMPLE_SIZE = 1 << 16  # characters from which the format is guessed; more where they hold too few rows
+SAMPLE_LIMIT = 1 << 26  # the most of them
+SAMPLE_ROWS = 20  # rows that show the delimiter
 TRUTH = {"false": ("false", "False", "FALSE"), "true": ("true", "True", "TRUE")}  # as programs write them
 
 
@@ -112,21 +117,24 @@ class Source:
 def open_table(
     path: str, *, delimiter: str | None = None, header: bool | None = None, encoding: str | None = None
 ) -> Source:
-    """Find out how a file is written. "-" is standard input, which is copied to a file that ends with the process.
+    """Find out how a file is written. "-" is standard input.
 
+    Standard input, pipes and devices can be read only once: they are copied to a file that is removed at exit.
     With ``header=None`` the first line holds names, and a first line of numbers is an error.
     """
     need_pyarrow()
     if path == "-":
-        spooled = _spool(sys.stdin.buffer)
-        if _is_parquet(spooled):
-            return replace(_open_parquet(Path(spooled)), name="standard input")
-        return _open_text(spooled, "standard input", delimiter, header, encoding)
+        if sys.stdin is None:
+            raise TableError("Standard input is closed: give a file, or pipe one in, e.g. lssvm fit - < data.csv")
+        return _open_stream(sys.stdin.buffer, "standard input", delimiter, header, encoding)
     file = Path(path)
     if not file.exists():
         near = difflib.get_close_matches(file.name, os.listdir(file.parent) if file.parent.is_dir() else [], 1)
         hint = f"Did you mean {str(file.parent / near[0])!r}?" if near else "Check its name and its folder."
         raise TableError(f"There is no file {path!r}. {hint}")
+    if not file.is_dir() and not file.is_file():
+        with open(path, "rb") as stream:
+            return _open_stream(stream, path, delimiter, header, encoding)
     if file.is_dir() or file.suffix.lower() in (".parquet", ".pq") or _is_parquet(path):
         return _open_parquet(file)
     if file.suffix.lower() in (".xlsx", ".xls", ".ods"):
@@ -139,18 +147,22 @@ def _is_parquet(path: str) -> bool:
         return file.read(4) == b"PAR1"
 
 
-def _spool(stream: BinaryIO) -> str:
-    """Standard input as a file: a machine reads its rows several times."""
+def _open_stream(
+    stream: BinaryIO, name: str, delimiter: str | None, header: bool | None, encoding: str | None
+) -> Source:
+    """A copy of a stream, as a table: a fit reads its rows several times."""
     import atexit
     import shutil
     import tempfile
 
     if stream.isatty():
-        raise TableError("Standard input is the terminal: give a file, or pipe one in, e.g. lssvm fit - < data.csv")
+        raise TableError(f"{name} is a terminal: give a file, or pipe one in, e.g. lssvm fit - < data.csv")
     with tempfile.NamedTemporaryFile(prefix="lssvm-", suffix=".csv", delete=False) as file:
         atexit.register(lambda: Path(file.name).unlink(missing_ok=True))
         shutil.copyfileobj(stream, file)
-    return file.name
+    if _is_parquet(file.name):
+        return replace(_open_parquet(Path(file.name)), name=name)
+    return _open_text(file.name, name, delimiter, header, encoding)
 
 
 def _open_parquet(file: Path) -> Source:
@@ -177,21 +189,10 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
     import pyarrow
     import pyarrow.csv
 
-    sample, encoding = _sample(path, name, encoding)
-    stated = STATED_DELIMITER.match(sample)  # a line that Excel writes and reads
-    above = 1 if stated else 0
-    if stated:
-        sample = sample[stated.end() :]
-        delimiter = delimiter or stated[1]
-    found = _sniff(sample) if delimiter is None else delimiter.replace("\\t", "\t")
-    if len(found) != 1:
-        raise TableError(f"--delimiter must be one character, got {delimiter!r}; write \\t for a tab.")
-    reader = csv.reader(io.StringIO(sample, newline=""), delimiter=found)
-    first = next((line for line in reader if line), [])
-    names_end = above + reader.line_num  # names may hold line breaks, and empty lines may stand before them
-    lines = [first, *reader]
+    encoding, found, guessed, above, names_end, lines = _layout(path, name, delimiter, encoding)
+    first = lines[0]
     notes = []
-    if delimiter is None and found != ",":
+    if guessed and found != ",":
         notes.append(f"columns are separated by {_spell(found)}")
     if header is None and len(lines) > 1 and first and all(_is_number(cell) for cell in first):
         raise TableError(
@@ -211,6 +212,8 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
     if decimal == ",":
         notes.append("numbers are written with a decimal comma")
 
+    block_size = max(BLOCK_BYTES, 4 * sum(len(cell) + 3 for cell in first))  # the names must fit into one block
+
     def start() -> Iterator[pa.RecordBatch]:
         with pyarrow.input_stream(path, compression="detect") as stream:
             reader = pyarrow.csv.open_csv(
@@ -219,7 +222,7 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
                     column_names=list(names),
                     skip_rows=names_end if header else above,
                     encoding=encoding,
-                    block_size=BLOCK_BYTES,
+                    block_size=block_size,
                 ),
                 parse_options=pyarrow.csv.ParseOptions(delimiter=found, newlines_in_values=True),
                 convert_options=pyarrow.csv.ConvertOptions(
@@ -231,36 +234,98 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
     return Source(name, names, 1 + (names_end if header else above), start, tuple(notes), decimal)
 
 
-def _sample(path: str, name: str, encoding: str | None) -> tuple[str, str]:
-    """The first lines as text, and the encoding."""
+class _Layout(NamedTuple):
+    """How the start of a text file is written."""
+
+    encoding: str
+    delimiter: str
+    guessed: bool  # whether the delimiter is
+    above: int  # lines above the column names that are not part of the table
+    names_end: int  # lines up to the end of the column names
+    lines: list[list[str]]  # the first records
+
+
+def _layout(path: str, name: str, delimiter: str | None, encoding: str | None) -> _Layout:
+    """The layout of a text file, from a sample that holds the column names and, where possible, some rows."""
+    size = SAMPLE_SIZE
+    with _long_cells():
+        while True:
+            sample, encoding, is_whole = _sample(path, name, encoding, size)
+            layout = _parse(sample, delimiter, encoding)
+            if is_whole or len(layout.lines) > SAMPLE_ROWS:
+                return layout
+            if size >= SAMPLE_LIMIT:
+                break
+            size *= 4
+    if len(layout.lines) < 2:
+        raise TableError(
+            f"{name}: the column names and the first row take more than {size >> 20} MiB: look for a quotation mark "
+            "that is not closed."
+        )
+    return layout
+
+
+def _parse(sample: str, delimiter: str | None, encoding: str) -> _Layout:
+    stated = STATED_DELIMITER.match(sample)  # a line that Excel writes and reads
+    above = 1 if stated else 0
+    if stated:
+        sample = sample[stated.end() :]
+        delimiter = delimiter or stated[1]
+    found = _sniff(sample) if delimiter is None else delimiter.replace("\\t", "\t")
+    if len(found) != 1:
+        raise TableError(f"--delimiter must be one character, got {delimiter!r}; write \\t for a tab.")
+    reader = csv.reader(io.StringIO(sample, newline=""), delimiter=found)
+    first = next((line for line in reader if line), [])
+    names_end = above + reader.line_num  # names may hold line breaks, and empty lines may stand before them
+    return _Layout(encoding, found, delimiter is None, above, names_end, [first, *reader])
+
+
+@contextmanager
+def _long_cells() -> Iterator[None]:
+    """Let the csv module read cells of any length: with a wrong delimiter a whole line is one cell."""
+    limit = csv.field_size_limit((1 << 31) - 1)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _sample(path: str, name: str, encoding: str | None, size: int) -> tuple[str, str, bool]:
+    """About `size` characters from the start, up to the end of a line; the encoding; whether this is the whole file."""
     import pyarrow
 
     with pyarrow.input_stream(path, compression="detect") as stream:
-        start = stream.read(1 << 16)
-    if not start.strip():
-        raise TableError(f"{name} is empty: give a file with a line of column names and rows below it.")
+        mark = stream.read(2)
     if encoding is None:
-        encoding = "utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
-    if len(start) == 1 << 16:
-        start = start[: start.rfind(b"\n") + 1] or start
+        encoding = "utf-16" if mark in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
     try:
-        text = start.decode(encoding)
+        with (
+            pyarrow.input_stream(path, compression="detect") as stream,
+            io.TextIOWrapper(stream, encoding, newline="") as file,
+        ):
+            text = file.read(size)
+            is_whole = not file.read(1)
     except LookupError:
         raise TableError(f"--encoding {encoding!r} is unknown: try utf-8, latin-1 or cp1252.") from None
-    except UnicodeDecodeError:
-        if b"\0" in start:
-            raise TableError(f"{name} is no text: give CSV, TSV or Parquet.") from None
+    except UnicodeDecodeError as error:
+        if b"\0" in error.object:
+            raise TableError(f"{name} is not text: give CSV, TSV or Parquet.") from None
         raise TableError(f"{name} is not {encoding}: give its encoding, e.g. --encoding latin-1.") from None
+    if not text.strip("\ufeff \t\r\n"):
+        raise TableError(f"{name} is empty: give a file with a line of column names and rows below it.")
     if "\0" in text:
-        raise TableError(f"{name} is no text: give CSV, TSV or Parquet.")
-    return text.removeprefix("\ufeff"), encoding
+        raise TableError(f"{name} is not text: give CSV, TSV or Parquet.")
+    if not is_whole:
+        text = text[: text.rfind("\n") + 1] or text
+    return text.removeprefix("\ufeff"), encoding, is_whole
 
 
 def _sniff(sample: str) -> str:
     """The delimiter that gives the first lines the same number of cells, the largest such number."""
 
     def cells(delimiter: str) -> int:
-        rows = [len(row) for row in csv.reader(sample.splitlines()[:20], delimiter=delimiter) if row]
+        records = islice(csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter), SAMPLE_ROWS)
+        rows = [len(row) for row in records if row]
         return rows[0] if rows and min(rows) == max(rows) else 0
 
     best = max(DELIMITERS, key=cells)
@@ -789,7 +854,9 @@ def _odd_words(source: str, name: str, values: Sequence[tuple[str, int]], count:
 
 
 def _missing_message(source: str, problems: Sequence[tuple[str, Summary]]) -> str:
-    lines = [f"  {name}: {found.missing} missing, the first in row {found.first_missing}" for name, found in problems]
+    lines = [
+        f"  {_plain(name)}: {found.missing} missing, the first in row {found.first_missing}" for name, found in problems
+    ]
     remedy = (
         "Fill them in; or --missing drop (leaves out the rows), --missing fill (numbers become the column's mean, "
         "texts no category), or --drop COLUMN."
@@ -807,7 +874,12 @@ def _closest(name: str, names: Sequence[str]) -> str:
 
 
 def _list(names: Sequence[str]) -> str:
-    return ", ".join(map(str, names[:12])) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    return ", ".join(map(_plain, names[:12])) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+
+
+def _plain(name: str) -> str:
+    """A name on one line: quoted and escaped where it holds line breaks or control characters."""
+    return name if name.isprintable() else repr(name)
 
 
 def _shown(value: Any) -> str:

@@ -73,6 +73,36 @@ BODIES = {
     "Sum": "    return PART0(x, z, columns, count) + PART1(x, z, columns, count);",
     "Product": "    return PART0(x, z, columns, count) * PART1(x, z, columns, count);",
 }
+# NaN and infinity are found by their bits: compilers drop isnan() under -ffast-math
+FINITE = """#if DBL_MANT_DIG != 53
+#error "This header needs a double of 64 bits (avr-gcc: -mdouble=64)."
+#endif
+
+static inline uint64_t NAMEmagnitude_bits(const double *value)
+{
+    uint64_t bits;
+    memcpy(&bits, value, sizeof bits);
+    return bits & UINT64_C(0x7fffffffffffffff);
+}
+
+static inline int NAMEall_finite(const double *values, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (NAMEmagnitude_bits(values + i) >= UINT64_C(0x7ff0000000000000))
+            return 0;
+    return 1;
+}
+
+static inline void NAMEset_nan(double *values, int count)
+{
+    const uint64_t bits = UINT64_C(0x7ff8000000000000);
+    for (int i = 0; i < count; i++)
+        memcpy(values + i, &bits, sizeof bits);
+}"""
+IS_NAN = """static inline int NAMEis_nan(const double *value)
+{
+    return NAMEmagnitude_bits(value) > UINT64_C(0x7ff0000000000000);
+}"""
 # The kernel of a cubic spline between two places in units of the knots' span (`kernels.Spline`)
 SPLINE = """static inline double NAMEspline_mean(double u)
 {
@@ -90,7 +120,7 @@ static inline double NAMEspline(double u, double v)
 
 
 def to_c(model: Any, name: str = "lssvm") -> str:
-    """The machine as a C99 header that needs only <math.h>, and <string.h> where it reads the texts of a table.
+    """The machine as a C99 header that needs only the standard library.
 
     Parameters
     ----------
@@ -104,7 +134,9 @@ def to_c(model: Any, name: str = "lssvm") -> str:
     str
         The header. For regression ``NAME_predict(x, f)`` writes the outputs f of one row x. For classification
         ``NAME_predict(x)`` is the number of the class in ``NAME_classes``, ``NAME_decision_function(x, f)`` writes
-        the decision values and ``NAME_predict_proba(x, p)`` one probability a class. Of a model of the command line
+        the decision values and ``NAME_predict_proba(x, p)`` one probability per class. Where a value of x is NaN or
+        infinite, or where the outputs overflow, they write NaN and the class is -1: check it before it is used as an
+        index. This also holds under ``-ffast-math``. For a model of the command line
         ``NAME_encode(numbers, texts, x)`` makes x of a row of the table: its numbers, NaN where they are missing, in
         the order of ``NAME_number_names``, and its texts in that of ``NAME_text_names``. It returns 0 where a value is
         missing that is not filled in: such a row has no prediction.
@@ -124,14 +156,18 @@ def to_c(model: Any, name: str = "lssvm") -> str:
     guard = f"{name.upper()}_H"
     functions = kernel_functions(machine.kernel, d, BODIES, f"{name}_")
     text = [
-        f"/* {machine.title}. C99, needs only <math.h>{'' if machine.columns is None else ' and <string.h>'}.",
+        f"/* {machine.title}. C99, needs only the standard library.",
         f" * {machine.size}. {' '.join(repr(machine.kernel).split())}",
         " */",
         f"#ifndef {guard}",
         f"#define {guard}",
         "",
+        "#include <float.h>",
         "#include <math.h>",
-        *([] if machine.columns is None else ["#include <string.h>"]),
+        "#include <stdint.h>",
+        "#include <string.h>",
+        "",
+        FINITE.replace("NAME", f"{name}_"),
         "",
         f"enum {{ {name}_inputs = {d}, {name}_outputs = {k} }};",
     ]
@@ -182,12 +218,12 @@ def _encode(columns: Sequence[Column], name: str) -> list[str]:
         arrays.append(f"enum {{ {name}_{kind}s = {len(own)} }};")
         arrays.append(_array(f"const char *const {name}_{kind}_names[{len(names)}]", names))
     arrays.append(_array(f"const char *const {name}_missing[{len(MISSING)}]", map(c_string, MISSING)))
-    place = 0
+    place, refuses = 0, False
     for column in columns:
         if column.categories is None:
             value, fill = f"numbers[{numbers.index(column)}]", _number(column.fill or 0.0)
-            work.append(f"    x[{place}] = isnan({value}) ? {fill} : {value};")
-            missing = f"isnan({value})"
+            missing = f"{name}_is_nan(&{value})"
+            work.append(f"    x[{place}] = {missing} ? {fill} : {value};")
         else:
             number, known = texts.index(column), spellings(column.categories)
             value, count = f"texts[{number}]", len(known)
@@ -203,20 +239,24 @@ def _encode(columns: Sequence[Column], name: str) -> list[str]:
             missing = f"{name}_is_missing({value})"
         if column.fill is None:
             work.append(f"    complete &= !{missing};")
+            refuses = True
         place += len(column.encoded)
     return [
         *arrays,
         "",
+        *([IS_NAN.replace("NAME", f"{name}_"), ""] if numbers else []),
         *_is_missing(name),
         "",
         f"/* The inputs x of a row of the table: its numbers (NaN: missing) in the order of {name}_number_names, its",
         f" * texts (UTF-8, no blanks around; NULL: missing) in that of {name}_text_names. A text that is no category",
-        " * is none of them. Returns 0 where a value is missing that is not filled in: there is no prediction then. */",
+        " * is none of them. Returns 0, and x of NaN, where a value is missing that is not filled in: there is no",
+        " * prediction then. */",
         f"static inline int {name}_encode(const double *numbers, const char *const *texts, double x[{place}])",
         "{",
         "    int complete = 1;",
         "    (void)numbers, (void)texts;",
         *work,
+        *(["    if (!complete)", f"        {name}_set_nan(x, {place});"] if refuses else []),
         "    return complete;",
         "}",
     ]
@@ -254,10 +294,14 @@ def _decision(machine: Machine, name: str, kernel: str) -> list[str]:
         ]
     function, what = ("predict", "outputs") if machine.classes is None else ("decision_function", "decision values")
     return [
-        f"/* The {what} of one row x. */",
+        f"/* The {what} of one row x; NaN where x is not finite, or where they overflow. */",
         f"static inline void {name}_{function}(const double x[{d}], double f[{k}])",
         "{",
         *lines,
+        f"    if (!{name}_all_finite(x, {d})) {{",
+        f"        {name}_set_nan(f, {k});",
+        "        return;",
+        "    }",
         f"    for (int o = 0; o < {k}; o++)",
         f"        f[o] = {name}_intercept[o];",
         f"    for (int j = 0; j < {n}; j++) {{",
@@ -265,6 +309,8 @@ def _decision(machine: Machine, name: str, kernel: str) -> list[str]:
         f"        for (int o = 0; o < {k}; o++)",
         f"            f[o] += {name}_coefficients[j][o] * value;",
         "    }",
+        f"    if (!{name}_all_finite(f, {k}))",
+        f"        {name}_set_nan(f, {k});",
         "}",
     ]
 
@@ -281,11 +327,13 @@ def _predict(name: str, k: int) -> list[str]:
             "    return best;",
         ]
     return [
-        f"/* The number of the class of one row x in {name}_classes. */",
+        f"/* The number of the class of one row x in {name}_classes; -1 where the decision values are NaN. */",
         f"static inline int {name}_predict(const double x[{name}_inputs])",
         "{",
         f"    double f[{k}];",
         f"    {name}_decision_function(x, f);",
+        f"    if (!{name}_all_finite(f, {k}))",
+        "        return -1;",
         *choose,
         "}",
     ]
@@ -313,11 +361,16 @@ def _probabilities(machine: Machine, name: str) -> list[str]:
             "        p[o] /= sum;",
         ]
     return [
-        f"/* The probability of each class for one row x, in the order of {name}_classes. */",
+        f"/* The probability of each class for one row x, in the order of {name}_classes; NaN where the decision",
+        " * values are. */",
         f"static inline void {name}_predict_proba(const double x[{name}_inputs], double p[{max(k, 2)}])",
         "{",
         f"    double f[{k}];",
         f"    {name}_decision_function(x, f);",
+        f"    if (!{name}_all_finite(f, {k})) {{",
+        f"        {name}_set_nan(p, {max(k, 2)});",
+        "        return;",
+        "    }",
         *body,
         "}",
     ]

@@ -33,10 +33,12 @@ def to_onnx(model: Any) -> Any:
         Input ``X`` (rows, columns). Outputs: ``prediction`` (rows, outputs) of a regression; ``label`` (rows,),
         ``decision_function`` (rows, 1 or classes) and ``probabilities`` (rows, classes) of a classification.
         Save it with ``onnx.save(graph, path)``.
-        A model of the command line has one input (rows, 1) a column of its table instead: numbers, NaN where they are
-        missing, and texts, which the operator LabelEncoder of ai.onnx.ml looks up. Where missing values are not filled
-        in, there is an output ``complete`` (rows,), and a row that is not gets NaN, and the label "" or the smallest
-        integer.
+        A graph cannot raise: a row with a NaN or infinite value, or whose outputs overflow, gets NaN, and the label
+        "", the smallest integer, NaN or False, by the type of the classes.
+        A model of the command line has one input (rows, 1) per column of its table instead: numbers, NaN where they
+        are missing, and texts, which the operator LabelEncoder of ai.onnx.ml looks up. Where missing values are not
+        filled in, there is an output ``complete`` (rows,), and a row that is not complete gets the same as one with
+        NaN.
     """
     machine = read_machine(model)
     try:
@@ -54,18 +56,34 @@ def to_onnx(model: Any) -> Any:
     f = graph.add("Add", f, graph.constant(machine.intercept[None, :]))
     if graph.complete:
         graph.output("complete", graph.add("Squeeze", graph.complete, graph.constant(np.array([1]))))
-    nothing = np.array(np.nan)
+    known = _known(graph, X, f)
+    nothing = graph.constant(np.array(np.nan))
     if machine.classes is None:
-        graph.output("prediction", graph.where_complete(f, nothing))
+        graph.output("prediction", graph.add("Where", known, f, nothing))
         return graph.build(machine)
     text = isinstance(machine.classes[0], str)
     labels = graph.constant(machine.classes if text else np.array(machine.classes))
     label = graph.add("Gather", labels, _winner(graph, machine, f))
-    graph.output("label", graph.where_complete(label, [""] if text else np.array(np.iinfo(np.int64).min), flat=True))
-    graph.output("decision_function", graph.where_complete(f, nothing))
+    flat = graph.add("Squeeze", known, graph.constant(np.array([1])))
+    if isinstance(machine.classes[0], bool):  # for which runtimes have no Where
+        graph.output("label", graph.add("And", flat, label))
+    else:
+        no_label = {str: [""], int: np.array(np.iinfo(np.int64).min), float: np.array(np.nan)}
+        none = graph.constant(no_label[type(machine.classes[0])])
+        graph.output("label", graph.add("Where", flat, label, none))
+    graph.output("decision_function", graph.add("Where", known, f, nothing))
     if machine.slopes is not None:
-        graph.output("probabilities", graph.where_complete(_probabilities(graph, machine, f), nothing))
+        graph.output("probabilities", graph.add("Where", known, _probabilities(graph, machine, f), nothing))
     return graph.build(machine)
+
+
+def _known(graph: _Graph, X: str, f: str) -> str:
+    """Which rows have a prediction, (rows, 1): those that are complete, with finite inputs and outputs."""
+    values = graph.add("Concat", X, f, axis=1)
+    zeros = graph.add("Sub", values, values)  # NaN where a value is NaN or infinite
+    total = graph.add("ReduceSum", zeros, graph.constant(np.array([1])), keepdims=1)
+    finite = graph.add("Not", graph.add("IsNaN", total))
+    return str(graph.add("And", graph.complete, finite)) if graph.complete else str(finite)
 
 
 def _table(graph: _Graph, machine: Machine) -> str:
@@ -113,13 +131,6 @@ class _Graph:
             name += "_input"
         self.inputs.append(helper.make_tensor_value_info(name, kind, [None, columns]))
         return name
-
-    def where_complete(self, value: str, nothing: Any, flat: bool = False) -> str:
-        """The value of rows that are complete, else nothing."""
-        if not self.complete:
-            return value
-        complete = self.add("Squeeze", self.complete, self.constant(np.array([1]))) if flat else self.complete
-        return str(self.add("Where", complete, value, self.constant(nothing)))
 
     def add(self, operator: str, *inputs: str, outputs: int = 0, **attributes: Any) -> Any:
         """The name of a new node's result, or those of several."""

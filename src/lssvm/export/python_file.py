@@ -57,7 +57,9 @@ def to_python(model: Any) -> str:
         The file: ``predict(x)`` for one row x (a list of numbers), for classification also ``decision_function(x)``
         and ``predict_proba(x)``. Results have the shape that one row of the model's results has. Of a model of the
         command line x is a row of its table, a dict by column or a list in the order of ``INPUTS``, of numbers or
-        texts (``csv.DictReader`` will do); a row without a value that is not filled in gets None.
+        texts (``csv.DictReader`` will do); a row without a value that is not filled in gets None. As with the model,
+        there is a ValueError where a value is NaN or infinite, where there are too few or too many values, and where
+        the result overflows.
 
     Examples
     --------
@@ -90,6 +92,8 @@ def to_python(model: Any) -> str:
         text += ["", "", f"def {function}(x, z, columns):", body]
     if machine.columns is not None:
         text += _encode(machine.columns)
+    else:
+        text += _checked(machine)
     text += [*_outputs(machine, functions[-1][0]), *_methods(machine)]
     return "\n".join([*text, ""])
 
@@ -118,11 +122,26 @@ def _encode(columns: Sequence[Column]) -> list[str]:
         "        return value.strip()",
         '    if type(value).__name__ in ("bool", "bool_"):  # of NumPy, too',
         '        return "true" if value else "false"',
-        "    return str(int(value)) if value == int(value) else repr(float(value))",
+        "    whole = math.isfinite(value) and value == int(value)",
+        "    return str(int(value)) if whole else repr(float(value))",
+        "",
+        "",
+        "def as_number(name, value):",
+        "    try:",
+        "        number = float(value)",
+        "    except ValueError:",
+        "        number = math.nan",
+        "    if not math.isfinite(number):",
+        '        raise ValueError(f"Column {name!r} holds {value!r}: give a finite number, or None if it is missing.")',
+        "    return number",
         "",
         "",
         "def encode(row):",
         '    """The inputs of a row of the table; None where a value is missing that is not filled in."""',
+        '    if not hasattr(row, "keys") and len(row) != len(COLUMNS):',
+        '        raise ValueError(f"The row has {len(row)} values, the model takes {len(COLUMNS)}: {INPUTS}.")',
+        '    if hasattr(row, "keys") and None in row:  # how csv.DictReader returns surplus cells',
+        '        raise ValueError(f"The row has more values than the header: {row[None]!r}.")',
         "    x = []",
         "    for number, (name, places, fill) in enumerate(COLUMNS):",
         '        value = row[name] if hasattr(row, "keys") else row[number]',
@@ -130,7 +149,7 @@ def _encode(columns: Sequence[Column]) -> list[str]:
         "        if missing and fill is None:",
         "            return None",
         "        if places is None:",
-        "            x.append(fill if missing else float(value))",
+        "            x.append(fill if missing else as_number(name, value))",
         "        else:",
         "            own = None if missing else places.get(as_category(value))",
         "            x += [float(own == place) for place in range(1 + max(places.values()))]",
@@ -138,11 +157,30 @@ def _encode(columns: Sequence[Column]) -> list[str]:
     ]
 
 
+def _checked(machine: Machine) -> list[str]:
+    """The function that refuses rows that the model refuses."""
+    d = machine.points.shape[1]
+    name = "INPUTS[c]" if machine.inputs else "c"
+    return [
+        "",
+        "",
+        "def checked(x):",
+        f"    if len(x) != {d}:",
+        f'        raise ValueError(f"The row has {{len(x)}} values, the model takes {d}.")',
+        "    for c, value in enumerate(x):",
+        "        if not math.isfinite(value):",
+        f'            raise ValueError(f"Column {{{name}!r}} is {{value}}: give a finite number.")',
+        "    return [float(value) for value in x]",
+    ]
+
+
 def _outputs(machine: Machine, kernel: str) -> list[str]:
     """The function of all outputs."""
     d, k = machine.points.shape[1], machine.coef.shape[1]
     text = ["", "", "def outputs(x):"]
-    if machine.columns is not None:
+    if machine.columns is None:
+        text += ["    x = checked(x)"]
+    else:
         text += ["    x = encode(x)", "    if x is None:", "        return None"]
     if machine.affine is not None:
         for part, values in zip(("centre", "scale", "offset"), machine.affine, strict=True):
@@ -150,8 +188,14 @@ def _outputs(machine: Machine, kernel: str) -> list[str]:
         text.append("    x = [(value - c) * s + o for value, c, s, o in zip(x, centre, scale, offset)]")
     return [
         *text,
-        f"    k = [({kernel}(x, z, range({d})), a) for z, a in POINTS]",
-        f"    return [INTERCEPT[o] + sum(value * a[o] for value, a in k) for o in range({k})]",
+        "    try:",
+        f"        k = [({kernel}(x, z, range({d})), a) for z, a in POINTS]",
+        "    except OverflowError:  # which powers raise; products become infinite",
+        "        k = [(math.inf, a) for _, a in POINTS]",
+        f"    f = [INTERCEPT[o] + sum(value * a[o] for value, a in k) for o in range({k})]",
+        "    if not all(map(math.isfinite, f)):",
+        '        raise ValueError("The result overflows: the values of the row are too large for the model.")',
+        "    return f",
     ]
 
 

@@ -1,0 +1,143 @@
+"""Tables from files: long headers, pipes, encodings."""
+
+import csv
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from lssvm import load, tables
+from lssvm.tables import TableError, open_table
+
+pytest.importorskip("pyarrow")
+
+
+def read(source):
+    """All rows of a table as lists of texts."""
+    return [list(row.values()) for batch in source.batches() for row in batch.to_pylist()]
+
+
+# Headers --------------------------------------------------------------------------------------------------------------
+def test_header_longer_than_a_block_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "BLOCK_BYTES", 1 << 12)
+    names = [f"n{i}" for i in range(2_000)]
+    (tmp_path / "wide.csv").write_text(",".join(names) + "\n" + ",".join(["1"] * 2_000) + "\n")
+    assert read(open_table(str(tmp_path / "wide.csv"))) == [["1"] * 2_000]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";"])
+@pytest.mark.parametrize("line_break", ["", "\n"])
+def test_header_of_any_length_is_read_whole(tmp_path, delimiter, line_break):
+    """Names of 300 kB, with and without line breaks in them: none is cut."""
+    names = [f"measurement{line_break} number {i:06d}" for i in range(12_000)]
+    rows = [[str((i * j) % 97) for j in range(12_000)] for i in range(1, 3)]
+    with open(tmp_path / "wide.csv", "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, delimiter=delimiter, lineterminator="\n").writerows([names, *rows])
+    source = open_table(str(tmp_path / "wide.csv"))
+    assert source.names == tuple(names)
+    assert read(source) == rows
+    assert source.first_row == 2 + 12_000 * len(line_break)
+
+
+def test_one_name_longer_than_the_sample(tmp_path):
+    name = "n" * 200_000  # longer than the csv module takes by default
+    limit = csv.field_size_limit()
+    (tmp_path / "long.csv").write_text(f"{name},{name}2\n1,2\n")
+    source = open_table(str(tmp_path / "long.csv"))
+    assert source.names == (name, f"{name}2")
+    assert csv.field_size_limit() == limit
+
+
+def test_rows_below_a_long_header_show_the_decimal_comma(tmp_path):
+    names = [f"measurement number {i:06d}" for i in range(4_000)]
+    (tmp_path / "wide.csv").write_text(";".join(names) + "\n" + ";".join(["1,5"] * 4_000) + "\n")
+    assert open_table(str(tmp_path / "wide.csv")).decimal == ","
+
+
+def test_quotation_mark_that_is_not_closed_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "SAMPLE_LIMIT", 1 << 20)
+    (tmp_path / "open.csv").write_text('x,"y\n' + "1,2\n" * 500_000)
+    with pytest.raises(TableError, match="take more than 1 MiB: look for a quotation mark that is not closed"):
+        open_table(str(tmp_path / "open.csv"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "latin-1"])
+def test_files_longer_than_the_sample_in_any_encoding(tmp_path, encoding):
+    rows = [["Köln", str(i)] for i in range(20_000)]
+    with open(tmp_path / "long.csv", "w", encoding=encoding, newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([["Straße", "x"], *rows])
+    source = open_table(str(tmp_path / "long.csv"), encoding=encoding if encoding == "latin-1" else None)
+    assert source.names == ("Straße", "x")
+    assert read(source) == rows
+
+
+# Pipes ----------------------------------------------------------------------------------------------------------------
+ROWS = [[str(i), str(i % 7), str(i / 3)] for i in range(50)]
+TEXT = "".join(",".join(row) + "\n" for row in [["a", "b", "y"], *ROWS]).encode()
+
+
+def parquet_bytes():
+    from pyarrow import BufferOutputStream, parquet, table
+
+    stream = BufferOutputStream()
+    parquet.write_table(table(dict(zip("aby", map(list, zip(*ROWS, strict=True)), strict=True))), stream)
+    return stream.getvalue().to_pybytes()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes")
+@pytest.mark.parametrize("content", [lambda: TEXT, parquet_bytes], ids=["csv", "parquet"])
+def test_a_named_pipe_is_read_again_and_again(tmp_path, content):
+    path = tmp_path / "pipe.csv"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(content(),), daemon=True)
+    writer.start()
+    source = open_table(str(path))
+    writer.join(10)
+    assert source.name == str(path)
+    assert read(source) == ROWS
+    assert read(source) == ROWS
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="process substitution")
+@pytest.mark.parametrize("path", ["/dev/fd/{}", "/dev/stdin"])
+def test_fit_from_a_pipe_that_has_a_path(tmp_path, path):
+    """What a shell passes for <(command)."""
+    reader, writer = os.pipe()
+    os.write(writer, TEXT)
+    os.close(writer)
+    command = [sys.executable, "-m", "lssvm", "fit", path.format(reader), "-y", "y", "-o", str(tmp_path / "m.lssvm")]
+    with os.fdopen(reader, "rb") as stream:
+        result = subprocess.run(
+            command, stdin=stream, pass_fds=[reader], capture_output=True, text=True, timeout=60, check=False
+        )
+    assert result.returncode == 0, result.stderr
+    assert load(tmp_path / "m.lssvm").loo_residuals_.shape == (50,)
+    assert f"source              {os.path.basename(path.format(reader))}\n" in result.stdout
+
+
+def test_the_copy_of_a_pipe_is_removed(tmp_path):
+    script = "import sys; from lssvm.tables import open_table; print(len(list(open_table('-').batches())))"
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        input=TEXT,
+        capture_output=True,
+        check=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
+    assert result.stdout == b"1\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="terminals")
+def test_a_terminal_is_not_a_table():
+    import pty
+
+    master, slave = pty.openpty()
+    try:
+        with pytest.raises(TableError, match="is a terminal: give a file"):
+            open_table(os.ttyname(slave))
+    finally:
+        os.close(master)
+        os.close(slave)
