@@ -184,6 +184,8 @@ ARGUMENTS = [
     ({"steps": [sparsify.Random]}, TypeError, r"steps holds.*Random"),
     ({"steps": [3]}, TypeError, r"steps holds 3"),
     ({"steps": [None]}, TypeError, r"steps holds None"),
+    ({"steps": [lambda problem: None]}, TypeError, r"steps holds.*lambda.*returned None.*must return a Problem"),
+    ({"steps": [sparsify.Random(5), np.asarray]}, TypeError, r"steps holds.*asarray.*must return a Problem"),
     ({"steps": "random"}, TypeError, r"steps.*'random'"),
     ({"steps": [tune.LeaveOneOut]}, TypeError, r"steps holds.*LeaveOneOut"),
     ({"steps": [sparsify.Random(0)]}, ValueError, r"Random: n .*got 0"),

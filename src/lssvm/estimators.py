@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import reprlib
 import threading
 import warnings
 from collections.abc import Sequence
@@ -958,7 +959,13 @@ def run_steps(problem: Problem, steps: Any) -> Problem:
     for step in steps:
         if isinstance(step, type) or not callable(step):
             raise TypeError(f"steps holds {step!r}, which is not a step: see lssvm.sparsify and lssvm.tune.")
-        problem = step(problem)
+        result = step(problem)
+        if not isinstance(result, Problem):
+            raise TypeError(
+                f"steps holds {step!r}, which returned {reprlib.repr(result)}: a step must return a Problem, such as the "
+                "one it was given or problem.replace(...)."
+            )
+        problem = result
     return tuned(problem)
 
 
