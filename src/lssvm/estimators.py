@@ -49,6 +49,7 @@ from .stream import (
     Source,
     Stream,
     as_source,
+    checksum,
     fit_chunks,
     resumed,
     sample_rows,
@@ -255,8 +256,9 @@ class _LSSVM(BaseEstimator):
         Parameters
         ----------
         chunks : iterable of (X, y) or (X, y, sample_weight), or a function that returns a new iterator of them
-            Read several times. Or a pair or triple of arrays, such as NumPy memory maps, that are cut into chunks; or
-            a Parquet file, a folder of them, a pyarrow dataset or table.
+            Read several times: they must give the same data in the same order each time. Or a pair or triple of
+            arrays, such as NumPy memory maps, that are cut into chunks; or a Parquet file, a folder of them, a pyarrow
+            dataset or table.
         columns, target, weight : column names
             For Parquet and pyarrow: the inputs (all other columns by default), what to predict (one or several), and
             the sample weights.
@@ -290,7 +292,8 @@ class _LSSVM(BaseEstimator):
         checked._finish_scan(scan)
         plain = copy.copy(checked)  # for the sample, whose columns have lost their names
         plain.__dict__.pop("feature_names_in_", None)
-        sample = plain._check_chunk(*scan.sample.arrays)
+        sample = plain._check_chunk(0, *scan.sample.arrays)
+        checked._checksums_ = scan.checksums
         stream = start_stream(run_steps(checked._problem(*sample), self._chunk_steps()))
         passes = Passes(checked._check_chunk, stream.whitening, as_weight_function(self.robust))
         keep = leave_one_out == "rows" or (leave_one_out == "auto" and scan.rows <= KEPT_ROWS)
@@ -337,6 +340,7 @@ class _LSSVM(BaseEstimator):
                 f"chunks: y of chunk {number} has shape {np.shape(y)}, a row of the first {self._target_shape_}: give "
                 "all chunks the same targets."
             )
+        given = y
         try:
             X, y = self._check_raw(X, y)
         except ValueError as error:
@@ -345,11 +349,20 @@ class _LSSVM(BaseEstimator):
         weights = ones if weight is None else _check_weights(weight, X.shape[0], 0)
         labels, counts = self._count_labels(y, weights)
         sample = sample_rows(SAMPLE_ROWS, number, X, y, weights)
-        return Scan(X.shape[0], int(np.count_nonzero(weights)), sample, labels, counts)
+        checksums = (checksum(X, given, weight),)
+        return Scan(X.shape[0], int(np.count_nonzero(weights)), sample, labels, counts, checksums)
 
-    def _check_chunk(self, X: Any, y: Any, weight: Any) -> tuple[Array, Array, Array]:
-        """The rows of a chunk, which may be none."""
-        return self._check_rows(X, y, weight, reset=False, smallest=0)
+    def _check_chunk(self, number: int, X: Any, y: Any, weight: Any) -> tuple[Array, Array, Array]:
+        """The rows of a chunk, which may be none; after the first pass they must be those of that pass."""
+        rows, targets, weights = self._check_rows(X, y, weight, reset=False, smallest=0)
+        known = getattr(self, "_checksums_", ())
+        if number < len(known) and known[number] != checksum(rows, y, weight):  # the source counts the rows
+            raise ValueError(
+                f"chunks: chunk {number} is not the same as in the first pass. Chunks are read several times and must be "
+                "the same every time, in the same order: do not shuffle or draw anew; fix the seed, or persist() a Dask "
+                "collection."
+            )
+        return rows, targets, weights
 
     def _chunks_left_out(self, fit: ChunkedFit, scan: Scan, keep: bool) -> dict[str, Any]:
         """The attributes of leave-one-out: all of them, or PRESS and what a sample of the rows tells."""
@@ -361,7 +374,7 @@ class _LSSVM(BaseEstimator):
         attributes["_sample_weight_"] = self._without_class_weights(targets, own)
         if not keep:
             attributes = {name: value for name, value in attributes.items() if name == "_slopes_"}
-        attributes["_sample_"] = fit.sample(scan.rows, self._check_chunk(*sample)[0], *few)
+        attributes["_sample_"] = fit.sample(scan.rows, self._check_chunk(0, *sample)[0], *few)
         return attributes if fit.left_out is None else {**attributes, "press_": fit.left_out.press}
 
     def _left_out_sample(self) -> LeftOutSample | None:
