@@ -36,7 +36,7 @@ from .intervals import (
     sampled_intervals,
     searched_again,
 )
-from .kernels import RBF, Additive, Choice, Kernel, Linear, Matern, as_kernel, pick_columns
+from .kernels import RBF, Additive, Choice, Kernel, Linear, Matern, as_kernel, check_values, pick_columns
 from .problem import ITERATIVE_ROWS, Fit, Problem, Step, class_numbers, independent_rows, work
 from .robust import as_weight_function
 from .sparsify import Given, Random
@@ -59,7 +59,7 @@ from .tune import ROBUST_ITERATIONS, LeaveOneOut, describe, tuned
 
 DENSE_ROWS = 2000  # steps=None: the basis is all rows up to here
 BASIS_SIZE = 500  # partial_fit and fit_chunks, steps=None: this many rows
-CHECKED_ROWS = 50  # predicted after a fit,
+CHECKED_ROWS = 50  # evaluated before a fit where the kernel is the user's own, predicted after every fit,
 LOST_DIGITS = 1e-3  # to within this share of the targets' spread;
 LINEAR_DIGITS = 1e-6  # to within this one for a linear kernel, which has an exact basis to go over to
 KEPT_ROWS = 1_000_000  # fit_chunks: what belongs to the rows is kept up to here
@@ -358,9 +358,9 @@ class _LSSVM(BaseEstimator):
         known = getattr(self, "_checksums_", ())
         if number < len(known) and known[number] != checksum(rows, y, weight):  # the source counts the rows
             raise ValueError(
-                f"chunks: chunk {number} is not the same as in the first pass. Chunks are read several times and must be "
-                "the same every time, in the same order: do not shuffle or draw anew; fix the seed, or persist() a Dask "
-                "collection."
+                f"chunks: chunk {number} is not the same as in the first pass. Chunks are read several times and must "
+                "be the same every time, in the same order: do not shuffle or draw anew; fix the seed, or persist() a "
+                "Dask collection."
             )
         return rows, targets, weights
 
@@ -408,6 +408,8 @@ class _LSSVM(BaseEstimator):
             raise ValueError(
                 "X is not symmetric: with kernels.Precomputed, fit takes k(x_i, x_j) of the training rows."
             )
+        counting = np.flatnonzero(_xp.to_numpy(weights) > 0)
+        check_values(kernel, _xp.take(X, counting[:: 1 + len(counting) // CHECKED_ROWS]))
         C = None if C is None else float(C)
         return Problem(
             kernel,
@@ -975,8 +977,8 @@ def run_steps(problem: Problem, steps: Any) -> Problem:
         result = step(problem)
         if not isinstance(result, Problem):
             raise TypeError(
-                f"steps holds {step!r}, which returned {reprlib.repr(result)}: a step must return a Problem, such as the "
-                "one it was given or problem.replace(...)."
+                f"steps holds {step!r}, which returned {reprlib.repr(result)}: a step must return a Problem, such as "
+                "the one it was given or problem.replace(...)."
             )
         problem = result
     return tuned(problem)

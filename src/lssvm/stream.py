@@ -322,7 +322,7 @@ class Scan:
 def checksum(X: Array, y: Any, weight: Any) -> int:
     """A number that changes with the values of a chunk or the order of its rows; X is validated, y and weight are raw.
 
-    Float64 bit patterns are added as integers: exact in any order of summation, so that threads, workers and GPUs agree.
+    Float64 bit patterns are added as integers: exact in any order of summation, so threads, workers and GPUs agree.
     """
     total = 0
     for part in (X, y, weight):
