@@ -78,7 +78,47 @@ def test_dates_in_a_frame():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X).assign(day=pd.Timestamp("2020-02-29"))
     frame.columns = [*map(str, range(X.shape[1])), "day"]
-    refuse(LSSVR(), (frame, Y), TypeError, r"column 'day'.*encode it")
+    refuse(LSSVR(), (frame, Y), TypeError, r"column 'day'.*convert")
+
+
+DAYS = np.datetime64("2020-02-20") + np.arange(N)
+
+
+def frames_of_days():
+    """The same days, alone and beside numbers, as every kind of table."""
+    pd, pl, pa = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
+    yield from (DAYS[:, None], (DAYS - DAYS[0])[:, None], DAYS[:, None].astype("datetime64[ns]"))
+    yield from ([[day] for day in DAYS], np.array([[day] for day in [*DAYS]], dtype=object))
+    for unit in ("s", "ns"):
+        days = DAYS.astype(f"datetime64[{unit}]")
+        for values in (days, days - days[0], pd.Series(days).dt.tz_localize("UTC")):
+            yield from (pd.DataFrame({"t": values}), pd.DataFrame({"x": Y, "t": values}))
+    yield pd.DataFrame({"t": pd.Series(DAYS).astype("timestamp[us][pyarrow]")})
+    for values in (DAYS, DAYS.astype("datetime64[us]"), (DAYS - DAYS[0]).astype("timedelta64[us]")):
+        yield from (pl.DataFrame({"t": values}), pl.DataFrame({"x": Y, "t": values}))
+        yield from (pa.table({"t": pa.array(values)}), pa.table({"x": Y, "t": pa.array(values)}))
+
+
+def test_dates_and_durations_are_refused_at_fit_and_predict():
+    pattern = "X.*whose numbers depend on their unit: convert them"
+    fitted = {columns: LSSVR(**GIVEN).fit(X[:, :columns], Y) for columns in (1, 2)}
+    for times in frames_of_days():
+        refuse(LSSVR(**GIVEN), (times, Y), TypeError, pattern)
+        refuse(LSSVC(**GIVEN), (times, LABELS), TypeError, pattern)
+        with pytest.raises(TypeError, match=pattern):
+            LSSVR(**GIVEN).fit_chunks([(times, Y)])
+        with pytest.raises(TypeError, match=pattern):
+            fitted[np.shape(times)[1]].predict(times)
+
+
+def test_targets_and_weights_that_are_times():
+    pd = pytest.importorskip("pandas")
+    for times in (DAYS, DAYS - DAYS[0], pd.Series(DAYS), pd.DataFrame({"y": Y, "t": DAYS})):
+        refuse(LSSVR(**GIVEN), (X, times), TypeError, "^y.*convert them")
+    refuse(LSSVR(**GIVEN), (X, Y, DAYS - DAYS[0]), ValueError, "sample_weight.*timedelta64")
+    labels = np.where(np.arange(N) % 2, DAYS[0], DAYS[1])
+    model = LSSVC(**GIVEN).fit(X, labels)  # labels of any type
+    assert model.predict(X).dtype == labels.dtype
 
 
 @pytest.mark.parametrize(("model", "y"), [(LSSVR(), Y), (LSSVC(), LABELS)], ids=["LSSVR", "LSSVC"])

@@ -7,7 +7,7 @@ import functools
 import reprlib
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Self
@@ -601,6 +601,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
 
     def _check_raw(self, X: Any, y: Any, **options: Any) -> tuple[Array, Array]:
         """Validated rows and targets."""
+        _refuse_times("y", y)
         X, y = _validate(self, X, y, multi_output=True, y_numeric=True, **_chunk_options(options))
         if issparse(y):
             raise TypeError("y is a sparse matrix: give a dense array.")
@@ -1015,6 +1016,7 @@ def _validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options:
             raise ValueError(f"{name} is a masked array with masked values: fill them in, or leave their rows out.")
     if _xp.is_foreign(X):
         return _validate_foreign(model, X, y, **options)
+    _refuse_times("X", X)
     if _xp.is_foreign(y):
         y = _xp.to_numpy(y)
     try:
@@ -1033,6 +1035,25 @@ def _validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options:
         if text.startswith(("Input X contains", "Input y contains")):
             raise ValueError(_where(X if text[6] == "X" else y, text)) from None
         raise
+
+
+def _refuse_times(name: str, values: Any) -> None:
+    """TypeError for dates and durations: the numbers behind them depend on a unit that may differ at predict."""
+    types = getattr(getattr(values, "schema", None), "types", None)  # pyarrow
+    if types is None:
+        types = getattr(values, "dtypes", getattr(values, "dtype", None))  # frames, arrays
+    found = [str(kind) for kind in types] if isinstance(types, Iterable) else [str(types)]
+    columns = _column_names(values, len(found))
+    if found == ["object"] or (isinstance(values, Sequence) and len(values)):
+        cells = np.asarray(values if found == ["object"] else values[0], dtype=object).ravel()
+        found = [str(cell.dtype) for cell in cells if isinstance(cell, (np.datetime64, np.timedelta64))][:1]
+    for c, kind in enumerate(found):
+        if kind.lower().startswith(("date", "time", "duration")):
+            where = f"{name}: column {columns[c]!r}" if len(columns) > 1 else name
+            raise TypeError(
+                f"{where} holds {kind} values, whose numbers depend on their unit: convert them to numbers of one "
+                'unit, the same at fit and predict, e.g. (t - np.datetime64("2000-01-01")) / np.timedelta64(1, "D").'
+            )
 
 
 def _where(values: Any, text: str) -> str:
@@ -1248,8 +1269,8 @@ def _check_weights(weights: Any, n_rows: int, smallest: int, name: str = "sample
         return np.ones(n_rows)
     try:
         values = np.asarray(_xp.to_numpy(weights))
-        if values.dtype.kind == "c":
-            raise TypeError("complex values")
+        if values.dtype.kind in "cmM":
+            raise TypeError(f"{values.dtype} values")
         values = values.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name} must hold one real number a row, got {weights!r} ({error}).") from None
