@@ -166,6 +166,37 @@ def test_bad_labels(y, error, pattern):
     refuse(LSSVC(), (X, y), error, pattern)
 
 
+def labels_with_holes():
+    """Two missing labels, the first in row 3, as every kind of array."""
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    text, numbers = ([*values[:3], None, *values[4:7], None, *values[8:]] for values in (LABELS.tolist(), [0, 1] * 6))
+    yield from (pd.Series(text, dtype=dtype) for dtype in ("string", "str", "category", "string[pyarrow]", object))
+    yield from (pd.Series(numbers, dtype=dtype) for dtype in ("Int64", "Float64", "boolean", "int64[pyarrow]"))
+    yield from (pl.Series(text), pl.Series(text, dtype=pl.Categorical), pl.Series(numbers))
+    for hole in (None, np.nan, pd.NA, pd.NaT):
+        yield from ([hole if value is None else value for value in values] for values in (text, numbers))
+        yield np.array([hole if value is None else value for value in text], dtype=object)
+    yield pl.Series([None if value is None else value == "yes" for value in text])
+    yield np.array([np.datetime64(None if value is None else f"202{value}-01-01") for value in numbers])
+
+
+@pytest.mark.parametrize("module", [None, "torch"])
+def test_missing_labels(module):
+    rows = X if module is None else pytest.importorskip(module).asarray(X)
+    for labels in labels_with_holes():
+        with pytest.raises(ValueError, match=r"y .*row 3 \(rows count from 0\), 2 in all"):
+            LSSVC(**GIVEN).fit(rows, labels)
+
+
+def test_missing_labels_and_targets_in_chunks():
+    for labels in labels_with_holes():
+        with pytest.raises(ValueError, match=r"chunk 1: .*y .*row 3 \(rows count from 0\), 2 in all"):
+            LSSVC(**GIVEN).fit_chunks([(X, LABELS), (X, labels)])
+    targets = [*Y[:3], None, *Y[4:]]
+    for values in (targets, np.array(targets, dtype=object)):
+        refuse(LSSVR(**GIVEN), (X, values), ValueError, r"y is missing in row 3.*1 in all")
+
+
 def test_weights_that_leave_one_class():
     refuse(LSSVC(), (X, LABELS, (LABELS == "yes").astype(float)), ValueError, r"sample_weight.*2 classes")
     refuse(LSSVC(class_weight={"no": 0, "yes": 1}), (X, LABELS), ValueError, r"class_weight.*2 classes")

@@ -1014,6 +1014,7 @@ def _validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options:
     for name, values in (("X", X), ("y", y)):
         if np.ma.is_masked(values):
             raise ValueError(f"{name} is a masked array with masked values: fill them in, or leave their rows out.")
+    _refuse_missing(y)
     if _xp.is_foreign(X):
         return _validate_foreign(model, X, y, **options)
     _refuse_times("X", X)
@@ -1035,6 +1036,33 @@ def _validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options:
         if text.startswith(("Input X contains", "Input y contains")):
             raise ValueError(_where(X if text[6] == "X" else y, text)) from None
         raise
+
+
+def _refuse_missing(y: Any) -> None:
+    """ValueError for None, NaN, NaT and NA among targets or labels that are not an array of numbers."""
+    if _xp.is_foreign(y) or isinstance(y, str):
+        return
+    try:
+        table = np.asarray(y, dtype=object if isinstance(y, Sequence) else None)  # text would turn NaN into "nan"
+    except (TypeError, ValueError):  # validation has an error of its own for these
+        return
+    if table.dtype.kind not in "OmM" or not table.shape or not table.size:
+        return
+    rows = [row for row, cells in enumerate(table.reshape(len(table), -1)) if any(map(_is_missing, cells))]
+    if rows:
+        raise ValueError(
+            f"y is missing in row {rows[0]} (rows count from 0), {len(rows)} in all: leave these rows out, or fill "
+            "them in."
+        )
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA
+        return True
+    except ValueError:  # an array
+        return False
 
 
 def _refuse_times(name: str, values: Any) -> None:
@@ -1120,9 +1148,14 @@ def _validate_foreign(
         if not bool(xp.all(xp.isfinite(values))):
             raise ValueError("Input y contains NaN or infinity: remove or impute those values.")
     else:
-        values = check_array(
-            _xp.to_numpy(y), dtype=None, ensure_2d=False, ensure_min_samples=ensure_min_samples, input_name="y"
-        )
+        try:
+            values = check_array(
+                _xp.to_numpy(y), dtype=None, ensure_2d=False, ensure_min_samples=ensure_min_samples, input_name="y"
+            )
+        except ValueError as error:
+            if not str(error).startswith("Input y contains"):
+                raise
+            raise ValueError(_where(y, str(error))) from None
     if "multi_output" not in options:
         values = column_or_1d(values, warn=True)
     if values.shape[0] != X.shape[0]:
