@@ -430,7 +430,7 @@ def test_other_models_are_refused(path):
     with pytest.raises(NotFittedError):
         save(LSSVR(), path)
     for model in (Own(kernels.Linear(), C=1.0).fit(X, Y), object(), None):
-        with pytest.raises(TypeError, match="a fitted LSSVR or LSSVC, got (Own|object|None)"):
+        with pytest.raises(TypeError, match=r"a fitted LSSVR or LSSVC, got (Own|object|None)"):
             save(model, path)
     with pytest.raises(TypeError, match="model=LSSVR is a class"):
         save(LSSVR, path)

@@ -67,7 +67,7 @@ def check_fitted(model: Any, argument: str = "model") -> None:
     """TypeError or NotFittedError unless the argument is a fitted LSSVR or LSSVC."""
     if isinstance(model, type):
         raise TypeError(
-            f"{argument}={model.__name__} is a class: give a fitted instance, {model.__name__}().fit(X, y)."
+            f"{argument}={model.__name__} is a class: give a fitted instance, {model.__name__}(...).fit(X, y)."
         )
     if isinstance(model, Pipeline):
         raise TypeError(f"{argument} is a Pipeline: give the model itself, e.g. pipeline[-1].")

@@ -848,6 +848,9 @@ class Choice(Kernel):
     def parts(self) -> tuple[Kernel, ...]:
         return tuple(self.kernels)
 
+    def placed(self, X: Array) -> Kernel:
+        return Choice([kernel.placed(X) for kernel in self.kernels])
+
     @property
     def is_free(self) -> bool:
         return True
