@@ -50,6 +50,7 @@ def explained(estimator):
         LSSVR(kernels.Precomputed(), C=1.0),
         LSSVC(kernels.Precomputed(), C=1.0),
         LSSVR(C=1.0, steps=[sparsify.Random(10, random_state=0)]),
+        LSSVR(steps=[sparsify.Random(5, random_state=0)]),
         LSSVR(**GIVEN, steps=[sparsify.Prune(40, rows="keep")]),
         LSSVC(**GIVEN, steps=[sparsify.InversePrune()]),
         LSSVC(**GIVEN, steps=[sparsify.Random(10, random_state=0)]),

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
-from lssvm import LSSVC, LSSVR, _xp, kernels, sparsify, system
+from lssvm import LSSVC, LSSVR, _xp, kernels, sparsify, system, tune
 from lssvm.problem import Problem
 
 KINDS = ["torch", "array_api_strict"]
@@ -120,6 +120,32 @@ def test_nothing_given(torch):
     labels = (y > 0).astype(int)
     there, here = LSSVC().fit(torch.tensor(X), torch.tensor(labels)), LSSVC().fit(X, labels)
     assert_allclose(there.press_, here.press_, rtol=1e-2)
+
+
+SEARCHES = {
+    "dense": [],
+    "basis": [sparsify.Random(20, random_state=0)],
+    "parts": [tune.KFold(3)],
+    "parts with a basis": [sparsify.Random(20, random_state=0), tune.KFold(3)],
+    "rows held out": [tune.Holdout()],
+    "pruned": [sparsify.Prune(40, rows="keep")],
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_C_is_searched_on_every_kind(rows, xp, name):
+    """C=None searches many ridges at once, which no test with a given C does."""
+    X, y = rows[0][:60], rows[1][:60, 0]
+    model = LSSVR(kernels.RBF(2.0), steps=SEARCHES[name])
+    expected = clone(model).fit(X, y)
+    model.fit(xp.asarray(X), xp.asarray(y))
+    assert of_kind(model.dual_coef_, xp)
+    assert type(model.C_) is float
+    assert_allclose(model.press_, expected.press_, rtol=1e-2)
+    classifier = LSSVC(kernels.RBF(2.0), steps=SEARCHES[name]).fit(
+        xp.asarray(X), xp.asarray((y > np.median(y)).astype(int))
+    )
+    assert of_kind(classifier.predict_proba(xp.asarray(X)), xp)
 
 
 def test_other_kinds_are_converted(rows, torch):

@@ -78,7 +78,47 @@ def test_dates_in_a_frame():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X).assign(day=pd.Timestamp("2020-02-29"))
     frame.columns = [*map(str, range(X.shape[1])), "day"]
-    refuse(LSSVR(), (frame, Y), TypeError, r"column 'day'.*encode it")
+    refuse(LSSVR(), (frame, Y), TypeError, r"column 'day'.*convert")
+
+
+DAYS = np.datetime64("2020-02-20") + np.arange(N)
+
+
+def frames_of_days():
+    """The same days, alone and beside numbers, as every kind of table."""
+    pd, pl, pa = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
+    yield from (DAYS[:, None], (DAYS - DAYS[0])[:, None], DAYS[:, None].astype("datetime64[ns]"))
+    yield from ([[day] for day in DAYS], np.array([[day] for day in [*DAYS]], dtype=object))
+    for unit in ("s", "ns"):
+        days = DAYS.astype(f"datetime64[{unit}]")
+        for values in (days, days - days[0], pd.Series(days).dt.tz_localize("UTC")):
+            yield from (pd.DataFrame({"t": values}), pd.DataFrame({"x": Y, "t": values}))
+    yield pd.DataFrame({"t": pd.Series(DAYS).astype("timestamp[us][pyarrow]")})
+    for values in (DAYS, DAYS.astype("datetime64[us]"), (DAYS - DAYS[0]).astype("timedelta64[us]")):
+        yield from (pl.DataFrame({"t": values}), pl.DataFrame({"x": Y, "t": values}))
+        yield from (pa.table({"t": pa.array(values)}), pa.table({"x": Y, "t": pa.array(values)}))
+
+
+def test_dates_and_durations_are_refused_at_fit_and_predict():
+    pattern = "X.*whose numbers depend on their unit: convert them"
+    fitted = {columns: LSSVR(**GIVEN).fit(X[:, :columns], Y) for columns in (1, 2)}
+    for times in frames_of_days():
+        refuse(LSSVR(**GIVEN), (times, Y), TypeError, pattern)
+        refuse(LSSVC(**GIVEN), (times, LABELS), TypeError, pattern)
+        with pytest.raises(TypeError, match=pattern):
+            LSSVR(**GIVEN).fit_chunks([(times, Y)])
+        with pytest.raises(TypeError, match=pattern):
+            fitted[np.shape(times)[1]].predict(times)
+
+
+def test_targets_and_weights_that_are_times():
+    pd = pytest.importorskip("pandas")
+    for times in (DAYS, DAYS - DAYS[0], pd.Series(DAYS), pd.DataFrame({"y": Y, "t": DAYS})):
+        refuse(LSSVR(**GIVEN), (X, times), TypeError, "^y.*convert them")
+    refuse(LSSVR(**GIVEN), (X, Y, DAYS - DAYS[0]), ValueError, "sample_weight.*timedelta64")
+    labels = np.where(np.arange(N) % 2, DAYS[0], DAYS[1])
+    model = LSSVC(**GIVEN).fit(X, labels)  # labels of any type
+    assert model.predict(X).dtype == labels.dtype
 
 
 @pytest.mark.parametrize(("model", "y"), [(LSSVR(), Y), (LSSVC(), LABELS)], ids=["LSSVR", "LSSVC"])
@@ -124,6 +164,37 @@ def test_bad_targets(y, error, pattern):
 )
 def test_bad_labels(y, error, pattern):
     refuse(LSSVC(), (X, y), error, pattern)
+
+
+def labels_with_holes():
+    """Two missing labels, the first in row 3, as every kind of array."""
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    text, numbers = ([*values[:3], None, *values[4:7], None, *values[8:]] for values in (LABELS.tolist(), [0, 1] * 6))
+    yield from (pd.Series(text, dtype=dtype) for dtype in ("string", "str", "category", "string[pyarrow]", object))
+    yield from (pd.Series(numbers, dtype=dtype) for dtype in ("Int64", "Float64", "boolean", "int64[pyarrow]"))
+    yield from (pl.Series(text), pl.Series(text, dtype=pl.Categorical), pl.Series(numbers))
+    for hole in (None, np.nan, pd.NA, pd.NaT):
+        yield from ([hole if value is None else value for value in values] for values in (text, numbers))
+        yield np.array([hole if value is None else value for value in text], dtype=object)
+    yield pl.Series([None if value is None else value == "yes" for value in text])
+    yield np.array([np.datetime64(None if value is None else f"202{value}-01-01") for value in numbers])
+
+
+@pytest.mark.parametrize("module", [None, "torch"])
+def test_missing_labels(module):
+    rows = X if module is None else pytest.importorskip(module).asarray(X)
+    for labels in labels_with_holes():
+        with pytest.raises(ValueError, match=r"y .*row 3 \(rows count from 0\), 2 in all"):
+            LSSVC(**GIVEN).fit(rows, labels)
+
+
+def test_missing_labels_and_targets_in_chunks():
+    for labels in labels_with_holes():
+        with pytest.raises(ValueError, match=r"chunk 1: .*y .*row 3 \(rows count from 0\), 2 in all"):
+            LSSVC(**GIVEN).fit_chunks([(X, LABELS), (X, labels)])
+    targets = [*Y[:3], None, *Y[4:]]
+    for values in (targets, np.array(targets, dtype=object)):
+        refuse(LSSVR(**GIVEN), (X, values), ValueError, r"y is missing in row 3.*1 in all")
 
 
 def test_weights_that_leave_one_class():
@@ -184,6 +255,8 @@ ARGUMENTS = [
     ({"steps": [sparsify.Random]}, TypeError, r"steps holds.*Random"),
     ({"steps": [3]}, TypeError, r"steps holds 3"),
     ({"steps": [None]}, TypeError, r"steps holds None"),
+    ({"steps": [lambda problem: None]}, TypeError, r"steps holds.*lambda.*returned None.*must return a Problem"),
+    ({"steps": [sparsify.Random(5), np.asarray]}, TypeError, r"steps holds.*asarray.*must return a Problem"),
     ({"steps": "random"}, TypeError, r"steps.*'random'"),
     ({"steps": [tune.LeaveOneOut]}, TypeError, r"steps holds.*LeaveOneOut"),
     ({"steps": [sparsify.Random(0)]}, ValueError, r"Random: n .*got 0"),

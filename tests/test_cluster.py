@@ -203,6 +203,20 @@ def test_mistakes(rows):
             model.predict(wrong)
 
 
+def drawn_anew(block):
+    return np.random.default_rng().normal(size=block.shape)
+
+
+def test_blocks_that_change_between_passes_are_refused(rows):
+    X, y, weight = rows
+    dX, dy, dv = collections(X, y, weight, size=300)
+    for changed in ((dX.map_blocks(drawn_anew), dy), (dX, dy.map_blocks(drawn_anew, dtype=float), dv)):
+        with pytest.raises(ValueError, match=r"chunk \d is not the same as in the first pass.*persist\(\)"):
+            regressor(X).fit(*changed)
+    drawn = da.random.default_rng(0).normal(size=(900, 3), chunks=(300, 3))  # its graph holds the seeds
+    assert np.isfinite(regressor(X).fit(drawn, dy).press_)
+
+
 # A cluster of processes -----------------------------------------------------------------------------------------------
 def doomed(block, folder, reading, block_info=None):
     """Chunk 3 takes its worker with it the first time that it is read for the n-th pass."""

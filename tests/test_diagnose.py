@@ -6,6 +6,8 @@ from sklearn.base import clone
 from sklearn.calibration import calibration_curve
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss, mean_absolute_error, r2_score, root_mean_squared_error
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 
 from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, sparsify
 
@@ -164,6 +166,36 @@ def test_a_very_wide_kernel_leaves_no_column_out():
     assert diagnose.columns_used(model)[2]
     moved = inputs + np.eye(3)[2]
     np.testing.assert_allclose(model.predict(moved) - model.predict(inputs), 2.0, rtol=1e-2)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        diagnose.beats_constant,
+        diagnose.c_path,
+        lambda model: diagnose.class_codes(model, y),
+        diagnose.columns_used,
+        diagnose.coverage_path,
+        diagnose.feature_names,
+        diagnose.inverse_widths,
+        diagnose.left_out,
+        diagnose.left_out_probabilities,
+        diagnose.scores,
+        diagnose.width_surface,
+    ],
+)
+def test_what_is_not_a_model_is_refused_by_name(function):
+    for other, message in (
+        (None, "model must be a fitted LSSVR or LSSVC, got None"),
+        (3, "got int"),
+        (LSSVC, "model=LSSVC is a class: give a fitted instance"),
+        (make_pipeline(LSSVR(KERNEL, C=1.0)).fit(X, y), r"model is a Pipeline: .*pipeline\[-1\]"),
+        (GridSearchCV(LSSVR(KERNEL), {"C": [1.0]}, cv=2).fit(X, y), "got GridSearchCV: .*best_estimator_"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            function(other)
+    with pytest.raises(NotFittedError):
+        function(LSSVR())
 
 
 def test_what_is_not_known_is_said():

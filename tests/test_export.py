@@ -595,6 +595,10 @@ def test_what_cannot_be_exported_says_so():
             convert(make_pipeline(PCA(2), LSSVR(kernels.Linear(), **fits)).fit(X, Y))
         with pytest.raises(TypeError, match="clip"):
             convert(make_pipeline(MinMaxScaler(clip=True), LSSVR(kernels.Linear(), **fits)).fit(X, Y))
+        with pytest.raises(TypeError, match="model must be a fitted LSSVR or LSSVC, got None"):
+            convert(None)
+        with pytest.raises(TypeError, match="model=LSSVR is a class"):
+            convert(LSSVR)
         with pytest.raises(TypeError, match="best_estimator_"):
             convert(GridSearchCV(LSSVR(kernels.Linear()), {"C": [1.0]}, cv=2).fit(X, Y))
         with pytest.raises(TypeError, match="StandardScaler"):

@@ -447,3 +447,64 @@ def test_half_of_the_values_fill_a_symmetric_matrix(kernel, rows):
     X[-1] = X[0]
     whole = kernel.fill(np.full((rows, rows), np.nan), X, X)
     assert_allclose(kernel.fill_symmetric(np.full((rows, rows), np.nan), X, X), whole, rtol=0, atol=1e-14)
+
+
+# Functions of the user ------------------------------------------------------------------------------------------------
+def brownian(X, Z):
+    return np.minimum(X[:, :1], Z[:, :1].T)
+
+
+UNSUITED = {  # function, message
+    "not symmetric": (lambda X, Z: np.exp(X[:, :1] - Z[:, :1].T), "is not symmetric.*differ by up to"),
+    "random": (lambda X, Z: X @ Z.T + np.random.default_rng().normal(size=(len(X), len(Z))), "different values.*Draw"),
+    "centred by its rows": (lambda X, Z: (X - X.mean(axis=0)) @ (Z - Z.mean(axis=0)).T, "different values.*means"),
+}
+
+
+@pytest.mark.parametrize("name", UNSUITED)
+@pytest.mark.parametrize("C", [1.0, None])
+def test_functions_that_are_not_kernels_are_refused(name, C):
+    function, message = UNSUITED[name]
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(1.0, 1.0, (60, 2)), rng.normal(size=60)
+    own = kernels.Function(function)
+    for kernel in (function, own + RBF(1.0), RBF(1.0) * own, Additive(own), kernels.Choice([RBF(), own])):
+        for fit in (lambda model: model.fit(X, y), lambda model: model.fit_chunks([(X, y)])):
+            model = LSSVR(kernel, C=C)
+            with pytest.raises(ValueError, match=rf"kernel=.*{function.__name__}.*{message}"):
+                fit(model)
+            assert not hasattr(model, "dual_coef_")
+
+
+class Counting:
+    """A function that keeps a state: the rows of its first call, and how often it was called."""
+
+    def __init__(self):
+        self.first, self.calls = None, 0
+
+    def __call__(self, X, Z):
+        self.calls += 1
+        if self.first is None:
+            self.first = len(X)
+        return brownian(X, Z)
+
+
+def test_functions_that_keep_a_state_or_few_digits_are_kernels():
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(1.0, 2.0, (300, 2)), rng.normal(size=300)
+    expected = LSSVR(brownian, C=1.0).fit(X, y).predict(X)
+    counting = Counting()
+    model = LSSVR(counting, C=1.0).fit(X, y)
+    assert_allclose(model.predict(X), expected, rtol=1e-12)
+    assert counting.calls == 0
+    assert model.kernel_.function.first == 300  # the check has not touched it
+    few_digits = lambda X, Z: (X.astype(np.float32) @ Z.T.astype(np.float32)) ** 2  # noqa: E731
+    assert LSSVR(few_digits, C=1.0).fit(100.0 * X, y).dual_coef_.shape == (300,)
+
+
+def test_errors_of_a_function_surface_unchanged():
+    def broken(X, Z):
+        raise KeyError("my own")
+
+    with pytest.raises(KeyError, match="my own"):
+        LSSVR(broken, C=1.0).fit(np.eye(5), np.arange(5.0))

@@ -18,6 +18,7 @@ from hostile import read_header, reseal
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
 from sklearn.utils import Bunch
 
 from lssvm import LSSVC, LSSVR, kernels, load, persist, robust, save, sparsify, tune
@@ -428,9 +429,13 @@ def test_other_models_are_refused(path):
 
     with pytest.raises(NotFittedError):
         save(LSSVR(), path)
-    for model in (Own(kernels.Linear(), C=1.0).fit(X, Y), object()):
-        with pytest.raises(TypeError, match="takes a fitted LSSVR or LSSVC"):
+    for model in (Own(kernels.Linear(), C=1.0).fit(X, Y), object(), None):
+        with pytest.raises(TypeError, match=r"a fitted LSSVR or LSSVC, got (Own|object|None)"):
             save(model, path)
+    with pytest.raises(TypeError, match="model=LSSVR is a class"):
+        save(LSSVR, path)
+    with pytest.raises(TypeError, match=r"model is a Pipeline: .*pipeline\[-1\]"):
+        save(make_pipeline(LSSVR(kernels.Linear(), C=1.0)).fit(X, Y), path)
 
 
 @pytest.mark.parametrize(

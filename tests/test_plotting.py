@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from lssvm import LSSVC, LSSVR, datasets, kernels, plotting, sparsify
 from lssvm.plotting import (
@@ -167,10 +169,9 @@ def test_other_models_are_refused():
     from sklearn.linear_model import Ridge
 
     model = Ridge().fit(X, y)
-    with pytest.raises(ValueError, match="Ridge has no path"):
-        SparsityPathDisplay.from_estimator(model)
-    with pytest.raises(ValueError, match="Ridge has no dual_coef_"):
-        SupportSpectrumDisplay.from_estimator(model)
+    for display in (SparsityPathDisplay, SupportSpectrumDisplay):
+        with pytest.raises(TypeError, match="estimator must be a fitted LSSVR or LSSVC, got Ridge"):
+            display.from_estimator(model)
 
 
 @pytest.mark.parametrize("display", [SparsityPathDisplay, SupportSpectrumDisplay])
@@ -473,3 +474,15 @@ def test_many_curves_differ_in_colour_or_dashes():
 def test_an_unfitted_model_is_said_to_be_one(name):
     with pytest.raises(NotFittedError):
         getattr(plotting, name).from_estimator(LSSVR())
+
+
+@pytest.mark.parametrize("name", sorted(plotting.__all__))
+def test_what_is_not_a_model_is_refused_by_name(name):
+    draw, rows = getattr(plotting, name).from_estimator, ([X] if name == "ComponentsDisplay" else [])
+    for other, message in (
+        (None, "estimator must be a fitted LSSVR or LSSVC, got None"),
+        (LSSVR, r"estimator=LSSVR is a class: give a fitted instance"),
+        (make_pipeline(StandardScaler(), LSSVR(**GIVEN)).fit(X, y), r"estimator is a Pipeline: .*pipeline\[-1\]"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            draw(other, *rows)

@@ -9,6 +9,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
 
 from lssvm import LSSVC, LSSVR, datasets, estimators, kernels, load, report, save, sparsify, tune
 from lssvm.report.charts import Chart, labelled, round_ticks
@@ -326,6 +327,13 @@ def test_other_objects_are_refused():
 
     with pytest.raises(TypeError, match="got Ridge"):
         report.to_html(Ridge().fit(X, y))
+    for other, message in (
+        (None, "model must be a fitted LSSVR or LSSVC, got None"),
+        (LSSVR, "model=LSSVR is a class"),
+        (make_pipeline(LSSVR(kernels.RBF(1.0), C=1.0)).fit(X, y), r"model is a Pipeline: .*pipeline\[-1\]"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            report.to_html(other)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.model_selection import PredefinedSplit
 
 from lssvm import LSSVC, LSSVR, _progress, _xp, estimators, kernels, sparsify, stream, system, tune
+from lssvm.stream import checksum
 
 
 @pytest.fixture
@@ -543,6 +544,49 @@ def test_mistakes(rows):
             fitted.predict_interval(X, method="cv+")
     with pytest.warns(UserWarning, match="condition"):
         LSSVR(kernels.RBF(10.0), C=1e12, steps=[sparsify.Given(X[:100])]).partial_fit(X, y)
+
+
+@pytest.mark.parametrize("changed", ["X", "y", "weight", "order", "later pass"])
+@pytest.mark.parametrize("leave_one_out", ["auto", "none"])
+def test_chunks_that_change_between_passes_are_refused(rows, changed, leave_one_out):
+    """One bit of one value, or two rows exchanged, in the second of three chunks."""
+    X, y, weight = rows[0], rows[1], rows[2] + 1.0
+    passes = []
+
+    def chunks():
+        passes.append(1)  # 1: the first chunk alone, 2: the scan, 3: the sums, 4: gradients or leave-one-out
+        for number in range(3):
+            part = [array[200 * number : 200 * (number + 1)].copy() for array in (X, y[:, 0], weight)]
+            if number == 1 and len(passes) > (3 if changed == "later pass" else 2):
+                array = part[{"y": 1, "weight": 2}.get(changed, 0)]
+                if changed == "order":
+                    part = [array[[0, 2, 1, *range(3, 200)]] for array in part]
+                else:
+                    array.reshape(-1)[7] = np.nextafter(array.reshape(-1)[7], np.inf)
+            yield tuple(part)
+
+    model = LSSVR(kernels.RBF(1.0), C=1.0, steps=[sparsify.Given(X[:20])])
+    with pytest.raises(ValueError, match=r"chunk 1 is not the same as in the first pass.*fix the seed"):
+        model.fit_chunks(chunks, leave_one_out=leave_one_out)
+    assert not hasattr(model, "dual_coef_")
+
+
+def test_labels_that_change_between_passes_are_refused(rows):
+    X, labels = rows[0], rows[2]
+    draw = np.random.default_rng(0)
+    for kind in (labels, labels.astype(str), labels.astype(str).astype(object), np.where(labels > 0, 1.0, -1.0)):
+        model = LSSVC(kernels.RBF(2.0), C=1.0, steps=[sparsify.Given(X[:20])])
+        with pytest.raises(ValueError, match="chunk 0 is not the same"):
+            model.fit_chunks(lambda kind=kind: [(X, draw.permutation(kind))])
+
+
+def test_the_checksum_of_a_chunk_is_the_same_for_every_kind_of_array(rows):
+    torch = pytest.importorskip("torch")
+    X, y, weight, _ = rows
+    expected = checksum(X, y, weight)
+    assert checksum(*map(torch.tensor, (X, y, weight))) == expected
+    assert checksum(np.asfortranarray(X), y.tolist(), weight) == expected
+    assert checksum(X[::-1], y, weight) != expected != checksum(X, y, None)
 
 
 def test_mistakes_in_files(rows, tmp_path):

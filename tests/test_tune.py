@@ -14,7 +14,7 @@ from sklearn.datasets import load_iris, make_friedman1
 from sklearn.model_selection import GroupKFold, PredefinedSplit, ShuffleSplit, TimeSeriesSplit
 
 from lssvm import LSSVC, LSSVR, datasets, kernels, sparsify, system, tune
-from lssvm.kernels import RBF, Additive, Choice, Linear, Matern, Polynomial
+from lssvm.kernels import RBF, Additive, Choice, Linear, Matern, Polynomial, Spline
 from lssvm.problem import Problem, column_spread
 
 SIGMA = np.array([1.2, 2.0, 0.8])
@@ -567,6 +567,17 @@ def test_parts_that_make_no_sense(step, match, C):
     X, y = datasets.load_motorcycle(return_X_y=True)
     with pytest.raises(ValueError, match=match):
         LSSVR(RBF(8.0), C=C, steps=[step]).fit(X, y)
+
+
+@pytest.mark.parametrize("steps", [(), [sparsify.Random(40, random_state=0)]], ids=["dense", "basis"])
+def test_choice_among_kernels_with_and_without_widths(steps):
+    draw = np.random.default_rng(0)
+    X = draw.normal(size=(80, 3))
+    offered = [RBF(), Linear(), Additive(Spline(3))]
+    noise = 0.1 * draw.normal(size=80)
+    for y in (X @ [1.0, 2.0, 3.0] + noise, np.abs(X).sum(axis=1) + noise, np.sin(X[:, 0] * X[:, 1]) + noise):
+        press = [LSSVR(kernel, steps=steps).fit(X, y).press_ for kernel in offered]
+        assert LSSVR(Choice(offered), steps=steps).fit(X, y).press_ <= 1.02 * min(press)
 
 
 @pytest.mark.parametrize("C", [None, 1.0])

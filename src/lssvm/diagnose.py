@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
@@ -62,9 +63,27 @@ class LeftOut:
         return self.actual - self.predicted
 
 
+def check_fitted(model: Any, argument: str = "model") -> None:
+    """TypeError or NotFittedError unless the argument is a fitted LSSVR or LSSVC."""
+    if isinstance(model, type):
+        raise TypeError(
+            f"{argument}={model.__name__} is a class: give a fitted instance, {model.__name__}(...).fit(X, y)."
+        )
+    if isinstance(model, Pipeline):
+        raise TypeError(f"{argument} is a Pipeline: give the model itself, e.g. pipeline[-1].")
+    if hasattr(model, "fit"):
+        check_is_fitted(model)
+    if not hasattr(model, "dual_coef_"):
+        got = "None" if model is None else type(model).__name__
+        raise TypeError(
+            f"{argument} must be a fitted LSSVR or LSSVC, got {got}: of a Pipeline give pipeline[-1], of a search "
+            "best_estimator_."
+        )
+
+
 def left_out(model: Any) -> LeftOut:
     """The left-out values of a fitted model, or a ValueError that says why there are none."""
-    check_is_fitted(model)
+    check_fitted(model)
     if hasattr(model, "_problem_"):
         model.leave_one_out()
     residuals = getattr(model, "loo_residuals_", None)
@@ -123,6 +142,7 @@ def _targets(model: Any, residuals: np.ndarray) -> np.ndarray:
 
 def left_out_probabilities(model: Any) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities (rows, classes) of the left-out decision values, and the class numbers of the rows."""
+    check_fitted(model)
     if not is_classifier(model):
         raise ValueError(f"{type(model).__name__} has no classes: probabilities are those of LSSVC.")
     rows = left_out(model)
@@ -131,6 +151,9 @@ def left_out_probabilities(model: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def class_codes(model: Any, y: Any) -> np.ndarray:
     """Class numbers of labels; a label that the model has not seen is a ValueError."""
+    if not hasattr(model, "classes_"):
+        check_fitted(model)
+        raise ValueError(f"{type(model).__name__} has no classes: class numbers are those of LSSVC.")
     labels = np.asarray(_xp.to_numpy(y))
     unknown = np.setdiff1d(labels, model.classes_)
     if len(unknown):
@@ -195,7 +218,7 @@ def class_scores(probability: np.ndarray, codes: np.ndarray, weights: np.ndarray
 
 def _whole_problem(model: Any, what: str) -> Problem:
     """The solved problem with its final weights; ValueError where the model keeps no rows."""
-    check_is_fitted(model)
+    check_fitted(model)
     problem = getattr(model, "_problem_", None)
     if problem is None:
         raise ValueError(f"{what} needs the training rows, which a model of partial_fit or fit_chunks does not keep.")
@@ -280,7 +303,7 @@ def width_surface(model: Any, n_widths: int = 21, n_values: int = 33) -> tuple[n
 
 def feature_names(model: Any) -> list[str]:
     """Names of the columns: those seen in fit, else column 0, column 1, ..."""
-    check_is_fitted(model)
+    check_fitted(model)
     names = getattr(model, "feature_names_in_", None)
     return [f"column {c}" for c in range(model.n_features_in_)] if names is None else [str(name) for name in names]
 
@@ -291,7 +314,7 @@ def inverse_widths(model: Any) -> np.ndarray:
     The larger, the faster f may bend along the column. A column of a wide kernel may still matter, about linearly. A
     ValueError for kernels without widths.
     """
-    check_is_fitted(model)
+    check_fitted(model)
     leaves = model.kernel_.leaves
     if not leaves:
         raise ValueError(f"{model.kernel_!r} has no widths: they are those of kernels.RBF and kernels.Matern.")
@@ -312,7 +335,7 @@ def columns_used(model: Any) -> np.ndarray:
     >>> diagnose.columns_used(LSSVR().fit(X, y))
     array([ True, False, False, False])
     """
-    check_is_fitted(model)
+    check_fitted(model)
     if model.kernel_.is_precomputed:
         return np.ones(model.n_features_in_, dtype=bool)
     return _used(model.kernel_, _spread(model))
@@ -385,6 +408,7 @@ def coverage_path(model: Any, coverages: Any = (0.5, 0.8, 0.9, 0.95), rows: int 
     >>> path.asked, path.observed.round(2)
     (array([0.5 , 0.8 , 0.9 , 0.95]), array([0.5 , 0.8 , 0.9 , 0.95]))
     """
+    check_fitted(model)
     if is_classifier(model):
         raise ValueError("Intervals are those of numbers: LSSVC has predict_proba.")
     sample = None if hasattr(model, "_problem_") else _sample(model)

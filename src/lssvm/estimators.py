@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
+import reprlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Self
@@ -34,7 +35,7 @@ from .intervals import (
     sampled_intervals,
     searched_again,
 )
-from .kernels import RBF, Additive, Choice, Kernel, Linear, Matern, as_kernel, pick_columns
+from .kernels import RBF, Additive, Choice, Kernel, Linear, Matern, as_kernel, check_values, pick_columns
 from .problem import ITERATIVE_ROWS, Fit, Problem, Step, class_numbers, independent_rows, work
 from .robust import as_weight_function
 from .sparsify import Given, Random
@@ -47,6 +48,7 @@ from .stream import (
     Source,
     Stream,
     as_source,
+    checksum,
     fit_chunks,
     resumed,
     sample_rows,
@@ -56,7 +58,7 @@ from .tune import ROBUST_ITERATIONS, LeaveOneOut, describe, tuned
 
 DENSE_ROWS = 2000  # steps=None: the basis is all rows up to here
 BASIS_SIZE = 500  # partial_fit and fit_chunks, steps=None: this many rows
-CHECKED_ROWS = 50  # predicted after a fit,
+CHECKED_ROWS = 50  # evaluated before a fit where the kernel is the user's own, predicted after every fit,
 LOST_DIGITS = 1e-3  # to within this share of the targets' spread;
 LINEAR_DIGITS = 1e-6  # to within this one for a linear kernel, which has an exact basis to go over to
 KEPT_ROWS = 1_000_000  # fit_chunks: what belongs to the rows is kept up to here
@@ -260,8 +262,9 @@ class _LSSVM(BaseEstimator):
         Parameters
         ----------
         chunks : iterable of (X, y) or (X, y, sample_weight), or a function that returns a new iterator of them
-            Read several times. Or a pair or triple of arrays, such as NumPy memory maps, that are cut into chunks; or
-            a Parquet file, a folder of them, a pyarrow dataset or table.
+            Read several times: they must give the same data in the same order each time. Or a pair or triple of
+            arrays, such as NumPy memory maps, that are cut into chunks; or a Parquet file, a folder of them, a pyarrow
+            dataset or table.
         columns, target, weight : column names
             For Parquet and pyarrow: the inputs (all other columns by default), what to predict (one or several), and
             the sample weights.
@@ -295,7 +298,8 @@ class _LSSVM(BaseEstimator):
         checked._finish_scan(scan)
         plain = copy.copy(checked)  # for the sample, whose columns have lost their names
         plain.__dict__.pop("feature_names_in_", None)
-        sample = plain._check_chunk(*scan.sample.arrays)
+        sample = plain._check_chunk(0, *scan.sample.arrays)
+        checked._checksums_ = scan.checksums
         stream = start_stream(run_steps(checked._problem(*sample), self._chunk_steps()))
         passes = Passes(checked._check_chunk, stream.whitening, as_weight_function(self.robust))
         keep = leave_one_out == "rows" or (leave_one_out == "auto" and scan.rows <= KEPT_ROWS)
@@ -342,6 +346,7 @@ class _LSSVM(BaseEstimator):
                 f"chunks: y of chunk {number} has shape {np.shape(y)}, a row of the first {self._target_shape_}: give "
                 "all chunks the same targets."
             )
+        given = y
         try:
             X, y = self._check_raw(X, y)
         except ValueError as error:
@@ -350,11 +355,20 @@ class _LSSVM(BaseEstimator):
         weights = ones if weight is None else _check_weights(weight, X.shape[0], 0)
         labels, counts = self._count_labels(y, weights)
         sample = sample_rows(SAMPLE_ROWS, number, X, y, weights)
-        return Scan(X.shape[0], int(np.count_nonzero(weights)), sample, labels, counts)
+        checksums = (checksum(X, given, weight),)
+        return Scan(X.shape[0], int(np.count_nonzero(weights)), sample, labels, counts, checksums)
 
-    def _check_chunk(self, X: Any, y: Any, weight: Any) -> tuple[Array, Array, Array]:
-        """The rows of a chunk, which may be none."""
-        return self._check_rows(X, y, weight, reset=False, smallest=0)
+    def _check_chunk(self, number: int, X: Any, y: Any, weight: Any) -> tuple[Array, Array, Array]:
+        """The rows of a chunk, which may be none; after the first pass they must be those of that pass."""
+        rows, targets, weights = self._check_rows(X, y, weight, reset=False, smallest=0)
+        known = getattr(self, "_checksums_", ())
+        if number < len(known) and known[number] != checksum(rows, y, weight):  # the source counts the rows
+            raise ValueError(
+                f"chunks: chunk {number} is not the same as in the first pass. Chunks are read several times and must "
+                "be the same every time, in the same order: do not shuffle or draw anew; fix the seed, or persist() a "
+                "Dask collection."
+            )
+        return rows, targets, weights
 
     def _chunks_left_out(self, fit: ChunkedFit, scan: Scan, keep: bool) -> dict[str, Any]:
         """The attributes of leave-one-out: all of them, or PRESS and what a sample of the rows tells."""
@@ -366,7 +380,7 @@ class _LSSVM(BaseEstimator):
         attributes["_sample_weight_"] = self._without_class_weights(targets, own)
         if not keep:
             attributes = {name: value for name, value in attributes.items() if name == "_slopes_"}
-        attributes["_sample_"] = fit.sample(scan.rows, self._check_chunk(*sample)[0], *few)
+        attributes["_sample_"] = fit.sample(scan.rows, self._check_chunk(0, *sample)[0], *few)
         return attributes if fit.left_out is None else {**attributes, "press_": fit.left_out.press}
 
     def _left_out_sample(self) -> LeftOutSample | None:
@@ -400,6 +414,8 @@ class _LSSVM(BaseEstimator):
             raise ValueError(
                 "X is not symmetric: with kernels.Precomputed, fit takes k(x_i, x_j) of the training rows."
             )
+        counting = np.flatnonzero(_xp.to_numpy(weights) > 0)
+        check_values(kernel, _xp.take(X, counting[:: 1 + len(counting) // CHECKED_ROWS]))
         C = None if C is None else float(C)
         return Problem(
             kernel,
@@ -589,6 +605,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
 
     def _check_raw(self, X: Any, y: Any, **options: Any) -> tuple[Array, Array]:
         """Validated rows and targets."""
+        _refuse_times("y", y)
         X, y = _validate(self, X, y, multi_output=True, y_numeric=True, **_chunk_options(options))
         if issparse(y):
             raise TypeError("y is a sparse matrix: give a dense array.")
@@ -972,7 +989,13 @@ def run_steps(problem: Problem, steps: Any) -> Problem:
     for step in steps:
         if isinstance(step, type) or not callable(step):
             raise TypeError(f"steps holds {step!r}, which is not a step: see lssvm.sparsify and lssvm.tune.")
-        problem = step(problem)
+        result = step(problem)
+        if not isinstance(result, Problem):
+            raise TypeError(
+                f"steps holds {step!r}, which returned {reprlib.repr(result)}: a step must return a Problem, such as "
+                "the one it was given or problem.replace(...)."
+            )
+        problem = result
     return tuned(problem)
 
 
@@ -1005,8 +1028,10 @@ def _validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options:
     for name, values in (("X", X), ("y", y)):
         if np.ma.is_masked(values):
             raise ValueError(f"{name} is a masked array with masked values: fill them in, or leave their rows out.")
+    _refuse_missing(y)
     if _xp.is_foreign(X):
         return _validate_foreign(model, X, y, **options)
+    _refuse_times("X", X)
     if _xp.is_foreign(y):
         y = _xp.to_numpy(y)
     try:
@@ -1025,6 +1050,52 @@ def _validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options:
         if text.startswith(("Input X contains", "Input y contains")):
             raise ValueError(_where(X if text[6] == "X" else y, text)) from None
         raise
+
+
+def _refuse_missing(y: Any) -> None:
+    """ValueError for None, NaN, NaT and NA among targets or labels that are not an array of numbers."""
+    if _xp.is_foreign(y) or isinstance(y, str):
+        return
+    try:
+        table = np.asarray(y, dtype=object if isinstance(y, Sequence) else None)  # text would turn NaN into "nan"
+    except (TypeError, ValueError):  # validation has an error of its own for these
+        return
+    if table.dtype.kind not in "OmM" or not table.shape or not table.size:
+        return
+    rows = [row for row, cells in enumerate(table.reshape(len(table), -1)) if any(map(_is_missing, cells))]
+    if rows:
+        raise ValueError(
+            f"y is missing in row {rows[0]} (rows count from 0), {len(rows)} in all: leave these rows out, or fill "
+            "them in."
+        )
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA
+        return True
+    except ValueError:  # an array
+        return False
+
+
+def _refuse_times(name: str, values: Any) -> None:
+    """TypeError for dates and durations: the numbers behind them depend on a unit that may differ at predict."""
+    types = getattr(getattr(values, "schema", None), "types", None)  # pyarrow
+    if types is None:
+        types = getattr(values, "dtypes", getattr(values, "dtype", None))  # frames, arrays
+    found = [str(kind) for kind in types] if isinstance(types, Iterable) else [str(types)]
+    columns = _column_names(values, len(found))
+    if found == ["object"] or (isinstance(values, Sequence) and len(values)):
+        cells = np.asarray(values if found == ["object"] else values[0], dtype=object).ravel()
+        found = [str(cell.dtype) for cell in cells if isinstance(cell, (np.datetime64, np.timedelta64))][:1]
+    for c, kind in enumerate(found):
+        if kind.lower().startswith(("date", "time", "duration")):
+            where = f"{name}: column {columns[c]!r}" if len(columns) > 1 else name
+            raise TypeError(
+                f"{where} holds {kind} values, whose numbers depend on their unit: convert them to numbers of one "
+                'unit, the same at fit and predict, e.g. (t - np.datetime64("2000-01-01")) / np.timedelta64(1, "D").'
+            )
 
 
 def _where(values: Any, text: str) -> str:
@@ -1091,9 +1162,14 @@ def _validate_foreign(
         if not bool(xp.all(xp.isfinite(values))):
             raise ValueError("Input y contains NaN or infinity: remove or impute those values.")
     else:
-        values = check_array(
-            _xp.to_numpy(y), dtype=None, ensure_2d=False, ensure_min_samples=ensure_min_samples, input_name="y"
-        )
+        try:
+            values = check_array(
+                _xp.to_numpy(y), dtype=None, ensure_2d=False, ensure_min_samples=ensure_min_samples, input_name="y"
+            )
+        except ValueError as error:
+            if not str(error).startswith("Input y contains"):
+                raise
+            raise ValueError(_where(y, str(error))) from None
     if "multi_output" not in options:
         values = column_or_1d(values, warn=True)
     if values.shape[0] != X.shape[0]:
@@ -1241,8 +1317,8 @@ def _check_weights(weights: Any, n_rows: int, smallest: int, name: str = "sample
         return np.ones(n_rows)
     try:
         values = np.asarray(_xp.to_numpy(weights))
-        if values.dtype.kind == "c":
-            raise TypeError("complex values")
+        if values.dtype.kind in "cmM":
+            raise TypeError(f"{values.dtype} values")
         values = values.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name} must hold one real number a row, got {weights!r} ({error}).") from None

@@ -851,6 +851,9 @@ class Choice(Kernel):
     def parts(self) -> tuple[Kernel, ...]:
         return tuple(self.kernels)
 
+    def placed(self, X: Array) -> Kernel:
+        return Choice([kernel.placed(X) for kernel in self.kernels])
+
     @property
     def is_free(self) -> bool:
         return True
@@ -892,6 +895,8 @@ class Precomputed(Kernel):
 class Function(Kernel):
     """Any callable k(X, Z) that returns the matrix of kernel values.
 
+    It must be symmetric, and each value must depend on its two rows alone: `fit` checks this on up to 50 rows.
+
     Examples
     --------
     >>> import numpy as np
@@ -919,6 +924,42 @@ class Function(Kernel):
     def diagonal(self, X: Array) -> Array:
         xp = _xp.namespace(X)
         return xp.concat([xp.reshape(self.evaluate(X[i : i + 1, :], X[i : i + 1, :]), (1,)) for i in range(X.shape[0])])
+
+
+def check_values(kernel: Kernel, X: Array) -> None:
+    """Check on a few rows that the user's own kernels are symmetric and give the same values at each call."""
+    if isinstance(kernel, Additive):
+        parts = [(part, pick_columns(X, group)) for group, part in kernel.kept(X.shape[1]).values()][:1]
+    else:
+        parts = [(part, X) for part in kernel.parts]
+    for part, columns in parts:
+        check_values(part, columns)
+    own = isinstance(kernel, Function) or type(kernel).__module__ != __name__
+    if own and not (kernel.parts or kernel.is_precomputed or kernel.is_free):
+        _check_own_values(copy.deepcopy(kernel), X)  # a copy: the state that a kernel may keep is left alone
+
+
+def _check_own_values(kernel: Kernel, X: Array) -> None:
+    few = X[: max(1, X.shape[0] // 10), :]
+    with np.errstate(all="ignore"):
+        K, again = (_xp.to_numpy(kernel.evaluate(X, Z)) for Z in (X, few))
+    if not (np.isfinite(K).all() and np.isfinite(again).all()):
+        return  # the fit has an error of its own for these
+    name = repr(kernel.function if isinstance(kernel, Function) else kernel)
+    limit = (1e-6 if K.dtype.itemsize >= 8 else 1e-3) * float(np.max(np.abs(K)))
+    gap = float(np.max(np.abs(K[:, : again.shape[1]] - again)))
+    if gap > limit:
+        raise ValueError(
+            f"kernel={name} gives different values for the same two rows in different calls (by up to {gap:.3g}): "
+            "k(x, z) must depend on x and z alone. Draw random numbers, and compute means or widths of the data, once, "
+            "before the fit."
+        )
+    gap = float(np.max(np.abs(K - K.T)))
+    if gap > limit:
+        raise ValueError(
+            f"kernel={name} is not symmetric: k(x, z) and k(z, x) differ by up to {gap:.3g}. Give a symmetric "
+            "function, such as (k(X, Z) + k(Z, X).T) / 2."
+        )
 
 
 def as_kernel(kernel: Any) -> Kernel:

@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
-from sklearn.utils.validation import check_is_fitted
 
 from . import __version__, _xp, kernels, robust, sparsify, tune
+from .diagnose import check_fitted
 from .estimators import LSSVC, LSSVR
 from .kernels import Kernel
 from .problem import Fit, Problem, Whitening
@@ -104,9 +104,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     >>> bool((same.predict(X) == model.predict(X)).all())
     True
     """
+    check_fitted(model)
     if MODELS.get(type(model).__name__) is not type(model):
-        raise TypeError(f"save takes a fitted LSSVR or LSSVC, got {type(model).__name__}: save the machine itself.")
-    check_is_fitted(model)
+        raise TypeError(f"save takes a fitted LSSVR or LSSVC, got {type(model).__name__}: save the model itself.")
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {str(target.parent)!r} to save {target.name!r} in: make it first.")

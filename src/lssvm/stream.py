@@ -14,6 +14,7 @@ import operator
 import sys
 import time
 import warnings
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -169,7 +170,7 @@ class LeftOut:
 class Passes:
     """What is done with a chunk: check and code it (`check`), weigh it, then sum its rows or leave each of them out."""
 
-    check: Callable[[Any, Any, Any], Chunk]
+    check: Callable[[int, Any, Any, Any], Chunk]  # of the number of the chunk and its parts
     whitening: Whitening
     robust: WeightFunction | None = None
     machine: Machine | None = None  # whose residuals give the robust weights,
@@ -184,23 +185,23 @@ class Passes:
 
     def sums(self, steps: tuple[Array, ...], number: int, *chunk: Any) -> system.Moments:
         """The sums of one chunk."""
-        X, targets, weights = self.check(*chunk)
+        X, targets, weights = self.check(number, *chunk)
         return self.whitening.sums(steps, X, targets, self.weigh(X, targets, weights))
 
     def gradient(self, coef: Array, intercept: Array, number: int, *chunk: Any) -> Array:
         """What `system.refined` asks of one chunk."""
-        X, targets, weights = self.check(*chunk)
+        X, targets, weights = self.check(number, *chunk)
         return self.whitening.gradient(coef, intercept, X, targets, self.weigh(X, targets, weights))
 
     def residuals(self, machine: Machine, number: int, *chunk: Any) -> Sample:
         """A sample of the residuals of one chunk, with their sample weights."""
-        X, targets, weights = self.check(*chunk)
+        X, targets, weights = self.check(number, *chunk)
         e = _xp.to_numpy(self.whitening.left_out(*machine, X, targets, weights)[0])
         return sample_rows(SCALE_ROWS, number, e, _xp.to_numpy(weights))
 
     def left_out(self, machine: Machine, keep: bool, number: int, *chunk: Any) -> LeftOut:
         """Leave-one-out of the rows of one chunk."""
-        X, targets, own = self.check(*chunk)
+        X, targets, own = self.check(number, *chunk)
         weights = self.weigh(X, targets, own)
         residuals, leverage, loo = self.whitening.left_out(*machine, X, targets, weights)
         xp = _xp.namespace(loo)
@@ -295,13 +296,17 @@ def _smallest_keys(draw: np.random.Generator, size: int, rows: int) -> np.ndarra
 
 @dataclass(frozen=True)
 class Scan:
-    """What the first pass learns: how many rows count, a sample of the rows, the labels and the weight of each."""
+    """What the first pass learns: how many rows count, a sample of the rows, the labels and the weight of each.
+
+    The checksums, one per chunk, show in later passes whether the chunks are still the same.
+    """
 
     rows: int
     counting: int
     sample: Sample
     labels: np.ndarray
     label_weights: np.ndarray
+    checksums: tuple[int, ...]
 
     def __add__(self, other: Scan) -> Scan:
         pair = [*self.labels[:1].tolist(), *other.labels[:1].tolist()]
@@ -310,7 +315,35 @@ class Scan:
         labels, place = np.unique(np.concatenate([self.labels, other.labels]), return_inverse=True)
         weights = np.bincount(place, np.concatenate([self.label_weights, other.label_weights]), len(labels))
         sample, counting = self.sample + other.sample, self.counting + other.counting
-        return Scan(self.rows + other.rows, counting, sample, labels, weights)
+        checksums = self.checksums + other.checksums
+        return Scan(self.rows + other.rows, counting, sample, labels, weights, checksums)
+
+
+def checksum(X: Array, y: Any, weight: Any) -> int:
+    """A number that changes with the values of a chunk or the order of its rows; X is validated, y and weight are raw.
+
+    Float64 bit patterns are added as integers: exact in any order of summation, so threads, workers and GPUs agree.
+    """
+    total = 0
+    for part in (X, y, weight):
+        total = (total * 1_000_003 + (0 if part is None else _part_checksum(part))) % 2**64
+    return total
+
+
+def _part_checksum(values: Any) -> int:
+    if not (_xp.is_torch(values) or _xp.is_cupy(values)):
+        values = _xp.to_numpy(values)
+        if values.dtype.kind not in "biuf":  # labels
+            text = values if values.dtype.kind in "SU" else values.astype(str)
+            return zlib.crc32(text.tobytes())
+    rows = values.shape[0]
+    if not rows:
+        return 0
+    bits = _xp.like(values, values).reshape(rows, -1).view(_xp.namespace(values).int64)
+    by_row = bits.sum(axis=1)
+    by_row = by_row ^ (by_row >> 33)  # the low bits of round numbers are all 0
+    places = _xp.namespace(values).arange(rows, device=_xp.device(values))
+    return rows + int((by_row * (2 * places + 1)).sum())
 
 
 # Sources --------------------------------------------------------------------------------------------------------------

@@ -715,7 +715,8 @@ class _Search:
 
     def _constants(self) -> np.ndarray:
         """The widths of columns that do not vary, and are left out from the start."""
-        return np.concatenate([self.constant if size > 1 else np.zeros(size, dtype=bool) for size in self._sizes()])
+        parts = [self.constant if size > 1 else np.zeros(size, dtype=bool) for size in self._sizes()]
+        return np.concatenate([np.zeros(0, dtype=bool), *parts])  # a kernel may have no widths at all
 
     def _try_many(self, machine: Problem, widths: np.ndarray, iterations: int) -> None:
         """Search a width a column from there, and take them if they are worth it."""
@@ -1050,8 +1051,8 @@ def _best_C(
     """As `best_C` where the problem has none, and the factor that served all of them; a `guess` may spare time."""
 
     def scored(ridges: np.ndarray) -> tuple[Factor, np.ndarray, np.ndarray]:
-        factor = problem.factorise(1.0 / ridges[0], every=True, quick=True)
-        return factor, ridges, errors(factor, list(1.0 / ridges))
+        factor = problem.factorise(float(1.0 / ridges[0]), every=True, quick=True)
+        return factor, ridges, errors(factor, (1.0 / ridges).tolist())
 
     variance, largest = kernel_spectrum(problem)
     ridges = RIDGES * variance * _mean_weight(problem)
@@ -1069,7 +1070,7 @@ def _best_C(
         place = int(np.argmin(scores))
         low, high = grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)]
         grid = np.geomspace(low, high, 9)[1:-1]
-        scores = errors(factor, list(1.0 / grid))
+        scores = errors(factor, (1.0 / grid).tolist())
         best = min(best, min(zip(scores, 1.0 / grid, strict=True)))
     return float(best[1]), float(best[0]), factor
 

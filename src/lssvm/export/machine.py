@@ -11,6 +11,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__, _xp
+from ..diagnose import check_fitted
 from ..estimators import LSSVC, LSSVR
 from ..kernels import RBF, Additive, Kernel, Linear, Matern, Polynomial, Product, Spline, Sum, spline_factors
 from ..tables import Column, Plan
@@ -58,12 +59,11 @@ def read_machine(model: Any) -> Machine:
         check_is_fitted(model)
         scalers = [step for _, step in model.steps[:-1] if step not in (None, "passthrough")]
         model = model.steps[-1][1]
+    check_fitted(model)
     if not isinstance(model, (LSSVR, LSSVC)):
         raise TypeError(
-            f"export takes a fitted LSSVR or LSSVC, alone or last in a Pipeline, got {type(model).__name__}: "
-            "of a search, give best_estimator_."
+            f"export takes a fitted LSSVR or LSSVC, alone or last in a Pipeline, got {type(model).__name__}."
         )
-    check_is_fitted(model)
     coef = _xp.to_numpy(model.dual_coef_).reshape(len(model.dual_coef_), -1)
     used = np.any(coef != 0.0, axis=1)
     used[0] |= not used.any()  # a constant has no support vectors, but an array of none is no C

@@ -6,9 +6,9 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from .. import _xp
+from ..diagnose import check_fitted
 from ..intervals import component_deviations
 from ..kernels import Additive
 from ._display import COLOURS, Display, import_pyplot, plain_axes
@@ -80,7 +80,7 @@ class MaximalVariationDisplay(Display):
         -------
         display : MaximalVariationDisplay
         """
-        check_is_fitted(estimator)
+        check_fitted(estimator, "estimator")
         path = getattr(estimator, "path_", None)
         if path is None or "max_variation" not in path or len(path.rho) < 2:
             raise ValueError(
@@ -178,7 +178,7 @@ class ComponentsDisplay:
         -------
         display : ComponentsDisplay
         """
-        check_is_fitted(estimator)
+        check_fitted(estimator, "estimator")
         kernel = getattr(estimator, "kernel_", None)
         if not isinstance(kernel, Additive) or estimator.dual_coef_.ndim > 1:
             raise ValueError(f"{type(estimator).__name__} is no additive machine of one output: use kernels.Additive.")

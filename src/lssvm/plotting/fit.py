@@ -7,10 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils.validation import check_is_fitted
 
 from .. import _xp
-from ..diagnose import feature_names
+from ..diagnose import check_fitted, feature_names
 from ._display import COLOURS, Display, one_output
 
 __all__ = ["FitDisplay"]
@@ -247,7 +246,7 @@ class FitDisplay(Display):
 
 def _rows(estimator: Any) -> Any:
     """The problem with the training rows."""
-    check_is_fitted(estimator)
+    check_fitted(estimator, "estimator")
     if not hasattr(estimator, "_problem_"):
         raise ValueError(
             f"{type(estimator).__name__} keeps only a sample of its rows after partial_fit or fit_chunks: use fit."

@@ -9,7 +9,15 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _xp
-from ..diagnose import class_codes, class_scores, left_out, left_out_probabilities, number_scores, reliability
+from ..diagnose import (
+    check_fitted,
+    class_codes,
+    class_scores,
+    left_out,
+    left_out_probabilities,
+    number_scores,
+    reliability,
+)
 from ._display import COLOURS, Display, one_output
 
 __all__ = ["LeaveOneOutDisplay", "ReliabilityDisplay", "ResidualsDisplay"]
@@ -70,6 +78,7 @@ class LeaveOneOutDisplay(Display):
         -------
         display : LeaveOneOutDisplay
         """
+        check_fitted(estimator, "estimator")
         if is_classifier(estimator):
             raise ValueError(
                 "LeaveOneOutDisplay draws numbers; for classes use ReliabilityDisplay, or "
@@ -150,6 +159,7 @@ class ResidualsDisplay(Display):
         -------
         display : ResidualsDisplay
         """
+        check_fitted(estimator, "estimator")
         rows = left_out(estimator)
         display = cls(
             predicted=one_output(rows.predicted, output),
@@ -264,6 +274,7 @@ class ReliabilityDisplay(Display):
         if (X is None) != (y is None):
             raise ValueError("ReliabilityDisplay: give both X and y, or neither for the left-out training rows.")
         if X is None:
+            check_fitted(estimator, "estimator")
             given = left_out(estimator).given
             probability, codes = (array[given > 0] for array in left_out_probabilities(estimator))
             weights = given[given > 0]

@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils.validation import check_is_fitted
 
 from .. import _xp
+from ..diagnose import check_fitted
 from ..sparsify import Forward
 from ._display import Display
 
@@ -88,7 +88,7 @@ class SparsityPathDisplay(Display):
         -------
         display : SparsityPathDisplay
         """
-        check_is_fitted(estimator)
+        check_fitted(estimator, "estimator")
         path = getattr(estimator, "path_", None)
         if path is None or "sizes" not in path or not ("scores" in path or "errors" in path):
             raise ValueError(
@@ -185,9 +185,7 @@ class SupportSpectrumDisplay(Display):
         -------
         display : SupportSpectrumDisplay
         """
-        check_is_fitted(estimator)
-        if not hasattr(estimator, "dual_coef_"):
-            raise ValueError(f"{type(estimator).__name__} has no dual_coef_: give a fitted LSSVR or LSSVC.")
+        check_fitted(estimator, "estimator")
         coef = _xp.to_numpy(estimator.dual_coef_)
         size = np.abs(coef) if coef.ndim == 1 else np.linalg.norm(coef, axis=1)
         order = np.argsort(-size, kind="stable")

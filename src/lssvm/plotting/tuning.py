@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import is_classifier
 
-from ..diagnose import c_path, feature_names, inverse_widths, width_surface
+from ..diagnose import c_path, check_fitted, feature_names, inverse_widths, width_surface
 from ._display import COLOURS, Display
 
 __all__ = ["CPathDisplay", "WidthSurfaceDisplay", "WidthsDisplay"]
@@ -74,6 +74,7 @@ class CPathDisplay(Display):
         -------
         display : CPathDisplay
         """
+        check_fitted(estimator, "estimator")
         C, errors = c_path(estimator, decades)
         label = f"C = {estimator.C_:.3g}" if name is None else name
         error_name = _error_name(estimator)
@@ -145,6 +146,7 @@ class WidthSurfaceDisplay(Display):
         -------
         display : WidthSurfaceDisplay
         """
+        check_fitted(estimator, "estimator")
         C, factors, errors = width_surface(estimator)
         error_name = _error_name(estimator)
         return cls(C=C, factors=factors, errors=errors, chosen=estimator.C_, error_name=error_name).plot(ax, **kwargs)
@@ -214,6 +216,7 @@ class WidthsDisplay(Display):
         -------
         display : WidthsDisplay
         """
+        check_fitted(estimator, "estimator")
         names = feature_names(estimator)
         return cls(inverse_widths=inverse_widths(estimator), names=names, max_columns=max_columns).plot(ax, **kwargs)
 

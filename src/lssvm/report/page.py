@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted
-
 from .. import __version__
+from ..diagnose import check_fitted
 from .checks import warnings_section
 from .choices import asked_section, chosen_section
 from .components import components_section
@@ -67,9 +66,7 @@ def to_html(
     >>> page.startswith("<!DOCTYPE html>")
     True
     """
-    check_is_fitted(model)
-    if not hasattr(model, "dual_coef_"):
-        raise TypeError(f"to_html takes a fitted LSSVR or LSSVC, got {type(model).__name__}.")
+    check_fitted(model)
     if (X is None) != (y is None):
         raise ValueError("to_html: give both X and y of the other rows, or neither.")
     facts = Facts(model, _checked_about(getattr(model, "table_", {}) if about is None else about))
