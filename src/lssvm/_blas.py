@@ -204,7 +204,7 @@ def cholesky(A: np.ndarray) -> np.ndarray | None:
         if failed:
             return None
         A[own, own.stop :] = 0.0
-        share(lambda rows, own=own: _triangle(_dtrsm, A[own, own], A[rows, own], turn=True), below)
+        share(partial(_solve_below, A, own), below)
     return A
 
 
@@ -220,6 +220,10 @@ def _subtract_done(A: np.ndarray, own: slice, failed: list[slice], rows: slice) 
         part[...] = np.tril(part)
         if info[0] or not np.isfinite(part[-1, -1]):
             failed.append(own)
+
+
+def _solve_below(A: np.ndarray, own: slice, rows: slice) -> None:
+    _triangle(_dtrsm, A[own, own], A[rows, own], turn=True)
 
 
 def invert_lower(L: np.ndarray) -> np.ndarray:

@@ -945,13 +945,14 @@ class LSSVC(ClassifierMixin, _LSSVM):
 
     def _calibration(self) -> Array:
         """The slopes that turn decision values into probabilities; computed where `fit` has left that for later."""
-        sample = None if hasattr(self, "_problem_") else self._left_out_sample()
-        if "_slopes_" not in vars(self) and sample is None:
-            self.leave_one_out()
-        elif "_slopes_" not in vars(self):  # rows were added to a model without leave-one-out
-            rows = LeftOutRows(sample.residuals, sample.leverage, sample.loo_residuals)
-            left_out = self._left_out(sample.targets, sample.sample_weights, sample.weights, rows)
-            self._slopes_ = left_out["_slopes_"]
+        if "_slopes_" not in vars(self):
+            sample = None if hasattr(self, "_problem_") else self._left_out_sample()
+            if sample is None:
+                self.leave_one_out()
+            else:  # rows were added to a model without leave-one-out
+                rows = LeftOutRows(sample.residuals, sample.leverage, sample.loo_residuals)
+                left_out = self._left_out(sample.targets, sample.sample_weights, sample.weights, rows)
+                self._slopes_ = left_out["_slopes_"]
         return self._slopes_
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
