@@ -70,7 +70,7 @@ ROOT = Path(lssvm.__file__).parent
 MODULES = ["lssvm", *(module.name for module in pkgutil.walk_packages([str(ROOT)], "lssvm."))]
 
 LAYERS = {
-    **dict.fromkeys(["_progress", "_xp"], 0),
+    **dict.fromkeys(["_progress", "_threads", "_blas", "_xp"], 0),
     **dict.fromkeys(["kernels", "system", "conjugate", "robust", "datasets"], 1),
     "problem": 2,
     **dict.fromkeys(["sparsify", "tune", "stream", "cluster"], 3),
@@ -79,6 +79,9 @@ LAYERS = {
     "__main__": 6,
 }
 SAME_LAYER = {
+    ("_blas", "_threads"),
+    ("_xp", "_blas"),
+    ("_xp", "_threads"),
     ("estimators", "intervals"),
     ("diagnose", "intervals"),
     ("sparsify", "tune"),
