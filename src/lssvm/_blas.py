@@ -22,8 +22,11 @@ from scipy.linalg import cython_blas, cython_lapack, lapack
 from ._threads import share, workers
 
 BLOCK = 256  # order of the blocks of a factorisation: their products run at nearly the speed of large ones
-SMALL_WORK = 2**24  # multiplications up to which one thread is as fast as several
+TRIANGLE = 64  # order of the triangles in a block that are solved for: more than products cost, the fewer the better
+SMALL_WORK = 2**25  # multiplications up to which one thread is as fast as several,
+SMALL_ORDER = 768  # and the order up to which LAPACK by one thread is as fast as blocks by several
 PIECES = 4  # per thread, so that a thread which gets less time than others can leave some to them
+MOST_SUMS = 16  # Gram matrices of pieces of rows that are held at a time
 
 
 def _routine(module: Any, name: str) -> Callable[..., None]:
@@ -112,9 +115,9 @@ def _stored(A: np.ndarray) -> tuple[np.ndarray, bool]:
     return (A.T, True) if _usable(A.T) else (np.ascontiguousarray(A), False)
 
 
-def _pieces(size: int, least: int = 32) -> list[slice]:
-    """Rows in pieces: as many as keep the threads busy to the end, none much smaller than `least`."""
-    count = max(1, min(PIECES * workers(), size // least))
+def _pieces(size: int, least: int = 32, most: int = 1024) -> list[slice]:
+    """Rows in pieces: as many as keep the threads busy to the end, `most` at most, none much smaller than `least`."""
+    count = max(1, min(PIECES * workers(), size // least, most))
     edges = [size * number // count for number in range(count + 1)]
     return [slice(start, stop) for start, stop in itertools.pairwise(edges)]
 
@@ -122,6 +125,11 @@ def _pieces(size: int, least: int = 32) -> list[slice]:
 def alone(multiplications: float) -> bool:
     """Whether one thread does so much work, because it is little or because there is no other."""
     return multiplications <= SMALL_WORK or workers() == 1
+
+
+def _whole(A: np.ndarray) -> bool:
+    """Whether LAPACK gets all of a square matrix, in one thread."""
+    return A.shape[0] <= SMALL_ORDER or workers() == 1 or not _usable(A)
 
 
 # Products and triangular systems --------------------------------------------------------------------------------------
@@ -159,9 +167,26 @@ def add_gram(G: np.ndarray, A: np.ndarray, keep: float) -> None:
 
     if alone(0.5 * depth * n * n):
         tile((slice(0, n), slice(0, n)))
-        return
-    bands = _bands(n, max(64, min(BLOCK, -(-n // (2 * workers() + 2)))))
-    share(tile, [(i, j) for i in bands for j in bands if j.start <= i.start])
+    elif n <= 3 * BLOCK and depth >= 2 * n:
+        _add_sums(G, A, keep, turn)
+    else:
+        bands = _bands(n, BLOCK)
+        share(tile, [(i, j) for i in bands for j in bands if j.start <= i.start])
+
+
+def _add_sums(G: np.ndarray, A: np.ndarray, keep: float, turn: bool) -> None:
+    """`add_gram` of many rows: the sum of the Gram matrices of pieces of them."""
+    pieces = _pieces(A.shape[1] if turn else A.shape[0], most=MOST_SUMS)
+    sums = np.zeros((len(pieces), *G.shape))
+
+    def piece(number: int) -> None:
+        rows = pieces[number]
+        _syrk(sums[number], A[:, rows] if turn else A[rows], 1.0, 0.0, turn=turn)
+
+    share(piece, range(len(pieces)))
+    G *= keep
+    for part in sums:
+        G += part
 
 
 def _bands(n: int, width: int) -> list[slice]:
@@ -194,7 +219,7 @@ def solve_columns(L: np.ndarray, B: np.ndarray) -> None:
 def cholesky(A: np.ndarray) -> np.ndarray | None:
     """The lower factor of A in its place, zeros above; None where A is not positive definite to working precision."""
     n = A.shape[0]
-    if alone(n**3 / 6.0) or not _usable(A):
+    if _whole(A):
         upper, info = lapack.dpotrf(A.T, lower=0, clean=1, overwrite_a=1)
         return upper.T if info == 0 and np.isfinite(upper[-1, -1]) else None
     for own in _bands(n, BLOCK):
@@ -223,13 +248,17 @@ def _subtract_done(A: np.ndarray, own: slice, failed: list[slice], rows: slice) 
 
 
 def _solve_below(A: np.ndarray, own: slice, rows: slice) -> None:
-    _triangle(_dtrsm, A[own, own], A[rows, own], turn=True)
+    """Overwrite rows below a block L of the factor with what they are times L^-T."""
+    L, Z = A[own, own], A[rows, own]
+    for part in _bands(L.shape[0], TRIANGLE):
+        _gemm(Z[:, part], Z[:, : part.start], L[part, : part.start], -1.0, 1.0, turn_B=True)
+        _triangle(_dtrsm, L[part, part], Z[:, part], turn=True)
 
 
 def invert_lower(L: np.ndarray) -> np.ndarray:
     """The inverse of a lower triangle, in its place."""
     n = L.shape[0]
-    if alone(n**3 / 6.0) or not _usable(L):
+    if _whole(L):
         return lapack.dtrtri(L.T, lower=0, overwrite_c=1)[0].T
     for own in _bands(n, BLOCK):
         block = np.empty((own.stop - own.start, own.start))
@@ -240,7 +269,10 @@ def invert_lower(L: np.ndarray) -> np.ndarray:
             np.negative(L[own, part], out=X)
             _triangle(_dtrmm, L[part, part], X, turn=False)
             _gemm(X, L[own, rest], L[rest, part], -1.0, 1.0)
-            _triangle(_dtrsm, L[own, own], X, turn=True, left=True)
+            for below in _bands(own.stop - own.start, TRIANGLE):
+                done, at = slice(0, below.start), slice(own.start + below.start, own.start + below.stop)
+                _gemm(X[below], L[at, own][:, done], X[done], -1.0, 1.0)
+                _triangle(_dtrsm, L[at, at], X[below], turn=True, left=True)
 
         share(columns, _bands(own.start, BLOCK // 2))
         L[own, : own.start] = block
@@ -251,7 +283,7 @@ def invert_lower(L: np.ndarray) -> np.ndarray:
 def gram_of_lower(L: np.ndarray) -> np.ndarray:
     """The lower triangle of L'L for a lower triangle L, in its place."""
     n = L.shape[0]
-    if alone(n**3 / 6.0) or not _usable(L):
+    if _whole(L):
         return lapack.dlauum(L.T, lower=0, overwrite_c=1)[0].T
     for own in _bands(n, BLOCK):
         block = np.empty((own.stop - own.start, own.stop))
