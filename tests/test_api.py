@@ -69,7 +69,7 @@ ROOT = Path(lssvm.__file__).parent
 MODULES = ["lssvm", *(module.name for module in pkgutil.walk_packages([str(ROOT)], "lssvm."))]
 
 LAYERS = {
-    **dict.fromkeys(["_progress", "_xp"], 0),
+    **dict.fromkeys(["_files", "_progress", "_xp"], 0),
     **dict.fromkeys(["kernels", "system", "conjugate", "robust", "datasets"], 1),
     "problem": 2,
     **dict.fromkeys(["sparsify", "tune", "stream", "cluster"], 3),

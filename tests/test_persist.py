@@ -6,6 +6,8 @@ import json
 import os
 import random
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import time
@@ -22,6 +24,7 @@ from sklearn.utils import Bunch
 
 from lssvm import LSSVC, LSSVR, kernels, load, persist, robust, save, sparsify, tune
 from lssvm.problem import Step
+from lssvm.report import to_html
 
 GOLDEN = Path(__file__).parent / "golden"
 RNG = np.random.default_rng(0)
@@ -365,6 +368,73 @@ def test_a_link_stays_a_link(path):
     save(LSSVR(kernels.Linear(), C=2.0).fit(X, Y), link)
     assert link.is_symlink()
     assert load(path).C == 2.0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX modes and owners")
+def test_saving_again_keeps_mode_and_owner(path):
+    model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y)
+    save(model, path)
+    for mode in (0o600, 0o640, 0o444):
+        path.chmod(mode)
+        if os.geteuid() == 0:
+            os.chown(path, 4321, 8765)
+        before = path.stat()
+        save(model, path)
+        after = path.stat()
+        assert after.st_ino != before.st_ino
+        assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")
+def test_a_pipe_is_written_to_and_stays_a_pipe(path, tmp_path, read_pipe):
+    model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y)
+    save(model, path)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    link = tmp_path / "link"
+    link.symlink_to(pipe)
+    for target in (pipe, link):
+        assert read_pipe(pipe, lambda target=target: save(model, target)) == path.read_bytes()
+    assert read_pipe(pipe, lambda: to_html(model, pipe)).decode() == to_html(model)
+
+
+def device(path, kind, *number):
+    """A device node of our own, which only root may make, and not everywhere."""
+    try:
+        os.mknod(path, kind | 0o600, os.makedev(*number))
+        if kind == stat.S_IFCHR:
+            path.read_bytes()
+    except (AttributeError, PermissionError) as error:
+        pytest.skip(f"no devices here: {error}")
+
+
+def test_a_character_device_stays_one(tmp_path):
+    node = tmp_path / "null"
+    device(node, stat.S_IFCHR, 1, 3)
+    before = node.stat()
+    model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y)
+    save(model, node)
+    to_html(model, node)
+    assert node.stat().st_rdev == before.st_rdev
+    assert node.stat().st_ino == before.st_ino
+
+
+def test_block_devices_are_refused(tmp_path):
+    node = tmp_path / "block"
+    device(node, stat.S_IFBLK, 1, 240)  # no such disk
+    with pytest.raises(OSError, match="is a block device: name a file"):
+        save(LSSVR(kernels.Linear(), C=1.0).fit(X, Y), node)
+    assert stat.S_ISBLK(node.stat().st_mode)
+
+
+@pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="needs sockets with a path")
+def test_sockets_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the path of a socket has to be short
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
+        with pytest.raises(OSError, match="'socket' is a socket: name a file"):
+            save(LSSVR(kernels.Linear(), C=1.0).fit(X, Y), "socket")
+        assert stat.S_ISSOCK(os.stat("socket").st_mode)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

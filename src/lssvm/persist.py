@@ -8,17 +8,14 @@ fields, and what was read is checked before it is returned. The digest finds dam
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import json
 import math
 import os
 import re
-import secrets
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +23,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
-from . import __version__, _xp, kernels, robust, sparsify, tune
+from . import __version__, _files, _xp, kernels, robust, sparsify, tune
 from .estimators import LSSVC, LSSVR
 from .kernels import Kernel
 from .problem import Fit, Problem, Whitening
@@ -82,7 +79,8 @@ MODELS: dict[str, type] = {"LSSVR": LSSVR, "LSSVC": LSSVC}
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file, whole or not at all.
 
-    The file appears under its name only when it is complete and on the disk, so that a crash leaves the previous file.
+    The file appears under its name only when it is complete and on the disk, so that a crash leaves the previous file,
+    whose mode and owner are kept. A device or FIFO is written to directly.
 
     Parameters
     ----------
@@ -107,12 +105,10 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     if MODELS.get(type(model).__name__) is not type(model):
         raise TypeError(f"save takes a fitted LSSVR or LSSVC, got {type(model).__name__}: save the machine itself.")
     check_is_fitted(model)
-    target = Path(os.path.realpath(path))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"There is no folder {str(target.parent)!r} to save {target.name!r} in: make it first.")
-    if target.is_dir():
-        raise IsADirectoryError(f"{str(target)!r} is a folder: name a file in it.")
-    _replace(target, _pack(model))
+    parts = _pack(model)
+    with _files.written(path) as file:
+        for part in parts:
+            file.write(part)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -189,29 +185,6 @@ def _pack(model: Any) -> list[Any]:
         digest.update(part)
     parts[1] = START + digest.hexdigest().encode() + text[len(START) + 64 :]
     return parts
-
-
-def _replace(path: Path, parts: list[Any]) -> None:
-    """Write a file beside `path`, bring it to the disk, and give it the name."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    try:
-        with open(descriptor, "wb") as file:
-            for part in parts:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    if os.name == "posix":  # the new name, too, has to reach the disk
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def _unpack(content: bytes, length: int, path: str) -> Any:
