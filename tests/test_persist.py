@@ -581,17 +581,17 @@ def wide_labels(header, model):
         (set_to("parameters", "verbose", True), "verbose"),
         (set_to("parameters", "kernel", {"class": "os.system", "fields": {"command": "true"}}), "os.system"),
         (set_to("parameters", "kernel", {"class": "kernels.Function", "fields": {}}), "kernels.Function"),
-        (set_to("fitted", "kernel_", {"class": "kernels.RBF", "fields": {"sigma": -1.0}}), "sigma must be positive"),
+        (set_to("fitted", "kernel_", {"class": "kernels.RBF", "fields": {"sigma": -1.0}}), "kernel_.sigma is not"),
         (set_to("fitted", "kernel_", {"class": "kernels.RBF", "fields": {}}), "kernel_ is not"),
         (set_to("fitted", "kernel_", {"class": "kernels.RBF", "fields": {"sigma": [1.0, 2.0]}}), "3 columns"),
         (set_to("fitted", "kernel_", {"class": "robust.Huber", "fields": {}}), "kernel_ is not"),
         (set_to("fitted", "intercept_", {"array": "dual_coef_"}), "dual_coef_ is not|intercept_ is not"),
         (set_to("fitted", "C_", {"float": "inf"}), "C_ is not"),
-        (set_to("fitted", "n_features_in_", 4), "4 columns"),
+        (set_to("fitted", "n_features_in_", 4), "support_vectors_ is not"),
         (set_to("fitted", "_problem_", "fields", "X", {"array": "dual_coef_"}), "_problem_.X is not"),
         (set_to("fitted", "_fit_", "fields", "support", [1]), "_fit_.support is not"),
         (deep, "nested"),
-        (wide_labels, "too long"),
+        (wide_labels, "too much memory"),
     ],
 )
 def test_unsound_files_with_a_right_digest_are_refused(change, message, path):
@@ -621,7 +621,7 @@ def test_unsound_sizes_of_a_search_are_refused(place, path):
     load(path)
     model._searched_ = tuple(part[1:] if number == place else part for number, part in enumerate(sound))
     save(model, path)
-    with pytest.raises(ValueError, match="_searched_ is not"):
+    with pytest.raises(ValueError, match=r"_searched_.* is not"):
         load(path)
 
 
