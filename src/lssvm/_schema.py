@@ -28,6 +28,7 @@ TINY, BELOW_ONE = math.ulp(0.0), math.nextafter(1.0, 0.0)
 MOST = 2**48  # rows, or anything that is counted
 MOST_COLUMNS = 2**17  # in all groups of an additive kernel together
 MAY_BE_EMPTY = ("rank", "kept")  # a kernel of zeros; an additive machine without inputs
+MOST_KNOTS = 1000  # of a spline, whose cubic work is done at every prediction
 MOST_ITERATIONS = 1000  # of robust weights, which intervals may run again
 
 
@@ -63,7 +64,7 @@ def _required(model: Any) -> list[str]:
 def demand(true: Any, name: str) -> None:
     """Raise ValueError unless `true`."""
     if not true:
-        raise ValueError(f"{name} is not what it should be.")
+        raise ValueError(f"{name} is not what a model file may hold.")
 
 
 # Rules ----------------------------------------------------------------------------------------------------------------
@@ -263,6 +264,11 @@ def _groups(value: Any) -> bool:
     return all(g.dtype.kind in "iu" and g.ndim <= 1 for g in groups) and sum(g.size for g in groups) <= MOST_COLUMNS
 
 
+def _knots(value: Any, name: str, sizes: Sizes) -> None:
+    demand(np.ndim(value) and len(value) <= MOST_KNOTS, name)
+    numbers(1, 2)(value, name, sizes)
+
+
 def _is_class_weight(value: Any) -> bool:
     if isinstance(value, str):
         return value == "balanced"
@@ -295,7 +301,7 @@ PARAMETERS: dict[type, dict[str, Rule]] = {
     kernels.Matern: {"sigma": WIDTH, "nu": option(0.5, 1.5, 2.5), "ard": FLAG},
     kernels.Linear: {},
     kernels.Polynomial: {"degree": number(1, 2**31, int), "coef0": number(0.0)},
-    kernels.Spline: {"knots": optional(either(number(2, MOST_COLUMNS, int), numbers(1, 2)))},
+    kernels.Spline: {"knots": optional(either(number(2, MOST_KNOTS, int), _knots))},
     kernels.Additive: {"kernel": KERNEL, "groups": optional(test(_groups)), "active": ACTIVE},
     kernels.Sum: {"k1": KERNEL, "k2": KERNEL},
     kernels.Product: {"k1": KERNEL, "k2": KERNEL},

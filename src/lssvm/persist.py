@@ -39,7 +39,7 @@ NO_DIGEST = b"0" * 64
 LARGEST_HEADER = 2**30
 DEEPEST = 40  # values within values
 SPARE_MEMORY = 9 * 10**7  # bytes that loading may take beside ten times the size of the file
-RANDOM_STATE_BYTES = 2**14
+RANDOM_STATE_BYTES = 2**18  # they count as so many: few are needed, and each takes a long time to make
 DTYPES = {
     "F64": "<f8",
     "F32": "<f4",
@@ -56,6 +56,7 @@ DTYPES = {
 }
 CODES = {np.dtype(dtype): code for code, dtype in DTYPES.items()}
 FITTED = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*_")  # names of learned values
+ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)  # of unsound files
 ABSTRACT = (Kernel, kernels.Function, WeightFunction)
 
 
@@ -176,11 +177,8 @@ def _pack(model: Any) -> list[Any]:
         offset = end
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # arrays begin at a multiple of 8
-    if writer.expanded > _allowance(text, 8 + len(text) + offset):
-        raise ValueError(
-            "The model holds more text or more small values than a file of its size may: shorten the labels, and keep "
-            "long lists of your own attributes as arrays."
-        )
+    allowance = _allowance(text, 8 + len(text) + offset)
+    _model(tree, _Reader(writer.arrays, allowance), "The model cannot be saved, as it could not be loaded again")
     parts: list[Any] = [
         struct.pack("<Q", len(text)),
         text,
@@ -219,9 +217,10 @@ def _unpack(content: bytes, length: int, path: str) -> Any:
         )
     try:
         arrays = _arrays(header, memoryview(content)[8 + length :])
-        return _model(json.loads(metadata["model"]), _Reader(arrays, allowance))
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        tree = json.loads(metadata["model"])
+    except ERRORS as error:
         raise ValueError(f"{path!r} holds no sound model: {error}") from None
+    return _model(tree, _Reader(arrays, allowance), f"{path!r} holds no sound model")
 
 
 def _allowance(text: bytes, size: int) -> int:
@@ -270,7 +269,6 @@ class _Writer:
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
-        self.expanded = 0  # bytes of the references to arrays, and of labels: see `_Reader.spend`
         self._known: dict[Any, str] = {}
 
     def value(self, value: Any, place: str) -> Any:
@@ -284,7 +282,6 @@ class _Writer:
         if isinstance(value, float):
             return float(value) if math.isfinite(value) else {"float": repr(float(value))}
         if type(value) in NAMES:
-            self.expanded += RANDOM_STATE_BYTES * isinstance(value, np.random.RandomState)
             fields = {name: self.value(part, f"{place}.{name}") for name, part in _fields(value).items()}
             return {"class": NAMES[type(value)], "fields": fields}
         if isinstance(value, list):
@@ -318,7 +315,6 @@ class _Writer:
         key = (stored.dtype, stored.shape, hashlib.sha256(stored.data).digest())
         name = self._known.setdefault(key, place)
         self.arrays[name] = stored
-        self.expanded += stored.nbytes
         return {"array": name, "by_columns": True} if by_columns else {"array": name}
 
     def _labels(self, array: np.ndarray, place: str) -> dict[str, Any]:
@@ -329,7 +325,6 @@ class _Writer:
             if not isinstance(value, (str, int, float, type(None))):
                 raise TypeError(f"{place} holds a {type(value).__name__}, which a model file cannot hold: {value!r}.")
         codes = [places.setdefault((type(value), value), len(places)) for value in values]
-        self.expanded += _label_bytes([value for _, value in places], len(codes))
         return {
             "labels": [self.value(value, place) for _, value in places],
             "codes": self._array(np.array(codes, dtype=np.int32).reshape(array.shape), place),
@@ -360,7 +355,7 @@ class _Reader:
         """Count bytes that the same part of a file may ask for again and again."""
         self.left -= size
         if self.left < 0:
-            raise ValueError("its references and labels would take too much memory.")
+            raise ValueError("its labels and references would take too much memory: shorten them, or keep arrays.")
 
     def value(self, tree: Any, depth: int = 0) -> Any:
         """The value of some JSON."""
@@ -434,14 +429,18 @@ def _random_state(name: str, key: np.ndarray, position: int, has_gauss: int, gau
 
 
 # What was read makes a model ------------------------------------------------------------------------------------------
-def _model(tree: Any, reader: _Reader) -> Any:
-    if set(tree) != {"class", "parameters", "fitted"}:
-        raise ValueError("the model is not described as it should be.")
-    cls: Any = MODELS[tree["class"]]
-    model = cls(**{name: reader.value(item) for name, item in tree["parameters"].items()})
-    for name, item in tree["fitted"].items():
-        if not FITTED.fullmatch(name) or hasattr(cls, name):
-            raise ValueError(f"{name!r} is no name of a learned value.")
-        vars(model)[name] = reader.value(item)
-    check_model(model)
+def _model(tree: Any, reader: _Reader, problem: str) -> Any:
+    """The model of a JSON tree, checked; `problem` begins the message of the ValueError where there is none."""
+    try:
+        if set(tree) != {"class", "parameters", "fitted"}:
+            raise ValueError("the model is not described as it should be.")
+        cls: Any = MODELS[tree["class"]]
+        model = cls(**{name: reader.value(item) for name, item in tree["parameters"].items()})
+        for name, item in tree["fitted"].items():
+            if not FITTED.fullmatch(name) or hasattr(cls, name):
+                raise ValueError(f"{name!r} is no name of a learned value.")
+            vars(model)[name] = reader.value(item)
+        check_model(model)
+    except ERRORS as error:
+        raise ValueError(f"{problem}: {error}") from None
     return model
