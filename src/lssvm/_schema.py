@@ -28,6 +28,7 @@ TINY, BELOW_ONE = math.ulp(0.0), math.nextafter(1.0, 0.0)
 MOST = 2**48  # rows, or anything that is counted
 MOST_COLUMNS = 2**17  # in all groups of an additive kernel together
 MAY_BE_EMPTY = ("rank", "kept")  # a kernel of zeros; an additive machine without inputs
+MOST_PARTS = 100  # steps, or kernels to choose from
 MOST_KNOTS = 1000  # of a spline, whose cubic work is done at every prediction
 MOST_ITERATIONS = 1000  # of robust weights, which intervals may run again
 
@@ -226,8 +227,8 @@ def asked_kernel(value: Any, name: str, sizes: Sizes) -> None:
         parts += part.parts
         if not part.is_free:
             part.check(sizes["features"])
-        elif isinstance(part, kernels.Additive):
-            part.components(sizes["features"])
+        if isinstance(part, kernels.Additive):
+            demand(all(len(group) <= sizes["features"] for group in part.components(sizes["features"])), name)
 
 
 def fitted_kernel(value: Any, name: str, sizes: Sizes) -> None:
@@ -305,7 +306,7 @@ PARAMETERS: dict[type, dict[str, Rule]] = {
     kernels.Additive: {"kernel": KERNEL, "groups": optional(test(_groups)), "active": ACTIVE},
     kernels.Sum: {"k1": KERNEL, "k2": KERNEL},
     kernels.Product: {"k1": KERNEL, "k2": KERNEL},
-    kernels.Choice: {"kernels": items(KERNEL, least=1)},
+    kernels.Choice: {"kernels": items(KERNEL, least=1, most=MOST_PARTS)},
     kernels.Precomputed: {},
     robust.Hampel: {"c1": POSITIVE, "c2": POSITIVE, **ROBUST},
     robust.Huber: {"c": POSITIVE, **ROBUST},
@@ -341,7 +342,7 @@ PARAMETERS: dict[type, dict[str, Rule]] = {
     LSSVR: {
         "kernel": optional(KERNEL),
         "C": optional(number(1e-150, 1e150)),
-        "steps": optional(items(STEP)),
+        "steps": optional(items(STEP, most=MOST_PARTS)),
         "robust": optional(either(option("hampel", "huber", "logistic", "myriad"), WEIGHTING)),
     },
 }

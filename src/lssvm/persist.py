@@ -39,7 +39,7 @@ NO_DIGEST = b"0" * 64
 LARGEST_HEADER = 2**30
 DEEPEST = 40  # values within values
 SPARE_MEMORY = 9 * 10**7  # bytes that loading may take beside ten times the size of the file
-RANDOM_STATE_BYTES = 2**18  # they count as so many: few are needed, and each takes a long time to make
+RANDOM_STATE_BYTES = 2**20  # they count as so many: few are needed, and each takes a long time to make
 DTYPES = {
     "F64": "<f8",
     "F32": "<f4",
@@ -93,6 +93,11 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     path : path
         By convention it ends in ``.lssvm``.
 
+    Raises
+    ------
+    TypeError, ValueError
+        The model holds what a file cannot hold, or what `load` would refuse.
+
     Examples
     --------
     >>> import tempfile, lssvm
@@ -127,7 +132,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     ValueError
-        The file is no model, is damaged, or is of a later version.
+        The file is no model, is damaged, or is of a later version. Every value is checked, and loading takes at most
+        ten times the size of the file and 100 MB of memory.
 
     Examples
     --------
