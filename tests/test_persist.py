@@ -761,7 +761,7 @@ def test_unsound_sizes_of_a_search_are_refused(place, path):
 
 def test_hostile_files_execute_nothing_and_end_soon():
     """Mutations, most of them with a right digest, under an audit hook; 100,000: python tests/hostile.py 100000."""
-    count = int(os.environ.get("LSSVM_MUTATIONS", "400"))
+    count = int(os.environ.get("LSSVM_MUTATIONS", "300"))
     script = Path(__file__).with_name("hostile.py")
     result = subprocess.run([sys.executable, str(script), str(count)], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr[-3000:]
