@@ -1,6 +1,7 @@
-"""Model files that somebody made to do harm: python tests/hostile.py COUNT.
+"""Model files that somebody made to do harm: python tests/hostile.py COUNT [FOLDER].
 
 Mutates sound files, loads them under an audit hook and prints what happened as JSON. Most mutants carry a right digest.
+What loads is used as well: every method has to work or to raise ValueError. Files that break a rule go to FOLDER.
 """
 
 import copy
@@ -11,11 +12,14 @@ import struct
 import sys
 import tempfile
 import time
+import tracemalloc
+import warnings
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
-from lssvm import LSSVC, LSSVR, kernels, load, persist, save, sparsify
+from lssvm import LSSVC, LSSVR, kernels, load, persist, robust, save, sparsify, tune
 
 FORBIDDEN = ("exec", "compile", "import", "subprocess", "os.system", "os.exec", "os.fork", "os.posix_spawn", "socket",
              "pickle.find_class", "ctypes", "code.__new__", "os.remove", "os.rename", "shutil")  # fmt: skip
@@ -80,9 +84,67 @@ def mutate_tree(tree, draw):
         container.insert(0, copy.deepcopy(draw.choice(VALUES)))
 
 
+INTEGERS = [-(2**63), -1, 0, 1, 2, 3, 100, 10**9, 2**31, 2**63, 10**30, 10**400]
+FLOATS = [-1.0, -0.0, 0.0, 1e-320, 1e-3, 1.0, 7.5, 1e154, 1e308, {"float": "nan"}, {"float": "inf"}, {"float": "-inf"}]
+TEXTS = ["", "auto", "huber", "balanced", "mad", "keep", "kernels.Linear", "O", "U", "T", "x" * 300, "\U0001f600"]
+
+
+def mutate_value(tree, draw, arrays):
+    """Change a value to another of the same kind, a reference to another array, or a list to a longer one."""
+    container, key = draw.choice(list(nodes(tree)))
+    value = container[key]
+    if isinstance(value, dict) and "array" in value:
+        value = {"array": draw.choice(arrays)}
+        container[key] = draw.choice([value, {**value, "by_columns": True}, [value] * draw.choice([1, 2, 3000])])
+    elif isinstance(value, dict) and "labels" in value:
+        labels = draw.choice([value["labels"] * 100, ["x" * 10**5, *value["labels"]], [1, None, 2.5], []])
+        value = {**value, "labels": labels, "dtype": draw.choice("OUT")}
+        container[key] = value if len(str(labels)) > 1000 else [value] * draw.choice([1, 500])
+    elif isinstance(value, bool):
+        container[key] = not value
+    elif isinstance(value, int):
+        container[key] = draw.choice(INTEGERS)
+    elif isinstance(value, float):
+        container[key] = draw.choice(FLOATS)
+    elif isinstance(value, str):
+        container[key] = draw.choice(TEXTS)
+    elif value is None:
+        container[key] = copy.deepcopy(draw.choice(VALUES + INTEGERS + FLOATS + TEXTS))
+    elif isinstance(value, list) and value:
+        container[key] = draw.choice([value[1:], value * 2, value[::-1], value[:1] * 2000])
+    elif isinstance(container, dict):
+        del container[key]
+
+
+def mutate_arrays(header, data, draw):
+    """Give an array another shape or type that fills its place, swap two places, or add an array."""
+    names = [name for name in header if name != "__metadata__"]
+    entry = header[draw.choice(names)]
+    size, action = int(np.prod(entry["shape"])), draw.randrange(6)
+    if action == 0:
+        entry["shape"] = draw.choice([[size], [size, 1], [1, size], [1] * 7 + [size], entry["shape"][::-1]])
+    elif action == 1:
+        entry["dtype"] = {"F64": "I64", "I64": "U64", "I32": "F32"}.get(entry["dtype"], "I8")
+    elif action == 2 and entry["dtype"] in ("F64", "I64"):
+        entry.update(dtype=draw.choice(["F32", "I32"]), shape=[2 * size])
+    elif action == 3:
+        other = header[draw.choice(names)]
+        entry["data_offsets"], other["data_offsets"] = other["data_offsets"], entry["data_offsets"]
+        entry["shape"], other["shape"] = other["shape"], entry["shape"]
+    elif action == 4:  # no bytes at all, but a huge shape
+        end = entry["data_offsets"][1]
+        entry.update(shape=draw.choice([[0, 10**9], [10**9, 0], [0]]), data_offsets=[end, end])
+        return header, data[: end - 8 * size] + data[end:]
+    else:
+        more = draw.choice([8, 8 * 10**4])
+        header["more"] = {"dtype": "F64", "shape": [more // 8], "data_offsets": [len(data), len(data) + more]}
+        data += bytes(more)
+    return header, data
+
+
 def mutant(content, draw):
     """A changed file."""
-    kind = draw.randrange(10)
+    kind = draw.randrange(20)
     if kind == 0:  # bytes, wherever, digest as it was
         place = draw.randrange(len(content))
         return content[:place] + draw.randbytes(draw.randrange(4)) + content[place + draw.randrange(4) :]
@@ -106,8 +168,14 @@ def mutant(content, draw):
             return seal(persist.START + b"0" * 64 + b'"}}', data)
         return reseal(header, data)
     model = json.loads(header["__metadata__"]["model"])
-    for _ in range(draw.choice([1, 1, 1, 2, 5])):
-        mutate_tree(model, draw)
+    arrays = [name for name in header if name != "__metadata__"]
+    if kind in (6, 7):
+        header, data = mutate_arrays(header, data, draw)
+    for _ in range(draw.choice([1, 1, 1, 2, 5]) if kind != 6 else 0):
+        if kind <= 10:
+            mutate_tree(model, draw)
+        else:
+            mutate_value(model, draw, arrays)
     header["__metadata__"]["model"] = json.dumps(model)
     return reseal(header, data)
 
@@ -130,13 +198,43 @@ def originals():
     yield LSSVR(**given).fit_chunks([(X, y)]), X
     yield LSSVR(kernels.Precomputed(), C=1.0, steps=[sparsify.Prune(5)]).fit(X @ X.T, y[:, 0]), X @ X.T
     yield LSSVR().fit(X, X[:, 0] + 0.1 * y[:, 0]), X
+    widths = LSSVR(kernels.RBF([1.0, 3.0]), C=1.0).fit(X, y[:, 0])
+    widths._problem_ = widths._problem_.replace(asked=(kernels.RBF(ard=True), None))
+    widths.predict_interval(X)  # searches again without folds, and keeps the result
+    yield widths, X
     splines = kernels.Additive(kernels.Spline(3), groups=[[0, 1], [1]], active=[1])
     yield LSSVR(splines, C=1.0).fit(X, y[:, 0]), X
+    inputs = sparsify.Components(rho=0.5, random_state=0)
+    yield LSSVR(kernels.Additive(kernels.Spline(3)), C=1.0, steps=[inputs]).fit(X, 3.0 * X[:, 0]), X
+    yield LSSVC(kernels.Matern(), C=1.0, robust=robust.Hampel(iterations=2)).fit_chunks([(X, text)]), X
+    steps = [sparsify.Random(8, random_state=0), tune.LeaveOneOut(search="grid"), sparsify.Prune(4, rows="keep")]
+    yield LSSVR(kernels.Choice([kernels.RBF(), kernels.Linear()]), steps=steps, robust="huber").fit(X, y[:, 0]), X
+    yield LSSVR(kernels.RBF(1.0), C=1.0, steps=[sparsify.Adaline(max_iter=9, final_solve=False)]).fit(X, y), X
+    with mock.patch("lssvm.problem.ITERATIVE_ROWS", 5):  # leave-one-out when it is asked for
+        yield LSSVC(kernels.RBF(1.0), C=1.0).fit(X, text), X
 
 
-def main(count):
+METHODS = ("predict", "predict_interval", "decision_function", "predict_proba", "components")
+
+
+def use(model, X, folder):
+    """Call what a loaded model offers, save it and go on learning; all may raise ValueError, and nothing else."""
+    calls = [lambda name=name: getattr(model, name)(X) for name in METHODS if hasattr(model, name)]
+    calls += [lambda: repr(model), lambda: (save(model, folder / "again.lssvm"), load(folder / "again.lssvm"))]
+    targets = model.classes_[np.arange(len(X)) % len(model.classes_)] if hasattr(model, "classes_") else X[:, 0]
+    if hasattr(model, "partial_fit"):
+        calls.append(lambda: copy.deepcopy(model).partial_fit(X, targets))
+    for call in calls:
+        try:
+            call()
+        except ValueError:
+            continue
+
+
+def main(count, keep=None):
     draw = random.Random(1)
-    report = {"refused": 0, "accepted": 0, "other_errors": [], "events": [], "slowest": 0.0}
+    report = {"refused": 0, "accepted": 0, "other_errors": [], "later_errors": [], "events": [], "slowest": 0.0,
+              "slowest_use": 0.0, "beyond_memory": -1e9}  # fmt: skip
     watching = False
 
     def hook(event, arguments):
@@ -144,39 +242,52 @@ def main(count):
         if watching and event.startswith(FORBIDDEN) and not harmless:
             report["events"].append(f"{event} {arguments!r}"[:200])
 
+    warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.lssvm"
         sound = []
         for model, X in originals():
             save(model, path)
             assert np.array_equal(load(path).predict(X), model.predict(X))
-            repr(model)  # scikit-learn imports what this needs late
+            use(load(path), X, Path(folder))  # scikit-learn imports what this needs late
             sound.append((path.read_bytes(), X))
         sys.addaudithook(hook)
-        for _ in range(count):
+        for number in range(count):
             content, X = draw.choice(sound)
-            path.write_bytes(mutant(content, draw))
+            content = mutant(content, draw)
+            path.write_bytes(content)
+            error = model = None
+            tracemalloc.start()
             watching, start = True, time.process_time()
             try:
                 model = load(path)
             except ValueError:
-                model = None
-            except Exception as error:
-                report["other_errors"].append(repr(error)[:300])
-                model = None
+                pass
+            except Exception as raised:
+                error = raised
+                report["other_errors"].append(f"{number}: {raised!r}"[:300])
             watching = False
-            report["slowest"] = max(report["slowest"], time.process_time() - start)
+            seconds = time.process_time() - start
+            memory = tracemalloc.get_traced_memory()[1] - 10 * len(content)
+            tracemalloc.stop()
+            report["slowest"] = max(report["slowest"], seconds)
+            report["beyond_memory"] = max(report["beyond_memory"], memory)
             report["refused" if model is None else "accepted"] += 1
             if model is not None:
+                start = time.process_time()
                 try:
                     with np.errstate(all="ignore"):
-                        model.predict(X)
-                        if hasattr(model, "predict_interval"):
-                            model.predict_interval(X)
-                except Exception as error:  # odd parameters and names may be refused here; a crash would end us
-                    str(error)
+                        use(model, X, Path(folder))
+                except Exception as raised:
+                    error = raised
+                    report["later_errors"].append(f"{number}: {raised!r}"[:300])
+                later = time.process_time() - start
+                report["slowest_use"] = max(report["slowest_use"], later)
+                seconds = max(seconds, later)
+            if keep is not None and (error is not None or seconds > 2.0 or memory > 10**8):
+                (Path(keep) / f"{number}.lssvm").write_bytes(content)
     print(json.dumps(report))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), *sys.argv[2:])

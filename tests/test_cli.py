@@ -9,15 +9,18 @@ import re
 import runpy
 import shlex
 import signal
+import socket
+import stat
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from lssvm import LSSVC, LSSVR, cli, datasets, diagnose, kernels, load, save, tables
+from lssvm import LSSVC, LSSVR, cli, datasets, diagnose, kernels, load, persist, save, tables
 from lssvm.cli import main
 
 
@@ -473,6 +476,56 @@ def test_predictions_that_fail_midway_leave_the_previous_file(run, folder, fitte
     result = run("predict", fitted, "new.csv")
     assert result.exit_code == 1
     assert len(result.stdout.splitlines()) > 20  # the batches before; a pipe cannot be taken back
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")
+def test_a_pipe_is_written_to_and_stays_a_pipe(run, folder, fitted, read_pipe):
+    pytest.importorskip("matplotlib")
+    os.mkfifo("pipe")
+    for command, expected in (
+        (["predict", fitted, "people.csv"], b"prediction"),
+        (["fit", "people.csv", "-y", "price"], persist.START),
+        (["report", fitted], b"<!DOCTYPE html>"),
+        (["export", fitted, "--to", "c"], b"/*"),
+        (["demo"], b"\x89PNG"),
+    ):
+        content = read_pipe(folder / "pipe", lambda command=command: run(*command, "--output", "pipe"))
+        assert expected in content[:100]
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="needs /dev/fd")
+def test_standard_output_by_name_keeps_what_was_written_before(folder, fitted):
+    """The shell's file is written to where it is: an atomic replacement would lose the lines before."""
+    script = f"echo before; {sys.executable} -m lssvm predict {fitted} people.csv -o /dev/fd/1; echo after"
+    with open("out.csv", "wb") as file:
+        subprocess.run(script, shell=True, check=True, stdout=file)
+    lines = Path("out.csv").read_text().splitlines()
+    assert lines[:2] == ["before", "prediction"]
+    assert lines[-1] == "after"
+    assert len(lines) == len(ROWS) + 3
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX modes")
+def test_outputs_keep_the_mode_of_the_file_that_they_replace(run, folder, fitted):
+    for command in (["predict", fitted, "people.csv"], ["report", fitted], ["export", fitted, "--to", "c"]):
+        Path("out").write_text("")
+        os.chmod("out", 0o600)
+        os.symlink("out", "link")
+        assert run(*command, "-o", "link").exit_code == 0
+        assert os.path.islink("link")
+        assert stat.S_IMODE(os.stat("out").st_mode) == 0o600
+        assert os.stat("out").st_size
+        os.unlink("link")
+
+
+def test_sockets_are_refused_before_the_work(run, folder):
+    if not hasattr(socket, "AF_UNIX"):
+        pytest.skip("needs sockets with a path")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
+        result = run("fit", "people.csv", "-y", "price", "-o", "socket")
+    assert result.exit_code == 2
+    assert "'socket' is a socket: name a file" in result.stderr
 
 
 def test_columns_may_come_in_another_order_and_more(run, folder, fitted):

@@ -6,23 +6,27 @@ import json
 import os
 import random
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 import streaming
-from hostile import read_header, reseal
+from hostile import originals, read_header, reseal
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import Bunch
 
-from lssvm import LSSVC, LSSVR, kernels, load, persist, robust, save, sparsify, tune
+from lssvm import LSSVC, LSSVR, _schema, kernels, load, persist, robust, save, sparsify, tune
 from lssvm.problem import Step
+from lssvm.report import to_html
 
 GOLDEN = Path(__file__).parent / "golden"
 RNG = np.random.default_rng(0)
@@ -300,6 +304,7 @@ def test_chunks(path):
     ("place", "value", "message"),
     [
         (("_sample_", "fields", "steps"), [1], "_sample_.steps is not"),
+        (("_sample_", "fields", "steps"), {"tuple": []}, "_sample_.steps is not"),
         (("_sample_", "fields", "centre"), {"array": "dual_coef_"}, "_sample_.centre is not"),
         (("_sample_", "fields", "weight"), 0.0, "_sample_.weight is not"),
         (("_sample_", "fields", "total"), 3, "_sample_.total is not"),
@@ -366,6 +371,73 @@ def test_a_link_stays_a_link(path):
     save(LSSVR(kernels.Linear(), C=2.0).fit(X, Y), link)
     assert link.is_symlink()
     assert load(path).C == 2.0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX modes and owners")
+def test_saving_again_keeps_mode_and_owner(path):
+    model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y)
+    save(model, path)
+    for mode in (0o600, 0o640, 0o444):
+        path.chmod(mode)
+        if os.geteuid() == 0:
+            os.chown(path, 4321, 8765)
+        before = path.stat()
+        save(model, path)
+        after = path.stat()
+        assert after.st_ino != before.st_ino
+        assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")
+def test_a_pipe_is_written_to_and_stays_a_pipe(path, tmp_path, read_pipe):
+    model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y)
+    save(model, path)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    link = tmp_path / "link"
+    link.symlink_to(pipe)
+    for target in (pipe, link):
+        assert read_pipe(pipe, lambda target=target: save(model, target)) == path.read_bytes()
+    assert read_pipe(pipe, lambda: to_html(model, pipe)).decode() == to_html(model)
+
+
+def device(path, kind, *number):
+    """A device node of our own, which only root may make, and not everywhere."""
+    try:
+        os.mknod(path, kind | 0o600, os.makedev(*number))
+        if kind == stat.S_IFCHR:
+            path.read_bytes()
+    except (AttributeError, PermissionError) as error:
+        pytest.skip(f"no devices here: {error}")
+
+
+def test_a_character_device_stays_one(tmp_path):
+    node = tmp_path / "null"
+    device(node, stat.S_IFCHR, 1, 3)
+    before = node.stat()
+    model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y)
+    save(model, node)
+    to_html(model, node)
+    assert node.stat().st_rdev == before.st_rdev
+    assert node.stat().st_ino == before.st_ino
+
+
+def test_block_devices_are_refused(tmp_path):
+    node = tmp_path / "block"
+    device(node, stat.S_IFBLK, 1, 240)  # no such disk
+    with pytest.raises(OSError, match="is a block device: name a file"):
+        save(LSSVR(kernels.Linear(), C=1.0).fit(X, Y), node)
+    assert stat.S_ISBLK(node.stat().st_mode)
+
+
+@pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="needs sockets with a path")
+def test_sockets_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the path of a socket has to be short
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
+        with pytest.raises(OSError, match="'socket' is a socket: name a file"):
+            save(LSSVR(kernels.Linear(), C=1.0).fit(X, Y), "socket")
+        assert stat.S_ISSOCK(os.stat("socket").st_mode)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -497,7 +569,7 @@ def deep(header, model):
 
 
 def wide_labels(header, model):
-    model["fitted"]["bomb_"] = {"labels": ["x" * 10**6] * 60, "codes": {"array": "support_"}, "dtype": "U"}
+    model["fitted"]["bomb_"] = {"labels": ["x" * 10**6, *["y"] * 59], "codes": {"array": "support_"}, "dtype": "U"}
     model["fitted"]["support_"] = None
     header["support_"] = {**header["support_"], "dtype": "I32", "shape": [120]}
 
@@ -516,17 +588,17 @@ def wide_labels(header, model):
         (set_to("parameters", "verbose", True), "verbose"),
         (set_to("parameters", "kernel", {"class": "os.system", "fields": {"command": "true"}}), "os.system"),
         (set_to("parameters", "kernel", {"class": "kernels.Function", "fields": {}}), "kernels.Function"),
-        (set_to("fitted", "kernel_", {"class": "kernels.RBF", "fields": {"sigma": -1.0}}), "sigma must be positive"),
+        (set_to("fitted", "kernel_", {"class": "kernels.RBF", "fields": {"sigma": -1.0}}), "kernel_.sigma is not"),
         (set_to("fitted", "kernel_", {"class": "kernels.RBF", "fields": {}}), "kernel_ is not"),
         (set_to("fitted", "kernel_", {"class": "kernels.RBF", "fields": {"sigma": [1.0, 2.0]}}), "3 columns"),
         (set_to("fitted", "kernel_", {"class": "robust.Huber", "fields": {}}), "kernel_ is not"),
         (set_to("fitted", "intercept_", {"array": "dual_coef_"}), "dual_coef_ is not|intercept_ is not"),
         (set_to("fitted", "C_", {"float": "inf"}), "C_ is not"),
-        (set_to("fitted", "n_features_in_", 4), "4 columns"),
+        (set_to("fitted", "n_features_in_", 4), "support_vectors_ is not"),
         (set_to("fitted", "_problem_", "fields", "X", {"array": "dual_coef_"}), "_problem_.X is not"),
         (set_to("fitted", "_fit_", "fields", "support", [1]), "_fit_.support is not"),
         (deep, "nested"),
-        (wide_labels, "too long"),
+        (wide_labels, "too much memory"),
     ],
 )
 def test_unsound_files_with_a_right_digest_are_refused(change, message, path):
@@ -537,6 +609,138 @@ def test_unsound_files_with_a_right_digest_are_refused(change, message, path):
     with pytest.raises(ValueError, match=message) as caught:
         load(path)
     assert str(path) in str(caught.value)
+
+
+def labels_again_and_again(header, model):
+    """Labels are expanded wherever they are referred to."""
+    header["codes"] = {"dtype": "I32", "shape": [10**5], "data_offsets": [header.pop("size"), header.pop("end")]}
+    labels = {"labels": ["x" * 200], "codes": {"array": "codes"}, "dtype": "U"}
+    model["fitted"]["bomb_"] = [labels] * 1000
+
+
+def array_again_and_again(header, model):
+    """Lists of references become arrays where parameters are checked."""
+    header["codes"] = {"dtype": "I32", "shape": [10**5], "data_offsets": [header.pop("size"), header.pop("end")]}
+    given = {"class": "sparsify.Given", "fields": {"points": [{"array": "codes"}] * 5000}}
+    model["parameters"]["steps"] = [given]
+
+
+def many_small_values(header, model):
+    """Three characters become two lists of 56 bytes."""
+    model["fitted"]["bomb_"] = [[]] * 10**6
+
+
+def many_random_states(header, model):
+    header["codes"] = {"dtype": "U32", "shape": [624], "data_offsets": [header.pop("size"), header.pop("end")]}
+    state = {"name": "MT19937", "key": {"array": "codes"}, "position": 1, "has_gauss": 0, "gauss": 0.0}
+    model["fitted"]["bomb_"] = [{"class": "RandomState", "fields": state}] * 500
+
+
+@pytest.mark.parametrize(
+    ("bomb", "extra"),
+    [
+        (labels_again_and_again, 4 * 10**5),
+        (array_again_and_again, 4 * 10**5),
+        (many_small_values, 0),
+        (many_random_states, 4 * 624),
+    ],
+)
+def test_a_small_file_cannot_ask_for_much_memory(bomb, extra, path):
+    save(LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(X, Y), path)
+    header, data = read_header(path.read_bytes())
+    header.update({"size": len(data), "end": len(data) + extra} if extra else {})
+    model = json.loads(header["__metadata__"]["model"])
+    bomb(header, model)
+    header["__metadata__"]["model"] = json.dumps(model, separators=(",", ":"))
+    path.write_bytes(reseal(header, data + bytes(extra)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="too much memory"):
+            load(path)
+        assert tracemalloc.get_traced_memory()[1] < 10 * path.stat().st_size + 10**8
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_could_not_be_loaded_is_not_saved(path):
+    model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y)
+    model.own_ = np.array(["x" * 30_000, *["y"] * 1000])
+    with pytest.raises(
+        ValueError, match="could not be loaded again: its labels and references would take too much memory: shorten"
+    ):
+        save(model, path)
+    assert not path.exists()
+
+
+def test_sizes_are_checked_before_work_in_proportion_to_them(path):
+    save(LSSVR(kernels.Additive(kernels.RBF(1.0)), C=1.0).fit(X, Y), path)
+    path.write_bytes(altered(path.read_bytes(), set_to("fitted", "n_features_in_", 10**9)))
+    start = time.process_time()
+    with pytest.raises(ValueError, match="support_vectors_ is not"):
+        load(path)
+    assert time.process_time() - start < 1.0
+
+
+def made(name, **fields):
+    return {"class": name, "fields": fields}
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (("fitted", "_problem_", "fields", "asked"), {"tuple": [1, 2]}, "_problem_.asked"),
+        (("fitted", "_problem_", "fields", "asked"), {"tuple": [made("kernels.RBF")]}, "_problem_.asked is not"),
+        (("fitted", "_problem_", "fields", "asked"), {"tuple": [made("kernels.RBF", sigma="x"), None]}, "asked.*sigma"),
+        (("fitted", "_problem_", "fields", "asked"), {"tuple": [made("kernels.RBF"), "x"]}, "_problem_.asked"),
+        (("fitted", "_problem_", "fields", "paths"), {"dict": [["Random", 1]]}, "_problem_.paths is not"),
+        (("fitted", "_problem_", "fields", "robust"), made("robust.Huber", c=None), "_problem_.robust.c is not"),
+        (("fitted", "_problem_", "fields", "robust"), made("robust.Huber", iterations=10**9), "robust.iterations"),
+        (("fitted", "_problem_", "fields", "coefficients"), {"tuple": [1, 2]}, "_problem_.coefficients"),
+        (("fitted", "kernel_"), made("kernels.RBF", sigma=1.0, ard=[]), "kernel_.ard is not"),
+        (("fitted", "kernel_"), made("kernels.Polynomial", degree=10**300), "kernel_.degree is not"),
+        (("fitted", "path_"), 1, "path_ is not"),
+        (("fitted", "feature_names_in_"), 1, "feature_names_in_ is not"),
+        (("fitted", "_repr_mimebundle_"), 1, "no name of a learned value"),
+        (("parameters", "kernel"), 1, "kernel is not"),
+        (("parameters", "kernel"), made("kernels.Choice", kernels=[]), "kernel.kernels is not"),
+        (("parameters", "C"), "x", "C is not"),
+        (("parameters", "steps"), 7, "steps is not"),
+        (("parameters", "steps"), [made("robust.Huber")], r"steps\[0\] is not"),
+        (("parameters", "steps"), [made("sparsify.Given", points=["a"])], r"steps\[0\].points is not"),
+        (("parameters", "steps"), [made("sparsify.Random", n=3, random_state=[])], r"steps\[0\].random_state is not"),
+        (("parameters", "robust"), "nonsense", "robust is not"),
+        (("parameters", "robust"), made("robust.Hampel", c1=3.0, c2=2.0), "c1 must be below c2"),
+    ],
+)
+def test_every_field_and_parameter_is_checked(place, value, message, path):
+    save(LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(X, Y), path)
+    path.write_bytes(altered(path.read_bytes(), set_to(*place, value)))
+    with pytest.raises(ValueError, match=message):
+        load(path)
+
+
+def test_class_weights_are_checked(path):
+    save(LSSVC(kernels.RBF(sigma=1.0), C=1.0).fit(X, TWO), path)
+    for value in ("even", [1.0], {"dict": [["yes", "no"]]}, {"dict": [["yes", -1.0]]}):
+        path.write_bytes(altered(path.read_bytes(), set_to("parameters", "class_weight", value)))
+        with pytest.raises(ValueError, match="class_weight is not"):
+            load(path)
+
+
+@pytest.mark.parametrize("name", sorted(set(persist.CLASSES) - {"Bunch", "RandomState"}) + sorted(persist.MODELS))
+def test_the_schema_has_a_rule_for_every_field_and_parameter(name):
+    cls = {**persist.CLASSES, **persist.MODELS}[name]
+    if dataclasses.is_dataclass(cls):
+        assert set(_schema.RECORDS[cls]) == {field.name for field in dataclasses.fields(cls)}
+    else:
+        assert set(_schema.PARAMETERS[cls]) == set(cls._get_param_names())
+
+
+def test_the_schema_has_a_rule_for_every_attribute():
+    learned = set()
+    for model, _ in originals():
+        learned |= {name for name in vars(model) if name.endswith("_")}
+    assert learned | {"feature_names_in_"} == set(_schema.ATTRIBUTES)
 
 
 @pytest.mark.parametrize("name", ["_component_means_", "max_variation_", "active_"])
@@ -555,22 +759,24 @@ def test_unsound_sizes_of_a_search_are_refused(place, path):
     save(model, path)
     load(path)
     model._searched_ = tuple(part[1:] if number == place else part for number, part in enumerate(sound))
-    save(model, path)
-    with pytest.raises(ValueError, match="_searched_ is not"):
-        load(path)
+    with pytest.raises(ValueError, match=r"cannot be saved.*_searched_.* is not"):
+        save(model, path)
+    load(path)  # the file before
 
 
 def test_hostile_files_execute_nothing_and_end_soon():
     """Mutations, most of them with a right digest, under an audit hook; 100,000: python tests/hostile.py 100000."""
-    count = int(os.environ.get("LSSVM_MUTATIONS", "1500"))
+    count = int(os.environ.get("LSSVM_MUTATIONS", "300"))
     script = Path(__file__).with_name("hostile.py")
     result = subprocess.run([sys.executable, str(script), str(count)], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr[-3000:]
     report = json.loads(result.stdout)
     assert report["refused"] + report["accepted"] == count
     assert report["refused"] > count / 2
-    assert report["other_errors"] == report["events"] == []
+    assert report["accepted"] > count / 20
+    assert report["other_errors"] == report["later_errors"] == report["events"] == []
     assert report["slowest"] < 1.0
+    assert report["beyond_memory"] < 10**8
 
 
 # For ever -------------------------------------------------------------------------------------------------------------

@@ -22,7 +22,6 @@ from scipy.linalg import cython_blas, cython_lapack, lapack
 from ._threads import share, workers
 
 BLOCK = 256  # order of the blocks of a factorisation: their products run at nearly the speed of large ones
-TRIANGLE = 64  # order of the triangles in a block that are solved for: more than products cost, the fewer the better
 SMALL_WORK = 2**25  # multiplications up to which one thread is as fast as several,
 SMALL_ORDER = 768  # and the order up to which LAPACK by one thread is as fast as blocks by several
 PIECES = 4  # per thread, so that a thread which gets less time than others can leave some to them
@@ -176,7 +175,7 @@ def add_gram(G: np.ndarray, A: np.ndarray, keep: float) -> None:
 
 def _add_sums(G: np.ndarray, A: np.ndarray, keep: float, turn: bool) -> None:
     """`add_gram` of many rows: the sum of the Gram matrices of pieces of them."""
-    pieces = _pieces(A.shape[1] if turn else A.shape[0], most=MOST_SUMS)
+    pieces = _pieces(A.shape[1] if turn else A.shape[0], least=len(G), most=MOST_SUMS)
     sums = np.zeros((len(pieces), *G.shape))
 
     def piece(number: int) -> None:
@@ -249,10 +248,7 @@ def _subtract_done(A: np.ndarray, own: slice, failed: list[slice], rows: slice) 
 
 def _solve_below(A: np.ndarray, own: slice, rows: slice) -> None:
     """Overwrite rows below a block L of the factor with what they are times L^-T."""
-    L, Z = A[own, own], A[rows, own]
-    for part in _bands(L.shape[0], TRIANGLE):
-        _gemm(Z[:, part], Z[:, : part.start], L[part, : part.start], -1.0, 1.0, turn_B=True)
-        _triangle(_dtrsm, L[part, part], Z[:, part], turn=True)
+    _triangle(_dtrsm, A[own, own], A[rows, own], turn=True)
 
 
 def invert_lower(L: np.ndarray) -> np.ndarray:
@@ -269,10 +265,7 @@ def invert_lower(L: np.ndarray) -> np.ndarray:
             np.negative(L[own, part], out=X)
             _triangle(_dtrmm, L[part, part], X, turn=False)
             _gemm(X, L[own, rest], L[rest, part], -1.0, 1.0)
-            for below in _bands(own.stop - own.start, TRIANGLE):
-                done, at = slice(0, below.start), slice(own.start + below.start, own.start + below.stop)
-                _gemm(X[below], L[at, own][:, done], X[done], -1.0, 1.0)
-                _triangle(_dtrsm, L[at, at], X[below], turn=True, left=True)
+            _triangle(_dtrsm, L[own, own], X, turn=True, left=True)
 
         share(columns, _bands(own.start, BLOCK // 2))
         L[own, : own.start] = block

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from ._files import is_stream, written
+
 # NumPy, matplotlib and the library itself are imported inside the commands: --help stays fast.
 if TYPE_CHECKING:
     from typing import Any
@@ -498,13 +500,8 @@ def _writer(output: Path | None) -> Iterator[Callable[[str], Any]]:
         yield sys.stdout.write
         sys.stdout.flush()
         return
-    temporary = output.with_name(f".{output.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "w", encoding="utf-8", newline="") as file:
-            yield file.write
-        os.replace(temporary, output)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with written(output) as file:
+        yield lambda text: file.write(text.encode())
 
 
 # report, export, inspect ----------------------------------------------------------------------------------------------
@@ -558,7 +555,8 @@ def export(model: str, kind: str, output: Path | None) -> None:
     machine = load(model)
     result = getattr(exporter, f"to_{kind}")(machine)
     content = result.SerializeToString() if hasattr(result, "SerializeToString") else result
-    output.write_bytes(content if isinstance(content, bytes) else str(content).encode())
+    with written(output) as file:
+        file.write(content if isinstance(content, bytes) else str(content).encode())
     table = getattr(machine, "table_", None)
     if table is not None:
         from .tables import Plan
@@ -672,8 +670,11 @@ def _say(text: str) -> None:
 
 def _check_output(path: Path | None, option: str, *others: str | Path | None) -> None:
     """Before the work: the folder of a file to write is there, and the file is none of the others of the command."""
-    if path is None:
-        return
+    try:
+        if path is None or is_stream(path):
+            return
+    except OSError as error:
+        raise click.BadParameter(str(error), param_hint=option) from None
     if not path.parent.is_dir():
         raise click.BadParameter(f"the folder '{path.parent}' does not exist; make it first.", param_hint=option)
     if not os.access(path.parent, os.W_OK):
@@ -794,7 +795,8 @@ def demo(output: Path) -> None:
     figure = Figure(figsize=(7.5, 4.5), layout="constrained")
     _draw(figure, model, X, y)
     try:
-        figure.savefig(output, dpi=150)
+        with written(output) as file:
+            figure.savefig(file, dpi=150, format=output.suffix[1:] or "png")
     except (OSError, ValueError) as error:
         raise click.ClickException(f"cannot write --output '{output}': {error}") from error
     click.echo(f"{'picture':<18}  {printable(str(output))}")

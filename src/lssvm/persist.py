@@ -8,24 +8,21 @@ fields, and what was read is checked before it is returned. The digest finds dam
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import json
 import math
 import os
 import re
-import secrets
 import struct
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 
-from . import __version__, _xp, kernels, robust, sparsify, tune
+from . import __version__, _files, _xp, kernels, robust, sparsify, tune
+from ._schema import check_model
 from .diagnose import check_fitted
 from .estimators import LSSVC, LSSVR
 from .kernels import Kernel
@@ -41,7 +38,8 @@ START = b'{"__metadata__":{"sha256":"'  # every header begins so: the digest has
 NO_DIGEST = b"0" * 64
 LARGEST_HEADER = 2**30
 DEEPEST = 40  # values within values
-WIDEST_TEXT = 2**28  # bytes of an array of labels
+SPARE_MEMORY = 9 * 10**7  # bytes that loading may take beside ten times the size of the file
+RANDOM_STATE_BYTES = 2**20  # they count as so many: few are needed, and each takes a long time to make
 DTYPES = {
     "F64": "<f8",
     "F32": "<f4",
@@ -58,6 +56,7 @@ DTYPES = {
 }
 CODES = {np.dtype(dtype): code for code, dtype in DTYPES.items()}
 FITTED = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*_")  # names of learned values
+ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)  # of unsound files
 ABSTRACT = (Kernel, kernels.Function, WeightFunction)
 
 
@@ -82,7 +81,8 @@ MODELS: dict[str, type] = {"LSSVR": LSSVR, "LSSVC": LSSVC}
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file, whole or not at all.
 
-    The file appears under its name only when it is complete and on the disk, so that a crash leaves the previous file.
+    The file appears under its name only when it is complete and on the disk, so that a crash leaves the previous file,
+    whose mode and owner are kept. A device or FIFO is written to directly.
 
     Parameters
     ----------
@@ -92,6 +92,11 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         lazy Dask arrays are not.
     path : path
         By convention it ends in ``.lssvm``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The model holds what a file cannot hold, or what `load` would refuse.
 
     Examples
     --------
@@ -107,12 +112,10 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     check_fitted(model)
     if MODELS.get(type(model).__name__) is not type(model):
         raise TypeError(f"save takes a fitted LSSVR or LSSVC, got {type(model).__name__}: save the model itself.")
-    target = Path(os.path.realpath(path))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"There is no folder {str(target.parent)!r} to save {target.name!r} in: make it first.")
-    if target.is_dir():
-        raise IsADirectoryError(f"{str(target)!r} is a folder: name a file in it.")
-    _replace(target, _pack(model))
+    parts = _pack(model)
+    with _files.written(path) as file:
+        for part in parts:
+            file.write(part)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -129,7 +132,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     ValueError
-        The file is no model, is damaged, or is of a later version.
+        The file is no model, is damaged, or is of a later version. Every value is checked, and loading takes at most
+        ten times the size of the file and 100 MB of memory.
 
     Examples
     --------
@@ -179,6 +183,8 @@ def _pack(model: Any) -> list[Any]:
         offset = end
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # arrays begin at a multiple of 8
+    allowance = _allowance(text, 8 + len(text) + offset)
+    _model(tree, _Reader(writer.arrays, allowance), "The model cannot be saved, as it could not be loaded again")
     parts: list[Any] = [
         struct.pack("<Q", len(text)),
         text,
@@ -191,29 +197,6 @@ def _pack(model: Any) -> list[Any]:
     return parts
 
 
-def _replace(path: Path, parts: list[Any]) -> None:
-    """Write a file beside `path`, bring it to the disk, and give it the name."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    try:
-        with open(descriptor, "wb") as file:
-            for part in parts:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    if os.name == "posix":  # the new name, too, has to reach the disk
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
 def _unpack(content: bytes, length: int, path: str) -> Any:
     """The model of a file's content."""
     place = 8 + len(START)
@@ -223,7 +206,12 @@ def _unpack(content: bytes, length: int, path: str) -> Any:
     if digest.hexdigest().encode() != content[place : place + 64]:
         raise ValueError(f"{path!r} is damaged (its SHA-256 does not agree): copy it again, or save the model again.")
     try:
-        header = json.loads(content[8 : 8 + length].decode())
+        text = content[8 : 8 + length]
+        allowance = _allowance(text, len(content))
+        if allowance < 0 or not text.isascii():
+            raise ValueError("its text is not ASCII, or would take too much memory")
+        header = json.loads(text)
+        del text
         metadata = header.pop("__metadata__")
         written = int(metadata["lssvm_format"])
     except (LookupError, RecursionError, TypeError, ValueError, AttributeError) as error:
@@ -235,9 +223,28 @@ def _unpack(content: bytes, length: int, path: str) -> Any:
         )
     try:
         arrays = _arrays(header, memoryview(content)[8 + length :])
-        return _model(json.loads(metadata["model"]), _Reader(arrays))
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        tree = json.loads(metadata["model"])
+    except ERRORS as error:
         raise ValueError(f"{path!r} holds no sound model: {error}") from None
+    return _model(tree, _Reader(arrays, allowance), f"{path!r} holds no sound model")
+
+
+def _allowance(text: bytes, size: int) -> int:
+    """Bytes that references and labels may take in a file of some size, which its JSON text and its arrays leave.
+
+    Loading takes at most ten times the size and `SPARE_MEMORY`: four times for the file, its text and its arrays, and
+    the objects of the text, whose sizes are bounded by the characters that they need.
+    """
+    characters = 4 if b"\\u" in text else 1
+    brackets = text.count(b"[") + text.count(b"{")
+    objects = characters * len(text) + 40 * text.count(b",") + 32 * text.count(b'"') + 128 * brackets
+    return 6 * size + SPARE_MEMORY - objects
+
+
+def _label_bytes(labels: list[Any], count: int) -> int:
+    """What an array of so many labels takes at most."""
+    longest = max((len(label) for label in labels if isinstance(label, str)), default=0)
+    return (16 + 4 * longest) * (count + len(labels))
 
 
 def _arrays(header: dict[str, Any], data: memoryview) -> dict[str, np.ndarray]:
@@ -346,8 +353,15 @@ def _fields(value: Any) -> dict[str, Any]:
 class _Reader:
     """The way back from JSON to values."""
 
-    def __init__(self, arrays: dict[str, np.ndarray]) -> None:
+    def __init__(self, arrays: dict[str, np.ndarray], allowance: int) -> None:
         self.arrays = arrays
+        self.left = allowance
+
+    def spend(self, size: int) -> None:
+        """Count bytes that the same part of a file may ask for again and again."""
+        self.left -= size
+        if self.left < 0:
+            raise ValueError("its labels and references would take too much memory: shorten them, or keep arrays.")
 
     def value(self, tree: Any, depth: int = 0) -> Any:
         """The value of some JSON."""
@@ -362,7 +376,9 @@ class _Reader:
         keys = set(tree)
         if keys == {"class", "fields"}:
             fields = {str(name): self.value(item, depth + 1) for name, item in tree["fields"].items()}
-            return _build(CLASSES[tree["class"]], fields)
+            cls = CLASSES[tree["class"]]
+            self.spend(RANDOM_STATE_BYTES * (cls is np.random.RandomState))
+            return _build(cls, fields)
         if keys == {"float"} and tree["float"] in ("nan", "inf", "-inf"):
             return float(tree["float"])
         if keys == {"tuple"}:
@@ -371,6 +387,7 @@ class _Reader:
             return dict(self._list(pair, depth) for pair in tree["dict"])
         if keys in ({"array"}, {"array", "by_columns"}):
             array = self.arrays[tree["array"]]
+            self.spend(array.nbytes)
             return array.T if tree.get("by_columns") is True else array
         if keys == {"labels", "codes", "dtype"}:
             return self._labels(self._list(tree["labels"], depth), self.value(tree["codes"], depth + 1), tree["dtype"])
@@ -381,20 +398,18 @@ class _Reader:
             raise ValueError(f"a list is a {type(tree).__name__}.")
         return [self.value(item, depth + 1) for item in tree]
 
-    @staticmethod
-    def _labels(labels: list[Any], codes: Any, kind: str) -> np.ndarray:
+    def _labels(self, labels: list[Any], codes: Any, kind: str) -> np.ndarray:
         if not (isinstance(codes, np.ndarray) and codes.dtype == np.int32):
             raise ValueError("labels have no numbers.")
         if any(not isinstance(label, (str, int, float, type(None))) for label in labels):
             raise ValueError("a label is neither text nor number.")
         if codes.size and not (codes.min() >= 0 and codes.max() < len(labels)):
             raise ValueError("a label's number is out of range.")
+        self.spend(_label_bytes(labels, codes.size))
         if kind == "O":
             distinct = np.empty(len(labels), dtype=object)
             distinct[:] = labels
         elif kind in ("U", "T") and all(isinstance(label, str) for label in labels):
-            if 4 * max(map(len, labels), default=0) * max(codes.size, len(labels)) > WIDEST_TEXT:
-                raise ValueError("the labels are too long.")
             distinct = np.array(labels, dtype="U" if kind == "U" else np.dtypes.StringDType())
         else:
             raise ValueError(f"labels have the type {kind!r}.")
@@ -420,229 +435,18 @@ def _random_state(name: str, key: np.ndarray, position: int, has_gauss: int, gau
 
 
 # What was read makes a model ------------------------------------------------------------------------------------------
-def _model(tree: Any, reader: _Reader) -> Any:
-    if set(tree) != {"class", "parameters", "fitted"}:
-        raise ValueError("the model is not described as it should be.")
-    cls: Any = MODELS[tree["class"]]
-    model = cls(**{name: reader.value(item) for name, item in tree["parameters"].items()})
-    for name, item in tree["fitted"].items():
-        if not FITTED.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of a learned value.")
-        vars(model)[name] = reader.value(item)
-    _check_model(model)
+def _model(tree: Any, reader: _Reader, problem: str) -> Any:
+    """The model of a JSON tree, checked; `problem` begins the message of the ValueError where there is none."""
+    try:
+        if set(tree) != {"class", "parameters", "fitted"}:
+            raise ValueError("the model is not described as it should be.")
+        cls: Any = MODELS[tree["class"]]
+        model = cls(**{name: reader.value(item) for name, item in tree["parameters"].items()})
+        for name, item in tree["fitted"].items():
+            if not FITTED.fullmatch(name) or hasattr(cls, name):
+                raise ValueError(f"{name!r} is no name of a learned value.")
+            vars(model)[name] = reader.value(item)
+        check_model(model)
+    except ERRORS as error:
+        raise ValueError(f"{problem}: {error}") from None
     return model
-
-
-def _check_model(model: Any) -> None:
-    """Types, shapes and ranges of all that predicts, that intervals use and that goes on learning."""
-    features, kernel = model.n_features_in_, model.kernel_
-    _demand(type(features) is int and features >= 1, "n_features_in_")
-    single = model._single_output_
-    _demand(type(single) is bool, "_single_output_")
-    n = _size(model.support_vectors_)
-    outputs = 1 if single else _size(model.intercept_)
-    _check_kernel(kernel, features, "kernel_")
-    _check_points(model.support_vectors_, kernel, features, "support_vectors_")
-    _check_array(model.dual_coef_, (n,) if single else (n, outputs), "dual_coef_")
-    if single:
-        _demand(type(model.intercept_) is float and math.isfinite(model.intercept_), "intercept_")
-    else:
-        _check_array(model.intercept_, (outputs,), "intercept_")
-    _check_C(model.C_, "C_")
-    if model.support_ is not None or kernel.is_precomputed:
-        _check_rows(model.support_, n, 2**48, "support_")
-    if isinstance(model, LSSVC):
-        classes = model.classes_
-        _demand(isinstance(classes, np.ndarray) and classes.ndim == 1 and len(classes) >= 2, "classes_")
-        _demand(outputs == (1 if len(classes) == 2 else len(classes)), "classes_")
-        if "_slopes_" in vars(model):
-            _check_array(model._slopes_, (2 if single else 1,), "_slopes_")
-    _check_left_out(model, outputs)
-    if hasattr(model, "_component_means_"):
-        _demand(isinstance(kernel, kernels.Additive), "kernel_")
-        components = len(kernel.components(features))
-        _check_array(model._component_means_, (components, outputs), "_component_means_")
-        _check_array(model.max_variation_, (components, outputs)[: 1 if outputs == 1 else 2], "max_variation_")
-        _check_rows(model.active_, len(kernel.kept(features)), components, "active_")
-    if hasattr(model, "_problem_"):
-        _check_problem(model._problem_, features, outputs)
-        if "_fit_" in vars(model):
-            _check_fit(model._fit_, model._problem_)
-        else:
-            _check_array(model.weights_, (_size(model._problem_.X),), "weights_")
-            if isinstance(model, LSSVC):
-                factors = model._class_factors_
-                numbers = isinstance(factors, list) and all(type(f) is float and math.isfinite(f) for f in factors)
-                _demand(numbers and len(factors) == len(model.classes_), "_class_factors_")
-        if "_searched_" in vars(model):
-            _check_searched(model._searched_, _size(model._problem_.X), outputs)
-    if hasattr(model, "_stream_"):
-        _check_stream(model._stream_, features, outputs)
-    if hasattr(model, "_sample_"):
-        _check_sample(model._sample_, features, outputs)
-
-
-def _check_left_out(model: Any, outputs: int) -> None:
-    if hasattr(model, "weights_"):
-        rows = _size(model.weights_)
-        _check_array(model.weights_, (rows,), "weights_")
-        if getattr(model, "_sample_weight_", None) is not None:
-            _check_array(model._sample_weight_, (rows,), "_sample_weight_")
-            _demand(bool((model._sample_weight_ >= 0).all()), "_sample_weight_")
-        if "_problem_" in vars(model) and "_fit_" not in vars(model):
-            return  # leave-one-out was not asked for yet
-        _check_array(model.leverage_, (rows,), "leverage_", finite=False)
-        shape = (rows,) if model._single_output_ else (rows, outputs)
-        _check_array(model.loo_residuals_, shape, "loo_residuals_", finite=False)
-        _demand(isinstance(model.press_, float), "press_")
-
-
-def _check_problem(problem: Any, features: int, outputs: int) -> None:
-    _demand(isinstance(problem, Problem), "_problem_")
-    rows = _size(problem.X)
-    _check_kernel(problem.kernel, features, "_problem_.kernel")
-    _check_array(problem.X, (rows, features), "_problem_.X")
-    _check_array(problem.y, (rows, outputs), "_problem_.y")
-    _check_array(problem.weights, (rows,), "_problem_.weights")
-    _demand(bool((problem.weights >= 0).all()), "_problem_.weights")
-    _check_C(problem.C, "_problem_.C")
-    if problem.support is not None:
-        _check_rows(problem.support, _size(problem.support), rows, "_problem_.support")
-    if problem.points is not None:
-        _check_points(problem.points, problem.kernel, features, "_problem_.points")
-    _demand(problem.robust is None or isinstance(problem.robust, WeightFunction), "_problem_.robust")
-    _demand(isinstance(problem.reduced, bool) and isinstance(problem.classification, bool), "_problem_")
-    _demand(isinstance(problem.paths, dict), "_problem_.paths")
-    _demand(problem.fitted is None, "_problem_.fitted")
-    if problem.coefficients is not None:
-        coef, intercept = problem.coefficients
-        _check_array(coef, (problem.basis_size, outputs), "_problem_.coefficients")
-        _check_array(intercept, (outputs,), "_problem_.coefficients")
-
-
-def _check_fit(fit: Any, problem: Problem) -> None:
-    _demand(isinstance(fit, Fit), "_fit_")
-    rows, features = problem.X.shape
-    outputs, n = problem.y.shape[1], _size(fit.points)
-    _check_kernel(fit.kernel, features, "_fit_.kernel")
-    _check_C(fit.C, "_fit_.C")
-    _check_points(fit.points, fit.kernel, features, "_fit_.points")
-    _check_array(fit.weights, (rows,), "_fit_.weights")
-    _check_array(fit.coef, (n, outputs), "_fit_.coef")
-    _check_array(fit.intercept, (outputs,), "_fit_.intercept")
-    _check_array(fit.residuals, (rows, outputs), "_fit_.residuals")
-    _check_array(fit.leverage, (rows,), "_fit_.leverage", finite=False)
-    _check_array(fit.loo_residuals, (rows, outputs), "_fit_.loo_residuals", finite=False)
-    if fit.support is not None:
-        _check_rows(fit.support, n, rows, "_fit_.support")
-
-
-def _check_searched(searched: Any, rows: int, outputs: int) -> None:
-    _demand(isinstance(searched, tuple) and len(searched) == 2, "_searched_")
-    labels, size = searched
-    _demand(isinstance(labels, np.ndarray) and labels.dtype.kind == "i" and labels.shape == (rows,), "_searched_")
-    _check_array(size, (rows, outputs), "_searched_", finite=False)  # NaN: in no fold
-
-
-def _check_stream(stream: Any, features: int, outputs: int) -> None:
-    _demand(isinstance(stream, Stream), "_stream_")
-    moments = stream.moments
-    n, rank = _size(stream.points), _check_whitening(stream.whitening, features, "_stream_.whitening")
-    _check_points(stream.points, stream.whitening.kernel, features, "_stream_.points")
-    _check_C(stream.C, "_stream_.C")
-    _demand(n == (rank if stream.whitening.factor is None else _size(stream.whitening.factor)), "_stream_.points")
-    _demand(isinstance(moments, Moments), "_stream_.moments")
-    _demand(type(moments.weight) is float and 0 <= moments.weight < math.inf, "_stream_.moments.weight")
-    _check_array(moments.phi, (rank,), "_stream_.moments.phi")
-    _check_array(moments.targets, (outputs,), "_stream_.moments.targets")
-    _check_array(moments.scatter, (rank, rank), "_stream_.moments.scatter")
-    _check_array(moments.cross, (rank, outputs), "_stream_.moments.cross")
-    for name in ("rows", "chunks"):
-        _demand(type(getattr(stream, name)) is int and 0 <= getattr(stream, name) < 2**48, f"_stream_.{name}")
-    if stream.sample is not None:
-        sample = stream.sample
-        _demand(isinstance(sample, Sample) and type(sample.size) is int and sample.size >= 1, "_stream_.sample")
-        rows = _size(sample.keys)
-        _check_array(sample.keys, (rows,), "_stream_.sample.keys")
-        _demand(isinstance(sample.arrays, tuple) and len(sample.arrays) == 3, "_stream_.sample.arrays")
-        for array, shape in zip(sample.arrays, ((rows, features), (rows, outputs), (rows,)), strict=True):
-            _check_array(array, shape, "_stream_.sample.arrays")
-        _demand(rows <= stream.rows and bool((sample.arrays[2] >= 0).all()), "_stream_.sample")
-
-
-def _check_whitening(whitening: Any, features: int, name: str) -> int:
-    """Returns the number of its columns."""
-    _demand(isinstance(whitening, Whitening), name)
-    rank = _size(whitening.points)
-    _check_kernel(whitening.kernel, features, f"{name}.kernel")
-    _check_points(whitening.points, whitening.kernel, features, f"{name}.points")
-    _check_array(whitening.lower, (rank, rank), f"{name}.lower")
-    if whitening.factor is None:
-        _demand(whitening.owner is None, f"{name}.owner")
-    else:
-        n = _size(whitening.factor)
-        _check_array(whitening.factor, (n, rank), f"{name}.factor")
-        _check_rows(whitening.owner, n, rank, f"{name}.owner", smallest=-1)
-    return rank
-
-
-def _check_sample(sample: Any, features: int, outputs: int) -> None:
-    _demand(isinstance(sample, LeftOutSample), "_sample_")
-    rank, rows = _check_whitening(sample.whitening, features, "_sample_.whitening"), _size(sample.X)
-    _demand(isinstance(sample.steps, tuple) and len(sample.steps) <= 2, "_sample_.steps")
-    for step in sample.steps:
-        _check_array(step, (rank, rank), "_sample_.steps")
-    _check_array(sample.centre, (rank,), "_sample_.centre")
-    _demand(type(sample.weight) is float and 0 < sample.weight < math.inf, "_sample_.weight")
-    _demand(type(sample.total) is int and rows <= sample.total, "_sample_.total")
-    _check_array(sample.X, (rows, features), "_sample_.X")
-    for name in ("sample_weights", "weights"):
-        _check_array(getattr(sample, name), (rows,), f"_sample_.{name}")
-        _demand(bool((getattr(sample, name) > 0).all()), f"_sample_.{name}")
-    _check_array(sample.leverage, (rows,), "_sample_.leverage", finite=False)
-    for name in ("targets", "residuals", "loo_residuals"):
-        _check_array(getattr(sample, name), (rows, outputs), f"_sample_.{name}", finite=False)
-
-
-def _check_kernel(kernel: Any, features: int, name: str) -> None:
-    _demand(isinstance(kernel, Kernel) and all(isinstance(part, Kernel) for part in _inside(kernel)), name)
-    _demand(not any(isinstance(part, kernels.Choice) for part in _inside(kernel)) and not kernel.is_free, name)
-    kernel.check(features)
-
-
-def _inside(kernel: Any) -> Iterator[Any]:
-    """A kernel and all kernels inside it."""
-    yield kernel
-    if isinstance(kernel, Kernel):
-        for part in kernel.parts:
-            yield from _inside(part)
-
-
-def _check_points(points: Any, kernel: Kernel, features: int, name: str) -> None:
-    _check_array(points, (_size(points), 1 if kernel.is_precomputed else features), name)
-    if kernel.is_precomputed:
-        whole = points == np.floor(points)
-        _demand(bool((whole & (points >= 0) & (points < features)).all()), name)
-
-
-def _check_rows(rows: Any, size: int, limit: int, name: str, smallest: int = 0) -> None:
-    _demand(isinstance(rows, np.ndarray) and rows.dtype.kind in "iu" and rows.shape == (size,), name)
-    _demand(not size or (int(rows.min()) >= smallest and int(rows.max()) < limit), name)
-
-
-def _check_C(C: Any, name: str) -> None:
-    _demand(type(C) is float and 0 < C < math.inf, name)
-
-
-def _check_array(array: Any, shape: tuple[int, ...], name: str, *, finite: bool = True) -> None:
-    _demand(isinstance(array, np.ndarray) and array.dtype == np.float64 and array.shape == shape, name)
-    _demand(not finite or bool(np.isfinite(array).all()), name)
-
-
-def _size(array: Any) -> int:
-    return len(array) if isinstance(array, np.ndarray) and array.ndim else 0
-
-
-def _demand(true: bool, name: str) -> None:
-    if not true:
-        raise ValueError(f"{name} is not what it should be.")

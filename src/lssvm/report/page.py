@@ -6,10 +6,10 @@ import base64
 import hashlib
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from .._files import written
 from ..diagnose import check_fitted
 from .checks import warnings_section
 from .choices import asked_section, chosen_section
@@ -86,7 +86,8 @@ def to_html(
     heading = title or f"{type(model).__name__}: {facts.target}"
     page = _page(heading, facts, [section for section in sections if section[2]])
     if path is not None:
-        Path(path).write_text(page, encoding="utf-8", newline="\n")
+        with written(path) as file:
+            file.write(page.encode())
     return page
 
 

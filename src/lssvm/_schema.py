@@ -1,0 +1,478 @@
+"""What a model file may hold: a rule for every attribute of a model, field of a record and parameter of an object.
+
+A rule is a function ``rule(value, name, sizes)`` that raises ValueError, or another error that `load` reports as one.
+Shapes are written in symbols such as "rows": the first array binds a symbol in `sizes`, and others have to agree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from . import kernels, robust, sparsify, tune
+from .estimators import LSSVC, LSSVR
+from .kernels import Kernel, as_kernel
+from .problem import Fit, Problem, Step, Whitening
+from .robust import WeightFunction
+from .stream import LeftOutSample, Sample, Stream
+from .system import Moments
+
+Sizes = dict[str, int]
+Rule = Callable[[Any, str, Sizes], None]
+
+TINY, BELOW_ONE = math.ulp(0.0), math.nextafter(1.0, 0.0)
+MOST = 2**48  # rows, or anything that is counted
+MOST_COLUMNS = 2**17  # in all groups of an additive kernel together
+MAY_BE_EMPTY = ("rank", "kept")  # a kernel of zeros; an additive machine without inputs
+MOST_PARTS = 100  # steps, or kernels to choose from
+MOST_KNOTS = 1000  # of a spline, whose cubic work is done at every prediction
+MOST_ITERATIONS = 1000  # of robust weights, which intervals may run again
+
+
+def check_model(model: Any) -> None:
+    """Check all that was read; sizes come first, so that no check takes more time or memory than the file justifies."""
+    fitted = vars(model)
+    demand(type(fitted["kernel_"]) in PARAMETERS and isinstance(fitted["kernel_"], Kernel), "kernel_")
+    sizes = {"precomputed": int(fitted["kernel_"].is_precomputed)}
+    for name, rule in ATTRIBUTES.items():
+        if name in fitted:
+            rule(fitted[name], name, sizes)
+    for name in _required(model):
+        demand(name in fitted, name)
+    _check_parameters(model, "", sizes)
+
+
+def _required(model: Any) -> list[str]:
+    """The attributes without which a method of the model would fail."""
+    fitted = vars(model)
+    names = ["n_features_in_", "support_vectors_", "_single_output_", "dual_coef_", "intercept_", "C_", "support_"]
+    later = "_problem_" in fitted and "_fit_" not in fitted  # leave-one-out was not asked for yet
+    if isinstance(model, LSSVC):
+        names += ["classes_", "_class_factors_" if later else "_slopes_"]
+    if isinstance(model.kernel_, kernels.Additive):
+        names += ["active_", "max_variation_", "_component_means_"]
+    if model.kernel_.is_precomputed or not fitted.keys().isdisjoint(("_problem_", "_fit_", "_searched_")):
+        names += ["_problem_", "weights_"]
+    if "weights_" in fitted and not later:
+        names += ["leverage_", "loo_residuals_", "loo_predictions_", "press_"]
+    return names
+
+
+def demand(true: Any, name: str) -> None:
+    """Raise ValueError unless `true`."""
+    if not true:
+        raise ValueError(f"{name} is not what a model file may hold.")
+
+
+# Rules ----------------------------------------------------------------------------------------------------------------
+def test(condition: Callable[[Any], Any]) -> Rule:
+    """A condition that needs no sizes."""
+    return lambda value, name, sizes: demand(condition(value), name)
+
+
+def number(low: float, high: float = 1e300, *kinds: type) -> Rule:
+    """A plain number from `low` to `high`."""
+    return test(lambda value: type(value) in (kinds or (int, float)) and low <= value <= high)
+
+
+def option(*names: Any) -> Rule:
+    """One of some plain values."""
+    return test(lambda value: isinstance(value, (str, float)) and value in names)
+
+
+def optional(rule: Rule) -> Rule:
+    """None, or what the rule accepts."""
+    return lambda value, name, sizes: None if value is None else rule(value, name, sizes)
+
+
+def either(first: Rule, second: Rule) -> Rule:
+    """What one of two rules accepts."""
+
+    def check(value: Any, name: str, sizes: Sizes) -> None:
+        try:
+            first(value, name, sizes)
+        except (ArithmeticError, TypeError, ValueError):
+            second(value, name, sizes)
+
+    return check
+
+
+def numbers(*dimensions: int, above: float = -math.inf, kinds: str = "biuf") -> Rule:
+    """A number, list or array of finite numbers, as users give them."""
+
+    def check(value: Any, name: str, sizes: Sizes) -> None:
+        demand(isinstance(value, (int, float, list, tuple, np.ndarray)), name)
+        values = np.asarray(value)
+        demand(values.dtype.kind in kinds and values.ndim in dimensions and values.size, name)
+        demand(np.isfinite(values).all() and (values > above).all(), name)
+
+    return check
+
+
+def array(*shape: str | int, finite: bool = True, least: float | None = None, kinds: str = "f") -> Rule:
+    """An array of float64 ("f") or of integers ("iu")."""
+
+    def check(value: Any, name: str, sizes: Sizes) -> None:
+        demand(isinstance(value, np.ndarray) and value.ndim == len(shape) and value.dtype.kind in kinds, name)
+        demand(value.dtype.kind != "f" or value.dtype == np.float64, name)
+        for length, symbol in zip(value.shape, shape, strict=True):
+            known = symbol if isinstance(symbol, int) else sizes.setdefault(symbol, length)
+            demand(length == known and (length or symbol in MAY_BE_EMPTY), name)
+        demand(not finite or np.isfinite(value).all(), name)
+        demand(least is None or (value >= least).all(), name)
+
+    return check
+
+
+def sized(rule: Callable[[Sizes], Rule]) -> Rule:
+    """A rule that depends on sizes."""
+    return lambda value, name, sizes: rule(sizes)(value, name, sizes)
+
+
+def by_output(rows: str, finite: bool = True) -> Rule:
+    """One value per row, and per output where the targets had two dimensions."""
+    return sized(lambda sizes: array(rows, *([] if sizes["single"] else ["outputs"]), finite=finite))
+
+
+def indices(size: str, below: str, least: int = 0) -> Rule:
+    """Integers from `least` to below a size."""
+
+    def check(value: Any, name: str, sizes: Sizes) -> None:
+        array(size, kinds="iu", least=least)(value, name, sizes)
+        demand(value.max(initial=-1) < sizes.get(below, MOST), name)
+
+    return check
+
+
+def labels(count: int) -> Rule:
+    """An array of labels or names."""
+    return test(lambda value: isinstance(value, np.ndarray) and value.shape == (count,))
+
+
+def points(size: str) -> Rule:
+    """Basis points: rows of the inputs, or column numbers of a precomputed kernel."""
+
+    def check(value: Any, name: str, sizes: Sizes) -> None:
+        array(size, 1 if sizes["precomputed"] else "features")(value, name, sizes)
+        if sizes["precomputed"]:
+            demand(((value == np.floor(value)) & (value >= 0) & (value < sizes["features"])).all(), name)
+
+    return check
+
+
+def items(rule: Rule, kind: Any = (list, tuple), least: int = 0, most: int = MOST) -> Rule:
+    """A list or tuple whose items obey a rule."""
+
+    def check(value: Any, name: str, sizes: Sizes) -> None:
+        demand(isinstance(value, kind) and least <= len(value) <= most, name)
+        for place, item in enumerate(value):
+            rule(item, f"{name}[{place}]", sizes)
+
+    return check
+
+
+def pack(*rules: Rule) -> Rule:
+    """A tuple with one rule per item."""
+
+    def check(value: Any, name: str, sizes: Sizes) -> None:
+        demand(isinstance(value, tuple) and len(value) == len(rules), name)
+        for place, (rule, item) in enumerate(zip(rules, value, strict=True)):
+            rule(item, f"{name}[{place}]", sizes)
+
+    return check
+
+
+def record(cls: type) -> Rule:
+    """A record whose fields obey their rules, and whose relations hold."""
+
+    def check(value: Any, name: str, sizes: Sizes) -> None:
+        demand(type(value) is cls, name)
+        for field, rule in RECORDS[cls].items():
+            rule(getattr(value, field), f"{name}.{field}", sizes)
+        for field, relation in RELATIONS.get(cls, {}).items():
+            demand(relation(value, sizes), f"{name}.{field}")
+
+    return check
+
+
+def instance(base: type) -> Rule:
+    """A kernel, step or weight function whose parameters obey their rules."""
+
+    def check(value: Any, name: str, sizes: Sizes) -> None:
+        demand(isinstance(value, base) and type(value) in PARAMETERS, name)
+        _check_parameters(value, name, sizes)
+        if isinstance(value, Kernel):
+            as_kernel(value)
+        if isinstance(value, WeightFunction):
+            value.check()
+
+    return check
+
+
+def _check_parameters(value: Any, name: str, sizes: Sizes) -> None:
+    for parameter, rule in PARAMETERS[type(value)].items():
+        rule(getattr(value, parameter), f"{name}.{parameter}".lstrip("."), sizes)
+
+
+def asked_kernel(value: Any, name: str, sizes: Sizes) -> None:
+    """A kernel for these inputs, whose widths may be left at None."""
+    KERNEL(value, name, sizes)
+    demand(value.is_precomputed == bool(sizes["precomputed"]), name)
+    parts = [value]
+    for part in parts:
+        parts += part.parts
+        if not part.is_free:
+            part.check(sizes["features"])
+        if isinstance(part, kernels.Additive):
+            demand(all(len(group) <= sizes["features"] for group in part.components(sizes["features"])), name)
+
+
+def fitted_kernel(value: Any, name: str, sizes: Sizes) -> None:
+    """A kernel that can be evaluated."""
+    asked_kernel(value, name, sizes)
+    demand(not value.is_free, name)
+    if name == "kernel_" and isinstance(value, kernels.Additive):
+        sizes["components"] = len(value.components(sizes["features"]))
+        sizes["kept"] = sizes["components"] if value.active is None else len(set(value.active))
+
+
+def _features(value: Any, name: str, sizes: Sizes) -> None:
+    COUNT(value, name, sizes)
+    sizes["features"] = value
+
+
+def _single_output(value: Any, name: str, sizes: Sizes) -> None:
+    TRUTH(value, name, sizes)
+    sizes["single"] = value
+    sizes.update({"outputs": 1} if value else {})
+
+
+def _classes(value: Any, name: str, sizes: Sizes) -> None:
+    demand(isinstance(value, np.ndarray) and value.ndim == 1 and np.array_equal(np.unique(value), value), name)
+    sizes["classes"] = len(value)
+    demand(len(value) >= 2 and sizes["single"] == (len(value) == 2), name)
+    demand(sizes["single"] or sizes.setdefault("outputs", len(value)) == len(value), name)
+
+
+def _groups(value: Any) -> bool:
+    if not isinstance(value, (list, tuple, np.ndarray)) or not 0 < len(value) <= MOST_COLUMNS:
+        return False
+    groups = [np.asarray(group) for group in value]
+    return all(g.dtype.kind in "iu" and g.ndim <= 1 for g in groups) and sum(g.size for g in groups) <= MOST_COLUMNS
+
+
+def _knots(value: Any, name: str, sizes: Sizes) -> None:
+    demand(np.ndim(value) and len(value) <= MOST_KNOTS, name)
+    numbers(1, 2)(value, name, sizes)
+
+
+def _is_class_weight(value: Any) -> bool:
+    if isinstance(value, str):
+        return value == "balanced"
+    return isinstance(value, dict) and all(type(w) in (int, float) and 0 <= w < 1e100 for w in value.values())
+
+
+# The schema -----------------------------------------------------------------------------------------------------------
+FLAG = test(lambda value: value is None or type(value) in (bool, int))
+TRUTH = test(lambda value: type(value) is bool)
+NOTHING = test(lambda value: value is None)
+COUNT = number(1, MOST, int)
+SHARE, OPEN_SHARE = number(0.0, BELOW_ONE), number(TINY, BELOW_ONE)
+POSITIVE = number(TINY)
+SEED = optional(either(number(0, 2**32 - 1, int), test(lambda value: isinstance(value, np.random.RandomState))))
+C = number(1e-300, 1e300, float)
+WEIGHT_SUM = number(TINY, 1e300, float)
+WIDTH = optional(numbers(0, 1, above=0.0))
+ROW_NUMBERS = numbers(1, above=-1, kinds="iu")
+ACTIVE = optional(either(test(lambda value: np.shape(value) == (0,)), ROW_NUMBERS))
+VALIDATION, FOLDS = either(OPEN_SHARE, ROW_NUMBERS), number(2, MOST, int)
+LABELS = test(lambda value: isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) == 1)
+KERNEL, STEP, WEIGHTING = instance(Kernel), instance(Step), instance(WeightFunction)
+ROBUST = {"scale": option("iqr", "mad"), "iterations": number(1, MOST_ITERATIONS, int)}
+ROW_WEIGHTS = array("rows", least=0.0)
+ANY_ROWS = optional(indices("basis", "any"))
+SAMPLE_WEIGHTS = array("sampled", least=TINY)
+
+PARAMETERS: dict[type, dict[str, Rule]] = {
+    kernels.RBF: {"sigma": WIDTH, "ard": FLAG},
+    kernels.Matern: {"sigma": WIDTH, "nu": option(0.5, 1.5, 2.5), "ard": FLAG},
+    kernels.Linear: {},
+    kernels.Polynomial: {"degree": number(1, 2**31, int), "coef0": number(0.0)},
+    kernels.Spline: {"knots": optional(either(number(2, MOST_KNOTS, int), _knots))},
+    kernels.Additive: {"kernel": KERNEL, "groups": optional(test(_groups)), "active": ACTIVE},
+    kernels.Sum: {"k1": KERNEL, "k2": KERNEL},
+    kernels.Product: {"k1": KERNEL, "k2": KERNEL},
+    kernels.Choice: {"kernels": items(KERNEL, least=1, most=MOST_PARTS)},
+    kernels.Precomputed: {},
+    robust.Hampel: {"c1": POSITIVE, "c2": POSITIVE, **ROBUST},
+    robust.Huber: {"c": POSITIVE, **ROBUST},
+    robust.Logistic: ROBUST,
+    robust.Myriad: {"delta": POSITIVE, **ROBUST},
+    sparsify.Given: {"points": either(ROW_NUMBERS, numbers(2))},
+    sparsify.Random: {"n": optional(COUNT), "random_state": SEED},
+    sparsify.RandomlyPivoted: {"n": COUNT, "random_state": SEED},
+    sparsify.KMeans: {"n": COUNT, "random_state": SEED},
+    sparsify.Forward: {"n": COUNT, "pool": COUNT, "random_state": SEED},
+    sparsify.Learned: {"n": COUNT, "steps": COUNT, "random_state": SEED},
+    sparsify.FeatureVectors: dict(
+        n=optional(COUNT), tol=SHARE, candidates=optional(COUNT), error=optional(SHARE), random_state=SEED
+    ),
+    sparsify.Prune: {
+        **dict(n=optional(COUNT), rows=option("drop", "keep"), score=option("loo", "validation", "kfold")),
+        **dict.fromkeys(("fraction", "tolerance", "validation"), SHARE),
+        **dict(retune=FLAG, mean_risk=FLAG, random_state=SEED),
+    },
+    sparsify.InversePrune: {"fraction": SHARE},
+    sparsify.AdaPinv: {"fraction": SHARE, "learning_rate": optional(POSITIVE), "max_iter": COUNT},
+    sparsify.Echelon: {"tol": optional(number(0.0, math.inf)), "n": optional(COUNT)},
+    sparsify.Adaline: dict(
+        tol=number(0.0, math.inf), learning_rate=optional(POSITIVE), max_iter=COUNT, signed=FLAG, final_solve=FLAG
+    ),
+    sparsify.Substrate: dict(
+        zeta=optional(number(0.0)), validation=either(FOLDS, VALIDATION), refit=FLAG, random_state=SEED
+    ),
+    sparsify.Components: dict(rho=optional(POSITIVE), validation=optional(VALIDATION), refit=FLAG, random_state=SEED),
+    tune.LeaveOneOut: {"search": option("auto", "gradient", "simplex", "grid"), "loss": option("auto", "squared")},
+    tune.KFold: dict(n_splits=FOLDS, splitter=NOTHING, groups=optional(LABELS), random_state=SEED),
+    tune.Holdout: {"fraction": OPEN_SHARE, "random_state": SEED},
+    LSSVR: {
+        "kernel": optional(KERNEL),
+        "C": optional(number(1e-150, 1e150)),
+        "steps": optional(items(STEP, most=MOST_PARTS)),
+        "robust": optional(either(option("hampel", "huber", "logistic", "myriad"), WEIGHTING)),
+    },
+}
+PARAMETERS[LSSVC] = {**PARAMETERS[LSSVR], "class_weight": optional(test(_is_class_weight))}
+
+RECORDS: dict[type, dict[str, Rule]] = {
+    Problem: {
+        "kernel": fitted_kernel,
+        "X": array("rows", "features"),
+        "y": array("rows", "outputs"),
+        "weights": ROW_WEIGHTS,
+        "C": C,
+        "support": optional(indices("chosen", "rows")),
+        "points": optional(points("centres")),
+        "robust": optional(WEIGHTING),
+        "reduced": TRUTH,
+        "classification": TRUTH,
+        "coefficients": optional(pack(array("vectors", "outputs"), array("outputs"))),
+        "fitted": NOTHING,
+        "asked": optional(pack(asked_kernel, optional(C))),
+        "paths": test(lambda value: isinstance(value, dict) and all(isinstance(p, Bunch) for p in value.values())),
+    },
+    Fit: {
+        "kernel": fitted_kernel,
+        "C": C,
+        "weights": ROW_WEIGHTS,
+        "points": points("vectors"),
+        "support": optional(indices("vectors", "rows")),
+        "coef": array("vectors", "outputs"),
+        "intercept": array("outputs"),
+        "residuals": array("rows", "outputs"),
+        "leverage": array("rows", finite=False),
+        "loo_residuals": array("rows", "outputs", finite=False),
+    },
+    Whitening: {
+        "kernel": fitted_kernel,
+        "points": points("rank"),
+        "lower": array("rank", "rank"),
+        "factor": optional(array("basis", "rank")),
+        "owner": optional(indices("basis", "rank", -1)),
+    },
+    Moments: {
+        "weight": WEIGHT_SUM,
+        "phi": array("rank"),
+        "targets": array("outputs"),
+        "scatter": array("rank", "rank"),
+        "cross": array("rank", "outputs"),
+    },
+    Sample: {
+        "size": COUNT,
+        "keys": array("sampled"),
+        "arrays": pack(array("sampled", "features"), array("sampled", "outputs"), SAMPLE_WEIGHTS),
+    },
+    Stream: {
+        "points": points("basis"),
+        "whitening": record(Whitening),
+        "C": C,
+        "moments": record(Moments),
+        "sample": optional(record(Sample)),
+        "rows": number(0, MOST, int),  # 0 in files of older versions
+        "chunks": number(0, MOST, int),
+    },
+    LeftOutSample: {
+        "whitening": record(Whitening),
+        "steps": items(array("rank", "rank"), tuple, 1, 2),
+        "centre": array("rank"),
+        "weight": WEIGHT_SUM,
+        "total": COUNT,
+        "X": array("sampled", "features"),
+        "targets": array("sampled", "outputs"),
+        "sample_weights": SAMPLE_WEIGHTS,
+        "weights": SAMPLE_WEIGHTS,
+        "residuals": array("sampled", "outputs"),
+        "leverage": array("sampled", finite=False),
+        "loo_residuals": array("sampled", "outputs", finite=False),
+    },
+}
+
+RELATIONS: dict[type, dict[str, Callable[[Any, Sizes], Any]]] = {  # between the fields of a record
+    Problem: {
+        "weights": lambda problem, sizes: (problem.weights > 0).any(),
+        "classification": lambda problem, sizes: problem.classification == ("classes" in sizes),
+        "X": lambda problem, sizes: not sizes["precomputed"] or sizes["rows"] == sizes["features"],
+        "points": lambda problem, sizes: problem.points is None or not sizes["precomputed"],
+        "coefficients": lambda problem, sizes: (
+            problem.coefficients is None
+            or (
+                (problem.support is not None or problem.points is not None)
+                and len(problem.coefficients[0]) == problem.basis_size
+            )
+        ),
+    },
+    Fit: {"weights": lambda fit, sizes: (fit.weights > 0).any()},
+    Whitening: {
+        "owner": lambda whitening, sizes: (whitening.factor is None) == (whitening.owner is None),
+        "points": lambda whitening, sizes: whitening.factor is not None or sizes["rank"] == sizes["basis"],
+    },
+    Stream: {"sample": lambda stream, sizes: stream.sample is None or sizes["sampled"] <= stream.rows},
+    LeftOutSample: {"total": lambda sample, sizes: sizes["sampled"] <= sample.total},
+}
+
+ATTRIBUTES: dict[str, Rule] = {  # in this order: what binds sizes comes first
+    "n_features_in_": _features,
+    "support_vectors_": points("basis"),
+    "_single_output_": _single_output,
+    "classes_": _classes,
+    "dual_coef_": by_output("basis"),
+    "intercept_": sized(lambda sizes: number(-1e300, 1e300, float) if sizes["single"] else array("outputs")),
+    "C_": C,
+    "kernel_": fitted_kernel,
+    "support_": sized(lambda sizes: ANY_ROWS if not sizes["precomputed"] else indices("basis", "features")),
+    "feature_names_in_": sized(lambda sizes: labels(sizes["features"])),
+    "weights_": ROW_WEIGHTS,
+    "_sample_weight_": optional(ROW_WEIGHTS),
+    "leverage_": array("rows", finite=False),
+    "loo_residuals_": by_output("rows", finite=False),
+    "loo_predictions_": sized(
+        lambda sizes: optional(labels(sizes["rows"])) if "classes" in sizes else by_output("rows", finite=False)
+    ),
+    "press_": test(lambda value: type(value) is float),
+    "_slopes_": sized(lambda sizes: array(2 if sizes["single"] else 1)),
+    "_codes_": indices("rows", "classes"),
+    "_class_factors_": sized(lambda sizes: items(number(0.0, 1e300, float), list, sizes["classes"], sizes["classes"])),
+    "active_": indices("kept", "components"),
+    "max_variation_": sized(lambda sizes: array("components", *["outputs"] * (sizes["outputs"] > 1))),
+    "_component_means_": array("components", "outputs"),
+    "path_": optional(test(lambda value: isinstance(value, Bunch))),
+    "_problem_": record(Problem),
+    "_fit_": record(Fit),
+    "_searched_": pack(array("rows", kinds="i"), array("rows", "outputs", finite=False)),
+    "_stream_": record(Stream),
+    "_sample_": record(LeftOutSample),
+}
