@@ -262,7 +262,8 @@ class _Stationary(Kernel):
             centre = _xp.namespace(X, Z).mean(Z, axis=0) if Z.shape[0] else 0.0
             distances = Distances((X - centre) / sigma, (Z - centre) / sigma, exact_small=self._needs_exact_small)
         if not math.isfinite(16.0 * distances.largest * X.shape[0] * Z.shape[0]):  # what sums of them may reach
-            largest = np.max(np.abs(_xp.to_numpy(X)) / widths, axis=0)
+            with np.errstate(over="ignore"):
+                largest = np.max(np.abs(_xp.to_numpy(X)) / widths, axis=0)
             raise _xp.NumericalError(
                 f"{type(self).__name__}: distances overflow (largest |x|/sigma {largest.max():.3g} in column "
                 f"{int(largest.argmax())}): scale your features or enlarge sigma."
@@ -616,6 +617,7 @@ class Spline(Kernel):
             )
         return knots
 
+    @np.errstate(over="ignore", invalid="ignore")
     def features(self, X: Array) -> Array:
         """Columns whose products are the kernel: as many as independent knots, column after column of X."""
         by_column = self._by_column(X.shape[1]).T
@@ -630,6 +632,7 @@ class Spline(Kernel):
         K = spline_kernel((x - float(knots[0])) / float(span), _xp.like(places, x))
         return K @ _xp.like(spline_factors(places), x)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def evaluate(self, X: Array, Z: Array) -> Array:
         features = self.features(X)
         return features @ (features if X is Z else self.features(Z)).T
@@ -786,8 +789,9 @@ class Sum(_Pair):
     """
 
     def evaluate(self, X: Array, Z: Array) -> Array:
-        K = self.k1.evaluate(X, Z)
-        K += self.k2.evaluate(X, Z)
+        K, other = self.k1.evaluate(X, Z), self.k2.evaluate(X, Z)
+        with np.errstate(over="ignore", invalid="ignore"):
+            K += other
         return K
 
     def diagonal(self, X: Array) -> Array:
@@ -811,8 +815,9 @@ class Product(_Pair):
     """
 
     def evaluate(self, X: Array, Z: Array) -> Array:
-        K = self.k1.evaluate(X, Z)
-        K *= self.k2.evaluate(X, Z)
+        K, other = self.k1.evaluate(X, Z), self.k2.evaluate(X, Z)
+        with np.errstate(over="ignore", invalid="ignore"):
+            K *= other
         return K
 
     def diagonal(self, X: Array) -> Array:
