@@ -730,7 +730,9 @@ class Additive(Kernel):
     def evaluate(self, X: Array, Z: Array) -> Array:
         K = _xp.zeros((X.shape[0], Z.shape[0]), X)
         for group, kernel in self.kept(X.shape[1]).values():
-            K += kernel.evaluate(pick_columns(X, group), pick_columns(Z, group))
+            part = kernel.evaluate(pick_columns(X, group), pick_columns(Z, group))
+            with np.errstate(over="ignore", invalid="ignore"):
+                K += part
         return K
 
     def diagonal(self, X: Array) -> Array:
