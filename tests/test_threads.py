@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_limits
 
 from lssvm import LSSVR, _blas, _threads, _xp, kernels
 from lssvm._threads import own_threads, share
@@ -18,7 +18,7 @@ RNG = np.random.default_rng(0)
 
 
 def blas_threads():
-    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    return [library.num_threads for library in _threads._libraries()]
 
 
 @pytest.fixture

@@ -105,8 +105,9 @@ class AdaPinv(_Columns):
         A, B = kkt_system(problem)
         rate = learning_rate(self, A)
         x = np.zeros_like(B)
-        for _ in range(self.max_iter):
-            x += rate * (A @ (B - A @ x))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for _ in range(self.max_iter):
+                x += rate * (A @ (B - A @ x))
         check_converging(self, x)
         return _keep(problem, problem.rows, np.linalg.norm(x[1:], axis=1), self.fraction)
 
@@ -225,9 +226,10 @@ class Adaline(_Columns):
         alive = np.arange(len(A))  # of the equations; 0 is the bias row
         x, residual = np.zeros_like(B), B
         for _ in range(self.max_iter):
-            x += rate * (A @ residual)
-            check_converging(self, x)
-            residual = B - A @ x
+            with np.errstate(over="ignore", invalid="ignore"):
+                x += rate * (A @ residual)
+                residual = B - A @ x
+            check_converging(self, residual)
             r = residual[1:]
             small = np.max(np.abs(r) if sign is None else sign[alive[1:] - 1] * r, axis=1) < self.tol
             kept = _with_survivors(~small, np.max(np.abs(r), axis=1), labels[alive[1:] - 1], problem.classification)
