@@ -24,7 +24,7 @@ def blas_threads():
 @pytest.fixture
 def in_pieces(monkeypatch):
     """Three threads share out everything, in blocks of order 16."""
-    for name, value in {"SMALL_WORK": 0, "SMALL_ORDER": 0, "BLOCK": 16}.items():
+    for name, value in {"SMALL_WORK": 0, "SMALL_ORDER": 8, "BLOCK": 16}.items():
         monkeypatch.setattr(_blas, name, value)
     for module in (_blas, _threads):
         monkeypatch.setattr(module, "workers", lambda: 3)

@@ -2,8 +2,8 @@
 
 SciPy's wrappers of BLAS keep Python's lock, so that two threads cannot use them at the same time. The routines are
 called here by their addresses, which SciPy publishes for Cython, without the lock; each works in place on a part of
-a matrix, whose rows need not be adjacent. A factorisation goes block by block, and the parts of a block are shared out.
-With one thread, and for small matrices, LAPACK gets the whole matrix.
+a matrix, whose rows need not be adjacent. A factorisation goes half by half, and what lies between the halves is shared
+out. With one thread, and for small matrices, LAPACK gets the whole matrix.
 
 To Fortran a lower triangle L in row-major order is the upper triangle L', and every product is transposed.
 """
@@ -13,17 +13,16 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cython_blas, cython_lapack, lapack
+from scipy.linalg import cython_blas, cython_lapack
 
 from ._threads import share, workers
 
-BLOCK = 256  # order of the blocks of a factorisation: their products run at nearly the speed of large ones
+BLOCK = 256  # rows and columns of the pieces of a Gram matrix: products of that size run at nearly full speed
 SMALL_WORK = 2**25  # multiplications up to which one thread is as fast as several,
-SMALL_ORDER = 768  # and the order up to which LAPACK by one thread is as fast as blocks by several
+SMALL_ORDER = 512  # and the order up to which LAPACK in one thread factorises as fast
 PIECES = 4  # per thread, so that a thread which gets less time than others can leave some to them
 MOST_SUMS = 16  # Gram matrices of pieces of rows that are held at a time
 
@@ -53,7 +52,7 @@ def _pointer(argument: Any) -> Any:
 
 
 _dgemm, _dsyrk, _dtrsm, _dtrmm = (_routine(cython_blas, name) for name in ("dgemm", "dsyrk", "dtrsm", "dtrmm"))
-_dpotrf = _routine(cython_lapack, "dpotrf")
+_dpotrf, _dtrtri, _dlauum = (_routine(cython_lapack, name) for name in ("dpotrf", "dtrtri", "dlauum"))
 
 
 # Parts of matrices ----------------------------------------------------------------------------------------------------
@@ -126,11 +125,6 @@ def alone(multiplications: float) -> bool:
     return multiplications <= SMALL_WORK or workers() == 1
 
 
-def _whole(A: np.ndarray) -> bool:
-    """Whether LAPACK gets all of a square matrix, in one thread."""
-    return A.shape[0] <= SMALL_ORDER or workers() == 1 or not _usable(A)
-
-
 # Products and triangular systems --------------------------------------------------------------------------------------
 def add_product(out: np.ndarray, A: np.ndarray, B: np.ndarray, keep: float) -> None:
     """out = keep * out + A B; A or B may be stored by columns."""
@@ -151,8 +145,8 @@ def add_product(out: np.ndarray, A: np.ndarray, B: np.ndarray, keep: float) -> N
         share(columns_of, _pieces(out.shape[1]))
 
 
-def add_gram(G: np.ndarray, A: np.ndarray, keep: float) -> None:
-    """The lower triangle of G = keep * G + A'A; what is above it may be overwritten near the diagonal."""
+def add_gram(G: np.ndarray, A: np.ndarray, keep: float, factor: float = 1.0) -> None:
+    """The lower triangle of G = keep * G + factor * A'A."""
     depth, n = A.shape
     A, turn = _stored(A)
 
@@ -160,27 +154,27 @@ def add_gram(G: np.ndarray, A: np.ndarray, keep: float) -> None:
         i, j = place
         left, right = (A[i], A[j]) if turn else (A[:, i], A[:, j])
         if i == j:
-            _syrk(G[i, i], left, 1.0, keep, turn=turn)
+            _syrk(G[i, i], left, factor, keep, turn=turn)
         else:
-            _gemm(G[i, j], left, right, 1.0, keep, turn_A=not turn, turn_B=turn)
+            _gemm(G[i, j], left, right, factor, keep, turn_A=not turn, turn_B=turn)
 
     if alone(0.5 * depth * n * n):
         tile((slice(0, n), slice(0, n)))
     elif n <= 3 * BLOCK and depth >= 2 * n:
-        _add_sums(G, A, keep, turn)
+        _add_sums(G, A, keep, factor, turn)
     else:
         bands = _bands(n, BLOCK)
         share(tile, [(i, j) for i in bands for j in bands if j.start <= i.start])
 
 
-def _add_sums(G: np.ndarray, A: np.ndarray, keep: float, turn: bool) -> None:
+def _add_sums(G: np.ndarray, A: np.ndarray, keep: float, factor: float, turn: bool) -> None:
     """`add_gram` of many rows: the sum of the Gram matrices of pieces of them."""
     pieces = _pieces(A.shape[1] if turn else A.shape[0], least=len(G), most=MOST_SUMS)
     sums = np.zeros((len(pieces), *G.shape))
 
     def piece(number: int) -> None:
         rows = pieces[number]
-        _syrk(sums[number], A[:, rows] if turn else A[rows], 1.0, 0.0, turn=turn)
+        _syrk(sums[number], A[:, rows] if turn else A[rows], factor, 0.0, turn=turn)
 
     share(piece, range(len(pieces)))
     G *= keep
@@ -210,84 +204,74 @@ def _rows_by_triangle(routine: Callable[..., None], L: np.ndarray, Z: np.ndarray
 
 def solve_columns(L: np.ndarray, B: np.ndarray) -> None:
     """Overwrite B with L^-1 B."""
+    _columns_by_triangle(_dtrsm, L, B, turn=True)
+
+
+def multiply_columns(L: np.ndarray, B: np.ndarray) -> None:
+    """Overwrite B with L'B for a lower triangle L."""
+    _columns_by_triangle(_dtrmm, L, B, turn=False)
+
+
+def _columns_by_triangle(routine: Callable[..., None], L: np.ndarray, B: np.ndarray, *, turn: bool) -> None:
     parts = [slice(0, B.shape[1])] if alone(0.5 * B.size * B.shape[0]) else _pieces(B.shape[1])
-    share(lambda part: _triangle(_dtrsm, L, B[:, part], turn=True, left=True), parts)
+    share(lambda part: _triangle(routine, L, B[:, part], turn=turn, left=True), parts)
 
 
 # Factorisations -------------------------------------------------------------------------------------------------------
 def cholesky(A: np.ndarray) -> np.ndarray | None:
     """The lower factor of A in its place, zeros above; None where A is not positive definite to working precision."""
-    n = A.shape[0]
+    A = A if _usable(A) else np.ascontiguousarray(A)
     if _whole(A):
-        upper, info = lapack.dpotrf(A.T, lower=0, clean=1, overwrite_a=1)
-        return upper.T if info == 0 and np.isfinite(upper[-1, -1]) else None
-    for own in _bands(n, BLOCK):
-        below = [slice(own.stop + part.start, own.stop + part.stop) for part in _pieces(n - own.stop)]
-        failed: list[slice] = []
-        share(partial(_subtract_done, A, own, failed), [own, *below])
-        if failed:
-            return None
-        A[own, own.stop :] = 0.0
-        share(partial(_solve_below, A, own), below)
-    return A
-
-
-def _subtract_done(A: np.ndarray, own: slice, failed: list[slice], rows: slice) -> None:
-    """Subtract from rows of the columns `own` what earlier columns of the factor explain; factorise their block."""
-    part, done = A[rows, own], A[rows, : own.start]
-    if rows != own:
-        _gemm(part, done, A[own, : own.start], -1.0, 1.0, turn_B=True)
-    else:
-        _syrk(part, done, -1.0, 1.0, turn=True)
         info = np.zeros(1, dtype=np.intc)
-        _dpotrf(b"U", part.shape[0], part, _leading(part), info)
-        part[...] = np.tril(part)
-        if info[0] or not np.isfinite(part[-1, -1]):
-            failed.append(own)
-
-
-def _solve_below(A: np.ndarray, own: slice, rows: slice) -> None:
-    """Overwrite rows below a block L of the factor with what they are times L^-T."""
-    _triangle(_dtrsm, A[own, own], A[rows, own], turn=True)
+        _dpotrf(b"U", len(A), A, _leading(A), info)
+        for own in _bands(len(A), 64):
+            A[own, own] = np.tril(A[own, own])
+            A[own, own.stop :] = 0.0
+        return A if info[0] == 0 and np.isfinite(A[-1, -1]) else None
+    head, tail = _halves(A)
+    if cholesky(A[head, head]) is None:
+        return None
+    solve_rows(A[head, head], A[tail, head], turn=True)
+    add_gram(A[tail, tail], A[tail, head].T, 1.0, -1.0)
+    A[head, tail] = 0.0
+    return None if cholesky(A[tail, tail]) is None else A
 
 
 def invert_lower(L: np.ndarray) -> np.ndarray:
-    """The inverse of a lower triangle, in its place."""
-    n = L.shape[0]
+    """The inverse of a lower triangle, in its place: below the diagonal -L_22^-1 L_21 L_11^-1."""
+    L = L if _usable(L) else np.ascontiguousarray(L)
     if _whole(L):
-        return lapack.dtrtri(L.T, lower=0, overwrite_c=1)[0].T
-    for own in _bands(n, BLOCK):
-        block = np.empty((own.stop - own.start, own.start))
-
-        def columns(part: slice, own: slice = own, block: np.ndarray = block) -> None:
-            # L_ii X_ij = -sum_k L_ik X_kj for k = j, a triangle, and j < k < i
-            X, rest = block[:, part], slice(part.stop, own.start)
-            np.negative(L[own, part], out=X)
-            _triangle(_dtrmm, L[part, part], X, turn=False)
-            _gemm(X, L[own, rest], L[rest, part], -1.0, 1.0)
-            _triangle(_dtrsm, L[own, own], X, turn=True, left=True)
-
-        share(columns, _bands(own.start, BLOCK // 2))
-        L[own, : own.start] = block
-        L[own, own] = lapack.dtrtri(np.ascontiguousarray(L[own, own]).T, lower=0)[0].T
+        _dtrtri(b"U", b"N", len(L), L, _leading(L), np.zeros(1, dtype=np.intc))
+        return L
+    head, tail = _halves(L)
+    below = L[tail, head]
+    invert_lower(L[head, head])
+    multiply_rows(L[head, head], below, turn=False)
+    solve_columns(L[tail, tail], below)
+    np.negative(below, out=below)
+    invert_lower(L[tail, tail])
     return L
 
 
 def gram_of_lower(L: np.ndarray) -> np.ndarray:
     """The lower triangle of L'L for a lower triangle L, in its place."""
-    n = L.shape[0]
+    L = L if _usable(L) else np.ascontiguousarray(L)
     if _whole(L):
-        return lapack.dlauum(L.T, lower=0, overwrite_c=1)[0].T
-    for own in _bands(n, BLOCK):
-        block = np.empty((own.stop - own.start, own.stop))
-
-        def columns(part: slice, own: slice = own, block: np.ndarray = block) -> None:
-            # sum_k L_ki' L_kj for k = i, a triangle, and k > i, where the rows are still those of L
-            G, below = block[:, part], slice(own.stop, n)
-            G[...] = L[own, part]
-            _triangle(_dtrmm, L[own, own], G, turn=False, left=True)
-            _gemm(G, L[below, own], L[below, part], 1.0, 1.0, turn_A=True)
-
-        share(columns, _bands(own.stop, BLOCK // 2))
-        L[own, : own.stop] = np.tril(block, own.start)
+        _dlauum(b"U", len(L), L, _leading(L), np.zeros(1, dtype=np.intc))
+        return L
+    head, tail = _halves(L)
+    gram_of_lower(L[head, head])
+    add_gram(L[head, head], L[tail, head], 1.0)
+    multiply_columns(L[tail, tail], L[tail, head])
+    gram_of_lower(L[tail, tail])
     return L
+
+
+def _whole(A: np.ndarray) -> bool:
+    """Whether LAPACK gets all of a square matrix, in one thread."""
+    return len(A) <= SMALL_ORDER or workers() == 1
+
+
+def _halves(A: np.ndarray) -> tuple[slice, slice]:
+    middle = len(A) // 128 * 64 or len(A) // 2  # a multiple of what the routines work on at a time
+    return slice(0, middle), slice(middle, len(A))
