@@ -80,7 +80,7 @@ def against_refits(l: int) -> None:  # noqa: E741
             speed = f"{refits / seconds:.0f}"
             rows.append([f"{name}, {method}", f"{difference:.1e}", f"{seconds:.3f}", f"{refits:.2f}", speed])
     print(f"### The same intervals: {l} rows, 200 new rows, fixed kernel and C\n")
-    table(["machine", "largest difference", "lssvm, seconds", "MAPIE, seconds", "ratio"], rows)
+    table(["model", "largest difference", "lssvm, seconds", "MAPIE, seconds", "ratio"], rows)
 
 
 # Coverage and width ---------------------------------------------------------------------------------------------------
@@ -202,10 +202,10 @@ def many_widths(columns: tuple[int, ...], repetitions: int) -> None:
                 shares = [f"{100 * share:.1f}" for share in (fixed, some[:, 2].min(), now, some[:, 3].min())]
                 where = f"{low} to {high}" if np.isfinite(high) else f"{low} and more"
                 rows[kept].append([where, str(len(some)), *shares, f"{wider:.2f}", f"{more:.1f}"])
-    print(f"### Coverage of {COVERAGE:.0%} intervals where few rows chose one width a column\n")
+    print(f"### Coverage of {COVERAGE:.0%} intervals with one width per column and few rows\n")
     for kept, lines in rows.items():
-        header = [f"rows a {kept}column", "draws", "kernel held fixed (%)", "worst", "as it is (%)", "worst"]
-        table([*header, "times as wide", "seconds, in fits"], lines)
+        header = [f"rows per {kept}column", "draws", "kernel held fixed (%)", "worst", "default (%)", "worst"]
+        table([*header, "ratio of widths", "first call / fit"], lines)
 
 
 # Probabilities --------------------------------------------------------------------------------------------------------

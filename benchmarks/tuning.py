@@ -313,7 +313,7 @@ def widths(splits: int) -> None:
     """The default against the same machine with one common width."""
     numbers, classes = small_sets()
     for what, group, common, default in (
-        ("RMSE/spread", numbers, lambda: LSSVR(Choice([RBF(), Matern()])), LSSVR),
+        ("RMSE / std(y)", numbers, lambda: LSSVR(Choice([RBF(), Matern()])), LSSVR),
         ("error rate", classes, lambda: LSSVC(RBF()), LSSVC),
     ):
         rows, ratios = [], []

@@ -1,4 +1,4 @@
-"""python -m examples [NAME ...]: run the scripts plot_NAME.py, save their figures and write the page of the gallery."""
+"""python -m examples [NAME ...]: run the scripts plot_NAME.py, save their figures and write the gallery page."""
 
 import argparse
 import ast
@@ -13,7 +13,7 @@ from PIL import Image
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
 PICTURES = DOCS / "images" / "gallery"
-ORDER = [  # from the first picture that a newcomer wants to the last
+ORDER = [  # the most useful to a newcomer first
     "fit_and_interval",
     "robust",
     "two_inputs",
@@ -39,8 +39,8 @@ INTRODUCTION = """# Gallery
 
 <!-- written by python -m examples -->
 
-`python -m examples` draws all pictures and writes this page; `python examples/plot_NAME.py` shows one. No script needs
-more than the package and `pip install "lssvm[plot]"`.
+`python -m examples` draws all figures and writes this page; `python examples/plot_NAME.py` shows one of them. The
+scripts need only `pip install "lssvm[plot]"`.
 """
 
 

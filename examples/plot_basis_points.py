@@ -1,9 +1,9 @@
 """Where the basis points lie
 
-Twelve basis points for Ripley's classes, chosen in six ways; kernel and C are the same in all. `Random` follows the
-density, `RandomlyPivoted` and `FeatureVectors` spread out, the centres of `KMeans` are no rows, `Prune` looks at the
-labels, and the points of `Learned` move along the gradient of the leave-one-out error. The titles have the error on
-1000 new rows.
+Twelve basis points for Ripley's two classes, chosen in six ways with the same kernel and C. `Random` follows the
+density; `RandomlyPivoted` and `FeatureVectors` spread out; the centres of `KMeans` are not rows of the data; `Prune`
+uses the labels; and the points of `Learned` move along the gradient of the leave-one-out error. The titles give the
+error on 1000 new rows.
 """
 
 from matplotlib import pyplot

@@ -1,8 +1,8 @@
-"""Two classes, all vectors and twelve
+"""Two classes with all vectors, and with twelve
 
-Ripley's two classes in the plane: regions darker where the class is surer, lines at probability 1/2 and 0.9. Left the
-dense machine with its 250 vectors; right twelve, pruned by `Prune(12, rows="keep")`, which keeps all rows in the
-loss. The title has the error on 1000 new rows.
+Ripley's two classes in the plane. Darker regions are more certain; the lines are at probability 1/2 and 0.9. Left:
+the dense model with 250 support vectors. Right: twelve support vectors, pruned by `Prune(12, rows="keep")`, which
+keeps all rows in the loss. The titles give the error on 1000 new rows.
 """
 
 from matplotlib import pyplot

@@ -1,7 +1,7 @@
-"""The components of an additive machine
+"""The components of an additive model
 
-The four functions that are left of 25, each with bands of two standard deviations; the marks are the rows. An
-additive machine can be read: the prediction is the sum of these curves and a constant.
+The four components that are kept, of 25 in total, each with a band of two standard deviations; the marks are the
+rows. An additive model is easy to interpret: the prediction is the sum of these curves and a constant.
 """
 
 from matplotlib import pyplot

@@ -1,8 +1,8 @@
 """Do the intervals cover?
 
-How many of 1000 new rows lie inside the interval, against what was asked for, over 10 draws of 60 training rows with
-fixed kernel and C. Jackknife+ and cv+ are close to what was asked; jackknife-minmax is above, as its guarantee
-demands.
+The share of 1000 new rows that lie inside the interval, against the requested coverage, over 10 draws of 60 training
+rows with fixed kernel and C. Jackknife+ and cv+ are close to the requested coverage; jackknife-minmax is above it, as
+its guarantee implies.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ asked = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
 X_new, y_new = datasets.make_sinc(1000, random_state=99)
 
 figure, ax = pyplot.subplots(figsize=(5.6, 4.4), layout="constrained")
-ax.plot([0.45, 1], [0.45, 1], color="#888888", linewidth=1, linestyle="--", label="as asked")
+ax.plot([0.45, 1], [0.45, 1], color="#888888", linewidth=1, linestyle="--", label="as requested")
 colours = {"jackknife+": "#1f5fa8", "cv+": "#3d8361", "jackknife-minmax": "#b3541e"}
 for method, colour in colours.items():
     inside = np.empty((10, len(asked)))
@@ -25,7 +25,7 @@ for method, colour in colours.items():
             inside[seed, level] = np.mean((low <= y_new) & (y_new <= high))
     error = inside.std(axis=0, ddof=1) / np.sqrt(10)
     ax.errorbar(asked, inside.mean(axis=0), error, color=colour, marker="o", markersize=4, label=method)
-ax.set(xlabel="coverage asked for", ylabel="share of new rows inside", title="Coverage, mean and its standard error")
+ax.set(xlabel="requested coverage", ylabel="share of new rows inside", title="Coverage, mean and its standard error")
 ax.legend(framealpha=0.85, edgecolor="none")
 ax.grid(alpha=0.2)
 ax.spines[["top", "right"]].set_visible(False)

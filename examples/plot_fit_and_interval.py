@@ -1,8 +1,8 @@
 """A curve with its interval
 
-133 measurements of head acceleration in simulated motorcycle crashes. Kernel, width and C are chosen by exact
-leave-one-out; the band is the 90 % jackknife+ interval, from the same factorisation. Its width hardly changes: before
-15 ms, where the noise is small, it is too wide.
+133 measurements of head acceleration in simulated motorcycle crashes. The kernel, its width and C are chosen by exact
+leave-one-out. The band is the 90 % jackknife+ interval, from the same factorisation. Its width is nearly constant, so
+it is too wide before 15 ms, where the noise is small.
 """
 
 from matplotlib import pyplot

@@ -1,9 +1,9 @@
 """What a kernel assumes
 
-The same 60 rows, six kernels, widths and C by leave-one-out, and above each the root mean square left-out error. They
-differ little where there are rows, except for the polynomial, which cannot follow. They differ much beyond the rows:
-RBF and the smooth Matern kernel run away, the rough Matern kernel stays where it was, the spline goes on straight. No
-kernel knows what happens there.
+The same 60 rows with six kernels. Widths and C are chosen by leave-one-out; the titles give the root mean square
+leave-one-out error. Inside the data the models differ little, except for the polynomial, which is too stiff. Outside
+they differ a lot: RBF and the smooth Matern kernel diverge, the rough Matern kernel stays constant, and the spline
+continues in a straight line. No kernel knows what happens there.
 """
 
 import numpy as np

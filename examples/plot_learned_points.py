@@ -1,7 +1,7 @@
-"""Points that move
+"""Basis points that move
 
-Error on new rows against the size of the basis, for rows drawn at random and for points that start at rows and move
-along the gradient of the leave-one-out error (`Learned`).
+Error on new rows against the size of the basis, for random rows and for points that start at rows and move along the
+gradient of the leave-one-out error (`Learned`).
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Leave-one-out is exact
 
-Left: every row as the machine that never saw it predicts it, from the one fit. Right: the relative difference from
-133 machines that really were fitted on 132 rows each. It is rounding.
+Left: the leave-one-out prediction of every row, all from one fit. Right: the relative difference from 133 models that
+were actually refitted on 132 rows each. It is rounding error.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ figure, (left, right) = pyplot.subplots(1, 2, figsize=(10.0, 4.0), layout="const
 LeaveOneOutDisplay.from_estimator(model, ax=left)
 difference = np.abs(model.loo_predictions_ - refitted) / y.std()
 right.semilogy(np.maximum(difference, 1e-17), ".", color="#1f5fa8")
-right.set(xlabel="row", ylabel="|closed form - refit| / spread of y", ylim=(1e-17, 1e-9), title="133 refits")
+right.set(xlabel="row", ylabel="|closed form - refit| / std(y)", ylim=(1e-17, 1e-9), title="133 refits")
 right.grid(alpha=0.2)
 right.spines[["top", "right"]].set_visible(False)
 

@@ -1,8 +1,8 @@
-"""Choosing the inputs of an additive machine
+"""Choosing the inputs of an additive model
 
-Vapnik's function of four inputs among 25, 100 noisy rows. Each curve is the maximal variation of one component along
-rho; with components of finite rank it is exactly 0 where the input is not needed (Pelckmans et al. 2005, fig. 4). The
-line marks the rho chosen, those kept are drawn in colour.
+Vapnik's function of four inputs out of 25, with 100 noisy rows. Each curve is the maximal variation of one component
+along rho. For components of finite rank it is exactly 0 where the input is not needed (Pelckmans et al. 2005, fig.
+4). The line marks the chosen rho; the components that are kept are drawn in colour.
 """
 
 from matplotlib import pyplot

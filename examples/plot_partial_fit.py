@@ -1,8 +1,8 @@
-"""Rows that arrive in chunks
+"""Data that arrive in chunks
 
-`partial_fit` adds chunks to a machine on a fixed basis, exactly: after each chunk the machine equals the one that
-`fit` gives on all rows so far with that basis. Left: the error on new rows while they arrive. Right: the largest
-difference of the predictions from `fit` on all rows so far.
+`partial_fit` adds chunks to a model on a fixed basis, exactly: after each chunk the model equals the one that `fit`
+gives on all rows so far with that basis. Left: the error on new rows as more chunks arrive. Right: the largest
+difference between its predictions and those of `fit` on all rows so far.
 """
 
 import numpy as np

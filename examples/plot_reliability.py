@@ -1,8 +1,8 @@
-"""Probabilities that mean what they say
+"""Calibrated probabilities
 
-Predicted probability of a class against its observed share, in bins of equal count with 95 % intervals: of the 250
-training rows, each left out, and of 1000 new rows. The slopes of the probabilities are fitted on left-out decision
-values, so that no rows are held back.
+The observed frequency of a class against its predicted probability, in bins of equal count with 95 % intervals. Left:
+leave-one-out predictions for the 250 training rows. Right: 1000 new rows. The slopes of the probabilities are fitted
+on leave-one-out decision values, so no rows are held back.
 """
 
 from matplotlib import pyplot
@@ -16,7 +16,7 @@ model = LSSVC().fit(X, y)
 
 figure, (left, right) = pyplot.subplots(1, 2, figsize=(9.6, 4.2), layout="constrained")
 ReliabilityDisplay.from_estimator(model, ax=left, n_bins=6)
-left.set_title("Training rows, left out")
+left.set_title("Training rows, leave-one-out")
 ReliabilityDisplay.from_estimator(model, X_test, y_test, ax=right)
 right.set_title("New rows")
 

@@ -1,8 +1,9 @@
 """Outliers lose their weight
 
-A noisy sinc in which 15 of 300 targets are moved by 2. The plain machine follows them. The weighted one (Suykens et
-al. 2002) solves, weighs every row by its residual in units of a robust scale, and solves again: the outliers end at
-the smallest weight, 1e-4. Right: its left-out residuals, shaded by weight, the largest with their row numbers.
+A noisy sinc in which 15 of 300 targets are shifted by 2. The plain model follows them. The weighted one (Suykens et al.
+2002) solves, weights every row by its residual in units of a robust scale, and solves again: the outliers end up with
+the smallest weight, 1e-4. Right: its leave-one-out residuals, shaded by weight; the largest are labelled with their
+row numbers.
 """
 
 import numpy as np

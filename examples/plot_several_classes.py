@@ -1,7 +1,7 @@
 """Three classes at once
 
-Fisher's iris by petal length and width. One column a class against the rest, all from one factorisation; the largest
-decision value wins, and the probabilities are calibrated on left-out decision values.
+Fisher's iris data by petal length and width. Each class is fitted against the rest, all from one factorisation. The
+largest decision value wins, and the probabilities are calibrated on leave-one-out decision values.
 """
 
 from matplotlib import pyplot
@@ -17,7 +17,7 @@ model = LSSVC().fit(X, y)
 
 figure, ax = pyplot.subplots(figsize=(6.4, 4.4), layout="constrained")
 FitDisplay.from_estimator(model, ax=ax)
-ax.set_title(f"Iris: {(model.loo_predictions_ != y).sum()} of {len(y)} left-out flowers misclassified")
+ax.set_title(f"Iris: {(model.loo_predictions_ != y).sum()} of {len(y)} flowers misclassified (leave-one-out)")
 
 if __name__ == "__main__":
     pyplot.show()

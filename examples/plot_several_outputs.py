@@ -1,7 +1,7 @@
 """Several outputs, one factorisation
 
-Two noisy coordinates of a curve as functions of one parameter. `y` has two columns; kernel and C are shared, and the
-second column costs one more right-hand side.
+Two noisy coordinates of a curve as functions of one parameter. `y` has two columns, which share the kernel and C; the
+second column costs only one more right-hand side.
 """
 
 import numpy as np

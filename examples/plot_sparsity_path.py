@@ -1,9 +1,10 @@
 """How small can the basis be?
 
-Left: the left-out error along three ways to fewer basis vectors, on the motorcycle data. A vector that is dropped
-with its row takes along what the row says, even where C and the width are tuned again at every size; a row that stays
-in the loss goes on speaking. Right: the support values by which pruning decides (Suykens et al. 2002, fig. 11), on a
-noisy sinc with outliers. Robust weights make the support values of outliers small, so that they leave first.
+Left: the leave-one-out error of three ways to reduce the basis, on the motorcycle data. Dropping a vector together
+with its row loses the information in that row, even if C and the width are tuned again at every size; a row that
+stays in the loss still contributes. Right: the support values by which pruning decides (Suykens et al. 2002, fig.
+11), on a noisy sinc with outliers. Robust weights make the support values of outliers small, so that outliers are
+pruned first.
 """
 
 from matplotlib import pyplot
@@ -23,7 +24,7 @@ left.set_title("Motorcycle: error against basis size")
 for name, step in ways.items():
     model = LSSVR(steps=[step]).fit(X, y)
     SparsityPathDisplay.from_estimator(model, ax=left, name=name)
-left.set_ylabel("root mean square left-out error (g)")
+left.set_ylabel("leave-one-out RMSE (g)")
 left.set_ylim(22, 43)
 left.legend(loc="upper right", framealpha=0.85, edgecolor="none")
 

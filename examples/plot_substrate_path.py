@@ -1,8 +1,8 @@
 """The path of the L1 substrate
 
-The coefficients of the sparse LS-SVM substrate (Pelckmans et al. 2005, eq. 16) against the weight zeta of their sum
-of magnitudes. The path is piecewise linear in zeta and traced exactly; the line marks the zeta with the smallest
-error on a fifth of the rows. Right: the machine there, with its few support vectors.
+The coefficients of the sparse LS-SVM substrate (Pelckmans et al. 2005, eq. 16) against zeta, the weight of their L1
+norm. The path is piecewise linear in zeta and is traced exactly; the line marks the zeta with the smallest error on a
+fifth of the rows, which are held out. Right: the model at that zeta, with its few support vectors.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ model = LSSVR(kernels.RBF(6.0), steps=[sparsify.Substrate(random_state=0)]).fit(
 path = model.path_
 
 figure, (left, right) = pyplot.subplots(1, 2, figsize=(10.0, 4.0), layout="constrained")
-shown = path.zeta >= path.chosen / 2  # beyond, the coefficients grow without a gain
+shown = path.zeta >= path.chosen / 2  # below that, the coefficients grow without any gain
 used = np.any(path.coef[shown] != 0, axis=0)
 left.plot(path.zeta[shown], path.coef[shown][:, used], linewidth=1.2)
 left.axvline(path.chosen, color="#333333", linestyle="--", linewidth=1, label="chosen")

@@ -1,7 +1,7 @@
 """A surface over two inputs
 
-Left the prediction, right the width of its 90 % interval (jackknife+). Within the rows the width hardly changes; it
-grows where the left-out machines begin to disagree, outside the rows.
+Left: the prediction. Right: the width of its 90 % interval (jackknife+). Inside the data the width is nearly
+constant; it grows outside, where the leave-one-out models begin to disagree.
 """
 
 import numpy as np

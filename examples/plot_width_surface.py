@@ -1,8 +1,8 @@
-"""The left-out error over C and the width
+"""The leave-one-out error over C and the width
 
-What tuning searches: the left-out error of the motorcycle data over C and the width of the kernel, one factorisation
-for each width and nothing refitted. The circle is where `LSSVR()` went by itself. Along the valley a wider kernel with
-a larger C predicts nearly the same.
+What tuning minimises: the leave-one-out error of the motorcycle data over C and the kernel width, with one
+factorisation per width and nothing refitted. The circle marks what `LSSVR()` chose. Along the valley, a wider kernel
+with a larger C gives nearly the same predictions.
 """
 
 from matplotlib import pyplot

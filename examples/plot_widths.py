@@ -1,8 +1,8 @@
 """Which inputs matter
 
-One width a column, by the gradient of the leave-one-out error. The bars are spread/width: the longer, the faster the
-function bends along the input. It bends along two of the inputs and is straight along the third; the others are left
-out, and the machine does not look at them.
+One width per column, chosen by the gradient of the leave-one-out error. The bars show spread/width: the longer the
+bar, the faster the function bends along that input. It bends along two of the inputs and is straight along a third;
+the others are dropped, and the model ignores them.
 """
 
 import numpy as np
