@@ -27,6 +27,8 @@ from .robust import WeightFunction
 
 NORMAL_QUARTILES = 1.349  # the distance of theirs, in standard deviations
 FEW_CELLS = 5.0  # standard deviations that much larger than the quartiles tell are made by few cells
+TINY = 1e-300
+LOST_DIGITS = 1e-6  # rounding errors, as a share of the targets' spread, from which a warning is due
 UNSURE = 1e-8  # share of a left-out residual that rounding may take before it is said
 PLAIN_ROWS = 10  # rows a basis point from which it pays to find out whether whitening can be spared
 ITERATIVE_ROWS = 4000  # beyond, a machine without leave-one-out is solved by conjugate gradients: far below l^3/3 flops
@@ -251,7 +253,8 @@ class Problem:
             if fit is not None:
                 return fit
         factor = self.factorise()
-        return factor.fit(factor.C)
+        fit = factor.fit(factor.C)
+        return dataclasses.replace(fit, rounding=factor.rounding(fit))
 
     @property
     def fits_memory(self) -> bool:
@@ -413,6 +416,14 @@ class Factor:
             loo_residuals=loo,
         )
 
+    def rounding(self, fit: Fit) -> float:
+        """See `rounding_error`; 0 for a machine on columns of the KKT system."""
+        if isinstance(self.system, system.Reduced):
+            return 0.0
+        rows = (self.problem.y, fit.weights, fit.residuals, fit.leverage, fit.loo_residuals)
+        arrays = (_xp.take(array, self.rows) for array in rows)
+        return rounding_error(self.system, self.whitening, fit.points, fit.coef, fit.intercept, fit.C, *arrays)
+
     def left_out(self, C: Sequence[float]) -> Iterator[tuple[slice, Array]]:
         """Blocks of the rows that count and their left-out residuals (rows, values of C, outputs), to compare C by."""
         if isinstance(self.system, system.Reduced):
@@ -519,6 +530,7 @@ class Fit:
     residuals: Array
     leverage: Array  # None, as what follows, where `Problem.solve` was not asked for it and did not come by it
     loo_residuals: Array
+    rounding: float = 0.0  # see `rounding_error`; 0 where it is not known
 
     def predict(self, X: Array) -> Array:
         """f(x) for every row and output."""
@@ -798,6 +810,94 @@ def independent_rows(K: Array) -> np.ndarray:
 def _smallest_pivot(K: Array) -> float:
     xp = _xp.namespace(K)
     return K.shape[0] * EPS * max(float(xp.max(xp.linalg.diagonal(K))), 0.0)
+
+
+# Rounding errors ------------------------------------------------------------------------------------------------------
+def rounding_error(
+    machine: system.Dual | system.Primal | system.Wide,
+    whitening: Whitening | None,
+    points: Array,
+    coef: Array,
+    intercept: Array,
+    C: float,
+    y: Array,
+    weights: Array,
+    residuals: Array,
+    leverage: Array,
+    loo_residuals: Array,
+    *,
+    from_sums: bool = False,
+) -> float:
+    """About how far rounding moves fitted and left-out values, relative to the targets' spread, or to larger values.
+
+    Kernel values are off by eps, relatively. That moves the solution as targets do that are off by
+    eps sqrt(k_ii) |sqrt(k_jj) alpha_j|, and with a smaller basis also as a gradient does that is off by the like.
+    A few random errors of that size are fitted by the machine at hand. New rows are about as sensitive as rows left
+    out; with a smaller basis, as its points and some beyond them.
+    """
+    xp, lam, e = _xp.namespace(y), 1.0 / C, weights[:, None] * residuals
+    norm = lambda values: xp.sqrt(xp.sum(values * values, axis=0))[None, :]  # noqa: E731
+    mean, top = xp.mean(y, axis=0)[None, :], xp.max(xp.abs(y), axis=0)[None, :]
+    spread = xp.max(xp.abs(y - mean), axis=0)[None, :]
+    left_out = xp.abs(loo_residuals)
+    moves: list[tuple[Array, Array]] = []
+    if whitening is None:
+        assert isinstance(machine, system.Dual)
+        size = EPS * C * norm(xp.sqrt(xp.abs(machine.diagonal))[:, None] * e)
+        fitted, missed = (part[:, None] * size for part in machine.noise(lam))
+    else:
+        assert not isinstance(machine, system.Dual)
+        theta, diagonal = whitening.contract(coef), xp.sqrt(_xp.row_squares(whitening.lower))[:, None]
+        largest = float(xp.max(diagonal)) if whitening.rank else 0.0
+        if _lacks_dimensions(whitening, points, float(xp.max(C * norm(e) / (spread + TINY)))):
+            return 1.0
+        beta = norm(diagonal * _xp.solve_lower(whitening.lower, theta, transpose=True))
+        phi = xp.concat([whitening.lower, whitening(_beyond(whitening))])
+        first, second = machine.noise(whitening.lower, phi, lam)
+        sizes = EPS * largest * beta, EPS * (largest * norm(e) + lam * beta)
+        fitted, missed, new = (
+            a[:, None] * sizes[0] + b[:, None] * sizes[1] for a, b in zip(first, second, strict=True)
+        )
+        moves.append((new, xp.abs(phi @ theta + (intercept[None, :] - mean))))
+        if from_sums:
+            moves.append((EPS * top / xp.clip(1.0 - leverage, EPS, None)[:, None], left_out))
+        elif isinstance(machine, system.Primal):
+            near = system.close_to_one(leverage)
+            if near.size:
+                again = machine.careful(near, lam, residuals, leverage, loo_residuals, disturbed=True)[2]
+                moves.append((again - loo_residuals, left_out))
+    moves += [(fitted, 0.0 * fitted), (missed, left_out)]
+    floor = 100.0 * EPS * top  # what targets far from 0 have lost anyhow
+    shares = ((xp.abs(move) - floor) / xp.maximum(spread + TINY + 0.0 * of, of) for move, of in moves)
+    return max(0.0, *(float(xp.max(share)) for share in shares))
+
+
+def _beyond(whitening: Whitening) -> Array:
+    """Points of the basis reflected at others; none for kernels that may not take every row."""
+    points = whitening.points
+    draw = np.random.RandomState(0)
+    count = system.PROBES * 2 if whitening.rank and _takes_every_row(whitening.kernel) else 0
+    near, far = (_xp.take(points, draw.randint(whitening.rank or 1, size=count)) for _ in range(2))
+    return 2.0 * near - far
+
+
+def _takes_every_row(kernel: Kernel) -> bool:
+    parts = kernel.parts
+    return kernel.is_bounded or kernel.has_finite_rank or (bool(parts) and all(map(_takes_every_row, parts)))
+
+
+def _lacks_dimensions(whitening: Whitening, points: Array, coefficients: float) -> bool:
+    """Whether points of the basis depend on each other only because they are far from 0, and it matters.
+
+    What they would carry is their smallest pivot times the `coefficients` of the rows.
+    """
+    kernel = whitening.kernel
+    if whitening.factor is None or not kernel.has_finite_rank:
+        return False
+    if coefficients * _smallest_pivot(_xp.gram(whitening.factor.T)) <= LOST_DIGITS:
+        return False
+    points = points - _xp.namespace(points).mean(points, axis=0)[None, :]
+    return whitening.rank < len(independent_rows(kernel.evaluate(points, points)))
 
 
 # Checks ---------------------------------------------------------------------------------------------------------------
