@@ -150,7 +150,7 @@ class _LSSVM(BaseEstimator):
             "support_": _same_kind(fit.support, X),
             "path_": _main_path(problem),
             "_problem_": problem.replace(fitted=None),
-            **({} if later else {"_fit_": fit}),
+            **({} if later else {"_fit_": replace(fit, rounding=0.0)}),
         }
         self._store(checked, attributes)
         return self
@@ -172,7 +172,8 @@ class _LSSVM(BaseEstimator):
         with np.errstate(all="ignore"):
             fit = problem.replace(weights=self.weights_, robust=None).solve()
             _warn_of_rounding(fit.rounding, fit.C)
-            return {**self._left_out(problem.y, problem.weights, fit.weights, fit), "_fit_": fit}
+            attributes = self._left_out(problem.y, problem.weights, fit.weights, fit)
+            return {**attributes, "_fit_": replace(fit, rounding=0.0)}
 
     @available_if(_adds_chunks)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

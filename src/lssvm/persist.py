@@ -341,7 +341,7 @@ def _fields(value: Any) -> dict[str, Any]:
     if isinstance(value, BaseEstimator):
         return value.get_params(deep=False)
     fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    fields.pop("rounding", None)  # of a Fit: `fit` has warned
+    fields.pop("rounding", None)  # of a Fit, 0 in a fitted model
     return fields
 
 

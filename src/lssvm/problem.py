@@ -852,7 +852,9 @@ def rounding_error(
         if _lacks_dimensions(whitening, points, float(xp.max(C * norm(e) / (spread + TINY)))):
             return 1.0
         beta = norm(diagonal * _xp.solve_lower(whitening.lower, theta, transpose=True))
-        phi = xp.concat([whitening.lower, whitening(_beyond(whitening))])
+        phi = whitening.lower
+        if whitening.rank and _takes_every_row(whitening.kernel):
+            phi = xp.concat([phi, whitening(_beyond(whitening.points))])
         first, second = machine.noise(whitening.lower, phi, lam)
         sizes = EPS * largest * beta, EPS * (largest * norm(e) + lam * beta)
         fitted, missed, new = (
@@ -860,7 +862,7 @@ def rounding_error(
         )
         moves.append((new, xp.abs(phi @ theta + (intercept[None, :] - mean))))
         if from_sums:
-            moves.append((EPS * top / xp.clip(1.0 - leverage, EPS, None)[:, None], left_out))
+            missed = (fitted + EPS * top) / xp.clip(1.0 - leverage, EPS, None)[:, None]
         elif isinstance(machine, system.Primal):
             near = system.close_to_one(leverage)
             if near.size:
@@ -872,16 +874,15 @@ def rounding_error(
     return max(0.0, *(float(xp.max(share)) for share in shares))
 
 
-def _beyond(whitening: Whitening) -> Array:
-    """Points of the basis reflected at others; none for kernels that may not take every row."""
-    points = whitening.points
+def _beyond(points: Array) -> Array:
+    """Some points reflected at others."""
     draw = np.random.RandomState(0)
-    count = system.PROBES * 2 if whitening.rank and _takes_every_row(whitening.kernel) else 0
-    near, far = (_xp.take(points, draw.randint(whitening.rank or 1, size=count)) for _ in range(2))
+    near, far = (_xp.take(points, draw.randint(points.shape[0], size=2 * system.PROBES)) for _ in range(2))
     return 2.0 * near - far
 
 
 def _takes_every_row(kernel: Kernel) -> bool:
+    """False for the user's own kernels, which may be defined on some rows alone."""
     parts = kernel.parts
     return kernel.is_bounded or kernel.has_finite_rank or (bool(parts) and all(map(_takes_every_row, parts)))
 
