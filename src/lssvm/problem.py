@@ -28,7 +28,8 @@ from .robust import WeightFunction
 NORMAL_QUARTILES = 1.349  # the distance of theirs, in standard deviations
 FEW_CELLS = 5.0  # standard deviations that much larger than the quartiles tell are made by few cells
 TINY = 1e-300
-LOST_DIGITS = 1e-6  # rounding errors, as a share of the targets' spread, from which a warning is due
+LOST_DIGITS = 1.2e-5  # rounding errors, as a share of the targets' spread, that are warned of;
+BASIS_DIGITS = 1e-3  # those that come from points of a smaller basis which are hardly told apart
 UNSURE = 1e-8  # share of a left-out residual that rounding may take before it is said
 PLAIN_ROWS = 10  # rows a basis point from which it pays to find out whether whitening can be spared
 ITERATIVE_ROWS = 4000  # beyond, a machine without leave-one-out is solved by conjugate gradients: far below l^3/3 flops
@@ -831,60 +832,53 @@ def rounding_error(
     """About how far rounding moves fitted and left-out values, relative to the targets' spread, or to larger values.
 
     Kernel values are off by eps, relatively. That moves the solution as targets do that are off by
-    eps sqrt(k_ii) |sqrt(k_jj) alpha_j|, and with a smaller basis also as a gradient does that is off by the like.
-    A few random errors of that size are fitted by the machine at hand. New rows are about as sensitive as rows left
-    out; with a smaller basis, as its points and some beyond them.
+    eps sqrt(k_ii) |sqrt(k_jj) alpha_j|: a few random errors of that size are fitted by the machine at hand. New rows
+    are about as sensitive as rows left out; rows far from all others are more so.
+
+    With a smaller basis they also move its gradient. That is a matter of points which float64 cannot tell apart from
+    combinations of others, as it is with most bases of many points, and counts from BASIS_DIGITS on.
     """
     xp, lam, e = _xp.namespace(y), 1.0 / C, weights[:, None] * residuals
     norm = lambda values: xp.sqrt(xp.sum(values * values, axis=0))[None, :]  # noqa: E731
     mean, top = xp.mean(y, axis=0)[None, :], xp.max(xp.abs(y), axis=0)[None, :]
-    spread = xp.max(xp.abs(y - mean), axis=0)[None, :]
-    left_out = xp.abs(loo_residuals)
-    moves: list[tuple[Array, Array]] = []
+    spread = xp.max(xp.abs(y - mean), axis=0)[None, :] + TINY
+    left_out, floor = xp.abs(loo_residuals), 100.0 * EPS * top  # what targets far from 0 have lost anyhow
+
+    def share(moves: Array, values: Array) -> float:
+        return max(0.0, float(xp.max((xp.abs(moves) - floor) / xp.maximum(spread + 0.0 * values, values))))
+
     if whitening is None:
         assert isinstance(machine, system.Dual)
         size = EPS * C * norm(xp.sqrt(xp.abs(machine.diagonal))[:, None] * e)
-        fitted, missed = (part[:, None] * size for part in machine.noise(lam))
+        fitted, missed = (moves[:, None] * size for moves in machine.noise(lam))
+        return max(share(fitted, 0.0 * fitted), share(missed, left_out))
+    assert not isinstance(machine, system.Dual)
+    if not whitening.rank:
+        return 0.0
+    if _lacks_dimensions(whitening, points, float(xp.max(C * norm(e) / spread))):
+        return 1.0
+    theta, diagonal = whitening.contract(coef), xp.sqrt(_xp.row_squares(whitening.lower))[:, None]
+    largest, beta = float(xp.max(diagonal)), norm(diagonal * _xp.solve_lower(whitening.lower, theta, transpose=True))
+    values = (0.0 * y, left_out, xp.abs(whitening.lower @ theta + (intercept[None, :] - mean)))
+    sizes = (EPS * largest * beta, EPS * (largest * norm(e) + lam * beta))
+    parts = [
+        [moves[:, None] * c for moves in part]
+        for part, c in zip(machine.noise(whitening.lower, lam), sizes, strict=True)
+    ]
+    of_targets, of_gradient = (max(map(share, part, values)) for part in parts)
+    lost = [of_targets, of_gradient if of_gradient > BASIS_DIGITS else 0.0]
+    complement, near = xp.clip(1.0 - leverage, EPS, None)[:, None], system.close_to_one(leverage)
+    if from_sums:
+        lost.append(share(EPS * top / complement, left_out))
+        missed = (parts[0][0] + parts[1][0]) / complement
     else:
-        assert not isinstance(machine, system.Dual)
-        theta, diagonal = whitening.contract(coef), xp.sqrt(_xp.row_squares(whitening.lower))[:, None]
-        largest = float(xp.max(diagonal)) if whitening.rank else 0.0
-        if _lacks_dimensions(whitening, points, float(xp.max(C * norm(e) / (spread + TINY)))):
-            return 1.0
-        beta = norm(diagonal * _xp.solve_lower(whitening.lower, theta, transpose=True))
-        phi = whitening.lower
-        if whitening.rank and _takes_every_row(whitening.kernel):
-            phi = xp.concat([phi, whitening(_beyond(whitening.points))])
-        first, second = machine.noise(whitening.lower, phi, lam)
-        sizes = EPS * largest * beta, EPS * (largest * norm(e) + lam * beta)
-        fitted, missed, new = (
-            a[:, None] * sizes[0] + b[:, None] * sizes[1] for a, b in zip(first, second, strict=True)
-        )
-        moves.append((new, xp.abs(phi @ theta + (intercept[None, :] - mean))))
-        if from_sums:
-            missed = (fitted + EPS * top) / xp.clip(1.0 - leverage, EPS, None)[:, None]
-        elif isinstance(machine, system.Primal):
-            near = system.close_to_one(leverage)
-            if near.size:
-                again = machine.careful(near, lam, residuals, leverage, loo_residuals, disturbed=True)[2]
-                moves.append((again - loo_residuals, left_out))
-    moves += [(fitted, 0.0 * fitted), (missed, left_out)]
-    floor = 100.0 * EPS * top  # what targets far from 0 have lost anyhow
-    shares = ((xp.abs(move) - floor) / xp.maximum(spread + TINY + 0.0 * of, of) for move, of in moves)
-    return max(0.0, *(float(xp.max(share)) for share in shares))
-
-
-def _beyond(points: Array) -> Array:
-    """Some points reflected at others."""
-    draw = np.random.RandomState(0)
-    near, far = (_xp.take(points, draw.randint(points.shape[0], size=2 * system.PROBES)) for _ in range(2))
-    return 2.0 * near - far
-
-
-def _takes_every_row(kernel: Kernel) -> bool:
-    """False for the user's own kernels, which may be defined on some rows alone."""
-    parts = kernel.parts
-    return kernel.is_bounded or kernel.has_finite_rank or (bool(parts) and all(map(_takes_every_row, parts)))
+        missed = parts[0][1] + parts[1][1]
+    if near.size:
+        lost.append(share(_xp.take(missed, near), _xp.take(left_out, near)))
+        if isinstance(machine, system.Primal) and not from_sums:
+            again = machine.careful(near, lam, residuals, leverage, loo_residuals, disturbed=True)[2]
+            lost.append(share(again - loo_residuals, left_out))
+    return max(lost)
 
 
 def _lacks_dimensions(whitening: Whitening, points: Array, coefficients: float) -> bool:

@@ -509,8 +509,8 @@ class Primal:
         """How far the targets move when a row, or its fold, is left out: onto what the others predict."""
         return self.solution(lam).loo_residuals if folds is None else self.block_residuals(folds, lam)
 
-    def noise(self, lower: Array, phi: Array, lam: float) -> Iterator[tuple[Array, ...]]:
-        """How far random errors move fitted values (l,), left-out ones (l,) and values at new points (m,), columns phi.
+    def noise(self, lower: Array, lam: float) -> Iterator[tuple[Array, ...]]:
+        """How far random errors move fitted values (l,), left-out ones (l,) and values at the basis points (r,).
 
         First errors of the targets, of size 1; then those of the gradient in the coefficients of the basis, of size
         sqrt(k_jj), where K_mm = L L' with L = `lower`.
@@ -532,8 +532,8 @@ class Primal:
             else:
                 coef = self.R.T @ (step / (self.eigenvalues + self.ridge)[:, None])
             fitted = self.Q @ step / w + bias[None, :]
-            new = phi @ coef + (bias - self.centre @ coef)[None, :]
-            yield _largest(fitted, (targets - fitted) / complement, new)
+            basis = lower @ coef + (bias - self.centre @ coef)[None, :]
+            yield _largest(fitted, (targets - fitted) / complement, basis)
 
     def smoother(self, phi_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows, whitened columns phi_new) and training rows (columns)."""
@@ -640,13 +640,13 @@ class Wide:
         """As in `Dual`."""
         return self.dual.moves(lam, folds)
 
-    def noise(self, lower: Array, phi: Array, lam: float) -> Iterator[tuple[Array, ...]]:
-        """As in `Primal`, new points left out: rows left out are as sensitive."""
+    def noise(self, lower: Array, lam: float) -> Iterator[tuple[Array, ...]]:
+        """As in `Primal`, without the points of the basis: the rows are as sensitive."""
         z = random_signs(self.phi.shape[0], self.phi)
         residuals, left_out = self.dual.response(z, lam)
-        yield _largest(z - residuals, left_out, 0.0 * phi)
+        yield _largest(z - residuals, left_out, 0.0 * lower)
         residuals, left_out = self.dual.response(self.phi @ _gradient_noise(lower) / lam, lam)
-        yield _largest(residuals, left_out, 0.0 * phi)
+        yield _largest(residuals, left_out, 0.0 * lower)
 
     def smoother(self, phi_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows, whitened columns phi_new) and training rows (columns)."""
