@@ -28,8 +28,7 @@ from .robust import WeightFunction
 NORMAL_QUARTILES = 1.349  # the distance of theirs, in standard deviations
 FEW_CELLS = 5.0  # standard deviations that much larger than the quartiles tell are made by few cells
 TINY = 1e-300
-LOST_DIGITS = 1.2e-5  # rounding errors, as a share of the targets' spread, that are warned of;
-BASIS_DIGITS = 1e-3  # those that come from points of a smaller basis which are hardly told apart
+LOST_DIGITS = 1.2e-5  # rounding errors, as a share of the targets' spread, that are warned of
 UNSURE = 1e-8  # share of a left-out residual that rounding may take before it is said
 PLAIN_ROWS = 10  # rows a basis point from which it pays to find out whether whitening can be spared
 ITERATIVE_ROWS = 4000  # beyond, a machine without leave-one-out is solved by conjugate gradients: far below l^3/3 flops
@@ -423,7 +422,7 @@ class Factor:
             return 0.0
         rows = (self.problem.y, fit.weights, fit.residuals, fit.leverage, fit.loo_residuals)
         arrays = (_xp.take(array, self.rows) for array in rows)
-        return rounding_error(self.system, self.whitening, fit.points, fit.coef, fit.intercept, fit.C, *arrays)
+        return rounding_error(self.system, self.whitening, fit.points, fit.coef, fit.C, *arrays)
 
     def left_out(self, C: Sequence[float]) -> Iterator[tuple[slice, Array]]:
         """Blocks of the rows that count and their left-out residuals (rows, values of C, outputs), to compare C by."""
@@ -819,7 +818,6 @@ def rounding_error(
     whitening: Whitening | None,
     points: Array,
     coef: Array,
-    intercept: Array,
     C: float,
     y: Array,
     weights: Array,
@@ -835,8 +833,8 @@ def rounding_error(
     eps sqrt(k_ii) |sqrt(k_jj) alpha_j|: a few random errors of that size are fitted by the machine at hand. New rows
     are about as sensitive as rows left out; rows far from all others are more so.
 
-    With a smaller basis they also move its gradient. That is a matter of points which float64 cannot tell apart from
-    combinations of others, as it is with most bases of many points, and counts from BASIS_DIGITS on.
+    With a smaller basis they move its gradient as well. That counts for rows of leverage near 1 and for kernels of
+    finite rank; else it is a matter of points that float64 cannot tell from others, which most large bases have.
     """
     xp, lam, e = _xp.namespace(y), 1.0 / C, weights[:, None] * residuals
     norm = lambda values: xp.sqrt(xp.sum(values * values, axis=0))[None, :]  # noqa: E731
@@ -857,27 +855,27 @@ def rounding_error(
         return 0.0
     if _lacks_dimensions(whitening, points, float(xp.max(C * norm(e) / spread))):
         return 1.0
-    theta, diagonal = whitening.contract(coef), xp.sqrt(_xp.row_squares(whitening.lower))[:, None]
-    largest, beta = float(xp.max(diagonal)), norm(diagonal * _xp.solve_lower(whitening.lower, theta, transpose=True))
-    values = (0.0 * y, left_out, xp.abs(whitening.lower @ theta + (intercept[None, :] - mean)))
-    sizes = (EPS * largest * beta, EPS * (largest * norm(e) + lam * beta))
-    parts = [
-        [moves[:, None] * c for moves in part]
-        for part, c in zip(machine.noise(whitening.lower, lam), sizes, strict=True)
-    ]
-    of_targets, of_gradient = (max(map(share, part, values)) for part in parts)
-    lost = [of_targets, of_gradient if of_gradient > BASIS_DIGITS else 0.0]
-    complement, near = xp.clip(1.0 - leverage, EPS, None)[:, None], system.close_to_one(leverage)
-    if from_sums:
-        lost.append(share(EPS * top / complement, left_out))
-        missed = (parts[0][0] + parts[1][0]) / complement
+    diagonal = xp.sqrt(_xp.row_squares(whitening.lower))[:, None]
+    beta = norm(diagonal * _xp.solve_lower(whitening.lower, whitening.contract(coef), transpose=True))
+    largest = float(xp.max(diagonal))
+    of_targets, of_gradient = EPS * largest * beta, EPS * (largest * norm(e) + lam * beta)
+    first, second = machine.noise(whitening.lower, lam)
+    plain = [moves[:, None] * of_targets for moves in first]
+    fitted, missed = (a + b[:, None] * of_gradient for a, b in zip(plain, second, strict=True))
+    if not whitening.kernel.has_finite_rank:
+        lost = [share(plain[0], 0.0 * fitted), share(plain[1], left_out)]
     else:
-        missed = parts[0][1] + parts[1][1]
+        lost = [share(fitted, 0.0 * fitted), share(missed, left_out)]
+    near = system.close_to_one(leverage)
+    if from_sums:  # residuals divided by 1 - h, and nothing better
+        complement = xp.clip(1.0 - leverage, EPS, None)[:, None]
+        lost.append(share(EPS * top / complement, left_out))
+        missed = fitted / complement
+    elif near.size and isinstance(machine, system.Primal):
+        again = machine.careful(near, lam, residuals, leverage, loo_residuals, disturbed=True)[2]
+        lost.append(share(again - loo_residuals, left_out))
     if near.size:
         lost.append(share(_xp.take(missed, near), _xp.take(left_out, near)))
-        if isinstance(machine, system.Primal) and not from_sums:
-            again = machine.careful(near, lam, residuals, leverage, loo_residuals, disturbed=True)[2]
-            lost.append(share(again - loo_residuals, left_out))
     return max(lost)
 
 

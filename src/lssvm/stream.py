@@ -237,9 +237,7 @@ class ChunkedFit:
         Q, centre = w[:, None] * sample.columns(sample.X), summed.R.T @ summed.centre
         primal = system.Primal(Q, summed.R, summed.bottom, None, 1.0 / C, sample.targets, summed.mean, centre, w)
         rows = (sample.targets, sample.weights, sample.residuals, sample.leverage, sample.loo_residuals)
-        of_sample = rounding_error(
-            primal, sample.whitening, points, self.coef, summed.intercept, C, *rows, from_sums=True
-        )
+        of_sample = rounding_error(primal, sample.whitening, points, self.coef, C, *rows, from_sums=True)
         return of_sample * (sample.total / len(w)) ** 0.5
 
 

@@ -509,8 +509,8 @@ class Primal:
         """How far the targets move when a row, or its fold, is left out: onto what the others predict."""
         return self.solution(lam).loo_residuals if folds is None else self.block_residuals(folds, lam)
 
-    def noise(self, lower: Array, lam: float) -> Iterator[tuple[Array, ...]]:
-        """How far random errors move fitted values (l,), left-out ones (l,) and values at the basis points (r,).
+    def noise(self, lower: Array, lam: float) -> list[tuple[Array, ...]]:
+        """How far random errors move fitted values and left-out ones (l,).
 
         First errors of the targets, of size 1; then those of the gradient in the coefficients of the basis, of size
         sqrt(k_jj), where K_mm = L L' with L = `lower`.
@@ -518,22 +518,16 @@ class Primal:
         xp, w, spectrum = _xp.namespace(self.Q), self.sqrt_weights[:, None], self._spectrum(lam)
         z, gradient = random_signs(w.shape[0], w), _gradient_noise(lower)
         total = float(xp.sum(w * w))
-        mean = xp.sum(w * w * z, axis=0) / total
-        projected = self.Q.T @ (w * (z - mean[None, :]))
+        mean = xp.sum(w * w * z, axis=0)[None, :] / total
+        projected = self.Q.T @ (w * (z - mean))
         if spectrum is None:
-            steps = projected, _xp.solve_lower(self.R.T, gradient)
+            gradient = _xp.solve_lower(self.R.T, gradient)
         else:
-            steps = spectrum[:, None] * projected, (self.R @ gradient) / (self.eigenvalues + lam)[:, None]
-        complement = 1.0 - _xp.row_squares(self.Q, spectrum)[:, None] - w * w / total
-        complement = xp.clip(complement, EPS, None)
-        for step, targets, bias in ((steps[0], z, mean), (steps[1], 0.0 * z, 0.0 * mean)):
-            if spectrum is None:
-                coef = _xp.solve_lower(self.R.T, step, transpose=True)
-            else:
-                coef = self.R.T @ (step / (self.eigenvalues + self.ridge)[:, None])
-            fitted = self.Q @ step / w + bias[None, :]
-            basis = lower @ coef + (bias - self.centre @ coef)[None, :]
-            yield _largest(fitted, (targets - fitted) / complement, basis)
+            projected = spectrum[:, None] * projected
+            gradient = (self.R @ gradient) / (self.eigenvalues + lam)[:, None]
+        complement = xp.clip(1.0 - _xp.row_squares(self.Q, spectrum)[:, None] - w * w / total, EPS, None)
+        first, second = self.Q @ projected / w + mean, self.Q @ gradient / w
+        return [_largest(first, (z - first) / complement), _largest(second, second / complement)]
 
     def smoother(self, phi_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows, whitened columns phi_new) and training rows (columns)."""
@@ -640,13 +634,12 @@ class Wide:
         """As in `Dual`."""
         return self.dual.moves(lam, folds)
 
-    def noise(self, lower: Array, lam: float) -> Iterator[tuple[Array, ...]]:
-        """As in `Primal`, without the points of the basis: the rows are as sensitive."""
+    def noise(self, lower: Array, lam: float) -> list[tuple[Array, ...]]:
+        """As in `Primal`."""
         z = random_signs(self.phi.shape[0], self.phi)
         residuals, left_out = self.dual.response(z, lam)
-        yield _largest(z - residuals, left_out, 0.0 * lower)
-        residuals, left_out = self.dual.response(self.phi @ _gradient_noise(lower) / lam, lam)
-        yield _largest(residuals, left_out, 0.0 * lower)
+        moved = self.dual.response(self.phi @ _gradient_noise(lower) / lam, lam)
+        return [_largest(z - residuals, left_out), _largest(*moved)]
 
     def smoother(self, phi_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows, whitened columns phi_new) and training rows (columns)."""
