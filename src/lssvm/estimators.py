@@ -36,7 +36,7 @@ from .intervals import (
     searched_again,
 )
 from .kernels import RBF, Additive, Choice, Kernel, Linear, Matern, as_kernel, check_values, pick_columns
-from .problem import ITERATIVE_ROWS, Fit, Problem, Step, class_numbers, independent_rows, work
+from .problem import ITERATIVE_ROWS, LOST_DIGITS, Fit, Problem, Step, class_numbers, independent_rows, work
 from .robust import as_weight_function
 from .sparsify import Given, Random
 from .stream import (
@@ -58,9 +58,7 @@ from .tune import ROBUST_ITERATIONS, LeaveOneOut, describe, tuned
 
 DENSE_ROWS = 2000  # steps=None: the basis is all rows up to here
 BASIS_SIZE = 500  # partial_fit and fit_chunks, steps=None: this many rows
-CHECKED_ROWS = 50  # evaluated before a fit where the kernel is the user's own, predicted after every fit,
-LOST_DIGITS = 1e-3  # to within this share of the targets' spread;
-LINEAR_DIGITS = 1e-6  # to within this one for a linear kernel, which has an exact basis to go over to
+CHECKED_ROWS = 50  # evaluated before a fit where the kernel is the user's own, predicted after every fit
 KEPT_ROWS = 1_000_000  # fit_chunks: what belongs to the rows is kept up to here
 _SEEN = ("n_features_in_", "feature_names_in_", "classes_", "_single_output_", "_class_factors_")
 _LATER = ("leverage_", "loo_residuals_", "loo_predictions_", "press_")
@@ -151,7 +149,7 @@ class _LSSVM(BaseEstimator):
             "support_": _same_kind(fit.support, X),
             "path_": _main_path(problem),
             "_problem_": problem.replace(fitted=None),
-            **({} if later else {"_fit_": fit}),
+            **({} if later else {"_fit_": replace(fit, rounding=0.0)}),
         }
         self._store(checked, attributes)
         return self
@@ -177,8 +175,9 @@ class _LSSVM(BaseEstimator):
         if "_problem_" in vars(self) and "_fit_" not in vars(self):
             problem = self._problem_
             fit = problem.replace(weights=self.weights_, robust=None).solve()
+            _warn_of_rounding(fit.rounding, fit.C)
             left_out = self._left_out(problem.y, problem.weights, fit.weights, fit)
-            self.__dict__ = {**vars(self), **left_out, "_fit_": fit}
+            self.__dict__ = {**vars(self), **left_out, "_fit_": replace(fit, rounding=0.0)}
         elif "press_" not in vars(self):
             raise ValueError("Too few rows are kept for leave_one_out(): use fit, or fit_chunks(leave_one_out='rows').")
         return self
@@ -307,7 +306,7 @@ class _LSSVM(BaseEstimator):
         attributes = {
             **checked._machine(stream.whitening.kernel, stream.C, stream.points, fit.coef, fit.machine[0].intercept),
             **_additive(stream.whitening.kernel, stream.points, fit.coef, stream.points),
-            **plain._chunks_left_out(fit, scan, keep),
+            **plain._chunks_left_out(fit, scan, keep, stream.points, stream.C),
             "support_": None,
             "path_": None,
         }
@@ -370,7 +369,7 @@ class _LSSVM(BaseEstimator):
             )
         return rows, targets, weights
 
-    def _chunks_left_out(self, fit: ChunkedFit, scan: Scan, keep: bool) -> dict[str, Any]:
+    def _chunks_left_out(self, fit: ChunkedFit, scan: Scan, keep: bool, points: Array, C: float) -> dict[str, Any]:
         """The attributes of leave-one-out: all of them, or PRESS and what a sample of the rows tells."""
         passes = replace(fit.passes, check=self._check_chunk)
         sample = scan.sample.arrays
@@ -381,6 +380,7 @@ class _LSSVM(BaseEstimator):
         if not keep:
             attributes = {name: value for name, value in attributes.items() if name == "_slopes_"}
         attributes["_sample_"] = fit.sample(scan.rows, self._check_chunk(0, *sample)[0], *few)
+        _warn_of_rounding(fit.rounding(attributes["_sample_"], points, C), C)
         return attributes if fit.left_out is None else {**attributes, "press_": fit.left_out.press}
 
     def _left_out_sample(self) -> LeftOutSample | None:
@@ -1224,35 +1224,37 @@ def _with_digits(problem: Problem, fit: Fit) -> tuple[Problem, Fit]:
     Coefficients of a dense machine are C times residuals: with a kernel of finite rank (linear, polynomial) far from 0,
     or a large C, their sums cancel. Those of unit vectors (linear), or of rows that the others depend on, do not.
     """
-    gap, spread, floor, error = _rounding(problem, fit)
-    limit = LOST_DIGITS * spread + floor
-    dense = problem.support is None and problem.points is None and not problem.reduced  # no step has chosen a basis
-    linear = dense and type(problem.kernel) is Linear and problem.X.shape[1] < len(problem.rows)
-    if gap <= (LINEAR_DIGITS * spread + floor if linear else limit):
+    lost = _lost_digits(problem, fit)
+    if lost <= LOST_DIGITS:
         return problem, fit
-    what = f"predictions of training rows are off by {gap:.1e}, where the targets spread by {spread:.1e}"
-    if linear:
-        smaller = _retuned(problem.with_basis(points=_xp.identity(problem.X.shape[1], problem.X)))
-        return smaller, smaller.solve()
-    bounded = problem.kernel.is_bounded or problem.kernel.is_precomputed
-    if dense and not bounded and len(problem.rows) <= ITERATIVE_ROWS:  # beyond, memory is short
+    dense = problem.support is None and problem.points is None and not problem.reduced  # no step has chosen a basis
+    smaller, least = None, 0.0
+    if dense and type(problem.kernel) is Linear and problem.X.shape[1] < len(problem.rows):
+        smaller = problem.with_basis(points=_xp.identity(problem.X.shape[1], problem.X))
+    elif dense and problem.kernel.has_finite_rank and len(problem.rows) <= ITERATIVE_ROWS:  # beyond, memory is short
         X = _xp.take(problem.X, problem.rows)
         pivots, others = (independent_rows(problem.kernel.evaluate(Z, Z)) for Z in (X, X - X.mean(axis=0)[None, :]))
         if len(pivots) < len(problem.rows):
-            smaller = _retuned(problem.with_basis(problem.rows[pivots]))
-            found = smaller.solve()
-            gap, _, _, smaller_error = _rounding(smaller, found)
-            if gap <= limit and len(pivots) >= len(others):
-                return smaller, found
-            if smaller_error < error:
-                problem, fit = smaller, found
-                what = f"{len(pivots)} dimensions of the kernel are left, where it has {len(others)} about the means"
-    warnings.warn(
-        f"Rounding errors: {what}. The kernel's values are too large or too much alike for C = {fit.C:.3g}: subtract "
-        "the means of the columns and scale them, or lower C.",
-        stacklevel=_xp.user_level(),
-    )
+            smaller = problem.with_basis(problem.rows[pivots])
+            least = 1.0 if len(pivots) < len(others) else 0.0  # far from 0 the kernel has lost dimensions
+    if smaller is not None:
+        smaller = _retuned(smaller)
+        found = smaller.solve()
+        left = max(_lost_digits(smaller, found), least)
+        if left < lost:
+            problem, fit, lost = smaller, found, left
+    _warn_of_rounding(lost, fit.C)
     return problem, fit
+
+
+def _warn_of_rounding(lost: float, C: float) -> None:
+    if not lost <= LOST_DIGITS:
+        warnings.warn(
+            f"Rounding errors: predictions may be off by about {lost:.0e} of the targets' spread. The kernel's values "
+            f"are too large or too much alike for C = {C:.3g} and these weights: subtract the means of the columns and "
+            "scale them, or lower C.",
+            stacklevel=_xp.user_level(),
+        )
 
 
 def _retuned(problem: Problem) -> Problem:
@@ -1261,23 +1263,22 @@ def _retuned(problem: Problem) -> Problem:
     return tuned(problem.replace(C=None), on_all_rows=False) if chosen else problem
 
 
-def _rounding(problem: Problem, fit: Fit) -> tuple[float, float, float, float]:
-    """By how much predictions of some training rows miss what the solution left of their targets.
+def _lost_digits(problem: Problem, fit: Fit) -> float:
+    """About the largest rounding error of predictions, relative to the spread of the targets.
 
-    Then the spread of the targets, what they have lost by being far from 0, and by how much the predictions miss them,
-    root mean square. Fits of noise-free targets, whose C is the largest, have a gap of about 1e-7 of the spread.
+    That of `rounding_error`, or by how much predictions of some training rows miss what the solution left of their
+    targets. Fits of noise-free targets, whose C is the largest, have about 1e-7.
     """
     largest = float(_xp.namespace(fit.weights).max(fit.weights))
     if problem.is_dual and fit.kernel.is_bounded and _xp.EPS * len(problem.rows) * fit.C * largest <= LOST_DIGITS:
-        return 0.0, 0.0, 0.0, 0.0  # coefficients are C times residuals: their sums have the digits
+        return fit.rounding  # coefficients are C times residuals: their sums have the digits
     rows = problem.rows[:: max(1, len(problem.rows) // CHECKED_ROWS)]
     f = _xp.to_numpy(fit.predict(_xp.take(problem.X, rows)))
     y, residuals = _xp.to_numpy(_xp.take(problem.y, rows)), _xp.to_numpy(_xp.take(fit.residuals, rows))
-    gap, xp = np.max(np.abs(y - residuals - f)), _xp.namespace(problem.y)
+    gap, xp = float(np.max(np.abs(y - residuals - f))), _xp.namespace(problem.y)
+    gap -= 100.0 * _xp.EPS * float(np.max(np.abs(y)))  # what they have lost by being far from 0
     spread = float(xp.max(xp.abs(problem.y - xp.mean(problem.y, axis=0)[None, :])))  # squares may underflow
-    with np.errstate(over="ignore"):
-        error = float(np.sqrt(np.mean((y - f) ** 2)))
-    return float(gap), spread, 100.0 * _xp.EPS * float(np.max(np.abs(y))), error
+    return max(fit.rounding, gap / (spread or 1e-300) if gap > 0.0 else 0.0)
 
 
 def _main_path(problem: Problem) -> Any:

@@ -95,6 +95,11 @@ class Kernel(BaseEstimator):
         return False
 
     @property
+    def has_finite_rank(self) -> bool:
+        """True when every function of the kernel is a sum of as many fixed ones, however many points there are."""
+        return False
+
+    @property
     def is_free(self) -> bool:
         """True when a width was left at None, to be chosen."""
         own = "sigma" in self._get_param_names() and self.sigma is None
@@ -499,6 +504,10 @@ class Linear(Kernel):
            [ 3., 13.]])
     """
 
+    @property
+    def has_finite_rank(self) -> bool:
+        return True
+
     def evaluate(self, X: Array, Z: Array) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
             return _xp.matmul(X, Z.T)
@@ -533,6 +542,10 @@ class Polynomial(Kernel):
     def __init__(self, degree: int = 3, coef0: float = 1.0) -> None:
         self.degree = degree
         self.coef0 = coef0
+
+    @property
+    def has_finite_rank(self) -> bool:
+        return True
 
     def check(self, n_features: int) -> None:
         if isinstance(self.degree, bool) or not (isinstance(self.degree, (int, np.integer)) and self.degree >= 1):
@@ -582,6 +595,10 @@ class Spline(Kernel):
 
     def __init__(self, knots: Any = None) -> None:
         self.knots = knots
+
+    @property
+    def has_finite_rank(self) -> bool:
+        return True
 
     def placed(self, X: Array) -> Kernel:
         if np.ndim(self.knots) > 0:
@@ -700,6 +717,10 @@ class Additive(Kernel):
     def parts(self) -> tuple[Kernel, ...]:
         return (self.kernel,)
 
+    @property
+    def has_finite_rank(self) -> bool:
+        return self.kernel.has_finite_rank
+
     def check(self, n_features: int) -> None:
         super().check(n_features)
         self.components(n_features)
@@ -775,6 +796,10 @@ class _Pair(Kernel):
     @property
     def parts(self) -> tuple[Kernel, ...]:
         return (self.k1, self.k2)
+
+    @property
+    def has_finite_rank(self) -> bool:
+        return self.k1.has_finite_rank and self.k2.has_finite_rank
 
 
 class Sum(_Pair):

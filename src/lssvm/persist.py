@@ -347,7 +347,9 @@ def _fields(value: Any) -> dict[str, Any]:
         return dict(value)
     if isinstance(value, BaseEstimator):
         return value.get_params(deep=False)
-    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    fields.pop("rounding", None)  # of a Fit, 0 in a fitted model
+    return fields
 
 
 class _Reader:

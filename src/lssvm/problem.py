@@ -28,6 +28,8 @@ from .robust import WeightFunction
 
 NORMAL_QUARTILES = 1.349  # the distance of theirs, in standard deviations
 FEW_CELLS = 5.0  # standard deviations that much larger than the quartiles tell are made by few cells
+TINY = 1e-300
+LOST_DIGITS = 1.2e-5  # rounding errors, as a share of the targets' spread, that are warned of
 UNSURE = 1e-8  # share of a left-out residual that rounding may take before it is said
 PLAIN_ROWS = 10  # rows a basis point from which it pays to find out whether whitening can be spared
 ITERATIVE_ROWS = 4000  # beyond, a machine without leave-one-out is solved by conjugate gradients: far below l^3/3 flops
@@ -252,7 +254,8 @@ class Problem:
             if fit is not None:
                 return fit
         factor = self.factorise()
-        return factor.fit(factor.C)
+        fit = factor.fit(factor.C)
+        return dataclasses.replace(fit, rounding=factor.rounding(fit))
 
     @property
     def fits_memory(self) -> bool:
@@ -414,6 +417,14 @@ class Factor:
             loo_residuals=loo,
         )
 
+    def rounding(self, fit: Fit) -> float:
+        """See `rounding_error`; 0 for a machine on columns of the KKT system."""
+        if isinstance(self.system, system.Reduced):
+            return 0.0
+        rows = (self.problem.y, fit.weights, fit.residuals, fit.leverage, fit.loo_residuals)
+        arrays = (_xp.take(array, self.rows) for array in rows)
+        return rounding_error(self.system, self.whitening, fit.points, fit.coef, fit.C, *arrays)
+
     def left_out(self, C: Sequence[float]) -> Iterator[tuple[slice, Array]]:
         """Blocks of the rows that count and their left-out residuals (rows, values of C, outputs), to compare C by."""
         if isinstance(self.system, system.Reduced):
@@ -520,6 +531,7 @@ class Fit:
     residuals: Array
     leverage: Array  # None, as what follows, where `Problem.solve` was not asked for it and did not come by it
     loo_residuals: Array
+    rounding: float = 0.0  # see `rounding_error`; 0 where it is not known
 
     def predict(self, X: Array) -> Array:
         """f(x) for every row and output."""
@@ -799,6 +811,87 @@ def independent_rows(K: Array) -> np.ndarray:
 def _smallest_pivot(K: Array) -> float:
     xp = _xp.namespace(K)
     return K.shape[0] * EPS * max(float(xp.max(xp.linalg.diagonal(K))), 0.0)
+
+
+# Rounding errors ------------------------------------------------------------------------------------------------------
+def rounding_error(
+    machine: system.Dual | system.Primal | system.Wide,
+    whitening: Whitening | None,
+    points: Array,
+    coef: Array,
+    C: float,
+    y: Array,
+    weights: Array,
+    residuals: Array,
+    leverage: Array,
+    loo_residuals: Array,
+    *,
+    from_sums: bool = False,
+) -> float:
+    """About how far rounding moves fitted and left-out values, relative to the targets' spread, or to larger values.
+
+    Kernel values are off by eps, relatively. That moves the solution as targets do that are off by
+    eps sqrt(k_ii) |sqrt(k_jj) alpha_j|: a few random errors of that size are fitted by the machine at hand. New rows
+    are about as sensitive as rows left out; rows far from all others are more so.
+
+    With a smaller basis they move its gradient as well. That counts for rows of leverage near 1 and for kernels of
+    finite rank; else it is a matter of points that float64 cannot tell from others, which most large bases have.
+    """
+    xp, lam, e = _xp.namespace(y), 1.0 / C, weights[:, None] * residuals
+    norm = lambda values: xp.sqrt(xp.sum(values * values, axis=0))[None, :]  # noqa: E731
+    mean, top = xp.mean(y, axis=0)[None, :], xp.max(xp.abs(y), axis=0)[None, :]
+    spread = xp.max(xp.abs(y - mean), axis=0)[None, :] + TINY
+    left_out, floor = xp.abs(loo_residuals), 100.0 * EPS * top  # what targets far from 0 have lost anyhow
+
+    def share(moves: Array, values: Array) -> float:
+        return max(0.0, float(xp.max((xp.abs(moves) - floor) / xp.maximum(spread + 0.0 * values, values))))
+
+    if whitening is None:
+        assert isinstance(machine, system.Dual)
+        size = EPS * C * norm(xp.sqrt(xp.abs(machine.diagonal))[:, None] * e)
+        fitted, missed = (moves[:, None] * size for moves in machine.noise(lam))
+        return max(share(fitted, 0.0 * fitted), share(missed, left_out))
+    assert not isinstance(machine, system.Dual)
+    if not whitening.rank:
+        return 0.0
+    if _lacks_dimensions(whitening, points, float(xp.max(C * norm(e) / spread))):
+        return 1.0
+    diagonal = xp.sqrt(_xp.row_squares(whitening.lower))[:, None]
+    beta = norm(diagonal * _xp.solve_lower(whitening.lower, whitening.contract(coef), transpose=True))
+    largest = float(xp.max(diagonal))
+    of_targets, of_gradient = EPS * largest * beta, EPS * (largest * norm(e) + lam * beta)
+    first, second = machine.noise(whitening.lower, lam)
+    plain = [moves[:, None] * of_targets for moves in first]
+    fitted, missed = (a + b[:, None] * of_gradient for a, b in zip(plain, second, strict=True))
+    if not whitening.kernel.has_finite_rank:
+        lost = [share(plain[0], 0.0 * fitted), share(plain[1], left_out)]
+    else:
+        lost = [share(fitted, 0.0 * fitted), share(missed, left_out)]
+    near = system.close_to_one(leverage)
+    if from_sums:  # residuals divided by 1 - h, and nothing better
+        complement = xp.clip(1.0 - leverage, EPS, None)[:, None]
+        lost.append(share(EPS * top / complement, left_out))
+        missed = fitted / complement
+    elif near.size and isinstance(machine, system.Primal):
+        again = machine.careful(near, lam, residuals, leverage, loo_residuals, disturbed=True)[2]
+        lost.append(share(again - loo_residuals, left_out))
+    if near.size:
+        lost.append(share(_xp.take(missed, near), _xp.take(left_out, near)))
+    return max(lost)
+
+
+def _lacks_dimensions(whitening: Whitening, points: Array, coefficients: float) -> bool:
+    """Whether points of the basis depend on each other only because they are far from 0, and it matters.
+
+    What they would carry is their smallest pivot times the `coefficients` of the rows.
+    """
+    kernel = whitening.kernel
+    if whitening.factor is None or not kernel.has_finite_rank:
+        return False
+    if coefficients * _smallest_pivot(_xp.gram(whitening.factor.T)) <= LOST_DIGITS:
+        return False
+    points = points - _xp.namespace(points).mean(points, axis=0)[None, :]
+    return whitening.rank < len(independent_rows(kernel.evaluate(points, points)))
 
 
 # Checks ---------------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ import numpy as np
 
 from . import _progress, _xp, system
 from ._xp import EPS, Array
-from .problem import Problem, Whitening, warn_of_leverage, whiten
+from .problem import Problem, Whitening, rounding_error, warn_of_leverage, whiten
 from .robust import WeightFunction
 
 Chunk = tuple[Array, Array, Array]  # rows, coded targets, weights
@@ -231,6 +231,15 @@ class ChunkedFit:
     def sample(self, total: int, X: Array, *rows: Array) -> LeftOutSample:
         """The rows of a sample that count, out of a total; `rows` is what `rows` gives, of the sample."""
         return left_out_sample(self.passes.whitening, self.machine, total, X, *rows)
+
+    def rounding(self, sample: LeftOutSample, points: Array, C: float) -> float:
+        """See `problem.rounding_error`, from a sample of the rows; `points` are all those of the basis."""
+        summed, w = self.machine[0], _xp.namespace(sample.weights).sqrt(sample.weights)
+        Q, centre = w[:, None] * sample.columns(sample.X), summed.R.T @ summed.centre
+        primal = system.Primal(Q, summed.R, summed.bottom, None, 1.0 / C, sample.targets, summed.mean, centre, w)
+        rows = (sample.targets, sample.weights, sample.residuals, sample.leverage, sample.loo_residuals)
+        of_sample = rounding_error(primal, sample.whitening, points, self.coef, C, *rows, from_sums=True)
+        return of_sample * (sample.total / len(w)) ** 0.5
 
 
 def fit_chunks(source: Source, passes: Passes, rows: int, ridge: float, *, left_out: bool, keep: bool) -> ChunkedFit:

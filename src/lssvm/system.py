@@ -124,6 +124,7 @@ class Dual:
     sqrt_weights: Array  # (l,)
     bias_row: Array  # (l,)  the bias is bias_row'(S t) - bias_change'a
     bias_change: Array  # (l,)
+    diagonal: Array  # (l,)  of K
 
     def _spectrum(self, lam: float) -> Array:
         if self.eigenvalues is None:
@@ -192,6 +193,20 @@ class Dual:
         """How far the targets move when a row, or its fold, is left out: onto what the others predict."""
         return self.solution(lam).loo_residuals if folds is None else self.block_residuals(folds, lam)
 
+    def response(self, targets: Array, lam: float) -> tuple[Array, Array]:
+        """How residuals and left-out residuals answer other targets (l, p)."""
+        spectrum, w = self._spectrum(lam), self.sqrt_weights[:, None]
+        a = self.root @ (spectrum[:, None] * (self.root.T @ (w * targets)))
+        q = _xp.row_squares(self.root, None if self.eigenvalues is None else spectrum)
+        return lam * a / w, a / (w * q[:, None])
+
+    def noise(self, lam: float) -> tuple[Array, ...]:
+        """How far targets that are off by sqrt(k_ii), with random signs, move fitted values and left-out ones (l,)."""
+        xp = _xp.namespace(self.root)
+        z = xp.sqrt(xp.abs(self.diagonal))[:, None] * random_signs(self.diagonal.shape[0], self.diagonal)
+        residuals, left_out = self.response(z, lam)
+        return _largest(z - residuals, left_out)
+
     def smoother(self, K_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows) and training rows (columns); K_new holds k(x, x_i)."""
         w = self.sqrt_weights
@@ -251,6 +266,7 @@ def _without_bias(K: Array, targets: Array, weights: Array, *, lower: bool) -> d
     w = xp.sqrt(weights)
     mean = (weights @ targets) / xp.sum(weights)
     scaled_targets = w[:, None] * (targets - mean[None, :])
+    diagonal = xp.linalg.diagonal(K) + 0.0
     if not bool(xp.all(w == 1.0)):
         for rows in _xp.row_blocks(n, 8 * n, K):
             K[rows, :] *= w[rows, None] * w[None, :]
@@ -269,6 +285,7 @@ def _without_bias(K: Array, targets: Array, weights: Array, *, lower: bool) -> d
         "sqrt_weights": w,
         "bias_row": (unit - c * float(v[first]) * v) / -norm,
         "bias_change": (border - c * float(v @ border) * v) / -norm,
+        "diagonal": diagonal,
         "reflection": (v, c, first),
     }
 
@@ -374,9 +391,9 @@ class Primal:
         total = float(xp.sum(w * w))
         leverage = squares + w[:, 0] ** 2 / total
         loo = residuals / xp.clip(1.0 - leverage, EPS, None)[:, None]
-        near = np.flatnonzero(_xp.to_numpy(1.0 - leverage) < CAREFUL)
+        near = close_to_one(leverage)
         if careful and near.size:
-            residuals, leverage, loo = self._careful(near, lam, residuals, leverage, loo)
+            residuals, leverage, loo = self.careful(near, lam, residuals, leverage, loo)
         return Solution(coef, self.mean - self.centre @ coef, residuals, leverage, loo)
 
     def left_out(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
@@ -440,7 +457,9 @@ class Primal:
         columns, inner = (_xp.unwhiten_rows(rows, T, QUICK, inverse) for rows in (columns, inner))
         return value, columns, self.ridge * _xp.unwhiten_rows(inner.T, T, QUICK, inverse), in_ridge
 
-    def _careful(self, near: Array, lam: float, residuals: Array, leverage: Array, loo: Array) -> tuple[Array, ...]:
+    def careful(
+        self, near: Array, lam: float, residuals: Array, leverage: Array, loo: Array, *, disturbed: bool = False
+    ) -> tuple[Array, ...]:
         """Replace what 1 - h -> 0 spoils in the rows `near`.
 
         With the other rows' machine factorised first, the rows `near` have (I - H)_BB = (I + T T')^-1 =: P, a sum of
@@ -449,7 +468,7 @@ class Primal:
         xp = _xp.namespace(self.Q)
         if near.size == self.Q.shape[0]:  # one row must stay to fix the bias
             near = np.delete(near, int(np.argmin(_xp.to_numpy(leverage)[near])))
-        without, T = self._without(near, lam)
+        without, T = self._without(near, lam, disturbed=disturbed)
         w = _xp.take(self.sqrt_weights, near)[:, None]
         L = _xp.cholesky(_xp.add_diagonal(_xp.gram(T.T), 1.0))
         if L is None:
@@ -461,14 +480,19 @@ class Primal:
         leverage = _xp.put(leverage, near, 1.0 - p)
         return residuals, leverage, _xp.put(loo, near, e / (w * p[:, None]))
 
-    def _without(self, block: Array, lam: float) -> tuple[Array, Array]:
-        """Residuals of the rows `block` under the machine of the other rows, and T with (I - H)_BB = (I + T T')^-1."""
+    def _without(self, block: Array, lam: float, *, disturbed: bool = False) -> tuple[Array, Array]:
+        """Residuals of the rows `block` under the machine of the other rows, and T with (I - H)_BB = (I + T T')^-1.
+
+        With `disturbed` the columns are changed by about their rounding errors, so that the results tell what these do.
+        """
         xp = _xp.namespace(self.Q)
         Q, penalty = self._at(lam)
         others = np.setdiff1d(np.arange(Q.shape[0]), _xp.to_numpy(block))
         w, w_block = _xp.take(self.sqrt_weights, others), _xp.take(self.sqrt_weights, block)
         total = float(w @ w)
         rows, targets = _xp.take(Q, others), _xp.take(self.targets, others)
+        if disturbed:
+            rows *= 1.0 + EPS * _xp.like(np.random.RandomState(0).uniform(-1.0, 1.0, rows.shape), rows)
         centre = (w @ rows) / total
         mean = (w * w) @ targets / total
         rows = _xp.add_outer(rows, -w, centre)
@@ -507,6 +531,26 @@ class Primal:
     def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
         """How far the targets move when a row, or its fold, is left out: onto what the others predict."""
         return self.solution(lam).loo_residuals if folds is None else self.block_residuals(folds, lam)
+
+    def noise(self, lower: Array, lam: float) -> list[tuple[Array, ...]]:
+        """How far random errors move fitted values and left-out ones (l,).
+
+        First errors of the targets, of size 1; then those of the gradient in the coefficients of the basis, of size
+        sqrt(k_jj), where K_mm = L L' with L = `lower`.
+        """
+        xp, w, spectrum = _xp.namespace(self.Q), self.sqrt_weights[:, None], self._spectrum(lam)
+        z, gradient = random_signs(w.shape[0], w), _gradient_noise(lower)
+        total = float(xp.sum(w * w))
+        mean = xp.sum(w * w * z, axis=0)[None, :] / total
+        projected = self.Q.T @ (w * (z - mean))
+        if spectrum is None:
+            gradient = _xp.solve_lower(self.R.T, gradient)
+        else:
+            projected = spectrum[:, None] * projected
+            gradient = (self.R @ gradient) / (self.eigenvalues + lam)[:, None]
+        complement = xp.clip(1.0 - _xp.row_squares(self.Q, spectrum)[:, None] - w * w / total, EPS, None)
+        first, second = self.Q @ projected / w + mean, self.Q @ gradient / w
+        return [_largest(first, (z - first) / complement), _largest(second, second / complement)]
 
     def smoother(self, phi_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows, whitened columns phi_new) and training rows (columns)."""
@@ -620,6 +664,13 @@ class Wide:
         """As in `Dual`."""
         return self.dual.moves(lam, folds)
 
+    def noise(self, lower: Array, lam: float) -> list[tuple[Array, ...]]:
+        """As in `Primal`."""
+        z = random_signs(self.phi.shape[0], self.phi)
+        residuals, left_out = self.dual.response(z, lam)
+        moved = self.dual.response(self.phi @ _gradient_noise(lower) / lam, lam)
+        return [_largest(z - residuals, left_out), _largest(*moved)]
+
     def smoother(self, phi_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows, whitened columns phi_new) and training rows (columns)."""
         return self.dual.smoother(_xp.matmul(phi_new, self.phi.T), lam)
@@ -681,8 +732,7 @@ def expected_loss(Q: Array, lower: Array, leverage: Array) -> Array:
     large in directions that most rows hardly have. Random signs spare that norm its triangular solve.
     """
     xp = _xp.namespace(Q)
-    signs = np.random.RandomState(0).choice([-1.0, 1.0], (lower.shape[0], PROBES))
-    scaled = xp.sqrt(_xp.row_squares(lower))[:, None] * _xp.like(signs, lower)
+    scaled = xp.sqrt(_xp.row_squares(lower))[:, None] * random_signs(lower.shape[0], lower)
     squares = _xp.row_squares(_xp.matmul(Q, _xp.solve_lower(lower, scaled))) / PROBES
     return EPS * squares / (1.0 - leverage)
 
@@ -967,6 +1017,27 @@ def refined(
     R, centre = _xp.solve_lower(lower, T).T, _xp.solve_lower(T, sums.phi[:, None])[:, 0]
     bottom = math.sqrt(ridge) * _xp.solve_lower(T, lower).T
     return Summed(R, bottom, projected, centre, sums.targets, sums.weight, condition), T
+
+
+def random_signs(rows: int, like: Array) -> Array:
+    """PROBES columns of -1 and +1, always the same ones."""
+    return _xp.like(np.random.RandomState(0).choice([-1.0, 1.0], (rows, PROBES)), like)
+
+
+def _gradient_noise(lower: Array) -> Array:
+    """Random errors of size sqrt(k_jj) in the coordinates of whitened columns, where K = L L'."""
+    size = _xp.namespace(lower).sqrt(_xp.row_squares(lower))[:, None]
+    return _xp.solve_lower(lower, size * random_signs(lower.shape[0], lower))
+
+
+def _largest(*moves: Array) -> tuple[Array, ...]:
+    """The largest size in every row."""
+    return tuple(_xp.namespace(values).max(_xp.namespace(values).abs(values), axis=1) for values in moves)
+
+
+def close_to_one(leverage: Array) -> np.ndarray:
+    """Numbers of the rows whose 1 - h has lost too many digits."""
+    return np.flatnonzero(_xp.to_numpy(1.0 - leverage) < CAREFUL)
 
 
 # Small helpers -------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -1080,7 +1081,9 @@ def _sure_fit(factor: Factor, C: float) -> Fit | None:
     if not isinstance(factor.system, Primal):
         return None
     fit = factor.fit(C)
-    return fit if factor.system.serves(1.0 / C, _xp.take(fit.leverage, factor.rows)) else None
+    if not factor.system.serves(1.0 / C, _xp.take(fit.leverage, factor.rows)):
+        return None
+    return replace(fit, rounding=factor.rounding(fit))
 
 
 def validation_loss(problem: Problem, y: np.ndarray, residuals: np.ndarray, weights: np.ndarray) -> float:
