@@ -843,7 +843,8 @@ def rounding_error(
     left_out, floor = xp.abs(loo_residuals), 100.0 * EPS * top  # what targets far from 0 have lost anyhow
 
     def share(moves: Array, values: Array) -> float:
-        return max(0.0, float(xp.max((xp.abs(moves) - floor) / xp.maximum(spread + 0.0 * values, values))))
+        largest = float(xp.max((xp.abs(moves) - floor) / xp.maximum(spread + 0.0 * values, values)))
+        return max(0.0, largest) if math.isfinite(largest) else 1.0
 
     if whitening is None:
         assert isinstance(machine, system.Dual)
