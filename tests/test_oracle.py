@@ -4,6 +4,9 @@ Errors are relative to the largest entry. For an ill-conditioned kernel no metho
 rounding of the kernel matrix against the ridge (`inherent`). The other cases are better conditioned and must show it.
 """
 
+import math
+import warnings
+
 import mpmath
 import numpy as np
 import pytest
@@ -263,6 +266,94 @@ def test_weights_of_very_different_size(support, C):
     weights = 10.0 ** np.random.default_rng(1).uniform(-8, 0, 20)
     fits, truth = both(X, y, weights, 0.7, C, support)
     assert_leave_one_out(fits, truth, 1e-10, max(1e-10, inherent(20, C) / 100))
+
+
+# Warnings -------------------------------------------------------------------------------------------------------------
+def jackknife_ends(f, smoother, loo, coverage):
+    """Ends of jackknife+ intervals (rows, 2) from f(x), df(x)/dy_i and left-out residuals."""
+    n, left_out = len(loo), f[:, None] - smoother * loo
+    low, high = math.floor(round((1 - coverage) * (n + 1), 9)), math.ceil(round(coverage * (n + 1), 9))
+    return np.column_stack(
+        [np.sort(left_out - np.abs(loo), axis=1)[:, low - 1], np.sort(left_out + np.abs(loo), axis=1)[:, high - 1]]
+    )
+
+
+def errors_and_warnings(X, y, weights, sigma, C, points=None, in_chunks=False):
+    """Largest error of predictions of training and new rows, of leave-one-out and intervals, and the warnings.
+
+    Errors are relative to the spread of the targets or to the value itself, where that is larger. The machine on a
+    smaller basis is the dense one of the kernel k(x, S) K_SS^-1 k(S, z).
+    """
+    rng, n = np.random.default_rng(0), len(y)
+    pairs = rng.integers(n, size=(2, 4))
+    new = X[pairs[0]] + rng.uniform(-0.2, 0.5, (4, 1)) * (X[pairs[1]] - X[pairs[0]])
+    K = rbf(np.vstack([X, new]), X if points is None else points, sigma)
+    if points is not None:
+        K = K @ solve(rbf(points, points, sigma), K[:n].T)
+    system = exact(np.ones((n + 1, n + 1)))
+    system[:n, :n] = K[:n] + np.diag(1 / (exact(C) * exact(weights)))
+    system[n, n] = exact(0.0)
+    inverse = solve(system, exact(np.eye(n + 1)))[:, :n]
+    smoother = np.hstack([K, exact(np.ones((n + 4, 1)))]) @ inverse
+    f, loo = smoother @ exact(y), (inverse[:n] @ exact(y)) / np.diag(inverse)
+    truth = [f, loo, jackknife_ends(f[n:], smoother[n:], loo, 0.7)]
+    model = LSSVR(kernels.RBF(sigma), C, steps=None if points is None else [sparsify.Given(points)])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if in_chunks:
+            half = n // 2
+            model.fit_chunks([(X[:half], y[:half], weights[:half]), (X[half:], y[half:], weights[half:])])
+        else:
+            model.fit(X, y, weights)
+        found = [model.predict(np.vstack([X, new])), model.loo_residuals_, model.predict_interval(new, 0.7)]
+    spread = np.max(np.abs(y - y.mean()))
+    worst = [np.max(np.abs(exact(a) - b) / np.maximum(spread, np.abs(b))) for a, b in zip(found, truth, strict=True)]
+    return float(max(worst)), [str(warning.message) for warning in caught]
+
+
+def hostile(seed):
+    """Few rows, a C from 1e8 to 1e16, weights that may span 16 orders of magnitude."""
+    rng = np.random.default_rng(seed)
+    rows, columns = rng.integers(6, 11), rng.integers(1, 3)
+    X = rng.normal(size=(rows, columns))
+    y = np.sin(X[:, 0]) + rng.choice([0.0, 0.1, 1.0]) * rng.normal(size=rows)
+    weights = 10.0 ** rng.uniform(-8, 8, rows) if rng.random() < 0.5 else np.ones(rows)
+    return X, y, weights, 10.0 ** rng.uniform(0.0, 2.0), 10.0 ** rng.uniform(8, 16)
+
+
+def test_no_digit_is_lost_without_a_warning():
+    """Predictions of new rows, leave-one-out and intervals: more than 1e-5 off is warned of, and little else."""
+    results = [errors_and_warnings(*hostile(seed)) for seed in range(60)]
+    silent = {seed: error for seed, (error, told) in enumerate(results) if error > 1e-5 and not told}
+    needless = {seed: told for seed, (error, told) in enumerate(results) if error < 1e-7 and told}
+    assert not silent
+    assert len(needless) <= 2
+    assert sum(error > 1e-5 for error, _ in results) > 10  # or nothing is tested
+
+
+@pytest.mark.parametrize("in_chunks", [False, True], ids=["rows", "chunks"])
+def test_no_digit_of_leave_one_out_on_a_basis_is_lost_without_a_warning(in_chunks):
+    """Rows that stand alone with a basis point of their own, and a narrow kernel: leverages near 1."""
+    results = []
+    for seed in range(20):
+        X, y, weights, _, C = hostile(seed)
+        X = 3.0 * X + np.arange(len(y))[:, None]
+        results.append(errors_and_warnings(X, y + 1e6, weights, 0.8, C, X[::2], in_chunks))
+    assert not {seed: error for seed, (error, told) in enumerate(results) if error > 1e-5 and not told}
+    assert any(error > 1e-5 for error, _ in results)
+
+
+@pytest.mark.parametrize("basis", [None, 5], ids=["dense", "sparse"])
+def test_ordinary_fits_are_not_warned_of(basis):
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X, y, _, _, _ = hostile(seed)
+        weights, points = 10.0 ** rng.uniform(-1, 1, len(y)), None if basis is None else X[:basis]
+        worst, told = errors_and_warnings(
+            X, y + 10.0, weights, rng.uniform(0.5, 3.0), 10.0 ** rng.uniform(-3, 4), points
+        )
+        assert worst < 1e-7
+        assert not told
 
 
 # NIST -----------------------------------------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ def test_machines_of_their_own_have_no_sums(rows, step):
     assert re.search(rf"partial_fit with {type(step).__name__}.*use fit", str(error.value.__cause__))
 
 
+@pytest.mark.filterwarnings("ignore:Rounding errors")
 def test_a_row_that_stands_alone_is_said_to_have_few_digits(monkeypatch):
     """Its leverage is 1 to rounding: `fit` finds its left-out residual, as a refit does, sums cannot."""
     x = np.append(np.linspace(0.0, 3.0, 40), 9.0)[:, None]

@@ -59,6 +59,7 @@ from .tune import ROBUST_ITERATIONS, LeaveOneOut, describe, tuned
 DENSE_ROWS = 2000  # steps=None: the basis is all rows up to here
 BASIS_SIZE = 500  # partial_fit and fit_chunks, steps=None: this many rows
 CHECKED_ROWS = 50  # evaluated before a fit where the kernel is the user's own, predicted after every fit
+LINEAR_DIGITS = 1e-6  # error, as a share of the targets' spread, from which a linear kernel gets an exact basis
 KEPT_ROWS = 1_000_000  # fit_chunks: what belongs to the rows is kept up to here
 _SEEN = ("n_features_in_", "feature_names_in_", "classes_", "_single_output_", "_class_factors_")
 _LATER = ("leverage_", "loo_residuals_", "loo_predictions_", "press_")
@@ -1224,12 +1225,14 @@ def _with_digits(problem: Problem, fit: Fit) -> tuple[Problem, Fit]:
     Coefficients of a dense machine are C times residuals: with a kernel of finite rank (linear, polynomial) far from 0,
     or a large C, their sums cancel. Those of unit vectors (linear), or of rows that the others depend on, do not.
     """
-    lost = _lost_digits(problem, fit)
-    if lost <= LOST_DIGITS:
-        return problem, fit
+    gap = _gap(problem, fit)
+    lost = max(gap, fit.rounding)
     dense = problem.support is None and problem.points is None and not problem.reduced  # no step has chosen a basis
+    linear = dense and type(problem.kernel) is Linear and problem.X.shape[1] < len(problem.rows)
+    if lost <= LOST_DIGITS and not (linear and gap > LINEAR_DIGITS):
+        return problem, fit
     smaller, least = None, 0.0
-    if dense and type(problem.kernel) is Linear and problem.X.shape[1] < len(problem.rows):
+    if linear:
         smaller = problem.with_basis(points=_xp.identity(problem.X.shape[1], problem.X))
     elif dense and problem.kernel.has_finite_rank and len(problem.rows) <= ITERATIVE_ROWS:  # beyond, memory is short
         X = _xp.take(problem.X, problem.rows)
@@ -1240,7 +1243,7 @@ def _with_digits(problem: Problem, fit: Fit) -> tuple[Problem, Fit]:
     if smaller is not None:
         smaller = _retuned(smaller)
         found = smaller.solve()
-        left = max(_lost_digits(smaller, found), least)
+        left = max(_gap(smaller, found), found.rounding, least)
         if left < lost:
             problem, fit, lost = smaller, found, left
     _warn_of_rounding(lost, fit.C)
@@ -1250,9 +1253,9 @@ def _with_digits(problem: Problem, fit: Fit) -> tuple[Problem, Fit]:
 def _warn_of_rounding(lost: float, C: float) -> None:
     if not lost <= LOST_DIGITS:
         warnings.warn(
-            f"Rounding errors: predictions may be off by about {lost:.0e} of the targets' spread. The kernel's values "
-            f"are too large or too much alike for C = {C:.3g} and these weights: subtract the means of the columns and "
-            "scale them, or lower C.",
+            f"Rounding errors: predictions or leave-one-out residuals may be off by about {lost:.0e} of the targets' "
+            f"spread. The kernel's values are too large or too much alike for C = {C:.3g} and these weights: subtract "
+            "the means of the columns and scale them, or lower C.",
             stacklevel=_xp.user_level(),
         )
 
@@ -1263,22 +1266,21 @@ def _retuned(problem: Problem) -> Problem:
     return tuned(problem.replace(C=None), on_all_rows=False) if chosen else problem
 
 
-def _lost_digits(problem: Problem, fit: Fit) -> float:
-    """About the largest rounding error of predictions, relative to the spread of the targets.
+def _gap(problem: Problem, fit: Fit) -> float:
+    """By how much predictions of some training rows miss what the solution left of their targets.
 
-    That of `rounding_error`, or by how much predictions of some training rows miss what the solution left of their
-    targets. Fits of noise-free targets, whose C is the largest, have about 1e-7.
+    It is relative to the spread of the targets. Fits of noise-free targets, whose C is the largest, have about 1e-7.
     """
     largest = float(_xp.namespace(fit.weights).max(fit.weights))
     if problem.is_dual and fit.kernel.is_bounded and _xp.EPS * len(problem.rows) * fit.C * largest <= LOST_DIGITS:
-        return fit.rounding  # coefficients are C times residuals: their sums have the digits
+        return 0.0  # coefficients are C times residuals: their sums have the digits
     rows = problem.rows[:: max(1, len(problem.rows) // CHECKED_ROWS)]
     f = _xp.to_numpy(fit.predict(_xp.take(problem.X, rows)))
     y, residuals = _xp.to_numpy(_xp.take(problem.y, rows)), _xp.to_numpy(_xp.take(fit.residuals, rows))
     gap, xp = float(np.max(np.abs(y - residuals - f))), _xp.namespace(problem.y)
     gap -= 100.0 * _xp.EPS * float(np.max(np.abs(y)))  # what they have lost by being far from 0
     spread = float(xp.max(xp.abs(problem.y - xp.mean(problem.y, axis=0)[None, :])))  # squares may underflow
-    return max(fit.rounding, gap / (spread or 1e-300) if gap > 0.0 else 0.0)
+    return gap / (spread or 1e-300) if gap > 0.0 else 0.0
 
 
 def _main_path(problem: Problem) -> Any:

@@ -347,9 +347,8 @@ def _fields(value: Any) -> dict[str, Any]:
         return dict(value)
     if isinstance(value, BaseEstimator):
         return value.get_params(deep=False)
-    fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    fields.pop("rounding", None)  # of a Fit, 0 in a fitted model
-    return fields
+    fields = (field.name for field in dataclasses.fields(value) if field.metadata.get("in_files", True))
+    return {name: getattr(value, name) for name in fields}
 
 
 class _Reader:

@@ -531,7 +531,7 @@ class Fit:
     residuals: Array
     leverage: Array  # None, as what follows, where `Problem.solve` was not asked for it and did not come by it
     loo_residuals: Array
-    rounding: float = 0.0  # see `rounding_error`; 0 where it is not known
+    rounding: float = field(default=0.0, metadata={"in_files": False})  # see `rounding_error`; 0: not known
 
     def predict(self, X: Array) -> Array:
         """f(x) for every row and output."""
@@ -844,7 +844,8 @@ def rounding_error(
     left_out, floor = xp.abs(loo_residuals), 100.0 * EPS * top  # what targets far from 0 have lost anyhow
 
     def share(moves: Array, values: Array) -> float:
-        return max(0.0, float(xp.max((xp.abs(moves) - floor) / xp.maximum(spread + 0.0 * values, values))))
+        largest = float(xp.max((xp.abs(moves) - floor) / xp.maximum(spread + 0.0 * values, values)))
+        return max(0.0, largest) if math.isfinite(largest) else 1.0
 
     if whitening is None:
         assert isinstance(machine, system.Dual)
