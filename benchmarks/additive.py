@@ -124,7 +124,7 @@ def study(
     title: str, make: Callable[[int, int, float], Any], rows: int, matter: set[int], draws: int, only: str
 ) -> None:
     print(f"\n### {title} ({draws} draws)\n")
-    print("| model | error (mean square) | exactly the right inputs | all of them | inputs kept | CPU s a fit |")
+    print("| model | error (mean square) | exactly the right inputs | all of them | inputs kept | CPU s per fit |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |", flush=True)
     for name, fit in MODELS.items():
         if only.lower() not in name.lower():

@@ -218,7 +218,7 @@ def run(study: Study) -> None:
         size = f"{np.mean(sizes):.0f}"
         rows.append([name, size, f"{np.mean(errors):.{study.digits}f}{spread}", f"{np.median(seconds):.2f}"])
         progress(f"{study.title.split(':')[0]}: {' | '.join(rows[-1])}")
-    table(["method", "basis", study.error, "seconds a fit"], rows)
+    table(["method", "basis", study.error, "seconds per fit"], rows)
 
 
 def price(rows: int, n: int, repeats: int) -> None:

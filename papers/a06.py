@@ -202,14 +202,14 @@ def run(page: Page, quick: bool, progress: Progress) -> None:
     splits = 2 if quick else 10
     page.text(
         "## A06: B. P. R. Carvalho and A. P. Braga, new strategies for sparse LS-SVM classifiers\n\n"
-        f"Tables 1 to 3 on {splits} random splits, 2/3 for training; inputs standardised, kernel and C of the smallest "
-        "leave-one-out error on the first training part, one kernel and C for all LS-SVMs (the published settings are "
-        "not known). Pruning goes to the published share, 5 % at a step. Ada-Pinv takes 10,000 steps, a number chosen "
-        "after its place among the times had been seen: with the default, 1000, it is faster than A-LSSVM. An earlier "
-        "page, in seconds of the clock and two threads, had Pruning after LS2 on Ionosphere; Pruning and IP have been "
-        "made faster since. Reached: "
-        "the mean test accuracy is at most two points below the published one, with at most five points more support "
-        "vectors. *Pima are health data of an identifiable indigenous population.*"
+        f"Tables 1 to 3 use {splits} random splits with 2/3 of the rows for training and standardised inputs. All "
+        "LS-SVMs share one kernel and C, those with the smallest leave-one-out error on the first training set (the "
+        "published settings are not known). Pruning goes down to the published share, 5 % per step. Ada-Pinv takes "
+        "10,000 steps; this number was chosen after its rank among the times had been seen: with the default, 1000, it "
+        "is faster than A-LSSVM. In an earlier version of this page, in wall-clock seconds with two threads, Pruning "
+        "came after LS2 on Ionosphere; Pruning and IP have been made faster since. Reached means that the mean test "
+        "accuracy is at most two points below the published one, with at most five points more support vectors. *The "
+        "Pima data are health data of an identifiable indigenous population.*"
     )
     for number, name in enumerate(SETS, 1):
         found = results(name, splits, progress, own=True)
@@ -218,8 +218,8 @@ def run(page: Page, quick: bool, progress: Progress) -> None:
         times(page, name, found)
     splits, shares = (1, SHARES[::2]) if quick else (3, SHARES)
     page.text(
-        "Keeping half or three quarters of the vectors hides every difference between the methods. Test accuracy with "
-        f"few of them (splits: {splits}):"
+        "Keeping half or three quarters of the vectors hides all differences between the methods. Test accuracy with "
+        f"few vectors (splits: {splits}):"
     )
     curves = {name: few_vectors(name, splits, shares, progress) for name in SETS}
     header = ["method", *(f"{NAMES[name]}, {share:.0%}" for name in SETS for share in shares)]
@@ -237,4 +237,4 @@ def run(page: Page, quick: bool, progress: Progress) -> None:
         ax.set_xticklabels([f"{share:.0%}" for share in shares])
     axes[0].set_ylabel("test accuracy")
     axes[2].legend(fontsize="x-small", frameon=False)
-    page.picture(figure, "few", "Not in the paper: mean test accuracy where few vectors are kept.")
+    page.picture(figure, "few", "Not in the paper: mean test accuracy when few vectors are kept.")

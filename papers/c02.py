@@ -82,11 +82,11 @@ def run(page: Page, quick: bool, progress: Progress) -> None:
     seeds = 1 if quick else 3
     page.text(
         "## C02: G. C. Cawley and N. L. C. Talbot (2002), improved sparse LS-SVMs\n\n"
-        "Kernel and C of about the smallest leave-one-out error on all rows. Both machines are scored by ten folds "
-        "over all rows at every size; the conventional one (Algorithm 2 of S02) is re-tuned at every size by that very "
-        "score, which favours it, the improved one never. The grey curve, and the figures at single sizes, choose "
-        f"the vectors without the fold that is predicted, {seeds} times ten folds. The published curves have no "
-        "numbers."
+        "Kernel and C have about the smallest leave-one-out error on all rows. Both methods are scored by ten folds "
+        "over all rows at every size. The conventional one (Algorithm 2 of S02) is re-tuned at every size by the same "
+        "score, which favours it; the improved one is never re-tuned. For the grey curve and the errors at single "
+        f"sizes, the vectors are chosen without the fold that is predicted, in {seeds} rounds of ten folds. No numbers "
+        "are published for the curves."
     )
     X, y = datasets.load_motorcycle(return_X_y=True)
     sizes, nest = nested(X, y, "motorcycle", seeds, 4, 0.05, progress)
@@ -99,10 +99,10 @@ def run(page: Page, quick: bool, progress: Progress) -> None:
     page.text("### Fig. 1: motorcycle")
     page.claims(
         Claim(
-            "improved machine: flat until 9 vectors",
-            "flat until 9",
+            "improved model: flat down to 9 vectors",
+            "flat down to 9",
             f"RMS {', '.join(at(sizes, nest, n) for n in (sizes[0], 40, 15, 9, 6, 4))} g; "
-            f"within 5 % of all vectors down to {flat}",
+            f"within 5 % of the error with all vectors down to {flat}",
             verdict(flat <= 9),
         ),
         Claim(
@@ -131,7 +131,7 @@ def run(page: Page, quick: bool, progress: Progress) -> None:
             verdict(bool(below.all())),
         ),
         Claim(
-            "improved machine degrades steadily (from one of these sizes to the next)",
+            "improved model degrades steadily (from one of these sizes to the next)",
             "steadily",
             f"RMS {', '.join(at(sizes, nest, sizes[place]) for place in told)} (1000 USD; one round of ten folds)",
             verdict(bool(np.all(np.diff(rising) > 0)) and rising[-1] > 1.3 * rising[0]),

@@ -69,7 +69,7 @@ def motorcycle(page: Page, repeats: int) -> None:
     page.claims(
         Claim("basis vectors", "15", str(len(sparse.support_)), verdict(len(sparse.support_) == 15)),
         Claim(
-            "functionally identical to the dense machine (fig. 1)",
+            "functionally identical to the dense model (fig. 1)",
             "identical",
             f"largest difference {difference:.1e} sd of y; leave-one-out RMS {rms(sparse.loo_residuals_):.4f} and "
             f"{rms(dense.loo_residuals_):.4f} g",
@@ -84,8 +84,8 @@ def motorcycle(page: Page, repeats: int) -> None:
         ),
     )
     page.text(
-        "CPU seconds. A refit for every row costs about as many times one fit as there are rows, 133, and a little "
-        "more for taking a row out; half of that counts as reached."
+        "Times are CPU seconds. Refitting for every row costs about as many fits as there are rows, 133, plus a little "
+        "for removing each row; half of that ratio counts as reached."
     )
     figure, (left, right) = panels(2, 3.4)
     left.plot(X[:, 0], y, "o", ms=3, color=GREY, alpha=0.6)
@@ -93,13 +93,13 @@ def motorcycle(page: Page, repeats: int) -> None:
     left.plot(grid[:, 0], sparse.predict(grid), color=BLUE, lw=1.4, label=f"sparse, {len(sparse.support_)} vectors")
     vectors = sparse.support_
     left.plot(X[vectors, 0], y[vectors], "o", ms=8, mfc="none", mec=BLUE)
-    left.set(xlabel="time (ms)", ylabel="acceleration (g)", title="Fig. 1: the machines")
+    left.set(xlabel="time (ms)", ylabel="acceleration (g)", title="Fig. 1: models")
     left.legend(fontsize="small", frameon=False)
     right.plot(X[:, 0], y - refitted, "x", ms=6, color=BROWN, label="explicit")
     right.plot(X[:, 0], y - left_out, "D", ms=5, mfc="none", mec=BLUE, mew=0.8, label="fast")
-    right.set(xlabel="time (ms)", ylabel="left-out prediction (g)", title="Fig. 2: leave-one-out")
+    right.set(xlabel="time (ms)", ylabel="leave-one-out prediction (g)", title="Fig. 2: leave-one-out")
     right.legend(fontsize="small", frameon=False)
-    page.picture(figure, "motorcycle", "Figs 1 and 2: dense and sparse machine, and their left-out predictions.")
+    page.picture(figure, "motorcycle", "Figs 1 and 2: dense and sparse model, and their leave-one-out predictions.")
 
 
 def reconstruction(page: Page) -> np.ndarray:
@@ -136,7 +136,7 @@ def run_times(page: Page, vectors: np.ndarray, rows: list[int], repeats: int, pr
     ratios = np.array(slow) / np.array(quick)
     page.claims(
         Claim(
-            f"fast much faster, and scales better (fig. 4; medians of {repeats} and {5 * repeats} runs)",
+            f"the fast method is much faster and scales better (fig. 4; medians of {repeats} and {5 * repeats} runs)",
             "two orders of magnitude",
             ", ".join(f"{ratio:.0f}x at {count} rows" for ratio, count in zip(ratios, rows, strict=True)),
             verdict(bool(np.all(ratios > 100)) and ratios[-1] > ratios[0]),
@@ -156,8 +156,8 @@ def run(page: Page, quick: bool, progress: Progress) -> None:
     page.text(
         "## C04: G. C. Cawley and N. L. C. Talbot (2004), fast exact leave-one-out\n\n"
         "The printed hyper-parameters work only as sigma = 13.1 ms on raw times with 1/C = 1.2055e-3, and sigma = 4.36 "
-        "on standardised inputs with 1/C near 2.9e-2. Explicit leave-one-out is as many refits as rows on the same "
-        "basis, by the same solver, without any check of input."
+        "on standardised inputs with 1/C near 2.9e-2. Explicit leave-one-out refits once per row on the same "
+        "basis, with the same solver and without input validation."
     )
     progress("motorcycle")
     motorcycle(page, 1 if quick else 5)

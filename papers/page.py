@@ -15,16 +15,17 @@ Progress = Callable[[str], None]
 DATA = Path(__file__).parent / "data"  # its README has sources, licences, ethics
 BLUE, BROWN, GREEN, GREY = "#1f5fa8", "#b3541e", "#3d8361", "#5f6b76"
 BOSTON_NOTE = (
-    "*Boston is here only to reproduce published numbers; its column `black` rests on a racist premise "
+    "*The Boston data are used only to reproduce published numbers; the column `black` is based on a racist premise "
     "(papers/data/README.md).*"
 )
 TITLE = """# The five papers, regenerated
 
-`python -m papers` writes this page, `python -m papers a06` one section of it; `--quick` is shorter and writes to
-build/papers. Every claim has the published value, ours (mean ± standard deviation over splits, draws or seeds, unless
-said otherwise) and a verdict, which the program takes from the figures: **reached**, **not reached**, or **not
-reachable** with the reason. Every section ends with the command that wrote it. Seconds of C04 and A06 are CPU seconds,
-those of A06 with one thread; their order also rests on the steps taken, which the paper does not give.
+`python -m papers` writes this page, and `python -m papers a06` one section of it; `--quick` runs a shorter version and
+writes to build/papers. For every claim, the tables give the published value, ours (mean ± standard deviation over
+splits, draws or seeds, unless stated otherwise) and a verdict that the program derives from the numbers: **reached**,
+**not reached**, or **not reachable** with the reason. Every section ends with the command that wrote it. Times in C04
+and A06 are CPU seconds, in A06 with one thread. The order of the times in A06 also depends on the number of steps,
+which the paper does not state.
 """
 
 

@@ -60,17 +60,17 @@ def picture_sinc(page: Page, name: str, caption: str, **setting: Any) -> None:
     left.plot(GRID[:, 0], SINC, color="black", lw=0.8, ls=":", label="sinc")
     for label, colour in (("unweighted", BROWN), ("weighted", BLUE), ("SVM", GREEN)):
         left.plot(GRID[:, 0], found[label].predict(GRID), color=colour, lw=1.3, label=label)
-    left.set(xlabel="x", ylabel="y", title="the machines")
+    left.set(xlabel="x", ylabel="y", title="models")
     left.legend(fontsize="x-small", frameon=False)
     zoom = 3 * float(np.std(np.clip(y - np.sinc(X[:, 0]), -0.5, 0.5)))
     for label, colour in (("unweighted", BROWN), ("weighted", BLUE), ("SVM", GREEN)):
         middle.plot(GRID[:, 0], found[label].predict(GRID) - SINC, color=colour, lw=1.3, label=label)
-    middle.set(xlabel="x", ylabel="error of the machine", title="their errors", ylim=(-zoom, zoom))
+    middle.set(xlabel="x", ylabel="error", title="errors of the models", ylim=(-zoom, zoom))
     bins = np.linspace(-3 * zoom, 3 * zoom, 60)
     for label, colour in (("unweighted", BROWN), ("weighted", BLUE)):
         residuals = np.clip(y - found[label].predict(X), bins[0], bins[-1])
         right.hist(residuals, bins, histtype="step", color=colour, label=label)
-    right.set(xlabel="residual, ends clipped", ylabel="rows", title="residuals", yscale="log")
+    right.set(xlabel="residual (clipped)", ylabel="rows", title="residuals", yscale="log")
     right.legend(fontsize="x-small", frameon=False)
     page.picture(figure, name, caption)
 
@@ -82,15 +82,16 @@ def sinc(page: Page, seeds: int, heavy_seeds: int, progress: Progress) -> None:
     heavy = draws([{"noise": 0.1, "distribution": "t4"}], heavy_seeds, progress)
     page.text(
         f"### Figs 1 to 6: sinc, 300 rows\n\nThree outliers: noise 0.05 and 0.1, outliers of size 1 and 5, {seeds} "
-        f"draws each. t4 noise, scale 0.1: {heavy_seeds} draws. Test error: mean square against the function "
-        "without noise."
+        f"draws each. t4 noise with scale 0.1: {heavy_seeds} draws. The test error is the mean squared error against "
+        "the function without noise."
     )
     rows = []
     for name in outliers:
         ratio, other = outliers[name] / outliers["unweighted"], heavy[name] / heavy["unweighted"]
         cells = [f"{np.median(values):.2f} ({values.min():.2f}-{values.max():.2f})" for values in (ratio, other)]
         rows.append([name, *cells])
-    page.table(["machine", "3 outliers: error / unweighted, median (range)", "t4 noise: the same"], rows)
+    header = [f"{noise}: error / unweighted, median (range)" for noise in ("3 outliers", "t4 noise")]
+    page.table(["model", *header], rows)
     ratio, other = outliers["weighted"] / outliers["unweighted"], heavy["weighted"] / heavy["unweighted"]
     iterated = np.r_[outliers["iterated"] / outliers["weighted"], heavy["iterated"] / heavy["weighted"]]
     page.claims(
@@ -109,7 +110,7 @@ def sinc(page: Page, seeds: int, heavy_seeds: int, progress: Progress) -> None:
         Claim(
             "one reweighting is enough",
             "enough",
-            f"ten lower the error in {np.sum(iterated < 1)} of {len(iterated)} runs, median ratio "
+            f"ten reweightings lower the error in {np.sum(iterated < 1)} of {len(iterated)} runs, median ratio "
             f"{np.median(iterated):.2f}",
             verdict(bool(np.median(iterated) > 0.95)),
         ),
@@ -131,11 +132,11 @@ def motorcycle(page: Page) -> None:
         Claim(
             "the printed gamma and sigma are good",
             "chosen by 10-fold CV",
-            f"leave-one-out RMS {errors['plain']:.2f} g; {errors['best']:.2f} g with ours",
+            f"leave-one-out RMS {errors['plain']:.2f} g; {errors['best']:.2f} g with our choice",
             verdict(errors["plain"] < 1.02 * errors["best"]),
         ),
         Claim(
-            "the weighted machine discounts outliers",
+            "the weighted model downweights outliers",
             "yes",
             f"scale {scale:.3f} g, {few.sum()} weights below 1, {np.sum(weighted.weights_ <= 1e-4)} at the floor; "
             f"leave-one-out RMS {errors['w']:.2f} g",
@@ -149,7 +150,7 @@ def motorcycle(page: Page) -> None:
         left.plot(grid[:, 0], model.predict(grid), color=colour, lw=1.3, label=label)
     left.plot(X[:, 0], y, ".", color=GREY, ms=4, alpha=0.6)
     left.plot(X[few, 0], y[few], "o", mfc="none", mec=BLUE, ms=8, label="weight below 1")
-    left.set(xlabel="time (ms)", ylabel="acceleration (g)", title="the machines")
+    left.set(xlabel="time (ms)", ylabel="acceleration (g)", title="models")
     left.legend(fontsize="x-small", frameon=False)
     right.plot(X[:, 0], weighted.weights_, ".", color=BLUE)
     right.set(xlabel="time (ms)", ylabel="weight", title="weights")
@@ -173,7 +174,7 @@ def boston_histograms(page: Page, splits: int, progress: Progress) -> None:
             first = [y[train] - model.predict(X[train]) for model in models]
     plain, weighted = np.array(errors).T
     page.text(f"### Fig. 9: Boston housing, {splits} splits of 406 and 100 rows\n\n{BOSTON_NOTE}")
-    told = "their split is not known, and the difference changes its sign from split to split"
+    told = "the split is not published, and the sign of the difference changes from split to split"
     page.claims(
         Claim(
             "test MSE unweighted and weighted",
@@ -218,27 +219,27 @@ def pruning(page: Page, seeds: int, fraction: float, progress: Progress) -> None
     plain, weighted = (np.median(errors[robust], axis=0) for robust in (None, "hampel"))
     page.text(
         f"### Figs 10 and 11: pruning 300, 100, 50, 20\n\n{seeds} draws, noise {NOISE}, three outliers of size 2; "
-        f"{fraction:.0%} dropped at every step, C and width tuned again by ten folds over all 300 rows. Median test "
-        "MSE (range):"
+        f"{fraction:.0%} of the vectors dropped at every step, C and width tuned again by ten folds over all 300 rows. "
+        "Median test MSE (range):"
     )
     rows = []
     for robust, label in (("hampel", "weighted"), (None, "unweighted")):
         columns = np.array(errors[robust]).T
         rows.append([label, *(f"{np.median(c):.1e} ({c.min():.1e} - {c.max():.1e})" for c in columns)])
-    page.table(["machine", *(f"{size} vectors" for size in SIZES)], rows)
+    page.table(["model", *(f"{size} vectors" for size in SIZES)], rows)
     page.claims(
         Claim(
-            "weighted pruning is robust: outliers leave first",
+            "weighted pruning is robust: outliers are removed first",
             "robust estimates",
-            f"outliers after the first step: {sum(gone)} of {3 * seeds}; at 20 vectors weighted {sum(left['hampel'])}, "
-            f"unweighted {sum(left[None])} of {3 * seeds}",
+            f"outliers left after the first step: {sum(gone)} of {3 * seeds}; at 20 vectors: "
+            f"{sum(left['hampel'])} (weighted) and {sum(left[None])} (unweighted) of {3 * seeds}",
             verdict(sum(gone) == 0 and weighted[-1] < plain[-1]),
         ),
         Claim(
             "about 20 vectors are enough",
             "good generalization",
             f"RMS error {np.sqrt(weighted[-1]):.3f} at 20, {np.sqrt(weighted[0]):.3f} at 300 (noise {NOISE})",
-            "reached: the shape is visible; not free" if np.sqrt(weighted[-1]) < 0.1 else "not reached",
+            "reached: the shape is visible, but the error grows" if np.sqrt(weighted[-1]) < 0.1 else "not reached",
         ),
     )
     figure, axes = panels(4, 3.0, sharey=True)
@@ -248,7 +249,7 @@ def pruning(page: Page, seeds: int, fraction: float, progress: Progress) -> None
         ax.plot(GRID[:, 0], SINC, color="black", lw=0.8, ls=":")
         ax.plot(GRID[:, 0], model.predict(GRID), color=BROWN, lw=1.4)
         ax.set(xlabel="x", title=f"{len(model.support_)} vectors")
-    page.picture(figure, "pruning", "Fig. 10: weighted machine, pruned by Algorithm 2 (first draw).")
+    page.picture(figure, "pruning", "Fig. 10: weighted model, pruned by Algorithm 2 (first draw).")
     figure, axes = panels(4, 3.0)
     for ax, (model, _, _) in zip(axes, drawn, strict=True):
         SupportSpectrumDisplay.from_estimator(model, ax=ax)
@@ -258,8 +259,8 @@ def pruning(page: Page, seeds: int, fraction: float, progress: Progress) -> None
 def run(page: Page, quick: bool, progress: Progress) -> None:
     page.text(
         "## S02: J. A. K. Suykens et al. (2002), weighted LS-SVMs\n\n"
-        "Noise level, range of x, splits and the stop rule are not published, so that the claims can be tested, not "
-        "the curves. Kernel width and C by leave-one-out."
+        "Noise level, range of x, splits and the stopping rule are not published, so the claims can be tested but not "
+        "the curves. Kernel width and C are chosen by leave-one-out."
     )
     sinc(page, 1 if quick else 8, 2 if quick else 24, progress)
     motorcycle(page)
