@@ -1163,9 +1163,9 @@ def _with_digits(problem: Problem, fit: Fit) -> tuple[Problem, Fit]:
 def _warn_of_rounding(lost: float, C: float) -> None:
     if not lost <= LOST_DIGITS:
         warnings.warn(
-            f"Rounding errors: predictions or left-out residuals may be off by about {lost:.0e} of the targets' spread. "
-            f"The kernel's values are too large or too much alike for C = {C:.3g} and these weights: subtract the means "
-            "of the columns and scale them, or lower C.",
+            f"Rounding errors: predictions or left-out residuals may be off by about {lost:.0e} of the targets' "
+            f"spread. The kernel's values are too large or too much alike for C = {C:.3g} and these weights: subtract "
+            "the means of the columns and scale them, or lower C.",
             stacklevel=_xp.user_level(),
         )
 
