@@ -71,6 +71,18 @@ def test_products_and_triangular_systems_in_pieces(rows, n, columns, in_pieces):
     assert_allclose(solved, inverse @ B, atol=1e-12)
 
 
+def test_arrays_that_are_not_stored_by_rows_are_copied(in_pieces):
+    line, B = RNG.standard_normal(40), RNG.standard_normal((7, 9))
+    windows = np.lib.stride_tricks.sliding_window_view(line, 7)  # rows overlap
+    row = np.broadcast_to(line[:7], (30, 7))  # all rows are one
+    apart = np.frombuffer(b"x" + line[:35].tobytes(), offset=1).reshape(5, 7)  # not aligned
+    for A in (windows, row, apart, windows[::-1], windows.astype(">f8")):
+        out = np.zeros((len(A), 9))
+        _blas.add_product(out, A, B, 0.0)
+        assert_allclose(out, A @ B, atol=1e-12)
+        assert_allclose(_xp.mirrored(_xp.add_gram(None, A)), A.T @ A, atol=1e-12)
+
+
 def test_a_fit_is_the_same_with_any_number_of_threads(monkeypatch):
     X = RNG.standard_normal((1500, 4))
     y = np.sin(X[:, 0])

@@ -98,19 +98,24 @@ def _triangle(routine: Callable[..., None], L: np.ndarray, Z: np.ndarray, *, tur
         routine(side, b"U", operation, b"N", columns, rows, 1.0, L, _leading(L), Z, _leading(Z))
 
 
-def _usable(*arrays: np.ndarray) -> bool:
-    """Whether the numbers of each row are adjacent doubles."""
-    return all(
-        A.dtype == np.float64 and A.ndim == 2 and (A.shape[1] <= 1 or A.strides[1] == 8) and A.strides[0] >= 0
-        for A in arrays
-    )
+def _usable(A: np.ndarray) -> bool:
+    """Whether A is a matrix of doubles by rows: the numbers of a row are adjacent, and rows do not overlap."""
+    if A.dtype != np.float64 or A.ndim != 2 or not A.flags.aligned:
+        return False
+    step, width = A.strides[0], 8 * A.shape[1]
+    return (A.shape[1] <= 1 or A.strides[1] == 8) and (A.shape[0] <= 1 or (step >= max(width, 8) and step % 8 == 0))
+
+
+def _by_rows(A: np.ndarray) -> np.ndarray:
+    """A itself, or a copy that is usable."""
+    return A if _usable(A) else np.array(A, dtype=np.float64, order="C")
 
 
 def _stored(A: np.ndarray) -> tuple[np.ndarray, bool]:
     """A by rows and False, or A' by rows and True where that is what lies in memory."""
     if _usable(A):
         return A, False
-    return (A.T, True) if _usable(A.T) else (np.ascontiguousarray(A), False)
+    return (A.T, True) if _usable(A.T) else (_by_rows(A), False)
 
 
 def _pieces(size: int, least: int = 32, most: int = 1024) -> list[slice]:
@@ -197,7 +202,7 @@ def multiply_rows(L: np.ndarray, Z: np.ndarray, *, turn: bool) -> None:
 
 
 def _rows_by_triangle(routine: Callable[..., None], L: np.ndarray, Z: np.ndarray, *, turn: bool) -> None:
-    L = L if _usable(L) else np.ascontiguousarray(L)
+    L = _by_rows(L)
     parts = [slice(0, Z.shape[0])] if alone(0.5 * Z.size * Z.shape[1]) else _pieces(Z.shape[0])
     share(lambda part: _triangle(routine, L, Z[part], turn=turn), parts)
 
@@ -220,7 +225,7 @@ def _columns_by_triangle(routine: Callable[..., None], L: np.ndarray, B: np.ndar
 # Factorisations -------------------------------------------------------------------------------------------------------
 def cholesky(A: np.ndarray) -> np.ndarray | None:
     """The lower factor of A in its place, zeros above; None where A is not positive definite to working precision."""
-    A = A if _usable(A) else np.ascontiguousarray(A)
+    A = _by_rows(A)
     if _whole(A):
         info = np.zeros(1, dtype=np.intc)
         _dpotrf(b"U", len(A), A, _leading(A), info)
@@ -239,7 +244,7 @@ def cholesky(A: np.ndarray) -> np.ndarray | None:
 
 def invert_lower(L: np.ndarray) -> np.ndarray:
     """The inverse of a lower triangle, in its place: below the diagonal -L_22^-1 L_21 L_11^-1."""
-    L = L if _usable(L) else np.ascontiguousarray(L)
+    L = _by_rows(L)
     if _whole(L):
         _dtrtri(b"U", b"N", len(L), L, _leading(L), np.zeros(1, dtype=np.intc))
         return L
@@ -255,7 +260,7 @@ def invert_lower(L: np.ndarray) -> np.ndarray:
 
 def gram_of_lower(L: np.ndarray) -> np.ndarray:
     """The lower triangle of L'L for a lower triangle L, in its place."""
-    L = L if _usable(L) else np.ascontiguousarray(L)
+    L = _by_rows(L)
     if _whole(L):
         _dlauum(b"U", len(L), L, _leading(L), np.zeros(1, dtype=np.intc))
         return L

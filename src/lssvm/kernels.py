@@ -973,8 +973,7 @@ def check_values(kernel: Kernel, X: Array) -> None:
 
 def _check_own_values(kernel: Kernel, X: Array) -> None:
     few = X[: max(1, X.shape[0] // 10), :]
-    with np.errstate(all="ignore"):
-        K, again = (_xp.to_numpy(kernel.evaluate(X, Z)) for Z in (X, few))
+    K, again = (_xp.to_numpy(kernel.evaluate(X, Z)) for Z in (X, few))
     if not (np.isfinite(K).all() and np.isfinite(again).all()):
         return  # the fit has an error of its own for these
     name = repr(kernel.function if isinstance(kernel, Function) else kernel)
