@@ -84,7 +84,7 @@ def test_arrays_that_are_not_stored_by_rows_are_copied(in_pieces):
 
 
 def test_a_fit_is_the_same_with_any_number_of_threads(monkeypatch):
-    X = RNG.standard_normal((1500, 4))
+    X = RNG.standard_normal((900, 4))
     y = np.sin(X[:, 0])
     fits = []
     for threads in (1, 2, 3, 3):
@@ -125,7 +125,7 @@ def test_inside_of_a_piece_nothing_is_shared_out_again(monkeypatch):
 
 
 def test_nothing_is_left_behind():
-    X = RNG.standard_normal((1200, 3))
+    X = RNG.standard_normal((700, 3))
     model = LSSVR(kernels.RBF(1.0), C=10.0)
     before = threading.active_count()
     with threadpool_limits(2):

@@ -202,6 +202,7 @@ class _LSSVM(BaseEstimator):
         """
         return self._add_chunk(X, y, sample_weight)
 
+    @_xp.own_threads()
     def _add_chunk(self, X: Any, y: Any, sample_weight: Any, **known: Any) -> Self:
         if _xp.is_dask(X):
             raise TypeError(
