@@ -18,7 +18,7 @@ RNG = np.random.default_rng(0)
 
 
 def blas_threads():
-    return [library.num_threads for library in _threads._libraries()]
+    return [library.get() for libraries in _threads._libraries() for library in libraries]
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_every_item_is_worked_on_once_by_several_threads(in_pieces):
 
 def test_inside_of_a_piece_nothing_is_shared_out_again(monkeypatch):
     monkeypatch.setattr(_threads, "_cores", lambda: 3)
-    monkeypatch.setattr(_threads, "_libraries", lambda: [])
+    monkeypatch.setattr(_threads, "_libraries", lambda: ([], []))
     seen = []
 
     def outer(item):
@@ -153,12 +153,22 @@ def test_the_limit_that_users_give_blas_is_kept():
         assert _threads.workers() == min(2, _threads._cores())
 
 
-def test_fits_in_several_threads_end_with_the_setting_they_began_with():
+def test_blas_has_one_thread_in_fits_of_any_thread():
+    """Also where another thread has set its number before, and the last to end restores it."""
     X = RNG.standard_normal((300, 3))
+    seen, before = [], blas_threads()
+
+    def looking(A, B):
+        seen.extend(blas_threads())
+        return kernels.RBF(1.0)(A, B)
 
     def fits():
-        for _ in range(10):
-            LSSVR(kernels.RBF(1.0), C=10.0).fit(X, X[:, 0])
+        for _ in range(5):
+            LSSVR(looking, C=10.0).fit(X, X[:, 0])
+
+    with threadpool_limits(2):
+        setting = blas_threads()
+        fits()
 
     with threadpool_limits(2):
         setting = blas_threads()
@@ -168,6 +178,8 @@ def test_fits_in_several_threads_end_with_the_setting_they_began_with():
         for thread in threads:
             thread.join()
         assert blas_threads() == setting
+    assert set(seen) == {1}
+    assert blas_threads() == before
 
 
 FORK = """if True:

@@ -9,12 +9,14 @@ have nothing to do sleep.
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ContextDecorator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,8 +26,17 @@ Item = TypeVar("Item")
 
 _lock = threading.Lock()
 _depth: dict[int, int] = {}  # by thread: how many `own_threads` it is inside of
-_before: list[int] = []  # threads of the BLAS libraries outside of all of them
-_local = threading.local()  # pool: the helpers of this thread; helps: this thread is one
+_before: list[int] = []  # threads of the shared BLAS libraries outside of all of them
+_local = threading.local()  # pool: the helpers of this thread; helps: this thread is one; before: of BLAS, see Library
+
+
+@dataclass(frozen=True)
+class Library:
+    """The number of threads of a BLAS library, shared by all Python threads or one for each of them (OpenMP)."""
+
+    get: Callable[[], int]
+    set: Callable[[int], None]
+    shared: bool
 
 
 class own_threads(ContextDecorator):
@@ -33,23 +44,39 @@ class own_threads(ContextDecorator):
 
     def __enter__(self) -> None:
         thread = threading.get_ident()
+        shared, own = _libraries()
         with _lock:
             if not _depth:
-                _before[:] = [library.num_threads for library in _libraries()]
-                _set_threads([1] * len(_before))
+                _before[:] = _limited(shared)
+            if thread not in _depth:
+                _local.before = _limited(own)
             _depth[thread] = _depth.get(thread, 0) + 1
 
     def __exit__(self, *exception: object) -> None:
         thread = threading.get_ident()
+        shared, own = _libraries()
         with _lock:
             _depth[thread] -= 1
             outermost = not _depth[thread]
             if outermost:
                 del _depth[thread]
+                _restore(own, _local.before)
             if not _depth:
-                _set_threads(_before)
+                _restore(shared, _before)
         if outermost:
             _end_helpers()
+
+
+def _limited(libraries: list[Library]) -> list[int]:
+    """Let libraries use one thread; the numbers that they used."""
+    numbers = [library.get() for library in libraries]
+    _restore(libraries, [1] * len(libraries))
+    return numbers
+
+
+def _restore(libraries: list[Library], numbers: list[int]) -> None:
+    for library, number in zip(libraries, numbers, strict=True):
+        library.set(number)
 
 
 class cached_property:
@@ -70,8 +97,10 @@ def workers() -> int:
     """The number of threads that share work: one per core, and no more than the user lets BLAS have."""
     if getattr(_local, "helps", False):
         return 1
-    allowed = _before if _depth else [library.num_threads for library in _libraries()]
-    return max(1, min(_cores(), *allowed)) if allowed else _cores()
+    shared, own = _libraries()
+    allowed = _before if _depth else [library.get() for library in shared]
+    allowed = allowed + (_local.before if threading.get_ident() in _depth else [library.get() for library in own])
+    return max(1, min([_cores(), *allowed]))
 
 
 def share(function: Callable[[Item], object], items: Iterable[Item]) -> None:
@@ -113,6 +142,7 @@ def _helpers() -> ThreadPoolExecutor:
 
 def _become_helper() -> None:
     _local.helps = True
+    _limited(_libraries()[1])
 
 
 def _end_helpers() -> None:
@@ -130,15 +160,25 @@ def _cores() -> int:
 
 
 @functools.cache
-def _libraries() -> list[Any]:
-    """threadpoolctl's handles of the BLAS libraries of NumPy and SciPy; torch has its own, for its own tensors."""
-    found = [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]
-    return [library for library in found if Path(library.filepath).parts[-3:-1] != ("torch", "lib")]
+def _libraries() -> tuple[list[Library], list[Library]]:
+    """The BLAS libraries of NumPy and SciPy, shared and not; torch has its own, for its own tensors."""
+    shared: list[Library] = []
+    own: list[Library] = []
+    for found in ThreadpoolController().lib_controllers:
+        if found.user_api == "blas" and Path(found.filepath).parts[-3:-1] != ("torch", "lib"):
+            is_shared = getattr(found, "threading_layer", "") != "openmp"
+            library = Library(found.get_num_threads, _setter(found) if is_shared else found.set_num_threads, is_shared)
+            (shared if is_shared else own).append(library)
+    return shared, own
 
 
-def _set_threads(numbers: list[int]) -> None:
-    for library, number in zip(_libraries(), numbers, strict=True):
-        library.set_num_threads(number)
+def _setter(found: Any) -> Callable[[int], None]:
+    """What sets the threads of a shared library: threadpoolctl lets one thread alone do that with OpenBLAS."""
+    for prefix, suffix in itertools.product(("", "scipy_"), ("", "64_", "_64")):
+        setter = getattr(found.dynlib, f"{prefix}openblas_set_num_threads{suffix}", None)
+        if setter is not None:
+            return setter
+    return found.set_num_threads
 
 
 def _after_fork() -> None:
@@ -149,7 +189,7 @@ def _after_fork() -> None:
     for other in [other for other in _depth if other != thread]:
         del _depth[other]
     if others and not _depth:
-        _set_threads(_before)
+        _restore(_libraries()[0], _before)
 
 
 if hasattr(os, "register_at_fork"):
