@@ -856,3 +856,13 @@ def test_signals_at_any_time_leave_a_whole_model():
         pytest.skip("no interval timer on this platform")
     result = subprocess.run([sys.executable, "-c", script], timeout=120, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.filterwarnings("ignore:Rounding errors")
+@pytest.mark.parametrize("kernel", [lambda A, B: A @ B.T, kernels.Linear() + kernels.RBF(50.0)])
+def test_kernels_far_from_zero_get_a_basis_of_independent_rows(kernel):
+    """Whether or not the rank of the kernel is known to be finite."""
+    rng = np.random.RandomState(0)
+    X = 1e4 + rng.standard_normal((100, 3))
+    y = X @ [1.0, 2.0, 3.0] + 0.01 * rng.standard_normal(100)
+    assert np.max(np.abs(LSSVR(kernel, C=1e4).fit(X, y).predict(X) - y)) < 0.1

@@ -9,9 +9,10 @@ import time
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from lssvm import LSSVR, _blas, _threads, _xp, kernels
+from lssvm import LSSVR, _blas, _threads, _xp, kernels, sparsify
 from lssvm._threads import own_threads, share
 
 RNG = np.random.default_rng(0)
@@ -24,7 +25,7 @@ def blas_threads():
 @pytest.fixture
 def in_pieces(monkeypatch):
     """Three threads share out everything, in blocks of order 16."""
-    for name, value in {"SMALL_WORK": 0, "SMALL_ORDER": 8, "BLOCK": 16}.items():
+    for name, value in {"SMALL_PIECE": 1, "LEAF": 8, "BLOCK": 16}.items():
         monkeypatch.setattr(_blas, name, value)
     for module in (_blas, _threads):
         monkeypatch.setattr(module, "workers", lambda: 3)
@@ -94,6 +95,86 @@ def test_a_fit_is_the_same_with_any_number_of_threads(monkeypatch):
     assert_allclose(fits[1], fits[0], rtol=1e-9)
     assert_allclose(fits[2], fits[0], rtol=1e-9)
     assert fits[3].tobytes() == fits[2].tobytes()
+
+
+@pytest.mark.parametrize("kind", ["f4", ">f8", "longdouble", "read-only", "columns"])
+@pytest.mark.parametrize("own", [True, False])
+def test_kernels_may_return_arrays_of_any_kind(kind, own):
+    """They are worked on in place, by routines that know float64 alone."""
+    X = RNG.standard_normal((120, 3))
+    y = np.sin(X[:, 0])
+
+    def function(A, B):
+        K = kernels.RBF(2.0)(A, B)
+        if kind == "read-only":
+            K.flags.writeable = False
+            return K
+        return np.asfortranarray(K) if kind == "columns" else K.astype(kind)
+
+    class Own(kernels.RBF):
+        def evaluate(self, A, B):
+            return function(A, B)
+
+    steps = [sparsify.Given(X[:20])]
+    expected = LSSVR(kernels.RBF(2.0), C=1.0, steps=steps).fit(X, y)
+    model = LSSVR(Own(2.0) if own else function, C=1.0, steps=steps)
+    tolerance = 1e-3 if kind == "f4" else 1e-9
+    chunks = [(X[:70], y[:70]), (X[70:], y[70:])]
+    for fit in (model.fit(X, y), clone(model).fit_chunks(chunks), clone(model).partial_fit(X, y)):
+        assert_allclose(fit.predict(X), expected.predict(X), atol=tolerance)
+        assert_allclose(fit.predict_interval(X), expected.predict_interval(X), atol=10 * tolerance)
+
+
+def test_an_error_ends_the_work_of_all(in_pieces):
+    done = []
+
+    def work(item):
+        time.sleep(0.001)
+        if threading.current_thread() is not threading.main_thread():
+            raise ValueError("mine")
+        done.append(item)
+
+    with pytest.raises(ValueError, match="mine"):
+        share(work, range(200))
+    assert len(done) < 20
+    count = len(done)
+    time.sleep(0.02)
+    assert len(done) == count
+
+
+@pytest.mark.parametrize("where", ["get", "set"])
+def test_an_interrupt_leaves_no_setting_behind(where, monkeypatch):
+    numbers, calls, stop = [4], [], [0]
+
+    def interrupted(at):
+        def call(*value):
+            calls.append(at)
+            if at == where and len(calls) == stop[0]:
+                raise KeyboardInterrupt
+            if value:
+                numbers[0] = value[0]
+            return numbers[0]
+
+        return call
+
+    library = _threads.Library(interrupted("get"), interrupted("set"), True)
+    monkeypatch.setattr(_threads, "_libraries", lambda: ([library], []))
+    for number in range(1, 8):
+        stop[0] = number
+        calls.clear()
+        try:
+            with own_threads():
+                assert numbers == [1]
+        except KeyboardInterrupt:
+            pass
+        assert numbers == [4]
+        assert not _threads._depth
+        assert not _threads._before
+
+
+def test_a_signal_handler_may_fit():
+    with _threads._lock, own_threads():
+        assert _threads.workers() >= 1
 
 
 def test_every_item_is_worked_on_once_by_several_threads(in_pieces):

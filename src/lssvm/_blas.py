@@ -21,9 +21,9 @@ from scipy.linalg import cython_blas, cython_lapack
 from ._threads import share, workers
 
 BLOCK = 256  # rows and columns of the pieces of a Gram matrix: products of that size run at nearly full speed
-SMALL_WORK = 2**25  # multiplications up to which one thread is as fast as several,
-SMALL_ORDER = 512  # and the order up to which LAPACK in one thread factorises as fast
-PIECES = 4  # per thread, so that a thread which gets less time than others can leave some to them
+LEAF = 256  # order up to which LAPACK factorises in one piece
+SMALL_PIECE = 2**21  # multiplications of a piece at least: a tenth of a millisecond or so
+PIECES = 2  # per thread at most, so that a thread which gets less time than others can leave some to them
 MOST_SUMS = 16  # Gram matrices of pieces of rows that are held at a time
 
 
@@ -106,9 +106,16 @@ def _usable(A: np.ndarray) -> bool:
     return (A.shape[1] <= 1 or A.strides[1] == 8) and (A.shape[0] <= 1 or (step >= max(width, 8) and step % 8 == 0))
 
 
+def _in_place(A: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """A, where `out` can be worked on in place."""
+    if not _usable(out) or not out.flags.writeable:
+        raise TypeError(f"BLAS works in place on writeable matrices of float64 by rows, not on {out.dtype}.")
+    return A
+
+
 def _by_rows(A: np.ndarray) -> np.ndarray:
     """A itself, or a copy that is usable."""
-    return A if _usable(A) else np.array(A, dtype=np.float64, order="C")
+    return A if _usable(A) and A.flags.writeable else np.array(A, dtype=np.float64, order="C")
 
 
 def _stored(A: np.ndarray) -> tuple[np.ndarray, bool]:
@@ -118,22 +125,18 @@ def _stored(A: np.ndarray) -> tuple[np.ndarray, bool]:
     return (A.T, True) if _usable(A.T) else (_by_rows(A), False)
 
 
-def _pieces(size: int, least: int = 32, most: int = 1024) -> list[slice]:
-    """Rows in pieces: as many as keep the threads busy to the end, `most` at most, none much smaller than `least`."""
-    count = max(1, min(PIECES * workers(), size // least, most))
+def _pieces(size: int, work: float, most: int = 1024) -> list[slice]:
+    """Rows in pieces, for so many multiplications in all: as many as keep the threads busy to the end."""
+    threads = workers() if work >= 2 * SMALL_PIECE else 1
+    count = 1 if threads == 1 else max(1, min(PIECES * threads, int(work / SMALL_PIECE), size // 8, most))
     edges = [size * number // count for number in range(count + 1)]
     return [slice(start, stop) for start, stop in itertools.pairwise(edges)]
-
-
-def alone(multiplications: float) -> bool:
-    """Whether one thread does so much work, because it is little or because there is no other."""
-    return multiplications <= SMALL_WORK or workers() == 1
 
 
 # Products and triangular systems --------------------------------------------------------------------------------------
 def add_product(out: np.ndarray, A: np.ndarray, B: np.ndarray, keep: float) -> None:
     """out = keep * out + A B; A or B may be stored by columns."""
-    (A, turn_A), (B, turn_B) = _stored(A), _stored(B)
+    (A, turn_A), (B, turn_B) = _stored(_in_place(A, out)), _stored(B)
 
     def rows_of(part: slice) -> None:
         _gemm(out[part], A[:, part] if turn_A else A[part], B, 1.0, keep, turn_A=turn_A, turn_B=turn_B)
@@ -141,19 +144,17 @@ def add_product(out: np.ndarray, A: np.ndarray, B: np.ndarray, keep: float) -> N
     def columns_of(part: slice) -> None:
         _gemm(out[:, part], A, B[part] if turn_B else B[:, part], 1.0, keep, turn_A=turn_A, turn_B=turn_B)
 
-    depth = A.shape[0] if turn_A else A.shape[1]
-    if alone(out.size * depth):
-        rows_of(slice(0, out.shape[0]))
-    elif out.shape[0] >= out.shape[1]:
-        share(rows_of, _pieces(out.shape[0]))
+    work = out.size * (A.shape[0] if turn_A else A.shape[1])
+    if out.shape[0] >= out.shape[1]:
+        share(rows_of, _pieces(out.shape[0], work))
     else:
-        share(columns_of, _pieces(out.shape[1]))
+        share(columns_of, _pieces(out.shape[1], work))
 
 
 def add_gram(G: np.ndarray, A: np.ndarray, keep: float, factor: float = 1.0) -> None:
     """The lower triangle of G = keep * G + factor * A'A."""
     depth, n = A.shape
-    A, turn = _stored(A)
+    A, turn = _stored(_in_place(A, G))
 
     def tile(place: tuple[slice, slice]) -> None:
         i, j = place
@@ -163,18 +164,20 @@ def add_gram(G: np.ndarray, A: np.ndarray, keep: float, factor: float = 1.0) -> 
         else:
             _gemm(G[i, j], left, right, factor, keep, turn_A=not turn, turn_B=turn)
 
-    if alone(0.5 * depth * n * n):
+    work = 0.5 * depth * n * n
+    if work < 2 * SMALL_PIECE or workers() == 1:
         tile((slice(0, n), slice(0, n)))
-    elif n <= 3 * BLOCK and depth >= 2 * n:
-        _add_sums(G, A, keep, factor, turn)
+        return
+    pieces = _pieces(depth, work, min(MOST_SUMS, depth // (2 * n)))
+    if n <= 3 * BLOCK and len(pieces) > 1:
+        _add_sums(G, A, keep, factor, turn, pieces)
     else:
-        bands = _bands(n, BLOCK)
+        bands = _bands(n, max(64, min(BLOCK, n // (workers() + 1))))
         share(tile, [(i, j) for i in bands for j in bands if j.start <= i.start])
 
 
-def _add_sums(G: np.ndarray, A: np.ndarray, keep: float, factor: float, turn: bool) -> None:
+def _add_sums(G: np.ndarray, A: np.ndarray, keep: float, factor: float, turn: bool, pieces: list[slice]) -> None:
     """`add_gram` of many rows: the sum of the Gram matrices of pieces of them."""
-    pieces = _pieces(A.shape[1] if turn else A.shape[0], least=len(G), most=MOST_SUMS)
     sums = np.zeros((len(pieces), *G.shape))
 
     def piece(number: int) -> None:
@@ -202,8 +205,8 @@ def multiply_rows(L: np.ndarray, Z: np.ndarray, *, turn: bool) -> None:
 
 
 def _rows_by_triangle(routine: Callable[..., None], L: np.ndarray, Z: np.ndarray, *, turn: bool) -> None:
-    L = _by_rows(L)
-    parts = [slice(0, Z.shape[0])] if alone(0.5 * Z.size * Z.shape[1]) else _pieces(Z.shape[0])
+    L = _by_rows(_in_place(L, Z))
+    parts = _pieces(Z.shape[0], 0.5 * Z.size * Z.shape[1])
     share(lambda part: _triangle(routine, L, Z[part], turn=turn), parts)
 
 
@@ -218,7 +221,8 @@ def multiply_columns(L: np.ndarray, B: np.ndarray) -> None:
 
 
 def _columns_by_triangle(routine: Callable[..., None], L: np.ndarray, B: np.ndarray, *, turn: bool) -> None:
-    parts = [slice(0, B.shape[1])] if alone(0.5 * B.size * B.shape[0]) else _pieces(B.shape[1])
+    L = _by_rows(_in_place(L, B))
+    parts = _pieces(B.shape[1], 0.5 * B.size * B.shape[0])
     share(lambda part: _triangle(routine, L, B[:, part], turn=turn, left=True), parts)
 
 
@@ -274,7 +278,7 @@ def gram_of_lower(L: np.ndarray) -> np.ndarray:
 
 def _whole(A: np.ndarray) -> bool:
     """Whether LAPACK gets all of a square matrix, in one thread."""
-    return len(A) <= SMALL_ORDER or workers() == 1
+    return len(A) <= LEAF or workers() == 1
 
 
 def _halves(A: np.ndarray) -> tuple[slice, slice]:

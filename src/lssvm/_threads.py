@@ -14,7 +14,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ContextDecorator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may fit, too
 _depth: dict[int, int] = {}  # by thread: how many `own_threads` it is inside of
 _before: list[int] = []  # threads of the shared BLAS libraries outside of all of them
 _local = threading.local()  # pool: the helpers of this thread; helps: this thread is one; before: of BLAS, see Library
@@ -43,39 +43,57 @@ class own_threads(ContextDecorator):
     """While any thread is inside, the BLAS libraries of NumPy and SciPy use one thread each; helpers end with it."""
 
     def __enter__(self) -> None:
-        thread = threading.get_ident()
-        shared, own = _libraries()
-        with _lock:
-            if not _depth:
-                _before[:] = _limited(shared)
-            if thread not in _depth:
-                _local.before = _limited(own)
-            _depth[thread] = _depth.get(thread, 0) + 1
+        depth = _depth.get(threading.get_ident(), 0)
+        try:
+            _enter(depth + 1)
+        except BaseException:  # an interrupt
+            _leave(depth)
+            raise
 
     def __exit__(self, *exception: object) -> None:
-        thread = threading.get_ident()
-        shared, own = _libraries()
-        with _lock:
-            _depth[thread] -= 1
-            outermost = not _depth[thread]
-            if outermost:
-                del _depth[thread]
-                _restore(own, _local.before)
-            if not _depth:
-                _restore(shared, _before)
-        if outermost:
+        depth = _depth[threading.get_ident()] - 1
+        try:
+            _leave(depth)
+        except BaseException:
+            _leave(depth)
+            raise
+        if not depth:
             _end_helpers()
 
 
-def _limited(libraries: list[Library]) -> list[int]:
-    """Let libraries use one thread; the numbers that they used."""
-    numbers = [library.get() for library in libraries]
-    _restore(libraries, [1] * len(libraries))
-    return numbers
+def _enter(depth: int) -> None:
+    """This thread is inside of so many `own_threads`; the first of all limits the shared libraries."""
+    thread = threading.get_ident()
+    shared, own = _libraries()
+    with _lock:
+        if not _depth:
+            numbers = [library.get() for library in shared]
+            if not _before or max(numbers, default=1) > 1:  # else an interrupt has kept them from being restored
+                _before[:] = numbers
+        if depth == 1:
+            _local.before = [library.get() for library in own]
+        _depth[thread] = depth
+        if depth == 1:
+            _set_threads(shared + own, [1] * len(shared + own))
 
 
-def _restore(libraries: list[Library], numbers: list[int]) -> None:
-    for library, number in zip(libraries, numbers, strict=True):
+def _leave(depth: int) -> None:
+    """This thread is inside of so many `own_threads`; the last of all restores the libraries. Can be repeated."""
+    thread = threading.get_ident()
+    shared, own = _libraries()
+    with _lock:
+        if depth:
+            _depth[thread] = depth
+            return
+        _set_threads(own, getattr(_local, "before", []))
+        if not _depth.keys() - {thread}:
+            _set_threads(shared, _before)
+            _before.clear()
+        _depth.pop(thread, None)
+
+
+def _set_threads(libraries: list[Library], numbers: list[int]) -> None:
+    for library, number in zip(libraries, numbers, strict=False):  # none are known where an interrupt came too early
         library.set(number)
 
 
@@ -98,7 +116,7 @@ def workers() -> int:
     if getattr(_local, "helps", False):
         return 1
     shared, own = _libraries()
-    allowed = _before if _depth else [library.get() for library in shared]
+    allowed = _before or [library.get() for library in shared]
     allowed = allowed + (_local.before if threading.get_ident() in _depth else [library.get() for library in own])
     return max(1, min([_cores(), *allowed]))
 
@@ -109,12 +127,16 @@ def share(function: Callable[[Item], object], items: Iterable[Item]) -> None:
     helpers = min(workers(), len(waiting)) - 1 if len(waiting) > 1 else 0
 
     def work() -> None:
-        while True:
-            try:
-                item = waiting.popleft()
-            except IndexError:
-                return
-            function(item)
+        try:
+            while True:
+                try:
+                    item = waiting.popleft()
+                except IndexError:
+                    return
+                function(item)
+        except BaseException:
+            waiting.clear()
+            raise
 
     if helpers < 1:
         work()
@@ -126,9 +148,10 @@ def share(function: Callable[[Item], object], items: Iterable[Item]) -> None:
             work()
         finally:
             waiting.clear()
-            for other in others:
-                if not other.cancel():
-                    other.result()
+            started = [other for other in others if not other.cancel()]
+            wait(started)
+        for other in started:
+            other.result()
 
 
 def _helpers() -> ThreadPoolExecutor:
@@ -142,7 +165,8 @@ def _helpers() -> ThreadPoolExecutor:
 
 def _become_helper() -> None:
     _local.helps = True
-    _limited(_libraries()[1])
+    own = _libraries()[1]
+    _set_threads(own, [1] * len(own))
 
 
 def _end_helpers() -> None:
@@ -184,12 +208,13 @@ def _setter(found: Any) -> Callable[[int], None]:
 def _after_fork() -> None:
     """In the child: of all threads only the forking one is left, and another may have held the lock."""
     global _lock
-    _lock = threading.Lock()
-    others, thread = bool(_depth), threading.get_ident()
-    for other in [other for other in _depth if other != thread]:
+    _lock = threading.RLock()
+    thread = threading.get_ident()
+    for other in _depth.keys() - {thread}:
         del _depth[other]
-    if others and not _depth:
-        _restore(_libraries()[0], _before)
+    if _before and not _depth:
+        _set_threads(_libraries()[0], _before)
+        _before.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -380,7 +380,7 @@ def solve_lower(L: Array, B: Array, *, transpose: bool = False) -> Array:
             return B
         if B.shape[1] == 1:
             return blas.dtrsv(L.T, B[:, 0], lower=0, trans=0 if transpose else 1)[:, None]
-        rows = np.array(B.T, order="C")
+        rows = np.array(B.T, dtype=np.float64, order="C")
         _blas.solve_rows(L, rows, turn=not transpose)
         return rows.T
     if is_torch(L):
@@ -400,7 +400,7 @@ def whiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None = 
     a relative `loss`.
     """
     if is_numpy(Z, L):
-        if not Z.size or not Z.flags.c_contiguous:
+        if not Z.size or not Z.flags.carray or Z.dtype != np.float64:
             return solve_lower(L, Z.T).T
         inverse = _inverse_that_pays(Z, L, loss, inverse)
         if inverse is None:
@@ -445,7 +445,7 @@ def _multiply(out: Array, A: Array, B: Array, factor: float = 1.0, *, add: bool 
 def unwhiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None = None) -> Array:
     """Z L^-1, overwriting Z where the namespace allows it: what a derivative in L^-1 z is in z; see `whiten_rows`."""
     if is_numpy(Z, L) and Z.size:
-        Z = np.ascontiguousarray(Z)
+        Z = np.require(Z, np.float64, ["C", "A", "W"])
         inverse = _inverse_that_pays(Z, L, loss, inverse)
         if inverse is None:
             _blas.solve_rows(L, Z, turn=False)

@@ -179,7 +179,7 @@ class _LSSVM(BaseEstimator):
             _warn_of_rounding(fit.rounding, fit.C)
             left_out = self._left_out(problem.y, problem.weights, fit.weights, fit)
             self.__dict__ = {**vars(self), **left_out, "_fit_": replace(fit, rounding=0.0)}
-        elif "press_" not in vars(self):
+        elif "loo_residuals_" not in vars(self):
             raise ValueError("Too few rows are kept for leave_one_out(): use fit, or fit_chunks(leave_one_out='rows').")
         return self
 
@@ -1229,13 +1229,14 @@ def _with_digits(problem: Problem, fit: Fit) -> tuple[Problem, Fit]:
     gap = _gap(problem, fit)
     lost = max(gap, fit.rounding)
     dense = problem.support is None and problem.points is None and not problem.reduced  # no step has chosen a basis
+    bounded = problem.kernel.is_bounded or problem.kernel.is_precomputed
     linear = dense and type(problem.kernel) is Linear and problem.X.shape[1] < len(problem.rows)
     if lost <= LOST_DIGITS and not (linear and gap > LINEAR_DIGITS):
         return problem, fit
     smaller, least = None, 0.0
     if linear:
         smaller = problem.with_basis(points=_xp.identity(problem.X.shape[1], problem.X))
-    elif dense and problem.kernel.has_finite_rank and len(problem.rows) <= ITERATIVE_ROWS:  # beyond, memory is short
+    elif dense and not bounded and len(problem.rows) <= ITERATIVE_ROWS:  # beyond, memory is short
         X = _xp.take(problem.X, problem.rows)
         pivots, others = (independent_rows(problem.kernel.evaluate(Z, Z)) for Z in (X, X - X.mean(axis=0)[None, :]))
         if len(pivots) < len(problem.rows):

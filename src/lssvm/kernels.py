@@ -951,7 +951,7 @@ class Function(Kernel):
                 f"The kernel function returned shape {K.shape} for {X.shape[0]} and {Z.shape[0]} rows: it must return "
                 f"({X.shape[0]}, {Z.shape[0]})."
             )
-        return K + 0.0
+        return _xp.like(K, X) + 0.0
 
     def diagonal(self, X: Array) -> Array:
         xp = _xp.namespace(X)

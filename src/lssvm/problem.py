@@ -30,6 +30,7 @@ NORMAL_QUARTILES = 1.349  # the distance of theirs, in standard deviations
 FEW_CELLS = 5.0  # standard deviations that much larger than the quartiles tell are made by few cells
 TINY = 1e-300
 LOST_DIGITS = 1.2e-5  # rounding errors, as a share of the targets' spread, that are warned of
+SURELY_KEPT = 1e-7  # a bound of them, as a share of that, below which nothing is estimated
 UNSURE = 1e-8  # share of a left-out residual that rounding may take before it is said
 PLAIN_ROWS = 10  # rows a basis point from which it pays to find out whether whitening can be spared
 ITERATIVE_ROWS = 4000  # beyond, a machine without leave-one-out is solved by conjugate gradients: far below l^3/3 flops
@@ -847,9 +848,20 @@ def rounding_error(
         largest = float(xp.max((xp.abs(moves) - floor) / xp.maximum(spread + 0.0 * values, values)))
         return max(0.0, largest) if math.isfinite(largest) else 1.0
 
+    # |H z| <= |z| for rows of equal weight, and a left-out residual is a residual over 1 - h: ordinary fits end here
+    complement = float(xp.min(xp.clip(1.0 - leverage, EPS, None)))
+    reach = 2.0 * math.sqrt(y.shape[0] * float(xp.max(weights)) / float(xp.min(weights))) / complement
+    near = system.close_to_one(leverage)
+
+    def is_small(moves: Array) -> bool:
+        return bool(xp.all(reach * moves <= SURELY_KEPT * spread))
+
     if whitening is None:
         assert isinstance(machine, system.Dual)
-        size = EPS * C * norm(xp.sqrt(xp.abs(machine.diagonal))[:, None] * e)
+        diagonal = xp.sqrt(xp.abs(machine.diagonal))
+        size = EPS * C * norm(diagonal[:, None] * e)
+        if is_small(float(xp.max(diagonal)) * size):
+            return 0.0
         fitted, missed = (moves[:, None] * size for moves in machine.noise(lam))
         return max(share(fitted, 0.0 * fitted), share(missed, left_out))
     assert not isinstance(machine, system.Dual)
@@ -861,6 +873,8 @@ def rounding_error(
     beta = norm(diagonal * _xp.solve_lower(whitening.lower, whitening.contract(coef), transpose=True))
     largest = float(xp.max(diagonal))
     of_targets, of_gradient = EPS * largest * beta, EPS * (largest * norm(e) + lam * beta)
+    if is_small(of_targets) and not (near.size or from_sums or whitening.kernel.has_finite_rank):
+        return 0.0
     first, second = machine.noise(whitening.lower, lam)
     plain = [moves[:, None] * of_targets for moves in first]
     fitted, missed = (a + b[:, None] * of_gradient for a, b in zip(plain, second, strict=True))
@@ -868,11 +882,10 @@ def rounding_error(
         lost = [share(plain[0], 0.0 * fitted), share(plain[1], left_out)]
     else:
         lost = [share(fitted, 0.0 * fitted), share(missed, left_out)]
-    near = system.close_to_one(leverage)
     if from_sums:  # residuals divided by 1 - h, and nothing better
-        complement = xp.clip(1.0 - leverage, EPS, None)[:, None]
-        lost.append(share(EPS * top / complement, left_out))
-        missed = fitted / complement
+        complements = xp.clip(1.0 - leverage, EPS, None)[:, None]
+        lost.append(share(EPS * top / complements, left_out))
+        missed = fitted / complements
     elif near.size and isinstance(machine, system.Primal):
         again = machine.careful(near, lam, residuals, leverage, loo_residuals, disturbed=True)[2]
         lost.append(share(again - loo_residuals, left_out))

@@ -196,7 +196,7 @@ class Dual:
     def response(self, targets: Array, lam: float) -> tuple[Array, Array]:
         """How residuals and left-out residuals answer other targets (l, p)."""
         spectrum, w = self._spectrum(lam), self.sqrt_weights[:, None]
-        a = self.root @ (spectrum[:, None] * (self.root.T @ (w * targets)))
+        a = _xp.matmul(self.root, spectrum[:, None] * _xp.matmul(self.root.T, w * targets))
         q = _xp.row_squares(self.root, None if self.eigenvalues is None else spectrum)
         return lam * a / w, a / (w * q[:, None])
 
