@@ -1,0 +1,58 @@
+"""What the project says about itself is consistent: versions, dependencies, supported Python versions."""
+
+import ast
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import lssvm
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+DISTRIBUTIONS = {"sklearn": "scikit-learn", "distributed": "dask", "array_api_compat": "array-api-compat"}
+UNDECLARED = {"cupy", "cupyx"}  # which package of CuPy fits depends on the user's CUDA
+
+
+def names(requirements):
+    return {re.match(r"[\w-]+", requirement)[0] for requirement in requirements}
+
+
+def test_versions_agree():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert PROJECT["version"] == lssvm.__version__
+    assert re.search(r"^version: (.*)$", citation, re.MULTILINE)[1] == lssvm.__version__
+
+
+def test_the_version_is_in_the_changelog_with_its_date():
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    released = re.search(r"^date-released: (.*)$", citation, re.MULTILINE)[1]
+    assert f"\n## [{lssvm.__version__}] - {released}\n" in changelog
+
+
+def test_imported_packages_are_declared():
+    """At the top of a file: as a dependency. Inside a function: as a dependency or in an extra."""
+    required = names(PROJECT["dependencies"])
+    known = required | {name for extra in PROJECT["optional-dependencies"].values() for name in names(extra)}
+    for path in sorted(Path(lssvm.__file__).parent.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        functions = (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+        guarded = (node for node in ast.walk(tree) if isinstance(node, (ast.If, ast.Try)))
+        optional = {child for parent in (*functions, *guarded) for child in ast.walk(parent)}
+        for node in ast.walk(tree):
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            modules += [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
+            for module in {module.split(".")[0] for module in modules} - sys.stdlib_module_names - UNDECLARED:
+                declared = known if node in optional else required
+                assert DISTRIBUTIONS.get(module, module) in declared | {"lssvm"}, f"{path.name} imports {module}"
+
+
+def test_supported_python_versions_are_declared_and_tested():
+    prefix = "Programming Language :: Python :: 3."
+    minors = [int(line.removeprefix(prefix)) for line in PROJECT["classifiers"] if line.startswith(prefix)]
+    assert minors == list(range(minors[0], minors[-1] + 1))
+    assert PROJECT["requires-python"] == f">=3.{minors[0]}"
+    workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
+    (matrix,) = re.findall(r"^ +python: \[(.*)\]$", workflow, re.MULTILINE)
+    assert matrix == ", ".join(f'"3.{minor}"' for minor in minors)
