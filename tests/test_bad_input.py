@@ -5,6 +5,7 @@ import re
 import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from sklearn import config_context
@@ -512,3 +513,26 @@ def test_fuzz(part):
             failures.append((seed, repr(error)))
     assert not failures, "\n".join(f"seed {seed}: {what}" for seed, what in failures)
     assert fitted >= 3
+
+
+def test_dates_in_any_cell_are_refused():
+    day = np.datetime64("2000-01-01")
+    rows = [[float(i), 1.0 if i == 0 else day + i] for i in range(5)]
+    frame = pd.DataFrame({"a": np.arange(5.0), "t": pd.Series([day + i for i in range(5)], dtype=object)})
+    for X in (rows, frame):
+        with pytest.raises(TypeError, match="depend on their unit"):
+            LSSVR(kernels.RBF(1.0), C=1.0).fit(X, np.arange(5.0))
+
+
+def test_missing_labels_are_refused_by_score():
+    X = np.arange(12.0).reshape(6, 2)
+    model = LSSVC(kernels.RBF(1.0), C=1.0).fit(X, list("ababab"))
+    with pytest.raises(ValueError, match="y is missing in row 0"):
+        model.score(X, pd.Series([pd.NA, *"babab"], dtype="string"))
+
+
+def test_kernels_do_not_raise_on_underflow():
+    X = np.arange(12.0)[:, None]
+    with np.errstate(all="raise"):
+        model = LSSVR(kernels.RBF(0.05), C=1.0).fit(X, np.sin(X[:, 0]))
+        assert np.isfinite(model.predict(100.0 + X)).all()

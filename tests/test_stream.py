@@ -616,3 +616,18 @@ def test_rows_of_no_weight_are_not_sampled():
     expected = model.fit(X, y, sample_weight=weights).predict_interval(X[:4])
     assert np.isfinite(expected).all()
     assert_allclose(model.fit_chunks(chunks).predict_interval(X[:4]), expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("change", [lambda X: -X, lambda X: X[:, ::-1], lambda X: np.roll(X, 1, axis=1)])
+def test_signs_and_the_order_of_columns_count_in_a_checksum(change):
+    """What augmentation of images does to the rows of a chunk."""
+    X = np.random.default_rng(0).standard_normal((100, 4))
+    passes = []
+
+    def chunks():
+        passes.append(1)
+        rows = change(X) if len(passes) % 2 else X
+        yield from ((rows[i : i + 50], X[i : i + 50, 0]) for i in (0, 50))
+
+    with pytest.raises(ValueError, match="not the same as in the first pass"):
+        LSSVR(kernels.RBF(1.0), C=1.0).fit_chunks(chunks)

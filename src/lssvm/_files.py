@@ -63,7 +63,7 @@ def written(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with open(descriptor, "wb") as file:
             if existing is not None:
                 for owner in ((-1, existing.st_gid), (existing.st_uid, -1)):
-                    with contextlib.suppress(AttributeError, PermissionError):  # Windows has no chown
+                    with contextlib.suppress(AttributeError, OSError):  # not permitted, or not on this system
                         os.chown(temporary, *owner)
                 os.chmod(temporary, stat.S_IMODE(existing.st_mode))
             yield file

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import functools
 import reprlib
 import warnings
@@ -1088,13 +1089,18 @@ def _refuse_times(name: str, values: Any) -> None:
     if types is None:
         types = getattr(values, "dtypes", getattr(values, "dtype", None))  # frames, arrays
     found = [str(kind) for kind in types] if isinstance(types, Iterable) else [str(types)]
-    columns = _column_names(values, len(found))
-    if found == ["object"] or (isinstance(values, Sequence) and len(values)):
-        cells = np.asarray(values if found == ["object"] else values[0], dtype=object).ravel()
-        found = [str(cell.dtype) for cell in cells if isinstance(cell, (np.datetime64, np.timedelta64))][:1]
-    for c, kind in enumerate(found):
+    columns = _column_names(values, len(found)) if len(found) > 1 else [None]
+    kinds: list[tuple[Any, str]] = list(zip(columns, found, strict=True))
+    if "object" in found or (isinstance(values, Sequence) and len(values)):
+        try:
+            cells = np.asarray(values, dtype=object).ravel()
+        except ValueError:  # rows of unequal length have an error of their own
+            cells = np.empty(0, dtype=object)
+        times = (np.datetime64, np.timedelta64, datetime.date, datetime.timedelta)
+        kinds += [(None, type(cell).__name__) for cell in cells if isinstance(cell, times)][:1]
+    for column, kind in kinds:
         if kind.lower().startswith(("date", "time", "duration")):
-            where = f"{name}: column {columns[c]!r}" if len(columns) > 1 else name
+            where = name if column is None else f"{name}: column {column!r}"
             raise TypeError(
                 f"{where} holds {kind} values, whose numbers depend on their unit: convert them to numbers of one "
                 'unit, the same at fit and predict, e.g. (t - np.datetime64("2000-01-01")) / np.timedelta64(1, "D").'
@@ -1199,6 +1205,7 @@ def _is_symmetric(K: np.ndarray) -> bool:
 
 def _score(metric: Any, predicted: Any, y: Any, sample_weight: Any) -> float:
     """A metric of scikit-learn, on arrays of any kind."""
+    _refuse_missing(y)
     weights = None if sample_weight is None else _xp.to_numpy(sample_weight)
     return float(metric(_xp.to_numpy(y), _xp.to_numpy(predicted), sample_weight=weights))
 

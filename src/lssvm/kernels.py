@@ -242,6 +242,7 @@ class _Stationary(Kernel):
         """Distances and kernel values tile by tile, while a tile is in the cache."""
         distances = self._distances(X, Z)
 
+        @np.errstate(under="ignore")
         def tile(rows: slice, columns: slice) -> None:
             part = out[rows, columns]
             distances.write(part, rows, columns)
@@ -282,6 +283,7 @@ class _Stationary(Kernel):
         with_one = xp.concat([distances.Z, xp.ones_like(distances.z2)[:, None]], axis=1)
         parts: dict[tuple[int, int], Array] = {}
 
+        @np.errstate(under="ignore")
         def tile(rows: slice, columns: slice) -> None:
             W = _xp.empty((rows.stop - rows.start, columns.stop - columns.start), X)
             distances.write(W, rows, columns)

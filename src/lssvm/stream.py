@@ -27,6 +27,7 @@ from ._xp import EPS, Array
 from .problem import Problem, Whitening, rounding_error, warn_of_leverage, whiten
 from .robust import WeightFunction
 
+MIXING = 0x2545F4914F6CDD1D  # an odd number whose bits look random
 Chunk = tuple[Array, Array, Array]  # rows, coded targets, weights
 Machine = tuple[system.Summed, tuple[Array, ...]]  # and `Whitening.steps` to its columns
 FAN_IN = 4
@@ -348,11 +349,12 @@ def _part_checksum(values: Any) -> int:
     rows = values.shape[0]
     if not rows:
         return 0
-    bits = _xp.like(values, values).reshape(rows, -1).view(_xp.namespace(values).int64)
-    by_row = bits.sum(axis=1)
+    bits = (_xp.like(values, values) + 0.0).reshape(rows, -1).view(_xp.namespace(values).int64)  # -0.0 is 0.0
+    odd = 2 * _xp.namespace(values).arange(max(bits.shape), device=_xp.device(values)) + 1
+    bits = (bits ^ (bits >> 29)) * (MIXING * odd[None, : bits.shape[1]])  # each column, and each sign, counts
+    by_row = (bits ^ (bits >> 32)).sum(axis=1)
     by_row = by_row ^ (by_row >> 33)  # the low bits of round numbers are all 0
-    places = _xp.namespace(values).arange(rows, device=_xp.device(values))
-    return rows + int((by_row * (2 * places + 1)).sum())
+    return rows + int((by_row * odd[:rows]).sum())
 
 
 # Sources --------------------------------------------------------------------------------------------------------------

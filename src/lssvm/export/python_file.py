@@ -140,7 +140,7 @@ def _encode(columns: Sequence[Column]) -> list[str]:
         '    """The inputs of a row of the table; None where a value is missing that is not filled in."""',
         '    if not hasattr(row, "keys") and len(row) != len(COLUMNS):',
         '        raise ValueError(f"The row has {len(row)} values, the model takes {len(COLUMNS)}: {INPUTS}.")',
-        '    if hasattr(row, "keys") and None in row:  # how csv.DictReader returns surplus cells',
+        '    if hasattr(row, "keys") and None in row.keys():  # how csv.DictReader returns surplus cells',
         '        raise ValueError(f"The row has more values than the header: {row[None]!r}.")',
         "    x = []",
         "    for number, (name, places, fill) in enumerate(COLUMNS):",
