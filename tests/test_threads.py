@@ -157,7 +157,7 @@ def test_an_interrupt_leaves_no_setting_behind(where, monkeypatch):
 
         return call
 
-    library = _threads.Library(interrupted("get"), interrupted("set"), True)
+    library = _threads.Library(interrupted("get"), interrupted("set"))
     monkeypatch.setattr(_threads, "_libraries", lambda: ([library], []))
     for number in range(1, 8):
         stop[0] = number

@@ -27,16 +27,17 @@ Item = TypeVar("Item")
 _lock = threading.RLock()  # a signal handler may fit, too
 _depth: dict[int, int] = {}  # by thread: how many `own_threads` it is inside of
 _before: list[int] = []  # threads of the shared BLAS libraries outside of all of them
-_local = threading.local()  # pool: the helpers of this thread; helps: this thread is one; before: of BLAS, see Library
+_local = (
+    threading.local()
+)  # pool: the helpers of this thread; helps: this thread is one; before: as `_before`, of OpenMP
 
 
 @dataclass(frozen=True)
 class Library:
-    """The number of threads of a BLAS library, shared by all Python threads or one for each of them (OpenMP)."""
+    """Reads and sets the number of threads of a BLAS library."""
 
     get: Callable[[], int]
     set: Callable[[int], None]
-    shared: bool
 
 
 class own_threads(ContextDecorator):
@@ -185,14 +186,18 @@ def _cores() -> int:
 
 @functools.cache
 def _libraries() -> tuple[list[Library], list[Library]]:
-    """The BLAS libraries of NumPy and SciPy, shared and not; torch has its own, for its own tensors."""
+    """The BLAS libraries of NumPy and SciPy with one number for all Python threads, and with one for each (OpenMP).
+
+    torch has its own, for its own tensors.
+    """
     shared: list[Library] = []
     own: list[Library] = []
     for found in ThreadpoolController().lib_controllers:
         if found.user_api == "blas" and Path(found.filepath).parts[-3:-1] != ("torch", "lib"):
-            is_shared = getattr(found, "threading_layer", "") != "openmp"
-            library = Library(found.get_num_threads, _setter(found) if is_shared else found.set_num_threads, is_shared)
-            (shared if is_shared else own).append(library)
+            if getattr(found, "threading_layer", "") == "openmp":
+                own.append(Library(found.get_num_threads, found.set_num_threads))
+            else:
+                shared.append(Library(found.get_num_threads, _setter(found)))
     return shared, own
 
 
