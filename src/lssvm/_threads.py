@@ -28,8 +28,6 @@ _lock = threading.RLock()  # a signal handler may fit, too
 _depth: dict[int, int] = {}  # by thread: how many `own_threads` it is inside of
 _before: list[int] = []  # threads of the shared BLAS libraries outside of all of them
 _local = threading.local()  # pool: helpers of this thread; helps: this thread is one; before: as `_before`, of OpenMP
-    threading.local()
-)  # pool: the helpers of this thread; helps: this thread is one; before: as `_before`, of OpenMP
 
 
 @dataclass(frozen=True)
