@@ -240,7 +240,7 @@ class ChunkedFit:
         primal = system.Primal(Q, summed.R, summed.bottom, None, 1.0 / C, sample.targets, summed.mean, centre, w)
         rows = (sample.targets, sample.weights, sample.residuals, sample.leverage, sample.loo_residuals)
         of_sample = rounding_error(primal, sample.whitening, points, self.coef, C, *rows, from_sums=True)
-        return of_sample * (sample.total / len(w)) ** 0.5
+        return of_sample * (sample.total / w.shape[0]) ** 0.5
 
 
 def fit_chunks(source: Source, passes: Passes, rows: int, ridge: float, *, left_out: bool, keep: bool) -> ChunkedFit:
