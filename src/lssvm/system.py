@@ -226,9 +226,7 @@ def dual(K: Array, targets: Array, weights: Array, ridge: float | None = None) -
         factor = _ridge_factor(K, bordered["targets"], ridge, v, c, first)
         if factor is None:
             return None
-        L, scaled = factor
-        inverse = _xp.invert_lower(L)
-        inverse[first, first] = 0.0
+        inverse, scaled = factor
         root = _xp.add_outer(inverse, -c * (inverse @ v), v).T
         return Dual(root=root, eigenvalues=None, ridge=ridge, scaled=scaled, **bordered)
     xp, n = _xp.namespace(K), K.shape[0]
@@ -248,9 +246,7 @@ def dual_inverse(K: Array, targets: Array, weights: Array, ridge: float) -> tupl
     factor = _ridge_factor(K, bordered["targets"], ridge, v, c, first)
     if factor is None:
         return None
-    L, scaled = factor
-    inverse = _xp.invert_lower(L)
-    inverse[first, first] = 0.0
+    inverse, scaled = factor
     P = _xp.gram_of_lower(inverse)
     _reflect_symmetric(P, v, c)
     return P, scaled
@@ -291,7 +287,10 @@ def _without_bias(K: Array, targets: Array, weights: Array, *, lower: bool) -> d
 
 
 def _ridge_factor(K: Array, targets: Array, ridge: float, v: Array, c: float, first: int) -> tuple[Array, Array] | None:
-    """The Cholesky factor of what `_without_bias` left of K (overwritten), with a ridge, and the solution a."""
+    """The inverse Cholesky factor of what `_without_bias` left of K (overwritten), with a ridge, and the solution a.
+
+    It is 0 on the axis of the bias.
+    """
     K = _xp.add_diagonal(K, ridge)
     K[first, first] = ridge
     L = _xp.cholesky(K)
@@ -300,7 +299,9 @@ def _ridge_factor(K: Array, targets: Array, ridge: float, v: Array, c: float, fi
     reflected = _reflect(targets + 0.0, v, c)
     reflected[first, :] = 0.0
     inner = _xp.solve_lower(L, _xp.solve_lower(L, reflected), transpose=True)
-    return L, _reflect(inner, v, c)
+    inverse = _xp.invert_lower(L)
+    inverse[first, first] = 0.0
+    return inverse, _reflect(inner, v, c)
 
 
 def _reflection(w: Array) -> tuple[Array, float, int]:
