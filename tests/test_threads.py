@@ -302,3 +302,20 @@ FORK = """if True:
 def test_no_lock_survives_a_fork():
     """Another thread is computing a property, and counting fits, while the main one forks."""
     assert subprocess.run([sys.executable, "-c", FORK], timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "spoil", [lambda A: A.astype("f4"), np.asfortranarray, lambda A: np.broadcast_to(A[0], A.shape)]
+)
+def test_what_cannot_be_worked_on_in_place_is_refused(spoil):
+    """BLAS would write float64 by rows over whatever lies there."""
+    L, Z = np.eye(4), spoil(np.ones((6, 4)))
+    for work in (
+        lambda: _blas.solve_rows(L, Z, turn=True),
+        lambda: _blas.multiply_rows(L, Z, turn=False),
+        lambda: _blas.add_product(Z, np.ones((6, 3)), np.ones((3, 4)), 1.0),
+        lambda: _blas.solve_columns(np.eye(6), Z),
+        lambda: _blas.add_gram(Z[:4], np.ones((5, 4)), 1.0),
+    ):
+        with pytest.raises(TypeError, match="float64 by rows"):
+            work()
