@@ -198,13 +198,13 @@ def predict_svr(rows: int, part: int, train: int) -> Result:
 # (d): searches --------------------------------------------------------------------------------------------------------
 def grid(rows: int, n: int | None) -> Result:
     """All points of the grid with exact leave-one-out."""
-    from lssvm import _xp
+    from lssvm import arrays
 
     from .tuning import whole_grid
 
     X, y = friedman(rows)
     whole_grid(X[:100], y[:100], None if n is None else 20, WIDTHS[:1], RIDGES)
-    with _xp.own_threads():  # as in fit
+    with arrays.own_threads():  # as in fit
         (error, _, _), result = measured(lambda: whole_grid(X, y, n, WIDTHS, RIDGES))
     unit = np.max(np.abs(y - y.mean()))  # of the errors that are compared
     return {**result, "error": float(unit * np.sqrt(error)), "note": "error: leave-one-out RMSE"}
@@ -294,14 +294,14 @@ def prune(rows: int, n: int) -> Result:
 
 
 def select(step: str, rows: int, n: int) -> Result:
-    from lssvm import _xp, kernels, sparsify
+    from lssvm import arrays, kernels, sparsify
     from lssvm.problem import Problem
 
     options = {"candidates": 59} if step == "FeatureVectors" else {}
     choose = getattr(sparsify, step)(n, random_state=0, **options)
     X, y = friedman(rows)
     problem = Problem(kernels.RBF(SIGMA), X, y[:, None], np.ones(rows), C=1.0)
-    with _xp.own_threads():  # as in fit
+    with arrays.own_threads():  # as in fit
         return measured(lambda: choose(problem))[1]
 
 
@@ -352,16 +352,17 @@ def limits(n: int, rows: int, columns: int) -> Result:
 
     from scipy.linalg import blas, lapack
 
-    from lssvm import _xp
+    from lssvm import arrays
+    from lssvm.arrays.threads import workers
 
     rng = np.random.default_rng(0)
     A, tall = rng.standard_normal((n, n)), rng.standard_normal((rows, columns))
     S = np.asfortranarray(A @ A.T / n + np.eye(n))
     L = np.eye(columns) + 1e-3 * np.tril(rng.standard_normal((columns, columns)))
-    parts = np.array_split(-rng.random(2**24), 64 * _xp._cores())
+    parts = np.array_split(-rng.random(2**24), 64 * workers())
     source, target = np.ones(2**26), np.empty(2**26)  # 512 MiB each
-    halves = list(zip(np.array_split(target, _xp._cores()), np.array_split(source, _xp._cores()), strict=True))
-    pool = ThreadPoolExecutor(_xp._cores())
+    halves = list(zip(np.array_split(target, workers()), np.array_split(source, workers()), strict=True))
+    pool = ThreadPoolExecutor(workers())
     work: dict[str, tuple[float, Callable[[], object]]] = {
         "DGEMM": (2.0 * n**3, lambda: blas.dgemm(1.0, A.T, A.T)),
         "DSYRK": (1.0 * rows * columns**2, lambda: blas.dsyrk(1.0, tall.T)),
@@ -373,7 +374,7 @@ def limits(n: int, rows: int, columns: int) -> Result:
         "memory (read and write)": (2.0 * source.nbytes, lambda: list(pool.map(lambda p: np.copyto(*p), halves))),
     }
     found = {}
-    with _xp.own_threads():
+    with arrays.own_threads():
         for name, (amount, run) in work.items():
             found[name] = amount / min(measured(run)[1]["seconds"] for _ in range(3)) / 1e9
     return {"rates": found}

@@ -26,7 +26,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
-from lssvm import LSSVC, LSSVR, _xp, datasets, kernels, sparsify
+from lssvm import LSSVC, LSSVR, arrays, datasets, kernels, sparsify
 from lssvm.problem import Problem
 
 Part = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # X, y, X_test, y_test
@@ -237,7 +237,7 @@ def price(rows: int, n: int, repeats: int) -> None:
     best = dict.fromkeys(runs, np.inf)
     for _ in range(repeats):
         for name, call in runs.items():
-            with _xp.own_threads():  # as in fit
+            with arrays.own_threads():  # as in fit
                 start = time.perf_counter()
                 call()
                 best[name] = min(best[name], time.perf_counter() - start)

@@ -35,7 +35,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
-from lssvm import LSSVC, LSSVR, _xp, datasets
+from lssvm import LSSVC, LSSVR, arrays, datasets
 from lssvm.kernels import RBF, Choice, Matern
 from lssvm.problem import Problem
 from lssvm.tune import loo_errors
@@ -82,7 +82,7 @@ def search() -> None:
     rows = []
     for size, n in ((1000, None), (20_000, 500)):
         X, y, new, truth = friedman(size, 0)
-        with _xp.own_threads():  # as in fit
+        with arrays.own_threads():  # as in fit
             taken, (_, width, ridge) = seconds(lambda X=X, y=y, n=n: whole_grid(X, y, n, widths, ridges))
         rmse = held_out(LSSVR(RBF(width), C=1 / ridge, steps=[]), (X, y, new, truth)) if n is None else None
         rows.append(

@@ -210,7 +210,7 @@ def originals():
     steps = [sparsify.Random(8, random_state=0), tune.LeaveOneOut(search="grid"), sparsify.Prune(4, rows="keep")]
     yield LSSVR(kernels.Choice([kernels.RBF(), kernels.Linear()]), steps=steps, robust="huber").fit(X, y[:, 0]), X
     yield LSSVR(kernels.RBF(1.0), C=1.0, steps=[sparsify.Adaline(max_iter=9, final_solve=False)]).fit(X, y), X
-    with mock.patch("lssvm.problem.ITERATIVE_ROWS", 5):  # leave-one-out when it is asked for
+    with mock.patch("lssvm.problem.problem.ITERATIVE_ROWS", 5):  # leave-one-out when it is asked for
         yield LSSVC(kernels.RBF(1.0), C=1.0).fit(X, text), X
 
 

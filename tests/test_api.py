@@ -70,8 +70,8 @@ ROOT = Path(lssvm.__file__).parent
 MODULES = ["lssvm", *(module.name for module in pkgutil.walk_packages([str(ROOT)], "lssvm."))]
 
 LAYERS = {
-    **dict.fromkeys(["_files", "_progress", "_threads", "_blas", "_xp"], 0),
-    **dict.fromkeys(["kernels", "system", "conjugate", "robust", "datasets"], 1),
+    **dict.fromkeys(["_files", "progress", "_threads", "_blas", "arrays"], 0),
+    **dict.fromkeys(["kernels", "losses", "system", "conjugate", "robust", "datasets"], 1),
     "problem": 2,
     **dict.fromkeys(["sparsify", "tune", "stream", "cluster"], 3),
     **dict.fromkeys(["estimators", "intervals", "diagnose"], 4),
@@ -80,8 +80,8 @@ LAYERS = {
 }
 SAME_LAYER = {
     ("_blas", "_threads"),
-    ("_xp", "_blas"),
-    ("_xp", "_threads"),
+    ("arrays", "_blas"),
+    ("arrays", "_threads"),
     ("estimators", "intervals"),
     ("diagnose", "intervals"),
     ("sparsify", "tune"),
@@ -143,7 +143,7 @@ def test_a_module_imports_only_from_lower_layers():
             assert other in LAYERS, f"{module} imports {other}, which has no layer"
             lower = LAYERS[other] < LAYERS[module]
             assert lower or other == module or (module, other) in SAME_LAYER, f"{module} imports {other}"
-    assert {("estimators", "intervals"), ("sparsify", "problem"), ("kernels", "_xp"), ("cli", "estimators")} <= seen
+    assert {("estimators", "intervals"), ("sparsify", "problem"), ("kernels", "arrays"), ("cli", "estimators")} <= seen
 
 
 def test_optional_packages_are_imported_inside_functions():

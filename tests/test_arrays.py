@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
-from lssvm import LSSVC, LSSVR, _xp, kernels, sparsify, system, tune
+from lssvm import LSSVC, LSSVR, arrays, kernels, sparsify, system, tune
 from lssvm.problem import Problem
 
 KINDS = ["torch", "array_api_strict"]
@@ -62,8 +62,8 @@ def test_regression_equals_numpy(rows, xp, name):
         got[attribute], wanted[attribute] = getattr(model, attribute), getattr(expected, attribute)
     for key, value in got.items():
         assert of_kind(value, xp), key
-        assert_allclose(_xp.to_numpy(value), wanted[key], rtol=1e-7, atol=1e-8, err_msg=key)
-    assert_allclose(_xp.to_numpy(got["predict"]), wanted["predict"], rtol=1e-9)
+        assert_allclose(arrays.to_numpy(value), wanted[key], rtol=1e-7, atol=1e-8, err_msg=key)
+    assert_allclose(arrays.to_numpy(got["predict"]), wanted["predict"], rtol=1e-9)
     assert_allclose(model.score(*map(xp.asarray, (X, y))), expected.score(X, y), rtol=1e-9)
     assert_allclose(model.press_, expected.press_, rtol=1e-9)
 
@@ -79,11 +79,11 @@ def test_classes_equal_numpy(rows, xp, n_classes, robust):
     model.fit(*map(xp.asarray, (X, labels, weight)))
     predicted = model.predict(xp.asarray(X))
     assert of_kind(predicted, xp)
-    assert np.array_equal(_xp.to_numpy(predicted), expected.predict(X))
+    assert np.array_equal(arrays.to_numpy(predicted), expected.predict(X))
     for method in ("decision_function", "predict_proba"):
         value = getattr(model, method)(xp.asarray(X))
         assert of_kind(value, xp)
-        assert_allclose(_xp.to_numpy(value), getattr(expected, method)(X), rtol=1e-9, atol=1e-12)
+        assert_allclose(arrays.to_numpy(value), getattr(expected, method)(X), rtol=1e-9, atol=1e-12)
     assert model.score(xp.asarray(X), xp.asarray(labels)) == expected.score(X, labels)
     names = np.array(["a", "b", "c"])
     model.fit(xp.asarray(X), names[labels - 5], weight)  # labels that no tensor holds
@@ -102,10 +102,10 @@ def test_chunks_and_partial_fit_equal_numpy(rows, xp):
     arrays = clone(model).fit_chunks(tuple(map(xp.asarray, rows)), leave_one_out="press")
     for machine in (chunked, parts, arrays):
         assert of_kind(machine.dual_coef_, xp)
-        assert_allclose(_xp.to_numpy(machine.predict(xp.asarray(X))), expected, rtol=1e-9)
+        assert_allclose(arrays.to_numpy(machine.predict(xp.asarray(X))), expected, rtol=1e-9)
         found = machine.predict_interval(xp.asarray(X))
         assert of_kind(found, xp)
-        assert_allclose(_xp.to_numpy(found), intervals, rtol=1e-8)
+        assert_allclose(arrays.to_numpy(found), intervals, rtol=1e-8)
     assert of_kind(chunked.loo_residuals_, xp)
     assert_allclose(arrays.press_, chunked.press_, rtol=1e-12)
 
@@ -213,14 +213,14 @@ def test_triangles_by_parts(torch):
     rng = np.random.default_rng(0)
     A = rng.standard_normal((50, 1100))
     L = np.geomspace(1.0, 1e-5, 1100)[:, None] * np.linalg.cholesky(A.T @ A / 50 + np.eye(1100))
-    there = _xp.whiten_rows(torch.tensor(A), torch.tensor(L)).numpy()
+    there = arrays.whiten_rows(torch.tensor(A), torch.tensor(L)).numpy()
     assert_allclose(there @ L.T, A, atol=1e-10)
-    back = _xp.unwhiten_rows(torch.tensor(A), torch.tensor(L)).numpy()
+    back = arrays.unwhiten_rows(torch.tensor(A), torch.tensor(L)).numpy()
     assert_allclose(back @ L, A, atol=1e-10)
-    inverse = _xp.invert_lower(torch.tensor(L)).numpy()
+    inverse = arrays.invert_lower(torch.tensor(L)).numpy()
     assert np.array_equal(inverse, np.tril(inverse))
     assert_allclose(inverse @ L, np.eye(1100), atol=1e-12 * np.abs(inverse).max())
-    G = _xp.gram(torch.tensor(A)).numpy()
+    G = arrays.gram(torch.tensor(A)).numpy()
     assert np.array_equal(G, G.T)
     assert_allclose(G, A.T @ A, atol=1e-12)
 

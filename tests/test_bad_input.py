@@ -12,7 +12,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from lssvm import LSSVC, LSSVR, _xp, kernels, robust, sparsify, tune
+from lssvm import LSSVC, LSSVR, arrays, kernels, robust, sparsify, tune
 
 N = 12
 rng = np.random.default_rng(0)
@@ -378,8 +378,8 @@ def test_a_basis_fits_where_the_dense_machine_does_not(little_memory):
 )
 def test_the_memory_estimate_covers_the_peak(arguments, matrices, divided, monkeypatch):
     """One matrix is counted for a given C, and those of `eigh` for the whole path: the fit must not need more."""
-    monkeypatch.setattr(_xp, "DIVIDED", divided)
-    assert matrices in (1, _xp.eigh_matrices(900))
+    monkeypatch.setattr(arrays, "DIVIDED", divided)
+    assert matrices in (1, arrays.eigh_matrices(900))
     many = np.random.default_rng(0).standard_normal((900, 3))
     with config_context(working_memory=0.2):
         tracemalloc.start()

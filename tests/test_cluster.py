@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from lssvm import LSSVC, LSSVR, _xp, cluster, diagnose, kernels, load, save, sparsify
+from lssvm import LSSVC, LSSVR, arrays, cluster, diagnose, kernels, load, save, sparsify
 from lssvm.cluster import DaskChunks
 from lssvm.stream import Chunks
 
@@ -166,7 +166,7 @@ def test_what_travels_does_not_hold_the_rows(rows, tmp_path, monkeypatch):
         del arrived[:1]  # the example
         assert_allclose(found.compute(), expected, rtol=1e-9)
     assert len(arrived) == 2
-    assert not any(_xp.is_dask(value) for sent in arrived for value in vars(sent).values())
+    assert not any(arrays.is_dask(value) for sent in arrived for value in vars(sent).values())
     assert isinstance(model.loo_residuals_, da.Array)
     assert diagnose.left_out(model).sampled
 

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 import lssvm
-from lssvm import LSSVC, LSSVR, _xp, conjugate, kernels, problem, sparsify, system
+from lssvm import LSSVC, LSSVR, arrays, conjugate, kernels, problem, sparsify, system
 from lssvm.problem import Problem
 
 LATER = ("leverage_", "loo_residuals_", "loo_predictions_", "press_")
@@ -24,7 +24,7 @@ NEW = RNG.standard_normal((50, 3))
 @pytest.fixture
 def small(monkeypatch):
     """Every dense machine counts as large; counts the machines that conjugate gradients solved."""
-    monkeypatch.setattr(problem, "ITERATIVE_ROWS", 50)
+    monkeypatch.setattr(problem.problem, "ITERATIVE_ROWS", 50)
     solved = []
     solve = conjugate.solve
 
@@ -40,7 +40,7 @@ def small(monkeypatch):
 def direct(model, *data, **options):
     """The same machine by its factorisation."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(problem, "ITERATIVE_ROWS", 10**9)
+        patch.setattr(problem.problem, "ITERATIVE_ROWS", 10**9)
         return clone(model).fit(*data, **options)
 
 
@@ -122,7 +122,7 @@ def test_the_preconditioner_saves_products_whatever_the_number_of_targets(column
 
         _, factor = conjugate.randomly_pivoted(block, np.ones(400), limit, 0.1, np.random.RandomState(0))
         coef, intercept, residuals = conjugate.solve(product, factor, targets, np.ones(400), 0.1)
-        solution = system.dual(K.copy(), targets, np.ones(400), 0.1).solution(0.1)
+        solution = system.factorise_dual(K.copy(), targets, np.ones(400), 0.1).solution(0.1)
         for ours, exact in ((coef, solution.coef), (intercept, solution.intercept), (residuals, solution.residuals)):
             assert_allclose(ours, exact, atol=1e-6 * np.abs(solution.coef).max())
         counts.append(len(products))
@@ -163,7 +163,7 @@ def test_classes_and_their_probabilities(classes, small):
 def test_rows_are_computed_again_where_the_matrix_does_not_fit(small, monkeypatch):
     model = LSSVR(kernels.RBF(1.5), C=10.0, steps=())
     exact = direct(model, X, Y)
-    monkeypatch.setattr(_xp, "memory", lambda array: 8 * 300**2)
+    monkeypatch.setattr(arrays, "memory", lambda array: 8 * 300**2)
     monkeypatch.setattr(Problem, "gram", lambda self, inputs, points: pytest.fail("the matrix was built"))
     assert_allclose(model.fit(X, Y).predict(NEW), exact.predict(NEW), rtol=1e-6)
     assert small == [True]

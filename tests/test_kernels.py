@@ -12,7 +12,8 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from lssvm import LSSVR, _threads, _xp, kernels
+from lssvm import LSSVR, arrays, kernels
+from lssvm.arrays import threads
 from lssvm.kernels import RBF, Additive, Linear, Matern, Polynomial, Precomputed, as_kernel
 
 NAMESPACES = ["torch", "array_api_strict"]
@@ -163,7 +164,7 @@ def test_gradient_is_the_central_difference_in_each_log_width(name, sigma):
 @pytest.mark.parametrize("in_main", [True, False])
 def test_an_error_in_a_tile_is_raised_whichever_thread_meets_it(in_main, monkeypatch):
     """One of the caller's ends the others' work as well."""
-    monkeypatch.setattr(_threads, "workers", lambda: 2)
+    monkeypatch.setattr(threads, "workers", lambda: 2)
     out, done = np.zeros((1000, 1000)), []
 
     def tile(rows, columns):
@@ -173,14 +174,14 @@ def test_an_error_in_a_tile_is_raised_whichever_thread_meets_it(in_main, monkeyp
         done.append(rows)
 
     with pytest.raises(ValueError, match="a tile"):
-        _xp.in_tiles(tile, out, 8)
+        arrays.in_tiles(tile, out, 8)
     if in_main:
         assert len(done) <= 2
 
     def fill(rows, columns):
         out[rows, columns] += 1.0
 
-    _xp.in_tiles(fill, out, 8)
+    arrays.in_tiles(fill, out, 8)
     assert (out == 1.0).all()
 
 

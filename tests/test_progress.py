@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from lssvm import LSSVC, LSSVR, _progress, kernels, problem
+from lssvm import LSSVC, LSSVR, kernels, problem, progress
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(2100, 3))
@@ -13,13 +13,13 @@ Y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.2 * RNG.normal(size=len(X))
 
 def test_what_a_part_does_not_need_is_no_longer_expected():
     shares = []
-    with _progress.listening(shares.append):
-        first, second = _progress.expect(lambda: 10.0), _progress.expect(lambda: 30.0)
+    with progress.listening(shares.append):
+        first, second = progress.expect(lambda: 10.0), progress.expect(lambda: 30.0)
         with first:
-            _progress.did(lambda: 4.0)
+            progress.did(lambda: 4.0)
         with second:
-            _progress.did(lambda: 10.0)
-            _progress.did(lambda: 25.0)  # more than was expected
+            progress.did(lambda: 10.0)
+            progress.did(lambda: 25.0)  # more than was expected
     assert shares == pytest.approx([4 / 40, 4 / 34, 14 / 34, 1.0, 1.0])
 
 
@@ -27,16 +27,16 @@ def test_nothing_is_counted_where_nobody_listens():
     def never():
         raise AssertionError
 
-    with _progress.listening(lambda share: None):
+    with progress.listening(lambda share: None):
         pass
-    with _progress.expect(never):
-        _progress.did(never)
+    with progress.expect(never):
+        progress.did(never)
 
 
 def listened(model, X, y):
     """A fitted model and the shares that it told."""
     shares = []
-    with _progress.listening(shares.append):
+    with progress.listening(shares.append):
         model.fit(X, y)
     return model, np.array(shares)
 
@@ -66,12 +66,12 @@ def test_shares_of_a_fit_grow_to_one(make, rows):
 
 def test_rows_that_pass_by_in_blocks_are_told(monkeypatch):
     """A machine that does not fit in memory: two passes over the rows, block by block."""
-    monkeypatch.setattr(problem._xp, "memory", lambda array: 16 * len(X) * 500 - 1)
+    monkeypatch.setattr(problem.arrays, "memory", lambda array: 16 * len(X) * 500 - 1)
     blocks = lambda rows, *_, **__: (slice(start, start + 300) for start in range(0, rows, 300))  # noqa: E731
-    monkeypatch.setattr(problem._xp, "row_blocks", blocks)
+    monkeypatch.setattr(problem.arrays, "row_blocks", blocks)
     machine = problem.Problem(kernels.RBF(1.0), X, Y[:, None], np.ones(len(X)), C=1.0).with_basis(np.arange(500))
     told = []
-    with _progress.listening(told.append), _progress.expect(lambda: 2 * problem.work(len(X), 500)):
+    with progress.listening(told.append), progress.expect(lambda: 2 * progress.work(len(X), 500)):
         assert not machine.fits_memory
         machine.solve()
     assert len(told) >= 14

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.model_selection import PredefinedSplit
 
-from lssvm import LSSVC, LSSVR, _progress, _xp, estimators, kernels, sparsify, stream, system, tune
+from lssvm import LSSVC, LSSVR, arrays, estimators, kernels, progress, sparsify, stream, system, tune
 from lssvm.stream import checksum
 
 
@@ -55,7 +55,7 @@ def test_a_row_that_stands_alone_is_said_to_have_few_digits(monkeypatch):
     said = r"a leverage of 1 - \de-\d+: few digits of its left-out residual"
     with pytest.warns(UserWarning, match=said):
         clone(model).fit_chunks(split(x, y, weight))
-    monkeypatch.setattr(_xp, "memory", lambda array: 1000)
+    monkeypatch.setattr(arrays, "memory", lambda array: 1000)
     with pytest.warns(UserWarning, match=said):
         clone(model).fit(x, y, weight)
 
@@ -416,7 +416,7 @@ def test_fit_in_blocks_equals_fit(rows, robust, monkeypatch):
     X, y, weight, new = rows
     model = LSSVR(kernels.RBF(2.0), C=100.0, steps=[sparsify.Random(60, random_state=0)], robust=robust)
     whole = clone(model).fit(X, y, weight)
-    monkeypatch.setattr(_xp, "memory", lambda array: 16 * 60 * 300)
+    monkeypatch.setattr(arrays, "memory", lambda array: 16 * 60 * 300)
     blocks = clone(model).fit(X, y, weight)
     assert_allclose(blocks.predict(new), whole.predict(new), rtol=1e-9)
     assert_allclose(blocks.loo_residuals_, whole.loo_residuals_, rtol=1e-7, atol=1e-10)
@@ -440,7 +440,7 @@ def test_progress_on_a_terminal_alone(rows, capsys, monkeypatch):
     out, err = capsys.readouterr()
     assert out == ""
     assert "pass 2: 340 rows" in err
-    with _progress.listening(lambda share: None):  # who shows it in another way
+    with progress.listening(lambda share: None):  # who shows it in another way
         clone(model).fit_chunks(split(X, y))
     assert capsys.readouterr() == ("", "")
 

@@ -5,8 +5,9 @@ import pytest
 import reference
 from numpy.testing import assert_allclose
 
-from lssvm import _xp, kernels, system
+from lssvm import arrays, kernels, losses, system
 from lssvm.problem import Problem, Whitening, whiten
+from lssvm.system import primal
 
 NAMESPACES = ["torch", "array_api_strict"]
 
@@ -28,9 +29,9 @@ def whitened(K, support):
 def both_routes(K, y, weights, ridge, support=None):
     """The factor for one ridge and the one for every ridge, of the dual or of the primal machine."""
     if support is None:
-        return [system.dual(K.copy(), y, weights, ridge), system.dual(K.copy(), y, weights)]
+        return [system.factorise_dual(K.copy(), y, weights, ridge), system.factorise_dual(K.copy(), y, weights)]
     phi = whitened(K, support)[0]
-    return [system.primal(phi.copy(), y, weights, ridge, every_ridge=every) for every in (False, True)]
+    return [system.factorise_primal(phi.copy(), y, weights, ridge, every_ridge=every) for every in (False, True)]
 
 
 @pytest.mark.parametrize("ridge", [1e-6, 0.1, 1e3])
@@ -51,10 +52,10 @@ def test_the_inverse_of_a_dual_machine_maps_targets_to_coefficients(namespace):
     K, _, y, weights, _ = data()
     if namespace == "torch":
         torch = pytest.importorskip("torch")
-        factor = system.dual(*(torch.asarray(a + 0.0) for a in (K, y, weights)), 0.1)
+        factor = system.factorise_dual(*(torch.asarray(a + 0.0) for a in (K, y, weights)), 0.1)
     else:
-        factor = system.dual(K.copy(), y, weights, 0.1)
-    P, w = _xp.to_numpy(factor.inverse()), np.sqrt(weights)[:, None]
+        factor = system.factorise_dual(K.copy(), y, weights, 0.1)
+    P, w = arrays.to_numpy(factor.inverse()), np.sqrt(weights)[:, None]
     assert_allclose(P, P.T, rtol=0, atol=1e-14 * np.abs(P).max())
     unit = np.eye(len(y))
     columns = np.hstack([reference.kkt(K, unit[:, [i]], weights, 0.1)[0] for i in range(len(y))])
@@ -115,13 +116,13 @@ def test_eigenvectors_serve_every_ridge_that_is_far_above_rounding_errors(monkey
     """The short route for 1e-3 agrees with the long one, and is not taken for 1e-12."""
     K, _, y, weights, support = data()
     phi, passes = whitened(K, support)[0], []
-    long = system.orthogonalise
-    monkeypatch.setattr(system, "orthogonalise", lambda *parts: passes.append(1) or long(*parts))
-    short = system.primal(phi.copy(), y, weights, 1e-3, every_ridge=True, tolerance=system.QUICK)
+    long = primal.orthogonalise
+    monkeypatch.setattr(primal, "orthogonalise", lambda *parts: passes.append(1) or long(*parts))
+    short = system.factorise_primal(phi.copy(), y, weights, 1e-3, every_ridge=True, tolerance=system.QUICK)
     assert not passes
-    other = system.primal(phi.copy(), y, weights, 1e-12, every_ridge=True, tolerance=system.QUICK)
+    other = system.factorise_primal(phi.copy(), y, weights, 1e-12, every_ridge=True, tolerance=system.QUICK)
     assert len(passes) == 1
-    system.primal(phi.copy(), y, weights, 1e-3, every_ridge=True)
+    system.factorise_primal(phi.copy(), y, weights, 1e-3, every_ridge=True)
     assert len(passes) == 2
     for ridge in (1e-3, 0.1, 10.0):
         one, two = short.solution(ridge), other.solution(ridge)
@@ -155,10 +156,10 @@ def test_an_indefinite_matrix_gives_the_stationary_point(kind, rows):
     y, weights = rng.standard_normal((rows, 2)), rng.uniform(0.5, 2.0, rows)
     ridge = 0.37
     if rows >= 20:  # fewer rows may be positive definite across the weights
-        assert system.dual(K.copy(), y, weights, ridge) is None
+        assert system.factorise_dual(K.copy(), y, weights, ridge) is None
     alpha, intercept = reference.kkt(K, y, weights, ridge)
     inverse = np.linalg.inv(np.block([[K + np.diag(ridge / weights), np.ones((rows, 1))], [np.ones((1, rows)), 0.0]]))
-    solution = system.dual(K.copy(), y, weights).solution(ridge)
+    solution = system.factorise_dual(K.copy(), y, weights).solution(ridge)
     size = np.abs(alpha).max()
     assert_allclose(solution.coef, alpha, rtol=1e-7, atol=1e-7 * size)
     assert_allclose(solution.intercept, intercept, rtol=1e-7, atol=1e-7)
@@ -168,10 +169,10 @@ def test_an_indefinite_matrix_gives_the_stationary_point(kind, rows):
 @pytest.mark.parametrize("divided", [0, 4096])
 def test_eigenvectors_by_either_driver(divided, monkeypatch):
     """With a null space of many dimensions, which a machine for every ridge meets."""
-    monkeypatch.setattr(_xp, "DIVIDED", divided)
+    monkeypatch.setattr(arrays, "DIVIDED", divided)
     A = np.random.default_rng(0).standard_normal((40, 15))
     G = A @ A.T
-    values, vectors = _xp.eigh(G.copy())
+    values, vectors = arrays.eigh(G.copy())
     assert_allclose(vectors * values @ vectors.T, G, rtol=0, atol=1e-13 * values[-1])
     assert_allclose(vectors.T @ vectors, np.eye(40), rtol=0, atol=1e-13)
     assert np.all(np.diff(values) >= 0)
@@ -184,9 +185,9 @@ def test_rank_one_and_rank_two_updates(order):
     K = K + K.T
     B = np.empty((7, 14))[:, ::2] if order == "strided" else np.empty((7, 7), order=order)
     B[...] = K
-    _xp.subtract_pair(B, u, v)
+    arrays.subtract_pair(B, u, v)
     assert_allclose(B, K - np.outer(u, v) - np.outer(v, u), rtol=0, atol=1e-14)
-    updated = _xp.add_outer(B, u, v)
+    updated = arrays.add_outer(B, u, v)
     assert np.shares_memory(updated, B)
     assert_allclose(updated, K - np.outer(v, u), rtol=0, atol=1e-14)
 
@@ -218,14 +219,14 @@ def test_triangles_are_solved_as_well_by_products(sigma):
         truth[:, j] = (truth[:, j] - truth[:, :j] @ L[j, :j]) / L[j, j]
         above[:, j] = (above[:, j] - above[:, :j] @ np.flip(L)[:j, j]) / L[-j - 1, -j - 1]
     size = np.sqrt((truth**2).sum(axis=1))[:, None]
-    whitened = _xp.whiten_rows(K.copy(), L)
+    whitened = arrays.whiten_rows(K.copy(), L)
     rounding = np.finfo(float).eps * np.linalg.norm(L) * np.linalg.norm(np.linalg.inv(L))
     assert np.max(np.abs(whitened - truth) / size) <= rounding
-    assert (rounding > _xp.LOSS) == (sigma == 100.0)
+    assert (rounding > arrays.LOSS) == (sigma == 100.0)
     if sigma == 100.0:  # not what a product leaves
         assert_allclose(whitened @ L.T, K, rtol=0, atol=5e-15)
     size = np.sqrt((above**2).sum(axis=1))[:, None]
-    assert np.max(np.abs(np.flip(_xp.unwhiten_rows(K.copy(), L)) - above) / size) <= rounding
+    assert np.max(np.abs(np.flip(arrays.unwhiten_rows(K.copy(), L)) - above) / size) <= rounding
 
 
 # Plain columns --------------------------------------------------------------------------------------------------------
@@ -320,9 +321,9 @@ def test_other_namespaces_agree_with_numpy(namespace, ridge, sparse, every):
 
     def answers(asarray):
         if sparse:
-            factor = system.primal(asarray(phi), asarray(y), asarray(weights), ridge, every_ridge=every)
+            factor = system.factorise_primal(asarray(phi), asarray(y), asarray(weights), ridge, every_ridge=every)
         else:
-            factor = system.dual(asarray(K), asarray(y), asarray(weights), None if every else ridge)
+            factor = system.factorise_dual(asarray(K), asarray(y), asarray(weights), None if every else ridge)
         solution = factor.solution(ridge)
         names = ("coef", "intercept", "residuals", "leverage", "loo_residuals")
         yield from ((name, getattr(solution, name)) for name in names)
@@ -347,8 +348,10 @@ def test_the_criterion_agrees_with_numpy(namespace, sparse, classes):
     def answers(asarray):
         if sparse:
             phi, L = whitened(K, support)
-            return system.primal(asarray(phi), asarray(y), asarray(weights), 0.05).criterion(asarray(L), classes)
-        return system.dual(asarray(K.copy()), asarray(y), asarray(weights), 0.05).criterion(classes)
+            return system.factorise_primal(asarray(phi), asarray(y), asarray(weights), 0.05).criterion(
+                asarray(L), classes
+            )
+        return system.factorise_dual(asarray(K.copy()), asarray(y), asarray(weights), 0.05).criterion(classes)
 
     for expected, value in zip(answers(np.array), answers(lambda a: xp.asarray(a.copy())), strict=True):
         assert_allclose(np.asarray(value), expected, rtol=1e-9, atol=1e-10)
@@ -360,25 +363,25 @@ def test_log_loss_minds_neither_the_size_of_values_nor_the_unit_of_weights():
     t = np.where(rng.uniform(size=(60, 1)) < 0.4, 1.0, -1.0)
     f, weights = t + 1.5 * rng.standard_normal((60, 1)), rng.uniform(0.5, 2.0, 60)
     machines = np.stack([f, 1e-3 * f, 50.0 * f], axis=1)
-    loss, slope = system.log_loss(machines, t, weights)
+    loss, slope = losses.log_loss(machines, t, weights)
     assert_allclose(loss, loss[0], rtol=1e-12)
     assert_allclose(slope[:, 1], 1e3 * slope[:, 0], rtol=1e-6)
-    assert_allclose(system.log_loss(machines, t, 1e-5 * weights)[0], loss, rtol=1e-12)
+    assert_allclose(losses.log_loss(machines, t, 1e-5 * weights)[0], loss, rtol=1e-12)
 
 
 def test_log_loss_of_values_that_tell_nothing_is_that_of_a_coin():
     t = np.where(np.arange(10) % 2, 1.0, -1.0)[:, None]
     wrong = np.stack([0.0 * t, -t, -1e9 * t], axis=1)
-    assert_allclose(system.log_loss(wrong, t, np.ones(10))[0], np.log(2.0), rtol=1e-5)
+    assert_allclose(losses.log_loss(wrong, t, np.ones(10))[0], np.log(2.0), rtol=1e-5)
 
 
 def test_log_loss_counts_what_is_not_finite_as_wrong():
     t = np.where(np.arange(40) % 2, 1.0, -1.0)[:, None]
     wrong, broken = t + 0.0, t + 0.0
-    wrong[:2] *= -0.999 * system.MARGIN
+    wrong[:2] *= -0.999 * losses.MARGIN
     broken[:2] = np.nan
-    losses = [system.log_loss(f[:, None, :], t, np.ones(40))[0][0] for f in (wrong, broken)]
-    assert_allclose(losses[1], losses[0], rtol=1e-2)
+    values = [losses.log_loss(f[:, None, :], t, np.ones(40))[0][0] for f in (wrong, broken)]
+    assert_allclose(values[1], values[0], rtol=1e-2)
 
 
 @pytest.mark.parametrize("negative", [0, 3, 12])
@@ -386,7 +389,7 @@ def test_a_weighted_gram_takes_weights_of_either_sign(negative):
     rng = np.random.default_rng(0)
     A, weights = rng.standard_normal((12, 4)), rng.uniform(0.5, 2.0, 12)
     weights[:negative] *= -1.0
-    assert_allclose(system._weighted_gram(A, weights), A.T @ np.diag(weights) @ A, rtol=1e-12, atol=1e-12)
+    assert_allclose(system.weighted_gram(A, weights), A.T @ np.diag(weights) @ A, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("namespace", NAMESPACES)
@@ -394,7 +397,7 @@ def test_other_namespaces_know_an_indefinite_matrix(namespace):
     xp = pytest.importorskip(namespace)
     K = indefinite(6)["random"]
     ones = np.ones((6, 1))
-    assert system.dual(xp.asarray(K.copy()), xp.asarray(ones), xp.asarray(ones[:, 0]), 1e-3) is None
+    assert system.factorise_dual(xp.asarray(K.copy()), xp.asarray(ones), xp.asarray(ones[:, 0]), 1e-3) is None
 
 
 @pytest.mark.parametrize("kind", ["dual", "primal", "wide"])
@@ -403,13 +406,13 @@ def test_left_out_residuals_of_several_ridges_are_those_of_each(kind, monkeypatc
     phi, targets, weights = rng.normal(size=(40, 6)), rng.normal(size=(40, 2)), rng.uniform(0.5, 2.0, 40)
     ridges = [0.03, 0.5, 7.0]
     if kind == "dual":
-        factor = system.dual(phi @ phi.T, targets, weights)
+        factor = system.factorise_dual(phi @ phi.T, targets, weights)
     elif kind == "primal":
-        factor = system.primal(phi.copy(), targets, weights, 0.03, every_ridge=True)
+        factor = system.factorise_primal(phi.copy(), targets, weights, 0.03, every_ridge=True)
     else:
-        factor = system.wide(rng.normal(size=(40, 50)), targets, weights, None)
+        factor = system.factorise_wide(rng.normal(size=(40, 50)), targets, weights, None)
     blocks = lambda *args: iter([slice(0, 7), slice(7, 40)])  # noqa: E731
-    monkeypatch.setattr(_xp, "row_blocks", blocks)
+    monkeypatch.setattr(arrays, "row_blocks", blocks)
     found = np.concatenate([part for _, part in factor.left_out(ridges)])
     monkeypatch.undo()
     for place, ridge in enumerate(ridges):
@@ -419,7 +422,7 @@ def test_left_out_residuals_of_several_ridges_are_those_of_each(kind, monkeypatc
 @pytest.mark.parametrize("columns", [1, 256, 257, 600])
 def test_gram_is_the_product_and_symmetric_to_the_last_bit(columns):
     A = np.random.default_rng(0).standard_normal((50, columns))
-    G = _xp.gram(A)
+    G = arrays.gram(A)
     assert_allclose(G, A.T @ A, rtol=1e-12, atol=1e-12)
     assert np.array_equal(G, G.T)
 
@@ -445,12 +448,12 @@ def systems():
     position[support] = np.arange(len(support))
     every_row = np.linalg.cholesky(K + 1e-10 * np.eye(len(K)))
     factors = {
-        "dual": (system.dual(K.copy(), y, weights, ridge), K_new),
-        "dual, every ridge": (system.dual(K.copy(), y, weights), K_new),
-        "primal": (system.primal(phi.copy(), y, weights, ridge), phi_new),
-        "primal, every ridge": (system.primal(phi.copy(), y, weights, ridge, every_ridge=True), phi_new),
-        "wide": (system.wide(every_row.copy(), y, weights, ridge), np.linalg.solve(every_row, K_new.T).T),
-        "reduced": (system.reduced(K[:, support].copy(), y, weights, position, ridge), K_new[:, support]),
+        "dual": (system.factorise_dual(K.copy(), y, weights, ridge), K_new),
+        "dual, every ridge": (system.factorise_dual(K.copy(), y, weights), K_new),
+        "primal": (system.factorise_primal(phi.copy(), y, weights, ridge), phi_new),
+        "primal, every ridge": (system.factorise_primal(phi.copy(), y, weights, ridge, every_ridge=True), phi_new),
+        "wide": (system.factorise_wide(every_row.copy(), y, weights, ridge), np.linalg.solve(every_row, K_new.T).T),
+        "reduced": (system.factorise_reduced(K[:, support].copy(), y, weights, position, ridge), K_new[:, support]),
     }
     for name, (factor, new) in factors.items():
         calls = {
@@ -485,11 +488,11 @@ def test_factors_give_the_same_answers_in_any_order(number):
 def test_the_inverse_of_a_system_by_either_route():
     K, _, y, weights, _ = data()
     P, a = system.dual_inverse(K.copy(), y, weights, 0.1)
-    factor = system.dual(K.copy(), y, weights, 0.1)
+    factor = system.factorise_dual(K.copy(), y, weights, 0.1)
     assert_allclose(P, factor.inverse(), rtol=1e-10, atol=1e-12)
     assert_allclose(a, P @ (np.sqrt(weights)[:, None] * y), rtol=1e-9, atol=1e-10)
     with pytest.raises(ValueError, match="one ridge"):
-        system.dual(K.copy(), y, weights).inverse()
+        system.factorise_dual(K.copy(), y, weights).inverse()
     assert system.dual_inverse(-np.eye(len(K)), y, weights, 0.1) is None
 
 

@@ -12,22 +12,23 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from lssvm import LSSVR, _blas, _threads, _xp, kernels, sparsify
-from lssvm._threads import own_threads, share
+from lssvm import LSSVR, arrays, kernels, sparsify
+from lssvm.arrays import parallel, threads
+from lssvm.arrays.threads import own_threads, share
 
 RNG = np.random.default_rng(0)
 
 
 def blas_threads():
-    return [library.get() for libraries in _threads._libraries() for library in libraries]
+    return [library.get() for libraries in threads._libraries() for library in libraries]
 
 
 @pytest.fixture
 def in_pieces(monkeypatch):
     """Three threads share out everything, in blocks of order 16."""
     for name, value in {"SMALL_PIECE": 1, "LEAF": 8, "BLOCK": 16}.items():
-        monkeypatch.setattr(_blas, name, value)
-    for module in (_blas, _threads):
+        monkeypatch.setattr(parallel, name, value)
+    for module in (parallel, threads):
         monkeypatch.setattr(module, "workers", lambda: 3)
 
 
@@ -37,15 +38,15 @@ def test_factorisations_in_pieces(n, in_pieces):
     G = A.T @ A + np.eye(n)
     expected = np.linalg.cholesky(G)
     lower = np.tril(G) + np.triu(np.full((n, n), np.nan), 1)  # values above the diagonal are not read
-    found = _xp.cholesky(lower)
+    found = arrays.cholesky(lower)
     assert np.shares_memory(found, lower)
     assert_allclose(found, expected, rtol=0, atol=1e-12)
-    inverse = _xp.invert_lower(found.copy())
+    inverse = arrays.invert_lower(found.copy())
     assert_allclose(inverse @ expected, np.eye(n), rtol=0, atol=1e-12)
     assert not np.triu(inverse, 1).any()
-    assert_allclose(_xp.gram_of_lower(inverse.copy()), np.linalg.inv(G), rtol=0, atol=1e-12)
-    assert _xp.cholesky(G - 2.0 * np.diag(np.arange(n) == n - 1) * G) is None
-    assert _xp.cholesky(np.where(np.eye(n) > 0, np.nan, G)) is None
+    assert_allclose(arrays.gram_of_lower(inverse.copy()), np.linalg.inv(G), rtol=0, atol=1e-12)
+    assert arrays.cholesky(G - 2.0 * np.diag(np.arange(n) == n - 1) * G) is None
+    assert arrays.cholesky(np.where(np.eye(n) > 0, np.nan, G)) is None
 
 
 @pytest.mark.parametrize(("rows", "n", "columns"), [(70, 45, 33), (33, 17, 200), (129, 64, 5), (1, 20, 9)])
@@ -55,20 +56,22 @@ def test_products_and_triangular_systems_in_pieces(rows, n, columns, in_pieces):
     for left in (A, np.asfortranarray(A), np.repeat(A, 2, axis=1)[:, ::2]):
         for right in (B, np.asfortranarray(B)):
             out = start.copy()
-            _blas.add_product(out, left, right, 1.0)
+            parallel.add_product(out, left, right, 1.0)
             assert_allclose(out, start + A @ B, atol=1e-12)
-        assert_allclose(_xp.gram(left), A.T @ A, atol=1e-12)
-    assert_allclose(_xp.mirrored(_xp.add_gram(_xp.add_gram(None, A[: rows // 2]), A[rows // 2 :])), A.T @ A, atol=1e-12)
+        assert_allclose(arrays.gram(left), A.T @ A, atol=1e-12)
+    assert_allclose(
+        arrays.mirrored(arrays.add_gram(arrays.add_gram(None, A[: rows // 2]), A[rows // 2 :])), A.T @ A, atol=1e-12
+    )
     L = np.tril(RNG.standard_normal((n, n))) + 10.0 * np.eye(n)
     inverse = np.linalg.inv(L)
-    assert_allclose(_xp.whiten_rows(A.copy(), L, loss=0.0), A @ inverse.T, atol=1e-12)
-    assert_allclose(_xp.unwhiten_rows(A.copy(), L, loss=0.0), A @ inverse, atol=1e-12)
-    assert_allclose(_xp.whiten_rows(A.copy(), L, inverse=inverse), A @ inverse.T, atol=1e-12)
-    assert_allclose(_xp.unwhiten_rows(A.copy(), L, inverse=inverse), A @ inverse, atol=1e-12)
-    assert_allclose(_xp.solve_lower(L, B), inverse @ B, atol=1e-12)
-    assert_allclose(_xp.solve_lower(L, B, transpose=True), inverse.T @ B, atol=1e-12)
+    assert_allclose(arrays.whiten_rows(A.copy(), L, loss=0.0), A @ inverse.T, atol=1e-12)
+    assert_allclose(arrays.unwhiten_rows(A.copy(), L, loss=0.0), A @ inverse, atol=1e-12)
+    assert_allclose(arrays.whiten_rows(A.copy(), L, inverse=inverse), A @ inverse.T, atol=1e-12)
+    assert_allclose(arrays.unwhiten_rows(A.copy(), L, inverse=inverse), A @ inverse, atol=1e-12)
+    assert_allclose(arrays.solve_lower(L, B), inverse @ B, atol=1e-12)
+    assert_allclose(arrays.solve_lower(L, B, transpose=True), inverse.T @ B, atol=1e-12)
     solved = B.copy()
-    _blas.solve_columns(L, solved)
+    parallel.solve_columns(L, solved)
     assert_allclose(solved, inverse @ B, atol=1e-12)
 
 
@@ -79,18 +82,18 @@ def test_arrays_that_are_not_stored_by_rows_are_copied(in_pieces):
     apart = np.frombuffer(b"x" + line[:35].tobytes(), offset=1).reshape(5, 7)  # not aligned
     for A in (windows, row, apart, windows[::-1], windows.astype(">f8")):
         out = np.zeros((len(A), 9))
-        _blas.add_product(out, A, B, 0.0)
+        parallel.add_product(out, A, B, 0.0)
         assert_allclose(out, A @ B, atol=1e-12)
-        assert_allclose(_xp.mirrored(_xp.add_gram(None, A)), A.T @ A, atol=1e-12)
+        assert_allclose(arrays.mirrored(arrays.add_gram(None, A)), A.T @ A, atol=1e-12)
 
 
 def test_a_fit_is_the_same_with_any_number_of_threads(monkeypatch):
     X = RNG.standard_normal((900, 4))
     y = np.sin(X[:, 0])
     fits = []
-    for threads in (1, 2, 3, 3):
-        for module in (_blas, _threads):
-            monkeypatch.setattr(module, "workers", lambda threads=threads: threads)
+    for number in (1, 2, 3, 3):
+        for module in (parallel, threads):
+            monkeypatch.setattr(module, "workers", lambda number=number: number)
         fits.append(LSSVR(kernels.RBF(2.0), C=10.0).fit(X, y).loo_residuals_)
     assert_allclose(fits[1], fits[0], rtol=1e-9)
     assert_allclose(fits[2], fits[0], rtol=1e-9)
@@ -157,8 +160,8 @@ def test_an_interrupt_leaves_no_setting_behind(where, monkeypatch):
 
         return call
 
-    library = _threads.Library(interrupted("get"), interrupted("set"))
-    monkeypatch.setattr(_threads, "_libraries", lambda: ([library], []))
+    library = threads.Library(interrupted("get"), interrupted("set"))
+    monkeypatch.setattr(threads, "_libraries", lambda: ([library], []))
     for number in range(1, 8):
         stop[0] = number
         calls.clear()
@@ -168,13 +171,13 @@ def test_an_interrupt_leaves_no_setting_behind(where, monkeypatch):
         except KeyboardInterrupt:
             pass
         assert numbers == [4]
-        assert not _threads._depth
-        assert not _threads._before
+        assert not threads._depth
+        assert not threads._before
 
 
 def test_a_signal_handler_may_fit():
-    with _threads._lock, own_threads():
-        assert _threads.workers() >= 1
+    with threads._lock, own_threads():
+        assert threads.workers() >= 1
 
 
 def test_every_item_is_worked_on_once_by_several_threads(in_pieces):
@@ -191,8 +194,8 @@ def test_every_item_is_worked_on_once_by_several_threads(in_pieces):
 
 
 def test_inside_of_a_piece_nothing_is_shared_out_again(monkeypatch):
-    monkeypatch.setattr(_threads, "_cores", lambda: 3)
-    monkeypatch.setattr(_threads, "_libraries", lambda: ([], []))
+    monkeypatch.setattr(threads, "_cores", lambda: 3)
+    monkeypatch.setattr(threads, "_libraries", lambda: ([], []))
     seen = []
 
     def outer(item):
@@ -217,7 +220,7 @@ def test_nothing_is_left_behind():
             LSSVR(failing, C=1.0).fit(X, X[:, 0])
         assert blas_threads() == setting
     assert threading.active_count() == before
-    assert not _threads._depth
+    assert not threads._depth
 
 
 def failing(A, B):
@@ -226,12 +229,12 @@ def failing(A, B):
 
 def test_the_limit_that_users_give_blas_is_kept():
     with threadpool_limits(1):
-        assert _threads.workers() == 1
+        assert threads.workers() == 1
         with own_threads():
-            assert _threads.workers() == 1
+            assert threads.workers() == 1
     with threadpool_limits(2), own_threads():
         assert blas_threads()[0] == 1
-        assert _threads.workers() == min(2, _threads._cores())
+        assert threads.workers() == min(2, threads._cores())
 
 
 def test_blas_has_one_thread_in_fits_of_any_thread():
@@ -266,12 +269,13 @@ def test_blas_has_one_thread_in_fits_of_any_thread():
 FORK = """if True:
     import os, signal, threading, warnings
     import numpy as np
-    from lssvm import LSSVR, _threads, _xp, kernels
+    from lssvm import LSSVR, arrays, kernels
+    from lssvm.arrays import threads
     from lssvm.problem import Problem
 
     warnings.simplefilter("ignore", DeprecationWarning)  # fork with threads
     X = np.random.default_rng(0).standard_normal((40, 2))
-    held, release, convert = threading.Event(), threading.Event(), _xp.to_numpy
+    held, release, convert = threading.Event(), threading.Event(), arrays.to_numpy
 
     def slow(array):
         if threading.current_thread() is other:
@@ -280,11 +284,11 @@ FORK = """if True:
         return convert(array)
 
     def hold():
-        with _threads._lock:
+        with threads._lock:
             Problem(kernels.RBF(1.0), X, X[:, :1], np.ones(40)).rows
 
     other = threading.Thread(target=hold)
-    _xp.to_numpy = slow
+    arrays.to_numpy = slow
     other.start()
     held.wait(30)
     child = os.fork()
@@ -311,11 +315,11 @@ def test_what_cannot_be_worked_on_in_place_is_refused(spoil):
     """BLAS would write float64 by rows over whatever lies there."""
     L, Z = np.eye(4), spoil(np.ones((6, 4)))
     for work in (
-        lambda: _blas.solve_rows(L, Z, turn=True),
-        lambda: _blas.multiply_rows(L, Z, turn=False),
-        lambda: _blas.add_product(Z, np.ones((6, 3)), np.ones((3, 4)), 1.0),
-        lambda: _blas.solve_columns(np.eye(6), Z),
-        lambda: _blas.add_gram(Z[:4], np.ones((5, 4)), 1.0),
+        lambda: parallel.solve_rows(L, Z, turn=True),
+        lambda: parallel.multiply_rows(L, Z, turn=False),
+        lambda: parallel.add_product(Z, np.ones((6, 3)), np.ones((3, 4)), 1.0),
+        lambda: parallel.solve_columns(np.eye(6), Z),
+        lambda: parallel.add_gram(Z[:4], np.ones((5, 4)), 1.0),
     ):
         with pytest.raises(TypeError, match="float64 by rows"):
             work()

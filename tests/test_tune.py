@@ -13,7 +13,7 @@ from scipy.special import expit
 from sklearn.datasets import load_iris, make_friedman1
 from sklearn.model_selection import GroupKFold, PredefinedSplit, ShuffleSplit, TimeSeriesSplit
 
-from lssvm import LSSVC, LSSVR, datasets, kernels, sparsify, system, tune
+from lssvm import LSSVC, LSSVR, datasets, kernels, losses, sparsify, tune
 from lssvm.kernels import RBF, Additive, Choice, Linear, Matern, Polynomial, Spline
 from lssvm.problem import Problem, column_spread
 
@@ -404,7 +404,7 @@ def test_k_fold_of_classes_is_the_log_loss_of_refits():
         rest = np.setdiff1d(np.arange(len(y)), part)
         left_out[part] = LSSVC(RBF(0.8), C=model.C_, steps=[]).fit(X[rest], y[rest]).decision_function(X[part])
     targets = np.where(y == model.classes_[1], 1.0, -1.0)[:, None]
-    loss = system.log_loss(left_out[:, None, None], targets, np.ones(len(y)))[0]
+    loss = losses.log_loss(left_out[:, None, None], targets, np.ones(len(y)))[0]
     assert_allclose(model.path_.score, loss[0], rtol=1e-8)
 
 
@@ -691,8 +691,8 @@ def test_a_size_pays_by_what_it_gains_and_costs(gain, rows, size):
 def test_an_accelerator_searches_on_the_last_machine_alone(steps, monkeypatch):
     X, y = make_friedman1(500, 8, noise=1.0, random_state=0)
     usual = LSSVR(steps=steps).fit(X, y)
-    monkeypatch.setattr(tune._xp, "on_accelerator", lambda array: True)
-    monkeypatch.setattr(tune._xp, "memory", lambda array: 2**34)
+    monkeypatch.setattr(tune.arrays, "on_accelerator", lambda array: True)
+    monkeypatch.setattr(tune.arrays, "memory", lambda array: 2**34)
     model = LSSVR(steps=steps).fit(X, y)
     searches = [[part for part in fit.path_.plan if "by gradient" in part] for fit in (usual, model)]
     assert [len(found) for found in searches] == [2, 1]

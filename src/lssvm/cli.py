@@ -161,7 +161,7 @@ def fit(
     _check_output(page, "--report", data, output)
     from time import perf_counter
 
-    from . import _progress, diagnose
+    from . import diagnose, progress
     from .estimators import LSSVC, LSSVR
     from .persist import save
     from .tables import open_table, plan
@@ -183,7 +183,7 @@ def fit(
         if chunked:
             _say(f"{n_rows} rows at once would take more than half of the free memory: they are read in chunks")
             chunks = _Chunks(source, scheme, n_rows)
-            with _progress.listening(chunks.plans):
+            with progress.listening(chunks.plans):
                 model.fit_chunks(chunks)
             dropped = chunks.dropped
         else:
@@ -732,7 +732,7 @@ def _share_bar(label: str) -> Iterator[None]:
     if not _shows_progress():
         yield
         return
-    from . import _progress
+    from . import progress
 
     shown = 0
     with _bar(1000, label) as advance:
@@ -744,7 +744,7 @@ def _share_bar(label: str) -> Iterator[None]:
                 shown += step
                 advance(step)
 
-        with _progress.listening(show):
+        with progress.listening(show):
             yield
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from . import _xp
+from . import arrays
 from .stream import FAN_IN, add_all
 
 NO_WORKERS = 30.0  # seconds without any worker at work after which a fit gives up
@@ -31,12 +31,12 @@ class DaskChunks:
     def __init__(self, X: Any, y: Any, weight: Any = None) -> None:
         named = [(name, part) for name, part in (("X", X), ("y", y), ("sample_weight", weight)) if part is not None]
         for name, part in named:
-            if not _xp.is_dask(part):
+            if not arrays.is_dask(part):
                 raise TypeError(f"X is a Dask collection, {name} is a {type(part).__name__}: make it one as well.")
         if y is None:
             raise ValueError("y is None: give one target a row.")
-        arrays = [part for _, part in named if hasattr(part, "chunks")]
-        rows = arrays[0].chunks[0] if arrays and not np.isnan(arrays[0].chunks[0]).any() else None
+        values = [part for _, part in named if hasattr(part, "chunks")]
+        rows = values[0].chunks[0] if values and not np.isnan(values[0].chunks[0]).any() else None
         blocks = [_blocks(part, rows) for _, part in named]
         if len({len(part) for part in blocks}) > 1:
             counts = ", ".join(f"{name} has {len(part)}" for (name, _), part in zip(named, blocks, strict=True))
@@ -162,7 +162,7 @@ def lazily(model: Any, name: str, X: Any, **options: Any) -> Any:
         warnings.simplefilter("ignore")  # the row of zeros has no names of columns
         example = getattr(model, name)(np.zeros((1, model.n_features_in_)), **options)
     alone = copy.copy(model)  # without lazy arrays, which hold on to the training rows; with what the example left
-    alone.__dict__ = {name: value for name, value in vars(model).items() if not _xp.is_dask(value)}
+    alone.__dict__ = {name: value for name, value in vars(model).items() if not arrays.is_dask(value)}
     fitted = dask.delayed(alone, traverse=False)
     lengths = X.chunks[0] if hasattr(X, "chunks") else (np.nan,) * len(blocks)
     nothing = example[:0]

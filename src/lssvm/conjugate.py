@@ -16,8 +16,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg.blas import dsymv
 
-from . import _blas, _xp
-from ._xp import EPS
+from . import arrays
+from .arrays import EPS, parallel
 
 RESIDUAL = 1e-8  # of the system, in units of its right-hand side
 
@@ -51,8 +51,8 @@ def randomly_pivoted(
         new = factor[m : m + len(picked)]
         block(picked, None, new)
         if m:
-            _xp.add_product(new, -factor[:m, picked].T, factor[:m])
-        _blas.solve_columns(lower, new)
+            arrays.add_product(new, -factor[:m, picked].T, factor[:m])
+        parallel.solve_columns(lower, new)
         left = np.maximum(left - np.einsum("ij,ij->j", new, new), 0.0)
         chosen = np.concatenate([chosen, picked])
         left[chosen] = 0.0
@@ -78,7 +78,7 @@ def symmetric_product(K: np.ndarray, V: np.ndarray) -> np.ndarray:
     """V K for a symmetric K: each row of V at half the reads where they are few, all together otherwise."""
     if len(V) <= 4:
         return np.stack([dsymv(1.0, K.T, row) for row in V])
-    return _xp.matmul(V, K)
+    return arrays.matmul(V, K)
 
 
 # The machine ----------------------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def solve(
 
     def inverse(R: np.ndarray) -> np.ndarray:
         """R M^-1 for M = S F'F S + lam I: Woodbury's formula with Q'Q at most 1, so that nothing is blown up."""
-        return (R - _xp.matmul(_xp.matmul(R, Q.T), Q)) / ridge
+        return (R - arrays.matmul(arrays.matmul(R, Q.T), Q)) / ridge
 
     border = inverse(u[None, :])[0]
     corner = float(u @ border)
@@ -177,10 +177,10 @@ def _whitened(factor: np.ndarray, w: np.ndarray, ridge: float) -> np.ndarray | N
     factor *= w
     if not len(factor):
         return factor
-    lower = _xp.cholesky(_xp.add_diagonal(_xp.add_gram(None, factor.T), ridge))
+    lower = arrays.cholesky(arrays.add_diagonal(arrays.add_gram(None, factor.T), ridge))
     if lower is None:
         return None
-    _blas.solve_columns(lower, factor)
+    parallel.solve_columns(lower, factor)
     return factor
 
 

@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
-from . import _xp
+from . import arrays
 from .intervals import order_statistic, probabilities
 from .kernels import Additive, Kernel
 from .problem import Problem, class_numbers, column_spread
@@ -87,10 +87,10 @@ def left_out(model: Any) -> LeftOut:
     if hasattr(model, "_problem_"):
         model.leave_one_out()
     residuals = getattr(model, "loo_residuals_", None)
-    sample = _sample(model) if residuals is None or _xp.is_dask(residuals) else None
+    sample = _sample(model) if residuals is None or arrays.is_dask(residuals) else None
     if sample is not None:
         return _sampled(model, sample)
-    residuals = None if residuals is None else _xp.to_numpy(residuals)
+    residuals = None if residuals is None else arrays.to_numpy(residuals)
     if residuals is None or np.isnan(residuals).any():
         raise ValueError(
             f"{type(model).__name__} has no leave-one-out values: sparsify.Substrate and Components without refit and "
@@ -99,14 +99,14 @@ def left_out(model: Any) -> LeftOut:
         )
     residuals = residuals.reshape(len(residuals), -1)
     actual = _targets(model, residuals)
-    weights = _xp.to_numpy(model.weights_)
+    weights = arrays.to_numpy(model.weights_)
     given = getattr(model, "_sample_weight_", None)
-    given = np.ones(len(weights)) if given is None else _xp.to_numpy(given)
+    given = np.ones(len(weights)) if given is None else arrays.to_numpy(given)
     problem = getattr(model, "_problem_", None)
-    own = given * _class_factors(model, actual) if problem is None else _xp.to_numpy(problem.weights)
+    own = given * _class_factors(model, actual) if problem is None else arrays.to_numpy(problem.weights)
     own = weights if model.robust is None else own
     robust = np.divide(weights, own, out=np.zeros(len(weights)), where=own > 0)
-    return LeftOut(actual, actual - residuals, given, weights, robust, _xp.to_numpy(model.leverage_), len(weights))
+    return LeftOut(actual, actual - residuals, given, weights, robust, arrays.to_numpy(model.leverage_), len(weights))
 
 
 def _sample(model: Any) -> Any:
@@ -117,7 +117,7 @@ def _sample(model: Any) -> Any:
 def _sampled(model: Any, sample: Any) -> LeftOut:
     """The rows of a sample, where the others are not kept."""
     actual, residuals, weights, own, leverage = (
-        _xp.to_numpy(a)
+        arrays.to_numpy(a)
         for a in (sample.targets, sample.loo_residuals, sample.weights, sample.sample_weights, sample.leverage)
     )
     given = own / _class_factors(model, actual)
@@ -133,11 +133,11 @@ def _class_factors(model: Any, actual: np.ndarray) -> np.ndarray:
 def _targets(model: Any, residuals: np.ndarray) -> np.ndarray:
     """Targets as the machine saw them, (rows, outputs)."""
     if hasattr(model, "_problem_"):
-        return _xp.to_numpy(model._problem_.y)
+        return arrays.to_numpy(model._problem_.y)
     if not is_classifier(model):
-        return residuals + _xp.to_numpy(model.loo_predictions_).reshape(residuals.shape)
+        return residuals + arrays.to_numpy(model.loo_predictions_).reshape(residuals.shape)
     labels = np.array([1]) if residuals.shape[1] == 1 else np.arange(residuals.shape[1])
-    return np.where(_xp.to_numpy(model._codes_)[:, None] == labels[None, :], 1.0, -1.0)
+    return np.where(arrays.to_numpy(model._codes_)[:, None] == labels[None, :], 1.0, -1.0)
 
 
 def left_out_probabilities(model: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -146,7 +146,7 @@ def left_out_probabilities(model: Any) -> tuple[np.ndarray, np.ndarray]:
     if not is_classifier(model):
         raise ValueError(f"{type(model).__name__} has no classes: probabilities are those of LSSVC.")
     rows = left_out(model)
-    return probabilities(rows.predicted, _xp.to_numpy(model._calibration())), class_numbers(rows.actual)
+    return probabilities(rows.predicted, arrays.to_numpy(model._calibration())), class_numbers(rows.actual)
 
 
 def class_codes(model: Any, y: Any) -> np.ndarray:
@@ -154,7 +154,7 @@ def class_codes(model: Any, y: Any) -> np.ndarray:
     if not hasattr(model, "classes_"):
         check_fitted(model)
         raise ValueError(f"{type(model).__name__} has no classes: class numbers are those of LSSVC.")
-    labels = np.asarray(_xp.to_numpy(y))
+    labels = np.asarray(arrays.to_numpy(y))
     unknown = np.setdiff1d(labels, model.classes_)
     if len(unknown):
         raise ValueError(f"y holds the class {unknown[0]!r}, which is not among the classes {model.classes_!r}.")
@@ -228,7 +228,7 @@ def _whole_problem(model: Any, what: str) -> Problem:
 
 
 def _weights(model: Any) -> Any:
-    return _xp.like(_xp.to_numpy(model.weights_), model._problem_.weights)
+    return arrays.like(arrays.to_numpy(model.weights_), model._problem_.weights)
 
 
 def c_path(model: Any, decades: float = 4.0, n_values: int = 41) -> tuple[np.ndarray, np.ndarray]:
@@ -259,10 +259,10 @@ def _errors_along(problem: Problem, values: np.ndarray, what: str) -> np.ndarray
     factor = problem.factorise(float(values[-1]), every=True)
     if problem.classification:
         return class_errors(factor, values.tolist())
-    weights = _xp.to_numpy(problem.weights)[factor.rows]
+    weights = arrays.to_numpy(problem.weights)[factor.rows]
     squares = np.zeros(len(values))
     for rows, residuals in factor.left_out(values.tolist()):
-        squares += weights[rows] @ np.mean(_xp.to_numpy(residuals) ** 2, axis=2)
+        squares += weights[rows] @ np.mean(arrays.to_numpy(residuals) ** 2, axis=2)
     return np.sqrt(squares / weights.sum())
 
 
@@ -354,13 +354,13 @@ def _used(kernel: Kernel, spread: np.ndarray) -> np.ndarray:
 
 
 def _sigma(leaf: Any, n_features: int) -> np.ndarray:
-    return np.broadcast_to(np.asarray(_xp.to_numpy(leaf.sigma), float), (n_features,))
+    return np.broadcast_to(np.asarray(arrays.to_numpy(leaf.sigma), float), (n_features,))
 
 
 def _spread(model: Any) -> np.ndarray:
     """Of the training rows, or of the basis, which is a sample of them."""
     problem = getattr(model, "_problem_", None)
-    return np.std(_xp.to_numpy(model.support_vectors_), axis=0) if problem is None else column_spread(problem)
+    return np.std(arrays.to_numpy(model.support_vectors_), axis=0) if problem is None else column_spread(problem)
 
 
 def reliability(
@@ -422,18 +422,18 @@ def coverage_path(model: Any, coverages: Any = (0.5, 0.8, 0.9, 0.95), rows: int 
     if n < 3:
         raise ValueError(f"Interval coverage needs 3 rows at least, got {n}.")
     tested = np.unique(np.linspace(0, n - 1, min(rows, n)).astype(int))
-    e = _xp.to_numpy(found.residuals)[counting]
-    h = np.clip(_xp.to_numpy(found.leverage)[counting], 0.0, 1.0 - 1e-12)
-    y = _xp.to_numpy(problem.y if sample is None else sample.targets)[counting]
-    v = _xp.to_numpy(found.weights)[counting]
+    e = arrays.to_numpy(found.residuals)[counting]
+    h = np.clip(arrays.to_numpy(found.leverage)[counting], 0.0, 1.0 - 1e-12)
+    y = arrays.to_numpy(problem.y if sample is None else sample.targets)[counting]
+    v = arrays.to_numpy(found.weights)[counting]
     ends = np.empty((len(coverages), len(tested), 2, e.shape[1]))
-    for block in _xp.row_blocks(len(tested), 64 * n * e.shape[1]):
+    for block in arrays.row_blocks(len(tested), 64 * n * e.shape[1]):
         part = tested[block]
         if sample is None:
-            smoother = factor.smoother(_xp.take(problem.X, counting[part]), model.C_)
+            smoother = factor.smoother(arrays.take(problem.X, counting[part]), model.C_)
         else:
-            smoother = sample.smoother(_xp.take(sample.X, part), own)
-        H = _xp.to_numpy(smoother)  # (part, n): df_i/dy_j
+            smoother = sample.smoother(arrays.take(sample.X, part), own)
+        H = arrays.to_numpy(smoother)  # (part, n): df_i/dy_j
         mirrored = H * (v[part, None] / v[None, :])  # df_j/dy_i = H_ij v_i/v_j, as V H is symmetric
         determinant = (1 - h[part, None]) * (1 - h[None, :]) - H * mirrored
         pair_i = ((1 - h[None, :, None]) * e[part, None, :] + H[:, :, None] * e[None, :, :]) / determinant[:, :, None]

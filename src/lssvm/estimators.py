@@ -22,8 +22,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from . import _progress, _xp
-from ._xp import Array
+from . import arrays, progress
+from .arrays import Array
 from .cluster import DaskChunks, lazily
 from .intervals import (
     FOLDS,
@@ -37,7 +37,8 @@ from .intervals import (
     searched_again,
 )
 from .kernels import RBF, Additive, Choice, Kernel, Linear, Matern, as_kernel, check_values, pick_columns
-from .problem import ITERATIVE_ROWS, LOST_DIGITS, Fit, Problem, Step, class_numbers, independent_rows, work
+from .problem import ITERATIVE_ROWS, LOST_DIGITS, Fit, Problem, Step, class_numbers, independent_rows
+from .progress import work
 from .robust import as_weight_function
 from .sparsify import Given, Random
 from .stream import (
@@ -108,7 +109,7 @@ class _LSSVM(BaseEstimator):
         tags.array_api_support = True
         return tags
 
-    @_xp.own_threads()
+    @arrays.own_threads()
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the machine.
 
@@ -128,13 +129,13 @@ class _LSSVM(BaseEstimator):
         -------
         self
         """
-        if _xp.is_dask(X):
+        if arrays.is_dask(X):
             return self._fit_source(DaskChunks(X, y, sample_weight), "press")
         checked = copy.copy(self)
         X, y, weights = checked._check_rows(X, y, sample_weight, reset=True)
         given = None if sample_weight is None else checked._without_class_weights(y, weights)
         problem = checked._problem(X, y, weights)
-        last = _progress.expect(lambda: _most_to_solve(problem))
+        last = progress.expect(lambda: _most_to_solve(problem))
         problem = run_steps(problem, default_steps(problem) if self.steps is None else self.steps)
         with last:
             fit = problem.solve(left_out=LeaveOneOut.__name__ in problem.paths)
@@ -144,7 +145,7 @@ class _LSSVM(BaseEstimator):
         left_out = {} if later else checked._left_out(problem.y, problem.weights, fit.weights, fit)
         attributes = {
             **checked._machine(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
-            **_additive(fit.kernel, fit.points, fit.coef, _xp.take(problem.X, problem.rows)),
+            **_additive(fit.kernel, fit.points, fit.coef, arrays.take(problem.X, problem.rows)),
             "weights_": fit.weights,
             "_sample_weight_": given,
             **left_out,
@@ -161,7 +162,7 @@ class _LSSVM(BaseEstimator):
             raise AttributeError(f"fit has not computed {name} of this many rows: call leave_one_out() first.")
         return object.__getattribute__(self, name)  # raises the usual AttributeError
 
-    @_xp.own_threads()
+    @arrays.own_threads()
     def leave_one_out(self) -> Self:
         """Compute the leave-one-out attributes, if `fit` has not done so, and keep them.
 
@@ -203,9 +204,9 @@ class _LSSVM(BaseEstimator):
         """
         return self._add_chunk(X, y, sample_weight)
 
-    @_xp.own_threads()
+    @arrays.own_threads()
     def _add_chunk(self, X: Any, y: Any, sample_weight: Any, **known: Any) -> Self:
-        if _xp.is_dask(X):
+        if arrays.is_dask(X):
             raise TypeError(
                 "partial_fit takes rows in memory, X is a Dask collection: use fit, or one block at a time."
             )
@@ -284,7 +285,7 @@ class _LSSVM(BaseEstimator):
             raise ValueError(f"leave_one_out={leave_one_out!r}: give 'auto', 'rows', 'press' or 'none'.")
         return self._fit_source(as_source(chunks, columns, target, weight), leave_one_out)
 
-    @_xp.own_threads()
+    @arrays.own_threads()
     def _fit_source(self, source: Source, leave_one_out: str) -> Self:
         checked = copy.copy(self)  # without what was learned before: it travels to the workers
         checked.__dict__ = {name: value for name, value in vars(self).items() if not name.endswith("_")}
@@ -413,12 +414,12 @@ class _LSSVM(BaseEstimator):
             raise ValueError(
                 f"X has shape {X.shape}: with kernels.Precomputed, fit takes the square matrix of the training rows."
             )
-        if kernel.is_precomputed and not _is_symmetric(_xp.to_numpy(X)):
+        if kernel.is_precomputed and not _is_symmetric(arrays.to_numpy(X)):
             raise ValueError(
                 "X is not symmetric: with kernels.Precomputed, fit takes k(x_i, x_j) of the training rows."
             )
-        counting = np.flatnonzero(_xp.to_numpy(weights) > 0)
-        check_values(kernel, _xp.take(X, counting[:: 1 + len(counting) // CHECKED_ROWS]))
+        counting = np.flatnonzero(arrays.to_numpy(weights) > 0)
+        check_values(kernel, arrays.take(X, counting[:: 1 + len(counting) // CHECKED_ROWS]))
         C = None if C is None else float(C)
         return Problem(
             kernel,
@@ -438,7 +439,7 @@ class _LSSVM(BaseEstimator):
         return {
             "support_vectors_": points,
             # in the order of a file: products with a model that is read are then the same bits
-            "dual_coef_": np.ascontiguousarray(coef) if _xp.is_numpy(coef) else coef,
+            "dual_coef_": np.ascontiguousarray(coef) if arrays.is_numpy(coef) else coef,
             "intercept_": float(intercept[0]) if single else intercept,
             "C_": C,
             "kernel_": kernel,
@@ -455,7 +456,7 @@ class _LSSVM(BaseEstimator):
             "weights_": weights,
             "leverage_": fit.leverage,
             "loo_residuals_": loo[:, 0] if self._single_output_ else loo,
-            "press_": float(weights @ _xp.namespace(loo).sum(loo * loo, axis=1)),
+            "press_": float(weights @ arrays.namespace(loo).sum(loo * loo, axis=1)),
         }
 
     def _store(self, checked: _LSSVM, attributes: dict[str, Any]) -> None:
@@ -481,27 +482,27 @@ class _LSSVM(BaseEstimator):
         array (n_samples, n_components) or (n_samples, n_components, n_outputs)
             One component an input, or a group of `kernels.Additive`.
         """
-        if _xp.is_dask(X):
+        if arrays.is_dask(X):
             return lazily(self, "components", X)
         X = self._checked(X, "components")
         coef = self.dual_coef_[:, None] if self.dual_coef_.ndim == 1 else self.dual_coef_
-        values = _raw_components(self.kernel_, _xp.like(self.support_vectors_, X), _xp.like(coef, X), X)
-        values -= _xp.to_numpy(self._component_means_)
+        values = _raw_components(self.kernel_, arrays.like(self.support_vectors_, X), arrays.like(coef, X), X)
+        values -= arrays.to_numpy(self._component_means_)
         return _same_kind(values[:, :, 0] if self.dual_coef_.ndim == 1 else values, X)
 
-    @_xp.own_threads()
+    @arrays.own_threads()
     def _raw_predict(self, X: Any, method: str) -> Array:
         """f(x), rows x outputs."""
         X = self._checked(X, method)
         f = self._evaluate(X)
-        if not bool(_xp.namespace(f).all(_xp.namespace(f).isfinite(f))):
+        if not bool(arrays.namespace(f).all(arrays.namespace(f).isfinite(f))):
             raise ValueError("Predictions overflow: scale your features, at fit and at predict.")
         return f
 
     def _evaluate(self, X: Array) -> Array:
         coef = self.dual_coef_[:, None] if self.dual_coef_.ndim == 1 else self.dual_coef_
-        intercept = self.intercept_ if self.dual_coef_.ndim == 1 else _xp.like(self.intercept_, X)
-        return self.kernel_.dot(X, _xp.like(self.support_vectors_, X), _xp.like(coef, X)) + intercept
+        intercept = self.intercept_ if self.dual_coef_.ndim == 1 else arrays.like(self.intercept_, X)
+        return self.kernel_.dot(X, arrays.like(self.support_vectors_, X), arrays.like(coef, X)) + intercept
 
     def _checked(self, X: Any, method: str) -> Array:
         """New rows, validated; the columns of a precomputed kernel may be the training rows or only the basis."""
@@ -509,18 +510,18 @@ class _LSSVM(BaseEstimator):
         self._check_kind(X, method)
         if not self.kernel_.is_precomputed:
             return _validate(self, X, reset=False)
-        K = check_array(_xp.to_numpy(X) if _xp.is_foreign(X) else X, dtype=np.float64)
+        K = check_array(arrays.to_numpy(X) if arrays.is_foreign(X) else X, dtype=np.float64)
         if K.shape[1] == self.support_.shape[0] != self.n_features_in_:
             full = np.zeros((K.shape[0], self.n_features_in_))
-            full[:, _xp.to_numpy(self.support_)] = K
-            X = _xp.like(full, X) if _xp.is_foreign(X) else full
+            full[:, arrays.to_numpy(self.support_)] = K
+            X = arrays.like(full, X) if arrays.is_foreign(X) else full
         return _validate(self, X, reset=False)
 
     def _check_kind(self, X: Any, method: str) -> None:
         """scikit-learn's rule where its array API dispatch is on; else arrays of another kind are converted."""
-        if get_config()["array_api_dispatch"] and (_xp.is_foreign(X) or isinstance(X, np.ndarray)):
+        if get_config()["array_api_dispatch"] and (arrays.is_foreign(X) or isinstance(X, np.ndarray)):
             coef = self.dual_coef_
-            if _xp.namespace(X) is not _xp.namespace(coef):
+            if arrays.namespace(X) is not arrays.namespace(coef):
                 raise ValueError(
                     f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace and the same "
                     f"device as those passed to fit(): got {type(X).__name__}, fitted on {type(coef).__name__}."
@@ -613,12 +614,12 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         if issparse(y):
             raise TypeError("y is a sparse matrix: give a dense array.")
         try:
-            y = _xp.like(y, X) + 0.0  # a copy
+            y = arrays.like(y, X) + 0.0  # a copy
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"y holds values that are no numbers ({error}): LSSVR predicts numbers, LSSVC classes."
             ) from None
-        largest = float(_xp.namespace(y).max(_xp.namespace(y).abs(y))) if 0 not in y.shape else 0.0
+        largest = float(arrays.namespace(y).max(arrays.namespace(y).abs(y))) if 0 not in y.shape else 0.0
         if not largest <= 1e150:
             raise ValueError(f"y holds {largest:.3g}, whose square overflows: rescale y.")
         return X, y
@@ -632,11 +633,11 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         if reset:
             self._single_output_ = y.ndim == 1
         targets = y[:, None] if y.ndim == 1 else y
-        outputs = np.size(_xp.to_numpy(self.intercept_)) if not reset and hasattr(self, "dual_coef_") else None
+        outputs = np.size(arrays.to_numpy(self.intercept_)) if not reset and hasattr(self, "dual_coef_") else None
         if outputs not in (None, targets.shape[1]):
             raise ValueError(f"y has {targets.shape[1]} outputs, the machine has {outputs}.")
-        if sample_weight is None and _xp.is_foreign(X):
-            return X, targets, _xp.zeros((X.shape[0],), X) + 1.0
+        if sample_weight is None and arrays.is_foreign(X):
+            return X, targets, arrays.zeros((X.shape[0],), X) + 1.0
         return X, targets, _same_kind(_check_weights(sample_weight, X.shape[0], smallest), X)
 
     def _count_labels(self, y: Array, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -664,7 +665,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         -------
         array (n_samples,) or (n_samples, n_outputs)
         """
-        if _xp.is_dask(X):
+        if arrays.is_dask(X):
             return lazily(self, "predict", X)
         f = self._raw_predict(X, "predict")
         return f[:, 0] if self.dual_coef_.ndim == 1 else f
@@ -673,7 +674,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         """Coefficient of determination R^2 of the predictions."""
         return _score(r2_score, self.predict(X), y, sample_weight)
 
-    @_xp.own_threads()
+    @arrays.own_threads()
     def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "jackknife+", *, folds: Any = 10) -> Array:
         """Prediction intervals from left-out residuals (Barber et al. 2021), exact and without a refit.
 
@@ -703,7 +704,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         array (n_samples, 2) or (n_samples, 2, n_outputs)
             Lower and upper ends.
         """
-        if _xp.is_dask(X):
+        if arrays.is_dask(X):
             return lazily(self, "predict_interval", X, coverage=coverage, method=method, folds=folds)
         X = self._checked(X, "predict_interval")
         if not (isinstance(coverage, Real) and 0 < float(coverage) < 1):
@@ -721,7 +722,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
                 raise ValueError(
                     "predict_interval needs training rows, which this file of an older version lacks: fit again."
                 )
-        elif np.isnan(_xp.to_numpy(self.leave_one_out().loo_residuals_)).any():
+        elif np.isnan(arrays.to_numpy(self.leave_one_out().loo_residuals_)).any():
             raise ValueError(
                 f"predict_interval needs left-out residuals, which are not known after {self.steps!r}: give the step "
                 "refit=True (final_solve=True)."
@@ -729,10 +730,10 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         if hasattr(self, "_problem_"):
             problem, fit = self._problem_, self._fit_
             size = self._searched_size(folds if method == "cv+" else None)
-            rows = _xp.like(X, problem.X)
+            rows = arrays.like(X, problem.X)
             intervals = prediction_intervals(problem, fit, rows, float(coverage), method, folds, size)
         else:
-            rows = _xp.like(X, sample.X)
+            rows = arrays.like(X, sample.X)
             intervals = sampled_intervals(sample, self._evaluate(rows), rows, float(coverage), method)
         intervals = _same_kind(intervals, X)
         return intervals[:, :, 0] if self.dual_coef_.ndim == 1 else intervals
@@ -746,11 +747,11 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
                 f"{widths} widths were chosen by the left-out residuals of {len(problem.rows)} rows, which are too "
                 f"small then, and after {self.steps!r} they are not chosen again: the intervals are likely to be too "
                 "narrow. Measure their coverage on other rows, or choose one width (kernel=kernels.RBF()).",
-                stacklevel=_xp.user_level(),
+                stacklevel=arrays.user_level(),
             )
         if not widths or problem.reduced:
             return None
-        rows = np.flatnonzero(_xp.to_numpy(self._fit_.weights) > 0)
+        rows = np.flatnonzero(arrays.to_numpy(self._fit_.weights) > 0)
         labels = fold_labels(min(FOLDS, len(rows)) if folds is None else folds, rows, problem.X.shape[0])
         known = self.__dict__.get("_searched_")
         if known is None or not np.array_equal(known[0], labels):
@@ -826,7 +827,7 @@ class LSSVC(ClassifierMixin, _LSSVM):
     def _check_raw(self, X: Any, y: Any, **options: Any) -> tuple[Array, np.ndarray]:
         """Validated rows and labels."""
         X, y = _validate(self, X, y, **_chunk_options(options))
-        y = _xp.to_numpy(y)
+        y = arrays.to_numpy(y)
         _sorted_labels(y)
         if len(y):
             check_classification_targets(y)
@@ -848,7 +849,7 @@ class LSSVC(ClassifierMixin, _LSSVM):
         weights = _check_weights(sample_weight, len(y), smallest)
         found = np.unique(y)
         if reset:
-            self.classes_ = found if classes is None else np.unique(_xp.to_numpy(classes))
+            self.classes_ = found if classes is None else np.unique(arrays.to_numpy(classes))
             self._single_output_ = len(self.classes_) == 2
         if len(self.classes_) < 2:
             only = self.classes_.tolist()[0]
@@ -893,13 +894,13 @@ class LSSVC(ClassifierMixin, _LSSVM):
 
     def _without_class_weights(self, targets: Array, weights: Array) -> Array:
         factors = np.array(self._class_factors_)[class_numbers(targets)]
-        return _same_kind(_xp.to_numpy(weights) / np.where(factors > 0, factors, 1.0), weights)
+        return _same_kind(arrays.to_numpy(weights) / np.where(factors > 0, factors, 1.0), weights)
 
     def _left_out(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
         attributes = super()._left_out(targets, sample_weight, weights, fit)
         own = self._without_class_weights(targets, sample_weight)
         coded, v, own, loo, residuals, leverage = (
-            _xp.to_numpy(a) for a in (targets, weights, own, fit.loo_residuals, fit.residuals, fit.leverage)
+            arrays.to_numpy(a) for a in (targets, weights, own, fit.loo_residuals, fit.residuals, fit.leverage)
         )
         codes = class_numbers(targets)
         # Calibrate with one unit of weight left out, so that an integer weight is as good as copies of the row.
@@ -914,7 +915,7 @@ class LSSVC(ClassifierMixin, _LSSVM):
 
     def decision_function(self, X: Any) -> Array:
         """Decision values: (n_samples,) for two classes, positive for ``classes_[1]``; else (n_samples, n_classes)."""
-        if _xp.is_dask(X):
+        if arrays.is_dask(X):
             return lazily(self, "decision_function", X)
         f = self._raw_predict(X, "decision_function")
         return f[:, 0] if self.dual_coef_.ndim == 1 else f
@@ -932,7 +933,7 @@ class LSSVC(ClassifierMixin, _LSSVM):
         array (n_samples,)
             Labels that are no numbers come as a NumPy array, whatever the kind of X.
         """
-        if _xp.is_dask(X):
+        if arrays.is_dask(X):
             return lazily(self, "predict", X)
         return _winner(self._raw_predict(X, "predict"), self.classes_)
 
@@ -941,10 +942,10 @@ class LSSVC(ClassifierMixin, _LSSVM):
 
         The most probable class is the one that `predict` names.
         """
-        if _xp.is_dask(X):
+        if arrays.is_dask(X):
             return lazily(self, "predict_proba", X)
         f = self._raw_predict(X, "predict_proba")
-        return _same_kind(probabilities(_xp.to_numpy(f), _xp.to_numpy(self._calibration())), f)
+        return _same_kind(probabilities(arrays.to_numpy(f), arrays.to_numpy(self._calibration())), f)
 
     def _calibration(self) -> Array:
         """The slopes that turn decision values into probabilities; computed where `fit` has left that for later."""
@@ -1007,7 +1008,7 @@ def _raw_components(kernel: Additive, points: Any, coef: Any, X: Any) -> np.ndar
     """Rows x components x outputs, not centred."""
     out = np.zeros((X.shape[0], len(kernel.components(X.shape[1])), coef.shape[1]))
     for number, (group, part) in kernel.kept(X.shape[1]).items():
-        out[:, number] = _xp.to_numpy(part.dot(pick_columns(X, group), pick_columns(points, group), coef))
+        out[:, number] = arrays.to_numpy(part.dot(pick_columns(X, group), pick_columns(points, group), coef))
     return out
 
 
@@ -1033,11 +1034,11 @@ def _validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options:
         if np.ma.is_masked(values):
             raise ValueError(f"{name} is a masked array with masked values: fill them in, or leave their rows out.")
     _refuse_missing(y)
-    if _xp.is_foreign(X):
+    if arrays.is_foreign(X):
         return _validate_foreign(model, X, y, **options)
     _refuse_times("X", X)
-    if _xp.is_foreign(y):
-        y = _xp.to_numpy(y)
+    if arrays.is_foreign(y):
+        y = arrays.to_numpy(y)
     try:
         with np.errstate(all="ignore"):
             return validate_data(model, X, y, dtype=np.float64, copy=True, **options)
@@ -1058,7 +1059,7 @@ def _validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options:
 
 def _refuse_missing(y: Any) -> None:
     """ValueError for None, NaN, NaT and NA among targets or labels that are not an array of numbers."""
-    if _xp.is_foreign(y) or isinstance(y, str):
+    if arrays.is_foreign(y) or isinstance(y, str):
         return
     try:
         table = np.asarray(y, dtype=object if isinstance(y, Sequence) else None)  # text would turn NaN into "nan"
@@ -1139,8 +1140,8 @@ def _validate_foreign(
     model: BaseEstimator, X: Array, y: Any, *, reset: bool, ensure_min_samples: int = 1, **options: Any
 ) -> Any:
     """The same for arrays that stay where they are; y goes where X is, unless it holds labels."""
-    xp = _xp.namespace(X)
-    if _xp.is_torch(X) and X.layout is not xp.strided:
+    xp = arrays.namespace(X)
+    if arrays.is_torch(X) and X.layout is not xp.strided:
         raise TypeError("Sparse data was passed for X, but dense data is required: use X.to_dense().")
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got {X.ndim}D array instead: X must have rows and columns.")
@@ -1152,10 +1153,10 @@ def _validate_foreign(
     validate_data(model, X, reset=reset, skip_check_array=True)
     if xp.isdtype(X.dtype, "complex floating"):
         raise ValueError("Complex data not supported: X must hold real numbers.")
-    if _xp.is_torch(X):
+    if arrays.is_torch(X):
         X = X.detach()
     try:
-        X = _xp.like(X, X) + 0.0  # a copy
+        X = arrays.like(X, X) + 0.0  # a copy
     except TypeError as error:
         raise ValueError(f"X is on a device without float64 ({error}): move it to the CPU.") from None
     if not bool(xp.all(xp.isfinite(X))):
@@ -1164,8 +1165,8 @@ def _validate_foreign(
         return X
     if y is None:
         raise ValueError("y is None: give one target a row.")
-    if _xp.is_foreign(y) and "multi_output" in options:
-        values = _xp.like(y, X)
+    if arrays.is_foreign(y) and "multi_output" in options:
+        values = arrays.like(y, X)
         if values.ndim not in (1, 2):
             raise ValueError(f"y has {values.ndim} dimensions: give one target a row, or a column for each output.")
         if not bool(xp.all(xp.isfinite(values))):
@@ -1173,7 +1174,7 @@ def _validate_foreign(
     else:
         try:
             values = check_array(
-                _xp.to_numpy(y), dtype=None, ensure_2d=False, ensure_min_samples=ensure_min_samples, input_name="y"
+                arrays.to_numpy(y), dtype=None, ensure_2d=False, ensure_min_samples=ensure_min_samples, input_name="y"
             )
         except ValueError as error:
             if not str(error).startswith("Input y contains"):
@@ -1195,8 +1196,8 @@ def _same_kind(values: Any, reference: Array) -> Any:
     """NumPy values as an array of the kind and on the device of `reference`; None stays None."""
     if values is None or isinstance(reference, np.ndarray) or values.dtype.kind not in "biuf":
         return values
-    xp = _xp.namespace(reference)
-    return xp.asarray(values, device=_xp.device(reference))
+    xp = arrays.namespace(reference)
+    return xp.asarray(values, device=arrays.device(reference))
 
 
 def _is_symmetric(K: np.ndarray) -> bool:
@@ -1206,8 +1207,8 @@ def _is_symmetric(K: np.ndarray) -> bool:
 def _score(metric: Any, predicted: Any, y: Any, sample_weight: Any) -> float:
     """A metric of scikit-learn, on arrays of any kind."""
     _refuse_missing(y)
-    weights = None if sample_weight is None else _xp.to_numpy(sample_weight)
-    return float(metric(_xp.to_numpy(y), _xp.to_numpy(predicted), sample_weight=weights))
+    weights = None if sample_weight is None else arrays.to_numpy(sample_weight)
+    return float(metric(arrays.to_numpy(y), arrays.to_numpy(predicted), sample_weight=weights))
 
 
 def _explain_text(model: BaseEstimator, X: Any, y: Any, text: str) -> None:
@@ -1242,9 +1243,9 @@ def _with_digits(problem: Problem, fit: Fit) -> tuple[Problem, Fit]:
         return problem, fit
     smaller, least = None, 0.0
     if linear:
-        smaller = problem.with_basis(points=_xp.identity(problem.X.shape[1], problem.X))
+        smaller = problem.with_basis(points=arrays.identity(problem.X.shape[1], problem.X))
     elif dense and not bounded and len(problem.rows) <= ITERATIVE_ROWS:  # beyond, memory is short
-        X = _xp.take(problem.X, problem.rows)
+        X = arrays.take(problem.X, problem.rows)
         pivots, others = (independent_rows(problem.kernel.evaluate(Z, Z)) for Z in (X, X - X.mean(axis=0)[None, :]))
         if len(pivots) < len(problem.rows):
             smaller = problem.with_basis(problem.rows[pivots])
@@ -1265,7 +1266,7 @@ def _warn_of_rounding(lost: float, C: float) -> None:
             f"Rounding errors: predictions or leave-one-out residuals may be off by about {lost:.0e} of the targets' "
             f"spread. The kernel's values are too large or too much alike for C = {C:.3g} and these weights: subtract "
             "the means of the columns and scale them, or lower C.",
-            stacklevel=_xp.user_level(),
+            stacklevel=arrays.user_level(),
         )
 
 
@@ -1280,14 +1281,14 @@ def _gap(problem: Problem, fit: Fit) -> float:
 
     It is relative to the spread of the targets. Fits of noise-free targets, whose C is the largest, have about 1e-7.
     """
-    largest = float(_xp.namespace(fit.weights).max(fit.weights))
-    if problem.is_dual and fit.kernel.is_bounded and _xp.EPS * len(problem.rows) * fit.C * largest <= LOST_DIGITS:
+    largest = float(arrays.namespace(fit.weights).max(fit.weights))
+    if problem.is_dual and fit.kernel.is_bounded and arrays.EPS * len(problem.rows) * fit.C * largest <= LOST_DIGITS:
         return 0.0  # coefficients are C times residuals: their sums have the digits
     rows = problem.rows[:: max(1, len(problem.rows) // CHECKED_ROWS)]
-    f = _xp.to_numpy(fit.predict(_xp.take(problem.X, rows)))
-    y, residuals = _xp.to_numpy(_xp.take(problem.y, rows)), _xp.to_numpy(_xp.take(fit.residuals, rows))
-    gap, xp = float(np.max(np.abs(y - residuals - f))), _xp.namespace(problem.y)
-    gap -= 100.0 * _xp.EPS * float(np.max(np.abs(y)))  # what they have lost by being far from 0
+    f = arrays.to_numpy(fit.predict(arrays.take(problem.X, rows)))
+    y, residuals = arrays.to_numpy(arrays.take(problem.y, rows)), arrays.to_numpy(arrays.take(fit.residuals, rows))
+    gap, xp = float(np.max(np.abs(y - residuals - f))), arrays.namespace(problem.y)
+    gap -= 100.0 * arrays.EPS * float(np.max(np.abs(y)))  # what they have lost by being far from 0
     spread = float(xp.max(xp.abs(problem.y - xp.mean(problem.y, axis=0)[None, :])))  # squares may underflow
     return gap / (spread or 1e-300) if gap > 0.0 else 0.0
 
@@ -1329,7 +1330,7 @@ def _check_weights(weights: Any, n_rows: int, smallest: int, name: str = "sample
     if weights is None:
         return np.ones(n_rows)
     try:
-        values = np.asarray(_xp.to_numpy(weights))
+        values = np.asarray(arrays.to_numpy(weights))
         if values.dtype.kind in "cmM":
             raise TypeError(f"{values.dtype} values")
         values = values.astype(np.float64)

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import softmax
 
-from . import _xp
-from ._xp import Array
+from . import arrays
+from .arrays import Array
 from .kernels import Additive, pick_columns
 from .problem import Fit, Problem, column_spread
 from .stream import LeftOutSample
@@ -41,14 +41,14 @@ def prediction_intervals(
     if size is not None:
         size = size[factor.rows]
     elif blocks is None:
-        size = np.abs(_xp.to_numpy(fit.loo_residuals)[factor.rows])
+        size = np.abs(arrays.to_numpy(fit.loo_residuals)[factor.rows])
     else:
-        size = np.abs(_xp.to_numpy(factor.system.block_residuals(blocks, 1.0 / fit.C)))
+        size = np.abs(arrays.to_numpy(factor.system.block_residuals(blocks, 1.0 / fit.C)))
     n, outputs = size.shape
     moves = factor.system.moves(1.0 / fit.C, blocks)
     out = np.empty((X.shape[0], 2, outputs))
-    for rows in _xp.row_blocks(X.shape[0], 48 * n * outputs):
-        left_out = _xp.to_numpy(factor.left_out_predictions(X[rows, :], fit, blocks, moves))
+    for rows in arrays.row_blocks(X.shape[0], 48 * n * outputs):
+        left_out = arrays.to_numpy(factor.left_out_predictions(X[rows, :], fit, blocks, moves))
         if blocks is not None:
             left_out = left_out[:, labels, :]
         out[rows] = _ends(left_out, size, coverage, method)
@@ -63,7 +63,7 @@ def few_rows_a_width(problem: Problem) -> int:
     if problem.asked is None or not problem.asked[0].is_free:
         return 0
     spread = column_spread(problem)
-    ratios = [_xp.to_numpy(leaf.sigma) / spread for leaf in problem.kernel.leaves]
+    ratios = [arrays.to_numpy(leaf.sigma) / spread for leaf in problem.kernel.leaves]
     many = [ratio for ratio in ratios if np.ptp(ratio) > 1e-6 * np.max(ratio)]
     widths = sum(int(np.sum(ratio < 0.5 * math.exp(WITHOUT))) for ratio in many)
     return widths if ROWS_A_WIDTH * widths > len(problem.rows) else 0
@@ -75,7 +75,7 @@ def searched_again(problem: Problem, labels: np.ndarray) -> np.ndarray:
     The basis is held fixed, unless it is the rows; robust weights are those of the other rows. Rows whose label is -1
     are in no fold.
     """
-    y = _xp.to_numpy(problem.y)
+    y = arrays.to_numpy(problem.y)
     size = np.full_like(y, np.nan)
     for number in range(labels.max() + 1):
         fold = np.flatnonzero(labels == number)
@@ -87,7 +87,7 @@ def searched_again(problem: Problem, labels: np.ndarray) -> np.ndarray:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `fit` has said it of the whole machine
             machine = LeaveOneOut()(problem.subset(others)).solve(left_out=False)
-        size[fold] = np.abs(y[fold] - _xp.to_numpy(machine.predict(_xp.take(problem.X, fold))))
+        size[fold] = np.abs(y[fold] - arrays.to_numpy(machine.predict(arrays.take(problem.X, fold))))
     return size
 
 
@@ -97,11 +97,11 @@ def sampled_intervals(sample: LeftOutSample, f: Array, X: Array, coverage: float
     The guarantee is that of l rows, whatever the others are: these count as a fixed part of the machine.
     """
     own, loo = sample.columns(sample.X), sample.loo_residuals
-    size = np.abs(_xp.to_numpy(loo))
+    size = np.abs(arrays.to_numpy(loo))
     out = np.empty((X.shape[0], 2, size.shape[1]))
-    for rows in _xp.row_blocks(X.shape[0], 48 * size.size):
+    for rows in arrays.row_blocks(X.shape[0], 48 * size.size):
         left_out = f[rows, None, :] - sample.smoother(X[rows, :], own)[:, :, None] * loo[None, :, :]
-        out[rows] = _ends(_xp.to_numpy(left_out), size, coverage, method)
+        out[rows] = _ends(arrays.to_numpy(left_out), size, coverage, method)
     return out
 
 
@@ -143,22 +143,22 @@ def component_deviations(problem: Problem, fit: Fit, X: Array) -> np.ndarray:
     """
     kernel = fit.kernel
     assert isinstance(kernel, Additive)
-    X = _xp.like(X, problem.X)
+    X = arrays.like(X, problem.X)
     factor = problem.replace(weights=fit.weights, C=fit.C, robust=None).factorise()
     whitening, rows = factor.whitening, factor.rows
     points = factor.points if whitening is None else whitening.points
-    training = _xp.take(problem.X, rows)
-    v = _xp.to_numpy(fit.weights)[rows]
-    freedom = len(rows) - float(_xp.to_numpy(fit.leverage)[rows].sum())
-    variance = v @ _xp.to_numpy(fit.residuals)[rows] ** 2 / max(freedom, 1e-12)
+    training = arrays.take(problem.X, rows)
+    v = arrays.to_numpy(fit.weights)[rows]
+    freedom = len(rows) - float(arrays.to_numpy(fit.leverage)[rows].sum())
+    variance = v @ arrays.to_numpy(fit.residuals)[rows] ** 2 / max(freedom, 1e-12)
     out = np.zeros((X.shape[0], len(kernel.components(X.shape[1])), len(variance)))
     for number, (group, part) in kernel.kept(X.shape[1]).items():
         place = pick_columns(points, group)
         new, old = (part.evaluate(pick_columns(inputs, group), place) for inputs in (X, training))
-        columns = new - _xp.namespace(old).mean(old, axis=0)[None, :]
-        columns = columns if whitening is None else _xp.whiten_rows(columns, whitening.lower)
+        columns = new - arrays.namespace(old).mean(old, axis=0)[None, :]
+        columns = columns if whitening is None else arrays.whiten_rows(columns, whitening.lower)
         moves = factor.system.smoother(columns, 1.0 / fit.C) - factor.system.smoother(0.0 * columns, 1.0 / fit.C)
-        out[:, number] = np.sqrt(np.outer(_xp.to_numpy(moves) ** 2 @ (1.0 / v), variance))
+        out[:, number] = np.sqrt(np.outer(arrays.to_numpy(moves) ** 2 @ (1.0 / v), variance))
     return out
 
 

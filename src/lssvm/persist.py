@@ -21,7 +21,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 
-from . import __version__, _files, _xp, kernels, robust, sparsify, tune
+from . import __version__, _files, arrays, kernels, robust, sparsify, tune
 from ._schema import check_model
 from .diagnose import check_fitted
 from .estimators import LSSVC, LSSVR
@@ -166,7 +166,7 @@ def _pack(model: Any) -> list[Any]:
         "fitted": {
             name: writer.value(value, name)
             for name, value in vars(model).items()
-            if FITTED.fullmatch(name) and not _xp.is_dask(value)
+            if FITTED.fullmatch(name) and not arrays.is_dask(value)
         },
     }
     metadata = {
@@ -297,7 +297,7 @@ class _Writer:
         if isinstance(value, dict):
             return {"dict": [self._items(pair, f"{place}[{pair[0]!r}]") for pair in value.items()]}
         if hasattr(value, "shape") and hasattr(value, "__array__"):
-            return self._array(np.asarray(_xp.to_numpy(value)), place)
+            return self._array(np.asarray(arrays.to_numpy(value)), place)
         if callable(value) or isinstance(value, kernels.Function):
             raise TypeError(
                 f"{place}={value!r} is a function or class of yours, which a model file does not hold: files hold "

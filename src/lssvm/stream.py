@@ -22,8 +22,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from . import _progress, _xp, system
-from ._xp import EPS, Array
+from . import arrays, progress, system
+from .arrays import EPS, Array
 from .problem import Problem, Whitening, rounding_error, warn_of_leverage, whiten
 from .robust import WeightFunction
 
@@ -79,7 +79,7 @@ class Stream:
             warnings.warn(
                 f"The sums over the chunks have a condition of {condition:.1e}: few digits of the coefficients are "
                 "sure. Lower C, or use fit or fit_chunks, which read the rows again.",
-                stacklevel=_xp.user_level(),
+                stacklevel=arrays.user_level(),
             )
         return self.whitening.expand(theta), intercept
 
@@ -125,29 +125,29 @@ class LeftOutSample:
 
     def smoother(self, X: Array, own: Array) -> Array:
         """df(x)/dy_i for some rows x (rows) and those of the sample (columns), whose q are `own`."""
-        return self.weights[None, :] * (_xp.matmul(self.columns(X), own.T) + 1.0 / self.weight)
+        return self.weights[None, :] * (arrays.matmul(self.columns(X), own.T) + 1.0 / self.weight)
 
 
 def left_out_sample(whitening: Whitening, machine: Machine, total: int, X: Array, *rows: Array) -> LeftOutSample:
     """Those rows of a sample that count; `rows` are the other arrays of `LeftOutSample`."""
     summed, steps = machine
-    counting = np.flatnonzero(_xp.to_numpy(rows[2]) > 0)
-    arrays = (_xp.take(array, counting) for array in (X, *rows))
-    return LeftOutSample(whitening, steps, summed.centre, summed.weight, total, *arrays)
+    counting = np.flatnonzero(arrays.to_numpy(rows[2]) > 0)
+    values = (arrays.take(array, counting) for array in (X, *rows))
+    return LeftOutSample(whitening, steps, summed.centre, summed.weight, total, *values)
 
 
 def resumed(sample: LeftOutSample, points: Array, C: float, coef: Array, intercept: Array) -> Stream:
     """The stream that a fit over chunks leaves behind: its sums are those of its columns q = R'^-1 phi."""
     whitening = sample.whitening
     # `Whitening.steps` has R' by itself, or behind the factor of the basis
-    R = sample.steps[1].T if len(sample.steps) == 2 else _xp.solve_lower(whitening.lower, sample.steps[0]).T
+    R = sample.steps[1].T if len(sample.steps) == 2 else arrays.solve_lower(whitening.lower, sample.steps[0]).T
     theta, mean = whitening.contract(coef), R.T @ sample.centre
-    total = _xp.gram(R)  # of the columns, with the ridge
-    scatter = _xp.add_diagonal(total + 0.0, -1.0 / C)
+    total = arrays.gram(R)  # of the columns, with the ridge
+    scatter = arrays.add_diagonal(total + 0.0, -1.0 / C)
     moments = system.Moments(sample.weight, mean, intercept + mean @ theta, scatter, total @ theta)
     size = counting = sample.X.shape[0]
     if size == SAMPLE_ROWS:  # about as many rows count as weigh what all of them weigh
-        counting = min(max(size, round(sample.weight / float(np.mean(_xp.to_numpy(sample.weights))))), sample.total)
+        counting = min(max(size, round(sample.weight / float(np.mean(arrays.to_numpy(sample.weights))))), sample.total)
     keys = _smallest_keys(np.random.default_rng(0), size, counting)
     rows = Sample(SAMPLE_ROWS, keys, (sample.X, sample.targets, sample.weights))
     return Stream(points, whitening, C, moments, rows, sample.total, chunks=1)
@@ -182,7 +182,7 @@ class Passes:
         if self.robust is None or self.machine is None or self.scales is None:
             return weights
         residuals = self.whitening.left_out(*self.machine, X, targets, weights)[0]
-        return weights * _xp.like(self.robust.from_scales(_xp.to_numpy(residuals), self.scales), weights)
+        return weights * arrays.like(self.robust.from_scales(arrays.to_numpy(residuals), self.scales), weights)
 
     def sums(self, steps: tuple[Array, ...], number: int, *chunk: Any) -> system.Moments:
         """The sums of one chunk."""
@@ -197,15 +197,15 @@ class Passes:
     def residuals(self, machine: Machine, number: int, *chunk: Any) -> Sample:
         """A sample of the residuals of one chunk, with their sample weights."""
         X, targets, weights = self.check(number, *chunk)
-        e = _xp.to_numpy(self.whitening.left_out(*machine, X, targets, weights)[0])
-        return sample_rows(SCALE_ROWS, number, e, _xp.to_numpy(weights))
+        e = arrays.to_numpy(self.whitening.left_out(*machine, X, targets, weights)[0])
+        return sample_rows(SCALE_ROWS, number, e, arrays.to_numpy(weights))
 
     def left_out(self, machine: Machine, keep: bool, number: int, *chunk: Any) -> LeftOut:
         """Leave-one-out of the rows of one chunk."""
         X, targets, own = self.check(number, *chunk)
         weights = self.weigh(X, targets, own)
         residuals, leverage, loo = self.whitening.left_out(*machine, X, targets, weights)
-        xp = _xp.namespace(loo)
+        xp = arrays.namespace(loo)
         largest = float(xp.max(leverage)) if X.shape[0] else 0.0
         rows = ((targets, own, weights, residuals, leverage, loo),) if keep else ()
         return LeftOut(float(xp.sum(weights[:, None] * loo * loo)), largest, rows)
@@ -227,7 +227,7 @@ class ChunkedFit:
     def rows(self) -> tuple[Array, ...]:
         """Targets, sample weights, weights, residuals, leverages and left-out residuals of all rows that were kept."""
         kept = self.left_out.rows  # type: ignore[union-attr]
-        return tuple(_xp.namespace(parts[0]).concat(parts) for parts in zip(*kept, strict=True))
+        return tuple(arrays.namespace(parts[0]).concat(parts) for parts in zip(*kept, strict=True))
 
     def sample(self, total: int, X: Array, *rows: Array) -> LeftOutSample:
         """The rows of a sample that count, out of a total; `rows` is what `rows` gives, of the sample."""
@@ -235,7 +235,7 @@ class ChunkedFit:
 
     def rounding(self, sample: LeftOutSample, points: Array, C: float) -> float:
         """See `problem.rounding_error`, from a sample of the rows; `points` are all those of the basis."""
-        summed, w = self.machine[0], _xp.namespace(sample.weights).sqrt(sample.weights)
+        summed, w = self.machine[0], arrays.namespace(sample.weights).sqrt(sample.weights)
         Q, centre = w[:, None] * sample.columns(sample.X), summed.R.T @ summed.centre
         primal = system.Primal(Q, summed.R, summed.bottom, None, 1.0 / C, sample.targets, summed.mean, centre, w)
         rows = (sample.targets, sample.weights, sample.residuals, sample.leverage, sample.loo_residuals)
@@ -285,18 +285,18 @@ class Sample:
     def __add__(self, other: Sample) -> Sample:
         keys = np.concatenate([self.keys, other.keys])
         order = np.argsort(keys, kind="stable")[: self.size]
-        joined = [_xp.namespace(*pair).concat(pair) for pair in zip(self.arrays, other.arrays, strict=True)]
-        return Sample(self.size, keys[order], tuple(_xp.take(array, order) for array in joined))
+        joined = [arrays.namespace(*pair).concat(pair) for pair in zip(self.arrays, other.arrays, strict=True)]
+        return Sample(self.size, keys[order], tuple(arrays.take(array, order) for array in joined))
 
 
-def sample_rows(limit: int, number: int, *arrays: Array) -> Sample:
+def sample_rows(limit: int, number: int, *values: Array) -> Sample:
     """A sample of the rows that count by the last of some arrays, their weights; the chunk's number seeds its keys."""
-    draw, counting = np.random.default_rng(number), np.flatnonzero(_xp.to_numpy(arrays[-1]) > 0)
+    draw, counting = np.random.default_rng(number), np.flatnonzero(arrays.to_numpy(values[-1]) > 0)
     rows = len(counting)
     size = min(limit, rows)
     chosen = counting[draw.choice(rows, size, replace=False)] if rows else counting
     keys = _smallest_keys(draw, size, rows)
-    return Sample(limit, keys, tuple(_xp.take(array, chosen) for array in arrays))
+    return Sample(limit, keys, tuple(arrays.take(array, chosen) for array in values))
 
 
 def _smallest_keys(draw: np.random.Generator, size: int, rows: int) -> np.ndarray:
@@ -341,16 +341,16 @@ def checksum(X: Array, y: Any, weight: Any) -> int:
 
 
 def _part_checksum(values: Any) -> int:
-    if not (_xp.is_torch(values) or _xp.is_cupy(values)):
-        values = _xp.to_numpy(values)
+    if not (arrays.is_torch(values) or arrays.is_cupy(values)):
+        values = arrays.to_numpy(values)
         if values.dtype.kind not in "biuf":  # labels
             text = values if values.dtype.kind in "SU" else values.astype(str)
             return zlib.crc32(text.tobytes())
     rows = values.shape[0]
     if not rows:
         return 0
-    bits = (_xp.like(values, values) + 0.0).reshape(rows, -1).view(_xp.namespace(values).int64)  # -0.0 is 0.0
-    odd = 2 * _xp.namespace(values).arange(max(bits.shape), device=_xp.device(values)) + 1
+    bits = (arrays.like(values, values) + 0.0).reshape(rows, -1).view(arrays.namespace(values).int64)  # -0.0 is 0.0
+    odd = 2 * arrays.namespace(values).arange(max(bits.shape), device=arrays.device(values)) + 1
     bits = (bits ^ (bits >> 29)) * (MIXING * odd[None, : bits.shape[1]])  # each column, and each sign, counts
     by_row = (bits ^ (bits >> 32)).sum(axis=1)
     by_row = by_row ^ (by_row >> 33)  # the low bits of round numbers are all 0
@@ -433,7 +433,7 @@ class Progress:
         """Count rows, and show them twice a second."""
         self.rows += rows
         now = time.monotonic()
-        if now - self.shown > 0.5 and sys.stderr.isatty() and not _progress.is_heard():
+        if now - self.shown > 0.5 and sys.stderr.isatty() and not progress.is_heard():
             rate = self.rows / (now - self.started)
             print(f"\r{self.label}: {self.rows:,} rows, {rate:,.0f} a second ", end="", file=sys.stderr, flush=True)
             self.shown = now
@@ -462,18 +462,18 @@ def as_source(chunks: Any, columns: Sequence[str] | None, target: Any, weight: s
     return Chunks(lambda: iter(chunks))
 
 
-def _slices(arrays: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+def _slices(values: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
     """Row slices of arrays, which may be memory maps."""
-    if len({array.shape[0] for array in arrays}) > 1:
+    if len({array.shape[0] for array in values}) > 1:
         raise ValueError(
-            f"The arrays have {[array.shape[0] for array in arrays]} rows: they must have the same number."
+            f"The arrays have {[array.shape[0] for array in values]} rows: they must have the same number."
         )
-    rows = max(1, CHUNK_BYTES // (8 * max(arrays[0].shape[1], 1)))
-    if _xp.on_accelerator(arrays[0]):
-        rows = arrays[0].shape[0]  # `Whitening.sums` works in blocks
-    for start in range(0, arrays[0].shape[0], rows):
-        cut = slice(start, min(start + rows, arrays[0].shape[0]))
-        yield tuple(_cut(array, cut) for array in arrays)
+    rows = max(1, CHUNK_BYTES // (8 * max(values[0].shape[1], 1)))
+    if arrays.on_accelerator(values[0]):
+        rows = values[0].shape[0]  # `Whitening.sums` works in blocks
+    for start in range(0, values[0].shape[0], rows):
+        cut = slice(start, min(start + rows, values[0].shape[0]))
+        yield tuple(_cut(array, cut) for array in values)
 
 
 def _cut(array: Any, rows: slice) -> Any:

@@ -15,9 +15,10 @@ from scipy import optimize
 from sklearn.base import clone
 from sklearn.utils import Bunch
 
-from . import _progress, _xp
-from ._xp import EPS, NumericalError
+from . import arrays, progress
+from .arrays import EPS, NumericalError
 from .kernels import Choice
+from .losses import log_loss
 from .problem import (
     Factor,
     Fit,
@@ -26,10 +27,9 @@ from .problem import (
     check_memory,
     column_spread,
     constant_columns,
-    gradient_work,
-    work,
 )
-from .system import QUICK, Primal, log_loss
+from .progress import gradient_work, work
+from .system import QUICK, Primal
 
 __all__ = ["Holdout", "KFold", "LeaveOneOut"]
 
@@ -131,7 +131,7 @@ class LeaveOneOut(Step):
         if problem.is_known or _is_fixed(problem):
             return problem, None
         if problem.is_dual:
-            check_memory(len(problem.rows), _xp.eigh_matrices(len(problem.rows)), problem.X)
+            check_memory(len(problem.rows), arrays.eigh_matrices(len(problem.rows)), problem.X)
         if problem.robust is not None:
             iterations = max(ROBUST_ITERATIONS, problem.robust.iterations)
             problem = problem.replace(robust=clone(problem.robust).set_params(iterations=iterations))
@@ -140,7 +140,7 @@ class LeaveOneOut(Step):
         path_of_C = (
             problem.C is None and on_all_rows and (not problem.kernel.is_free or len(problem.rows) > _covered(problem))
         )
-        last = _progress.expect(lambda: most_for_C(problem) if path_of_C else 0.0)
+        last = progress.expect(lambda: most_for_C(problem) if path_of_C else 0.0)
         if problem.kernel.is_free:
             known, best = self._best_kernel(problem, record, other)
         if problem.C is None and (known.C is None or (on_all_rows and len(problem.rows) > _covered(problem))):
@@ -150,7 +150,7 @@ class LeaveOneOut(Step):
             record.plan.append("C with the widths")
         if problem.C is None and on_all_rows:
             warn_at_edge(known)
-        record.update(C=known.C, widths=[_xp.to_numpy(leaf.sigma) for leaf in known.kernel.leaves])
+        record.update(C=known.C, widths=[arrays.to_numpy(leaf.sigma) for leaf in known.kernel.leaves])
         return known.replace(paths={**problem.paths, type(self).__name__: record}), best
 
     def _best_kernel(self, problem: Problem, record: Bunch, other: _Search | None) -> tuple[Problem, _Search]:
@@ -159,8 +159,8 @@ class LeaveOneOut(Step):
         searches = [_Search(problem.replace(kernel=kernel), self, record) for kernel in kernels]
         first = searches[0] if other is None else other
         several = len(searches) > 1
-        parts = [_progress.expect(partial(search.most_at_first, search is first, several)) for search in searches]
-        end = _progress.expect(searches[0].most_later)
+        parts = [progress.expect(partial(search.most_at_first, search is first, several)) for search in searches]
+        end = progress.expect(searches[0].most_later)
         lowest = math.inf
         for search, part in zip(searches, parts, strict=True):
             with part:
@@ -224,7 +224,7 @@ class _Validation(Step):
             bounds = (middle - 0.5, middle + 0.5)
             optimize.minimize_scalar(score, bounds=bounds, method="bounded", options={"maxiter": 8, "xatol": 0.05})
         value, kernel, C = best
-        widths = [_xp.to_numpy(leaf.sigma) for leaf in kernel.leaves]
+        widths = [arrays.to_numpy(leaf.sigma) for leaf in kernel.leaves]
         path = Bunch(score=value, C=C, widths=widths, shifts=shifts, scores=np.array(scores))
         return start.replace(kernel=kernel, C=C, paths={**start.paths, type(self).__name__: path})
 
@@ -308,7 +308,7 @@ class KFold(_Validation):
             else:
                 kind = model_selection.StratifiedGroupKFold if stratified else model_selection.GroupKFold
             splitter = kind(self.n_splits, shuffle=True, random_state=self.random_state)
-        targets = problem.labels[rows] if problem.classification else _xp.to_numpy(problem.y)[rows, 0]
+        targets = problem.labels[rows] if problem.classification else arrays.to_numpy(problem.y)[rows, 0]
         pairs = list(splitter.split(np.zeros((len(rows), 1)), targets, None if groups is None else groups[rows]))
         parts = [rows[test] for _, test in pairs]
         together = np.concatenate(parts)
@@ -328,10 +328,10 @@ class KFold(_Validation):
 
     def _error(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, Callable[[Factor, float], float]]:
         together = np.concatenate(parts)
-        y, weights = (_xp.to_numpy(a)[together] for a in (problem.y, problem.weights))
+        y, weights = (arrays.to_numpy(a)[together] for a in (problem.y, problem.weights))
 
         def error(factor: Factor, C: float) -> float:
-            residuals = _xp.to_numpy(factor.block_residuals(parts, C))[together]
+            residuals = arrays.to_numpy(factor.block_residuals(parts, C))[together]
             return validation_loss(problem, y, residuals, weights)
 
         return problem, error
@@ -377,10 +377,10 @@ class Holdout(_Validation):
     def _error(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, Callable[[Factor, float], float]]:
         held = parts[0]
         rest = np.setdiff1d(problem.rows, held)
-        inputs, y = _xp.take(problem.X, held), _xp.to_numpy(problem.y)[held]
-        weights = _xp.to_numpy(problem.weights)[held]
+        inputs, y = arrays.take(problem.X, held), arrays.to_numpy(problem.y)[held]
+        weights = arrays.to_numpy(problem.weights)[held]
         if problem.kernel.is_precomputed:
-            inputs = _xp.take(inputs.T, rest).T
+            inputs = arrays.take(inputs.T, rest).T
 
         known: list[Any] = [None, None]  # the factor that is asked about now, kept alive, and its columns
 
@@ -389,7 +389,7 @@ class Holdout(_Validation):
                 known[:] = factor, factor.columns(inputs)
             solution = factor.system.solution(1.0 / C, careful=False)
             predictions = known[1] @ solution.coef + solution.intercept[None, :]
-            return validation_loss(problem, y, y - _xp.to_numpy(predictions), weights)
+            return validation_loss(problem, y, y - arrays.to_numpy(predictions), weights)
 
         return problem.subset(rest), error
 
@@ -447,10 +447,10 @@ class _Search:
     def __init__(self, problem: Problem, step: LeaveOneOut, record: Bunch) -> None:
         self.original = self.problem = problem
         if not problem.classification:
-            y, rows = _xp.to_numpy(problem.y), problem.rows
+            y, rows = arrays.to_numpy(problem.y), problem.rows
             deviation = y - y[rows].mean(axis=0)
             unit = float(np.max(np.abs(deviation[rows]), initial=0.0)) or 1.0
-            self.problem = problem.replace(y=_xp.like(deviation / unit, problem.y))  # squares of any unit in range
+            self.problem = problem.replace(y=arrays.like(deviation / unit, problem.y))  # squares of any unit in range
         self.method = "gradient" if step.search == "auto" else step.search
         self.record = record
         self.spread = column_spread(problem)
@@ -513,7 +513,7 @@ class _Search:
         except NumericalError:  # nothing finite there: the line search steps back
             return 1e10, np.zeros_like(logs)
         gradient: list[float] = []
-        for row, free, size in zip(_xp.to_numpy(in_widths), self.free, self._sizes(), strict=True):
+        for row, free, size in zip(arrays.to_numpy(in_widths), self.free, self._sizes(), strict=True):
             gradient.extend([] if not free else row if size > 1 else [row.sum()])
         if self.problem.C is None:
             gradient.append(in_C)
@@ -526,19 +526,19 @@ class _Search:
             factor = self._at_vector(logs, machine).factorise(quick=True)
         except NumericalError:
             return 1e10
-        loo = _xp.to_numpy(factor.system.solution(1.0 / factor.C, careful=False).loo_residuals)
-        y, weights = (_xp.to_numpy(a)[factor.rows] for a in (machine.y, machine.weights))
+        loo = arrays.to_numpy(factor.system.solution(1.0 / factor.C, careful=False).loo_residuals)
+        y, weights = (arrays.to_numpy(a)[factor.rows] for a in (machine.y, machine.weights))
         if self.by_log_loss:
             value = math.log(validation_loss(machine, y, loo, weights))
         else:
-            value = math.log(float(np.sum(weights @ loo**2)) or _xp.EPS)
+            value = math.log(float(np.sum(weights @ loo**2)) or arrays.EPS)
         return value - self._unit(machine) + self._prior(logs, len(machine.rows))[0]
 
     def _unit(self, machine: Problem) -> float:
         """log of the weighted sum of squares about the mean: no unit of targets or weights moves the stopping rule."""
         if self.by_log_loss:
             return 0.0
-        y, weights = (_xp.to_numpy(a)[machine.rows] for a in (machine.y, machine.weights))
+        y, weights = (arrays.to_numpy(a)[machine.rows] for a in (machine.y, machine.weights))
         deviation = y - weights @ y / weights.sum()
         largest = float(weights.max())
         return math.log(float(np.sum((weights / largest) @ deviation**2)) or 1.0) + math.log(largest)
@@ -666,7 +666,7 @@ class _Search:
     def compare(self, lowest: float) -> None:
         """The value of this kernel on a machine like the final one; `lowest` is that of others."""
         machine = self._machine(*_comparison(self.problem))
-        dense = self.problem.is_dual or _xp.on_accelerator(self.problem.X)
+        dense = self.problem.is_dual or arrays.on_accelerator(self.problem.X)
         if dense or not self.own:  # else a look at a common factor of the widths is no news
             self.value = self._minimise(machine, 5, together=True)
             if self.own or self.value >= lowest + HOPELESS:
@@ -694,7 +694,7 @@ class _Search:
                 machine = machine.with_basis(draw.permutation(machine.rows)[:basis])
             else:
                 part = np.sort(draw.permutation(machine.basis_size)[:basis])
-                machine = machine.with_basis(points=_xp.take(machine.points, part))
+                machine = machine.with_basis(points=arrays.take(machine.points, part))
         if machine.robust is not None:
             machine = machine.replace(weights=search_weights(self._at_vector(self._vector(), machine)), robust=None)
         return machine
@@ -752,8 +752,8 @@ class _Search:
         if not machine.classification:
             return 0.0
         factor = self._at_vector(self._vector(), machine).factorise(quick=True)
-        loo = _xp.to_numpy(factor.system.solution(1.0 / factor.C, careful=False).loo_residuals)
-        y, weights = (_xp.to_numpy(a)[factor.rows] for a in (machine.y, machine.weights))
+        loo = arrays.to_numpy(factor.system.solution(1.0 / factor.C, careful=False).loo_residuals)
+        y, weights = (arrays.to_numpy(a)[factor.rows] for a in (machine.y, machine.weights))
         return len(factor.rows) * error_rate(y, loo, weights)
 
     def _left_out(self) -> np.ndarray:
@@ -873,12 +873,12 @@ def _stages(problem: Problem) -> list[tuple[int, int | None]]:
             if not stages or basis > (stages[-1][1] or 0):
                 stages.append((min(rows, most_rows), min(basis, most_points)))
     # an accelerator takes as long for a small machine as for a large one
-    return stages[-1:] if _xp.on_accelerator(problem.X) else stages
+    return stages[-1:] if arrays.on_accelerator(problem.X) else stages
 
 
 def _comparison(problem: Problem) -> tuple[int, int | None]:
     """Rows and basis size of the machine by which kernels are compared."""
-    return _stages(problem)[-1] if _xp.on_accelerator(problem.X) else COMPARISON[problem.is_dual]
+    return _stages(problem)[-1] if arrays.on_accelerator(problem.X) else COMPARISON[problem.is_dual]
 
 
 def _covered(problem: Problem) -> int:
@@ -891,7 +891,7 @@ def _in_memory(problem: Problem) -> Problem:
     """The problem, or as many of its rows as memory holds with all of their columns."""
     if problem.fits_memory:
         return problem
-    return problem.subset(_sample(problem, (_xp.memory(problem.X) or 2**30) // (32 * problem.basis_size)))
+    return problem.subset(_sample(problem, (arrays.memory(problem.X) or 2**30) // (32 * problem.basis_size)))
 
 
 def _sample(problem: Problem, size: int) -> np.ndarray:
@@ -946,9 +946,9 @@ def search_weights(problem: Problem) -> Any:
     weight function is an outlier to one kernel, not to the next.
     """
     assert problem.robust is not None
-    residuals = _xp.to_numpy(problem.solve().loo_residuals)
-    scales = problem.robust.scales(residuals, _xp.to_numpy(problem.weights))
-    return problem.weights * _xp.like(problem.robust.from_scales(residuals, LENIENCE * scales), problem.weights)
+    residuals = arrays.to_numpy(problem.solve().loo_residuals)
+    scales = problem.robust.scales(residuals, arrays.to_numpy(problem.weights))
+    return problem.weights * arrays.like(problem.robust.from_scales(residuals, LENIENCE * scales), problem.weights)
 
 
 def warn_at_edge(problem: Problem) -> None:
@@ -973,7 +973,7 @@ def warn_at_edge(problem: Problem) -> None:
                 "other in. Drop them (sample_weight can count them), or choose by tune.KFold(groups=...)."
             )
         message = f"C = {problem.C:.3g} is at the edge of the range searched: {reason}"
-        warnings.warn(message, stacklevel=_xp.user_level())
+        warnings.warn(message, stacklevel=arrays.user_level())
 
 
 def _ratio_of_spreads(problem: Problem) -> float:
@@ -986,8 +986,8 @@ def _ratio_of_spreads(problem: Problem) -> float:
 
 def _copies(problem: Problem) -> int:
     """The number of rows that are, with their targets, copies of others."""
-    arrays = (_xp.to_numpy(_xp.take(array, problem.rows)) for array in (problem.X, problem.y))
-    rows = np.hstack(list(arrays))
+    values = (arrays.to_numpy(arrays.take(array, problem.rows)) for array in (problem.X, problem.y))
+    rows = np.hstack(list(values))
     return len(rows) - len(np.unique(rows, axis=0))
 
 
@@ -995,8 +995,8 @@ def describe(problem: Problem, fit: Fit) -> None:
     """Add to what `LeaveOneOut` recorded the leave-one-out error of the machine that came of it."""
     record = problem.paths.get(LeaveOneOut.__name__)
     if record is not None:
-        loo, weights = _xp.to_numpy(fit.loo_residuals)[problem.rows], _xp.to_numpy(fit.weights)[problem.rows]
-        y = _xp.to_numpy(problem.y)[problem.rows]
+        loo, weights = arrays.to_numpy(fit.loo_residuals)[problem.rows], arrays.to_numpy(fit.weights)[problem.rows]
+        y = arrays.to_numpy(problem.y)[problem.rows]
         record.loo = validation_loss(problem, y, loo, weights)
         if problem.classification:
             record.error_rate = error_rate(y, loo, weights)
@@ -1012,22 +1012,22 @@ def error_rate(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
 def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
     """Mean loss of the left-out residuals of the rows that count, in units in which their squares stay in range."""
     problem = factor.problem
-    y, weights = (_xp.to_numpy(a)[factor.rows] for a in (problem.y, problem.weights))
+    y, weights = (arrays.to_numpy(a)[factor.rows] for a in (problem.y, problem.weights))
     unit = float(np.max(np.abs(y - y.mean(axis=0)), initial=0.0)) or 1.0
     errors = np.zeros(len(C))
     for rows, residuals in factor.left_out(C):
-        scaled = _xp.to_numpy(residuals) / unit
+        scaled = arrays.to_numpy(residuals) / unit
         errors += weights[rows] @ _loss(problem, scaled).sum(axis=2)
     return np.where(np.isfinite(errors), errors / weights.sum(), np.inf)
 
 
 def class_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
-    """`system.log_loss` of left-out decision values of classes for every C, so many at a time as memory holds."""
-    y, weights = (_xp.to_numpy(a)[factor.rows] for a in (factor.problem.y, factor.problem.weights))
+    """`losses.log_loss` of left-out decision values of classes for every C, so many at a time as memory holds."""
+    y, weights = (arrays.to_numpy(a)[factor.rows] for a in (factor.problem.y, factor.problem.weights))
     several = max(1, CLASS_VALUES // y.size)
     errors = []
     for start in range(0, len(C), several):
-        blocks = [_xp.to_numpy(residuals) for _, residuals in factor.left_out(C[start : start + several])]
+        blocks = [arrays.to_numpy(residuals) for _, residuals in factor.left_out(C[start : start + several])]
         errors.append(log_loss(y[:, None, :] - np.concatenate(blocks), y, weights)[0])
     return np.concatenate(errors)
 
@@ -1081,13 +1081,13 @@ def _sure_fit(factor: Factor, C: float) -> Fit | None:
     if not isinstance(factor.system, Primal):
         return None
     fit = factor.fit(C)
-    if not factor.system.serves(1.0 / C, _xp.take(fit.leverage, factor.rows)):
+    if not factor.system.serves(1.0 / C, arrays.take(fit.leverage, factor.rows)):
         return None
     return replace(fit, rounding=factor.rounding(fit))
 
 
 def validation_loss(problem: Problem, y: np.ndarray, residuals: np.ndarray, weights: np.ndarray) -> float:
-    """What is minimised in the end, on rows left out or held out: `mean_loss`, for classes `system.log_loss`."""
+    """What is minimised in the end, on rows left out or held out: `mean_loss`, for classes `losses.log_loss`."""
     if problem.classification:
         return float(log_loss((y - residuals)[:, None, :], y, weights)[0][0])
     return mean_loss(problem, residuals, weights)
@@ -1111,8 +1111,8 @@ def kernel_variance(problem: Problem) -> float:
 def kernel_spectrum(problem: Problem) -> tuple[float, float]:
     """The size of the centred kernel over (a sample of) the rows, and a bound of its eigenvalues over their number."""
     rows = problem.rows[:: max(1, len(problem.rows) // 200)]
-    X = _xp.take(problem.X, rows)
-    K = _xp.to_numpy(problem.kernel.evaluate(X, problem.kernel.basis_points(problem.X, rows)))
+    X = arrays.take(problem.X, rows)
+    K = arrays.to_numpy(problem.kernel.evaluate(X, problem.kernel.basis_points(problem.X, rows)))
     with np.errstate(over="ignore", invalid="ignore"):
         variance = float(K.diagonal().mean() - K.mean())
     if not (math.isfinite(variance) and variance > 0):
@@ -1123,4 +1123,4 @@ def kernel_spectrum(problem: Problem) -> tuple[float, float]:
 
 
 def _mean_weight(problem: Problem) -> float:
-    return float(_xp.to_numpy(problem.weights)[problem.rows].mean())
+    return float(arrays.to_numpy(problem.weights)[problem.rows].mean())

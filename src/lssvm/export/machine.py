@@ -10,7 +10,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from .. import __version__, _xp
+from .. import __version__, arrays
 from ..diagnose import check_fitted
 from ..estimators import LSSVC, LSSVR
 from ..kernels import RBF, Additive, Kernel, Linear, Matern, Polynomial, Product, Spline, Sum, spline_factors
@@ -64,7 +64,7 @@ def read_machine(model: Any) -> Machine:
         raise TypeError(
             f"export takes a fitted LSSVR or LSSVC, alone or last in a Pipeline, got {type(model).__name__}."
         )
-    coef = _xp.to_numpy(model.dual_coef_).reshape(len(model.dual_coef_), -1)
+    coef = arrays.to_numpy(model.dual_coef_).reshape(len(model.dual_coef_), -1)
     used = np.any(coef != 0.0, axis=1)
     used[0] |= not used.any()  # a constant has no support vectors, but an array of none is no C
     _check_kernel(model.kernel_)
@@ -75,12 +75,12 @@ def read_machine(model: Any) -> Machine:
     slopes = model._calibration() if classifies else None
     return Machine(
         kernel=model.kernel_,
-        points=_xp.to_numpy(model.support_vectors_)[used],
+        points=arrays.to_numpy(model.support_vectors_)[used],
         coef=coef[used],
-        intercept=np.atleast_1d(_xp.to_numpy(model.intercept_) if np.ndim(model.intercept_) else model.intercept_),
+        intercept=np.atleast_1d(arrays.to_numpy(model.intercept_) if np.ndim(model.intercept_) else model.intercept_),
         affine=_affine(scalers, int(model.n_features_in_)) if scalers else None,
         classes=_labels(model.classes_) if classifies else None,
-        slopes=None if slopes is None else _xp.to_numpy(slopes),
+        slopes=None if slopes is None else arrays.to_numpy(slopes),
         inputs=[] if names is None else [str(name) for name in names],
         single=model.dual_coef_.ndim == 1,
         columns=columns,

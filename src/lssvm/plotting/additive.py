@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .. import _xp
+from .. import arrays
 from ..diagnose import check_fitted
 from ..intervals import component_deviations
 from ..kernels import Additive
@@ -91,7 +91,7 @@ class MaximalVariationDisplay(Display):
             rho=np.array(path.rho),
             max_variation=np.array(path.max_variation),
             chosen=float(path.chosen),
-            kept=_xp.to_numpy(estimator.active_),
+            kept=arrays.to_numpy(estimator.active_),
             names=_component_names(estimator),
         )
         return display.plot(ax, **kwargs)
@@ -182,7 +182,7 @@ class ComponentsDisplay:
         kernel = getattr(estimator, "kernel_", None)
         if not isinstance(kernel, Additive) or estimator.dual_coef_.ndim > 1:
             raise ValueError(f"{type(estimator).__name__} is no additive machine of one output: use kernels.Additive.")
-        table = _xp.to_numpy(estimator._checked(X, "components"))  # a frame's columns are checked by name
+        table = arrays.to_numpy(estimator._checked(X, "components"))  # a frame's columns are checked by name
         names = _component_names(estimator)
         display = cls(inputs=[], values=[], deviations=[], names=[], rows=[])
         for number, (group, _) in kernel.kept(table.shape[1]).items():
@@ -242,7 +242,7 @@ def _component(
     inputs[:, column] = values
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        component = _xp.to_numpy(estimator.components(inputs))[:, number]
+        component = arrays.to_numpy(estimator.components(inputs))[:, number]
     problem = getattr(estimator, "_problem_", None)
     if problem is None or problem.coefficients is not None:
         return component, None

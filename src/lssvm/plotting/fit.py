@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import is_classifier
 
-from .. import _xp
+from .. import arrays
 from ..diagnose import check_fitted, feature_names
 from ._display import COLOURS, Display, one_output
 
@@ -115,7 +115,7 @@ class FitDisplay(Display):
         display : FitDisplay
         """
         problem = _rows(estimator)
-        X = _xp.to_numpy(problem.X)
+        X = arrays.to_numpy(problem.X)
         if X.shape[1] > 2 or problem.kernel.is_precomputed:
             raise ValueError(
                 f"FitDisplay draws machines of 1 or 2 inputs, this one has {X.shape[1]}: draw LeaveOneOutDisplay, "
@@ -136,14 +136,14 @@ class FitDisplay(Display):
                 response = one_output(estimator.predict(inputs), output)
                 ends = estimator.predict_interval(inputs, coverage)
                 interval = (ends if ends.ndim == 2 else ends[:, :, output]).reshape(*shape, 2)
-                y = one_output(_xp.to_numpy(problem.y), output)
+                y = one_output(arrays.to_numpy(problem.y), output)
         display = cls(
             grid=grid,
             response=response.reshape(*shape, *response.shape[1:]),
             interval=interval,
             X=X,
             y=y,
-            support_vectors=_xp.to_numpy(estimator.support_vectors_),
+            support_vectors=arrays.to_numpy(estimator.support_vectors_),
             classes=estimator.classes_ if is_classifier(estimator) else None,
             coverage=coverage,
             names=feature_names(estimator),

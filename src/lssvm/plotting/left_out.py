@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from .. import _xp
+from .. import arrays
 from ..diagnose import (
     check_fitted,
     class_codes,
@@ -280,7 +280,7 @@ class ReliabilityDisplay(Display):
             weights = given[given > 0]
         else:
             check_is_fitted(estimator)
-            probability, codes = _xp.to_numpy(estimator.predict_proba(X)), class_codes(estimator, y)
+            probability, codes = arrays.to_numpy(estimator.predict_proba(X)), class_codes(estimator, y)
             weights = np.ones(len(codes))
         loss = class_scores(probability, codes, weights)["log_loss"]
         label = f"{'left-out rows' if X is None else 'given rows'}: log loss {loss:.3f}" if name is None else name

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import is_classifier
 
-from .. import _xp
+from .. import arrays
 from ..diagnose import check_fitted
 from ..sparsify import Forward
 from ._display import Display
@@ -186,7 +186,7 @@ class SupportSpectrumDisplay(Display):
         display : SupportSpectrumDisplay
         """
         check_fitted(estimator, "estimator")
-        coef = _xp.to_numpy(estimator.dual_coef_)
+        coef = arrays.to_numpy(estimator.dual_coef_)
         size = np.abs(coef) if coef.ndim == 1 else np.linalg.norm(coef, axis=1)
         order = np.argsort(-size, kind="stable")
         label = f"{len(size)} support vectors" if name is None else name

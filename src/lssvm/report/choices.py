@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _xp, diagnose
+from .. import arrays, diagnose
 from ..kernels import Kernel
 from .charts import Chart, bar_chart, side_by_side
 from .facts import Facts
@@ -77,7 +77,7 @@ def _worded(kernel: Kernel) -> Kernel:
         if isinstance(value, Kernel):
             setattr(kernel, name, _worded(value))
         elif name == "sigma":
-            widths = np.unique(np.asarray(_xp.to_numpy(value), float))
+            widths = np.unique(np.asarray(arrays.to_numpy(value), float))
             setattr(kernel, name, float(f"{widths[0]:.4g}") if len(widths) == 1 else _Words("(one width a column)"))
         elif name == "knots":
             setattr(kernel, name, _Words(f"({len(value)} a column)"))

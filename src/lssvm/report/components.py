@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _xp
+from .. import arrays
 from ..kernels import Additive
 from .charts import Chart, side_by_side
 from .facts import Facts
@@ -19,7 +19,7 @@ def components_section(facts: Facts) -> str:
     kernel = facts.model.kernel_
     if not isinstance(kernel, Additive):
         return ""
-    rows = _xp.to_numpy(facts.model.support_vectors_ if facts.problem is None else facts.problem.X)
+    rows = arrays.to_numpy(facts.model.support_vectors_ if facts.problem is None else facts.problem.X)
     rows = rows[:: max(1, len(rows) // 1000)]
     curves, joint = [], []
     for number, (group, _) in kernel.kept(rows.shape[1]).items():

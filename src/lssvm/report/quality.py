@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _xp, diagnose
+from .. import arrays, diagnose
 from .charts import DRAWN, Chart, side_by_side
 from .facts import Facts
 from .markup import escaped, html_table, rounded
@@ -119,11 +119,11 @@ def intervals_section(facts: Facts) -> str:
 def other_rows_section(facts: Facts, X: Any, y: Any) -> str:
     model = facts.model
     if facts.classes:
-        score = diagnose.class_scores(_xp.to_numpy(model.predict_proba(X)), diagnose.class_codes(model, y))
+        score = diagnose.class_scores(arrays.to_numpy(model.predict_proba(X)), diagnose.class_codes(model, y))
         values = [(str(len(X)), f"{score['error_rate']:.2%}", rounded(score["log_loss"]), rounded(score["brier"]))]
         return html_table(("rows", "error rate", "log loss", "Brier score"), values)
-    actual = np.asarray(_xp.to_numpy(y), dtype=float).reshape(len(y), -1)
-    predicted = _xp.to_numpy(model.predict(X)).reshape(len(y), -1)
+    actual = np.asarray(arrays.to_numpy(y), dtype=float).reshape(len(y), -1)
+    predicted = arrays.to_numpy(model.predict(X)).reshape(len(y), -1)
     score = diagnose.number_scores(actual, predicted)
     chart = Chart("Other rows: predicted against actual", "prediction", "actual value")
     chart.diagonal(actual[:, 0], predicted[:, 0])

@@ -11,9 +11,10 @@ from scipy.linalg.blas import dger
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import Bunch, check_random_state
 
-from .. import _progress, _xp, conjugate
+from .. import arrays, conjugate, progress
 from ..kernels import Choice, Kernel
-from ..problem import Problem, Step, column_spread, work
+from ..problem import Problem, Step, column_spread
+from ..progress import work
 from ..tune import LeaveOneOut, best_C, most_for_C, tuned, tuned_each, warn_at_edge, with_best_C, with_every_class
 
 __all__ = ["FeatureVectors", "Forward", "Given", "KMeans", "Learned", "Random", "RandomlyPivoted"]
@@ -67,7 +68,7 @@ class Given(Step):
             raise ValueError(f"Given: points has shape {values.shape}, but X has {n_features} columns.")
         if not np.isfinite(values).all():
             raise ValueError("Given: points holds NaN or infinite values: remove or impute them.")
-        return problem.with_basis(points=_xp.like(values.astype(float), problem.X))
+        return problem.with_basis(points=arrays.like(values.astype(float), problem.X))
 
     @property
     def by_row(self) -> str:
@@ -77,7 +78,7 @@ class Given(Step):
 def as_points(points: Any) -> np.ndarray:
     """A NumPy array of row numbers or points, or a ValueError that says what was wrong."""
     try:
-        values = np.asarray(_xp.to_numpy(points))
+        values = np.asarray(arrays.to_numpy(points))
     except ValueError:
         raise ValueError(
             "Given: points must be row numbers or a table of numbers, got rows of unequal length."
@@ -129,8 +130,8 @@ class Random(Step):
     def _measured(self, problem: Problem, drawn: np.ndarray) -> Problem:
         """As many of the rows drawn as pay, with kernel and C as chosen on the way."""
         sample = with_every_class(problem, drawn, SAMPLE_ROWS)
-        last = _progress.expect(lambda: most_for_C(problem.with_basis(drawn[: SIZES[0]])))
-        sizes = _progress.expect(lambda: sum(work(len(sample), n, every=True) for n in SIZES[:2]))
+        last = progress.expect(lambda: most_for_C(problem.with_basis(drawn[: SIZES[0]])))
+        sizes = progress.expect(lambda: sum(work(len(sample), n, every=True) for n in SIZES[:2]))
         basis = lambda n: np.searchsorted(sample, drawn[:n])  # noqa: E731
         known = tuned(problem.subset(sample).with_basis(basis(SIZES[0])), on_all_rows=False)
         measured = known.replace(C=problem.C)
@@ -251,7 +252,7 @@ class FeatureVectors(Step):
         errors: list[float] = []
         while len(support) < self._limit(len(rows)) and not self._enough(errors):
             pivots = E.diagonal()
-            allowed = pivots > max(self.tol, 10.0 * len(rows) * _xp.EPS) * diagonal
+            allowed = pivots > max(self.tol, 10.0 * len(rows) * arrays.EPS) * diagonal
             if not allowed.any():
                 break
             gain = np.einsum("ij,ij,i->j", E, E, inverse)
@@ -290,15 +291,15 @@ class FeatureVectors(Step):
             drawn = np.concatenate(steps)
             chosen = np.array(support, dtype=np.intp)
             F = np.zeros((len(drawn), m + len(steps)))
-            F[:, :m] = _xp.whiten_rows(kernel_rows(kernel, problem, drawn, chosen), lower)
+            F[:, :m] = arrays.whiten_rows(kernel_rows(kernel, problem, drawn, chosen), lower)
             E, between = kernel_rows(kernel, problem, drawn, sample), kernel_rows(kernel, problem, drawn, drawn)
             if m:
-                E = _xp.add_product(E, -F[:, :m], factor)
+                E = arrays.add_product(E, -F[:, :m], factor)
             pivots = diagonal[drawn] - np.einsum("ij,ij->i", F, F)
             taken: list[int] = []
             columns = np.empty((len(steps), size))
             for step in np.split(np.arange(len(drawn)), np.cumsum([len(step) for step in steps])[:-1]):
-                floor = max(self.tol, 10.0 * (len(support) + 1) * _xp.EPS)
+                floor = max(self.tol, 10.0 * (len(support) + 1) * arrays.EPS)
                 allowed = (pivots[step] > floor * diagonal[drawn[step]]) & ~used[drawn[step]]
                 misses = 0 if allowed.any() else misses + 1
                 if not allowed.any() or self._enough(errors):
@@ -368,7 +369,7 @@ def randomly_pivoted(problem: Problem, n: int, draw: np.random.RandomState) -> n
         return kernel_rows(kernel, problem, rows[picked], rows if columns is None else rows[columns], out=out)
 
     diagonal = kernel_diagonal(kernel, problem)[rows]
-    floor = len(rows) * _xp.EPS * float(diagonal.sum())
+    floor = len(rows) * arrays.EPS * float(diagonal.sum())
     return rows[conjugate.randomly_pivoted(block, diagonal, n, floor, draw)[0]]
 
 
@@ -403,13 +404,13 @@ class KMeans(Step):
             raise ValueError("KMeans needs the columns, which kernels.Precomputed does not have: use Random, for one.")
         rows = problem.rows
         spread = column_spread(problem)
-        X = _xp.to_numpy(_xp.take(problem.X, rows)) / spread
+        X = arrays.to_numpy(arrays.take(problem.X, rows)) / spread
         distinct = np.unique(X, axis=0)
         if len(distinct) > self.n:
-            weights = _xp.to_numpy(problem.weights)[rows]
+            weights = arrays.to_numpy(problem.weights)[rows]
             means = MiniBatchKMeans(self.n, random_state=self.random_state, n_init=1, batch_size=4096)
             distinct = np.unique(means.fit(X, sample_weight=weights).cluster_centers_, axis=0)
-        return problem.with_basis(points=_xp.like(distinct * spread, problem.X))
+        return problem.with_basis(points=arrays.like(distinct * spread, problem.X))
 
 
 class Forward(Step):
@@ -467,8 +468,8 @@ class Forward(Step):
         orthonormal columns of [A; sqrt(lam) I], candidate j of scaled column a_j = U_j/sqrt(E_jj) lowers the error by
         (a_j'r)^2/(|a_j|^2 - |Q'a_j|^2 + lam), r the residuals.
         """
-        weights = _xp.to_numpy(problem.weights)[sample]
-        y, w, lam = _xp.to_numpy(problem.y)[sample], np.sqrt(weights), 1.0 / float(problem.C or 1.0)
+        weights = arrays.to_numpy(problem.weights)[sample]
+        y, w, lam = arrays.to_numpy(problem.y)[sample], np.sqrt(weights), 1.0 / float(problem.C or 1.0)
         centre = w / np.linalg.norm(w)
         U = kernel_rows(problem.kernel, problem, pool, sample) * w[None, :]  # candidates are rows
         U -= np.outer(U @ centre, centre)
@@ -587,19 +588,19 @@ class Learned(Step):
     def _descend(self, known: Problem, asked: Kernel, C: float | None, order: np.ndarray) -> Iterator[Bunch]:
         """Losses of the rows held out and their mean, leave-one-out error, kernel and points after every move."""
         held, rest = np.sort(order[: -(-len(order) // 10)]), order[-(-len(order) // 10) :]
-        sample = np.sort(rest[: max(2000, 5 * self.n)] if _xp.is_numpy(known.X) else rest)
+        sample = np.sort(rest[: max(2000, 5 * self.n)] if arrays.is_numpy(known.X) else rest)
         points = known.kernel.basis_points(known.X, np.asarray(known.support)) + 0.0
         if len(sample) < 3:  # too few to leave one out: nothing moves
             yield Bunch(score=0.0, losses=np.zeros(1), left_out=0.0, kernel=known.kernel, points=points)
             return
-        inputs, targets, weights = (_xp.take(a, held) for a in (known.X, known.y, known.weights))
+        inputs, targets, weights = (arrays.take(a, held) for a in (known.X, known.y, known.weights))
         spread = column_spread(known)
         leaves = known.kernel.leaves
-        logs = np.array([np.log(_xp.to_numpy(leaf.sigma)) * np.ones(len(spread)) for leaf in leaves])
+        logs = np.array([np.log(arrays.to_numpy(leaf.sigma)) * np.ones(len(spread)) for leaf in leaves])
         logs = logs.reshape(len(leaves), len(spread))
         matters = np.any(logs < np.log(1e5 * spread), axis=0) | (len(leaves) == 0)  # columns that are not left out
         free = known.paths["LeaveOneOut"].free if asked.is_free else [False] * len(leaves)
-        scale = _xp.like(spread * matters, known.X)
+        scale = arrays.like(spread * matters, known.X)
         machine = known.subset(sample)
         log_C = np.array([np.log(known.C or 1.0)])
         in_points, in_widths, in_C = Adam(), Adam(), Adam()
@@ -609,7 +610,7 @@ class Learned(Step):
             solution = factor.system.solution(1.0 / factor.C, careful=False)
             residuals = targets - factor.columns(inputs) @ solution.coef - solution.intercept[None, :]
             losses = _weighted_squares(residuals, weights)
-            left_out = _weighted_squares(solution.loo_residuals, _xp.take(machine.weights, factor.rows))
+            left_out = _weighted_squares(solution.loo_residuals, arrays.take(machine.weights, factor.rows))
             yield Bunch(
                 score=float(losses.mean()), losses=losses, left_out=left_out.mean(), kernel=kernel, points=points
             )
@@ -617,10 +618,10 @@ class Learned(Step):
                 return
             try:
                 _, widths, slope, moves = factor.criterion_and_points()
-            except _xp.NumericalError:  # nothing is left to lower
+            except arrays.NumericalError:  # nothing is left to lower
                 return
             points = points - scale * in_points.step(moves * scale)
-            widths = _xp.to_numpy(widths) * matters * np.array(free, dtype=float)[:, None]
+            widths = arrays.to_numpy(widths) * matters * np.array(free, dtype=float)[:, None]
             common = np.array([[not leaf.ard] for leaf in leaves], dtype=bool).reshape(-1, 1)
             logs = logs - in_widths.step(np.where(common, widths.sum(axis=1, keepdims=True), widths))
             if C is None:
@@ -644,7 +645,7 @@ def _winner(trails: list[list[Bunch]]) -> int:
 
 def _weighted_squares(residuals: Any, weights: Any) -> np.ndarray:
     """The squares of every row, summed over the outputs, times its weight in units of the mean weight."""
-    values, weights = _xp.to_numpy(residuals), _xp.to_numpy(weights)
+    values, weights = arrays.to_numpy(residuals), arrays.to_numpy(weights)
     return np.asarray((values * values).sum(axis=1) * weights / weights.mean())
 
 
@@ -681,18 +682,18 @@ def kernel_rows(
     kernel: Kernel, problem: Problem, rows: np.ndarray, columns: np.ndarray, out: np.ndarray | None = None
 ) -> np.ndarray:
     """Kernel values between rows of the problem, written into `out` if given."""
-    inputs, points = _xp.take(problem.X, rows), kernel.basis_points(problem.X, columns)
+    inputs, points = arrays.take(problem.X, rows), kernel.basis_points(problem.X, columns)
     if out is None:
-        return _xp.to_numpy(kernel.evaluate(inputs, points))
-    if _xp.is_numpy(inputs):
+        return arrays.to_numpy(kernel.evaluate(inputs, points))
+    if arrays.is_numpy(inputs):
         return kernel.fill(out, inputs, points)
-    out[...] = _xp.to_numpy(kernel.evaluate(inputs, points))
+    out[...] = arrays.to_numpy(kernel.evaluate(inputs, points))
     return out
 
 
 def kernel_diagonal(kernel: Kernel, problem: Problem) -> np.ndarray:
     """k(x, x) of all rows of the problem."""
-    return _xp.to_numpy(kernel.diagonal(problem.X))
+    return arrays.to_numpy(kernel.diagonal(problem.X))
 
 
 def check_found(step: Step, support: np.ndarray) -> None:

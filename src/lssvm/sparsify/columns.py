@@ -13,8 +13,8 @@ import scipy.linalg
 from scipy.sparse.linalg import eigsh
 from sklearn.utils import Bunch
 
-from .. import _xp
-from .._xp import Array
+from .. import arrays
+from ..arrays import Array
 from ..problem import Problem, Step
 from ..system import Dual
 from ..tune import mean_loss, tuned
@@ -57,8 +57,8 @@ class InversePrune(_Columns):
     def __call__(self, problem: Problem) -> Problem:
         check_share(self, self.fraction, "fraction")
         problem = _dense(self, problem)
-        a = _xp.to_numpy(self._coefficients(problem))
-        y = _xp.to_numpy(problem.y)[problem.rows]
+        a = arrays.to_numpy(self._coefficients(problem))
+        y = arrays.to_numpy(problem.y)[problem.rows]
         value = np.max(a * y, axis=1) if problem.classification else np.linalg.norm(a, axis=1)
         return _keep(problem, problem.rows, value, self.fraction)
 
@@ -161,7 +161,7 @@ class Echelon(_Columns):
         scores = []
         for size in sizes:
             fit = _reduced(problem, order[:size]).solve()
-            loo, weights = _xp.to_numpy(fit.loo_residuals)[rows], _xp.to_numpy(problem.weights)[rows]
+            loo, weights = arrays.to_numpy(fit.loo_residuals)[rows], arrays.to_numpy(problem.weights)[rows]
             scores.append(mean_loss(problem, loo, weights))
         chosen = int(sizes[int(np.argmax(np.array(scores) <= 1.05 * min(scores)))])
         path = Bunch(sizes=sizes, scores=np.array(scores), supports=[order[:size] for size in sizes], chosen=chosen)
@@ -240,7 +240,7 @@ class Adaline(_Columns):
         support = problem.rows[alive[1:] - 1]
         if self.final_solve:
             return _reduced(problem, support)
-        coefficients = _xp.like(x[1:], problem.X), _xp.like(x[0], problem.X)
+        coefficients = arrays.like(x[1:], problem.X), arrays.like(x[0], problem.X)
         return problem.with_basis(support, coefficients=coefficients)
 
 
@@ -263,7 +263,7 @@ def kkt_system(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     A = np.ones((n + 1, n + 1))
     A[0, 0] = 0.0
     A[1:, 1:] = kernel_rows(problem.kernel, problem, rows, rows)
-    weights, y = _xp.to_numpy(problem.weights)[rows], _xp.to_numpy(problem.y)[rows]
+    weights, y = arrays.to_numpy(problem.weights)[rows], arrays.to_numpy(problem.y)[rows]
     A.flat[n + 2 :: n + 2] += 1.0 / (float(problem.C or 1.0) * weights)
     return A, np.vstack([np.zeros((1, y.shape[1])), y])
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-from .. import _xp
+from .. import arrays
 from ..kernels import Additive, Kernel
 from ..problem import Problem, Step
 from ..tune import best_C, tuned
@@ -115,8 +115,8 @@ class Substrate(_Validated):
         if self.zeta is None and not folds:
             held_out = held_out_rows(self, problem)
         rows, support, points = _training(problem, held_out)
-        K = _xp.to_numpy(problem.kernel.evaluate(problem.X, points))
-        y = _xp.to_numpy(problem.y)
+        K = arrays.to_numpy(problem.kernel.evaluate(problem.X, points))
+        y = arrays.to_numpy(problem.y)
         coef, intercept, records = np.zeros((K.shape[1], y.shape[1])), np.zeros(y.shape[1]), []
         for output in range(y.shape[1]):
             scores = None
@@ -134,14 +134,14 @@ class Substrate(_Validated):
         kept = np.flatnonzero(np.any(coef != 0.0, axis=1))
         kept = kept if len(kept) else np.array([0])  # nothing helps: one basis point, with the coefficient 0
         basis: dict[str, Any] = (
-            {"support": support[kept]} if support is not None else {"points": _xp.take(points, kept)}
+            {"support": support[kept]} if support is not None else {"points": arrays.take(points, kept)}
         )
         paths = {**problem.paths, type(self).__name__: record}
         if self.refit:
             return problem.with_basis(**basis, paths=paths)
-        coefficients = _xp.like(coef[kept], problem.X), _xp.like(intercept, problem.X)
+        coefficients = arrays.like(coef[kept], problem.X), arrays.like(intercept, problem.X)
         return problem.with_basis(
-            **basis, paths=paths, coefficients=coefficients, weights=_xp.like(weights, problem.weights), robust=None
+            **basis, paths=paths, coefficients=coefficients, weights=arrays.like(weights, problem.weights), robust=None
         )
 
     def _check_precision(self, K: np.ndarray, y: np.ndarray, weights: np.ndarray, path: L1Path) -> None:
@@ -152,7 +152,7 @@ class Substrate(_Validated):
             warnings.warn(
                 f"Substrate: zeta={self.zeta!r} is too small for this kernel, whose columns depend on each other: the "
                 f"optimality conditions hold to {violation:.1g} of zeta/2. Give a larger zeta, or a narrower kernel.",
-                stacklevel=_xp.user_level(),
+                stacklevel=arrays.user_level(),
             )
 
     def _by_folds(
@@ -258,11 +258,11 @@ class Components(_Validated):
             raise ValueError(
                 f"Components: {len(rows)} of {len(problem.rows)} rows is left for the path: give more rows, or rho."
             )
-        X, y = _xp.to_numpy(problem.X), _xp.to_numpy(problem.y)
+        X, y = arrays.to_numpy(problem.X), arrays.to_numpy(problem.y)
         inside = np.zeros(len(X), dtype=bool)
         inside[rows] = True
         shown = np.concatenate([rows, held_out])
-        blocks = component_blocks(problem.kernel, X[shown], _xp.to_numpy(points), inside[shown])
+        blocks = component_blocks(problem.kernel, X[shown], arrays.to_numpy(points), inside[shown])
         search = _Search(blocks, y[rows], weights[rows], y[held_out], weights[held_out])
         numbers = np.array(list(problem.kernel.kept(X.shape[1])))
         if self.rho is not None:
@@ -282,7 +282,7 @@ class Components(_Validated):
                     if self.rho is not None
                     else "no set of inputs does better on the rows that choose. Give rho, or validation=None."
                 ),
-                stacklevel=_xp.user_level(),
+                stacklevel=arrays.user_level(),
             )
         paths = {**problem.paths, type(self).__name__: record}
         if self.refit:
@@ -297,19 +297,19 @@ class Components(_Validated):
         z, intercept = search.coefficients(search.rho[chosen], pieces)
         coef = np.column_stack([blocks.alpha(column) for column in z.T])
         f = np.hstack(blocks.Q) @ z
-        lost = np.abs(_xp.to_numpy(problem.kernel.evaluate(problem.X, points))[rows] @ coef - f).max(initial=0.0)
+        lost = np.abs(arrays.to_numpy(problem.kernel.evaluate(problem.X, points))[rows] @ coef - f).max(initial=0.0)
         if lost > 0.01 * np.abs(f).max(initial=0.0):
             warnings.warn(
                 f"Components: rounding moves the predictions by up to {lost:.2g}: centre and scale your features.",
-                stacklevel=_xp.user_level(),
+                stacklevel=arrays.user_level(),
             )
-        coefficients = _xp.like(coef, problem.X), _xp.like(intercept, problem.X)
+        coefficients = arrays.like(coef, problem.X), arrays.like(intercept, problem.X)
         basis: dict[str, Any] = {"support": support} if support is not None else {"points": points}
         return problem.with_basis(
             **basis,
             kernel=_restricted(problem.kernel, numbers[kept]),
             coefficients=coefficients,
-            weights=_xp.like(weights, problem.weights),
+            weights=arrays.like(weights, problem.weights),
             robust=None,
             paths=paths,
         )
@@ -323,7 +323,7 @@ class _Refits:
     ) -> None:
         training = weights.copy()
         training[held_out] = 0.0
-        self.problem = problem.replace(weights=_xp.like(training, problem.weights), robust=None, reduced=False)
+        self.problem = problem.replace(weights=arrays.like(training, problem.weights), robust=None, reduced=False)
         if given.C is None:
             self.problem = self.problem.replace(C=None)  # each machine has its own
         self.weights, self.held_out, self.numbers = weights, held_out, numbers
@@ -336,7 +336,7 @@ class _Refits:
             machine = self.problem.replace(kernel=_restricted(self.problem.kernel, self.numbers[kept]))
             fit = machine.replace(C=best_C(machine)[0]).solve()
             rows = self.held_out if len(self.held_out) else machine.rows
-            residuals = _xp.to_numpy(fit.residuals if len(self.held_out) else fit.loo_residuals)[rows]
+            residuals = arrays.to_numpy(fit.residuals if len(self.held_out) else fit.loo_residuals)[rows]
             self.scores[key] = float(np.average(np.sum(residuals**2, axis=1), weights=self.weights[rows]))
         return self.scores[key]
 
@@ -527,8 +527,8 @@ def _prepared(problem: Problem, refit: bool) -> tuple[Problem, np.ndarray]:
     elif problem.C is None and not refit:
         problem = problem.replace(C=1.0)  # that of eq. (10)
     if problem.robust is None:
-        return problem, _xp.to_numpy(problem.weights)
-    return problem, _xp.to_numpy(problem.replace(reduced=False).solve().weights)
+        return problem, arrays.to_numpy(problem.weights)
+    return problem, arrays.to_numpy(problem.replace(reduced=False).solve().weights)
 
 
 def _training(problem: Problem, held_out: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, Any]:

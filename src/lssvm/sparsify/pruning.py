@@ -11,8 +11,8 @@ from scipy.linalg import blas
 from scipy.optimize import minimize
 from sklearn.utils import Bunch, check_random_state
 
-from .. import _blas, _xp, system
-from .._xp import EPS
+from .. import arrays, system
+from ..arrays import EPS, parallel
 from ..kernels import Kernel
 from ..problem import Fit, Problem, Step, check_memory, whiten
 from ..system import Primal
@@ -150,7 +150,7 @@ class Prune(Step):
         folds = np.array_split(check_random_state(self.random_state).permutation(start.rows), 10)
         while True:
             weights = _only(problem, support) if self.rows == "drop" else problem.weights
-            weights = _xp.put(weights + 0.0, held_out, _xp.zeros((len(held_out),), weights))
+            weights = arrays.put(weights + 0.0, held_out, arrays.zeros((len(held_out),), weights))
             current = problem.with_basis(support, weights=weights)
             if self.mean_risk and self.rows == "drop":
                 current = current.replace(C=float(start.C or 1.0) * len(start.rows) / len(support))
@@ -174,8 +174,8 @@ class Prune(Step):
         rows, ridge = problem.rows, 1.0 / float(problem.C or 1.0)
         check_memory(len(rows), 3, problem.X)
         points = problem.kernel.basis_points(problem.X, support)
-        K = _xp.to_numpy(problem.kernel.evaluate(_xp.take(problem.X, rows), points))
-        y, v = (_xp.to_numpy(a)[rows] for a in (problem.y, problem.weights))
+        K = arrays.to_numpy(problem.kernel.evaluate(arrays.take(problem.X, rows), points))
+        y, v = (arrays.to_numpy(a)[rows] for a in (problem.y, problem.weights))
         scored = np.searchsorted(rows, held_out) if self.score == "validation" else slice(None)
         own = np.searchsorted(rows, support)
         coef = np.zeros((len(support), y.shape[1]))
@@ -217,21 +217,21 @@ class Prune(Step):
                 and factor.whitening is not None
                 and factor.whitening.factor is not None
             ):
-                T = _xp.to_numpy(factor.system.R) @ _xp.to_numpy(factor.whitening.factor).T
-                return np.linalg.pinv(T, rcond=1e-7) @ _xp.to_numpy(factor.system.projected())
-        return _xp.to_numpy(fit.coef)
+                T = arrays.to_numpy(factor.system.R) @ arrays.to_numpy(factor.whitening.factor).T
+                return np.linalg.pinv(T, rcond=1e-7) @ arrays.to_numpy(factor.system.projected())
+        return arrays.to_numpy(fit.coef)
 
     def _score(
         self, current: Problem, fit: Fit, start: Problem, folds: list[np.ndarray], held_out: np.ndarray
     ) -> float:
         """Mean loss of the machine over the rows that came in, weighted as they came in."""
-        weights = _xp.to_numpy(start.weights)
+        weights = arrays.to_numpy(start.weights)
         residuals = fit.loo_residuals
         rows = held_out if self.score == "validation" else start.rows
         if self.score == "kfold":
             factor = current.replace(weights=fit.weights).factorise()
             residuals = factor.block_residuals(folds, fit.C)
-        return mean_loss(start, _xp.to_numpy(residuals)[rows], weights[rows])
+        return mean_loss(start, arrays.to_numpy(residuals)[rows], weights[rows])
 
     def _tune_again(self, current: Problem, start: Problem, folds: list[np.ndarray], held_out: np.ndarray) -> Problem:
         """C and a common factor of the widths around their values, by the simplex method within a factor of 5."""
@@ -265,8 +265,8 @@ class Prune(Step):
         ridge = 1.0 / float(problem.C or 1.0)
         weights = problem.weights if problem.robust is None else problem.solve().weights
         weighted = problem.with_basis(support, weights=weights, robust=None)
-        w = np.sqrt(_xp.to_numpy(weights)[weighted.rows])[:, None]
-        loss_weights = _xp.to_numpy(problem.weights)[weighted.rows]
+        w = np.sqrt(arrays.to_numpy(weights)[weighted.rows])[:, None]
+        loss_weights = arrays.to_numpy(problem.weights)[weighted.rows]
         while True:
             machine = _inverse_of(weighted.with_basis(support), ridge)
             if machine is None:
@@ -307,8 +307,8 @@ class Prune(Step):
             return
         primal, whitening = factor.system, factor.whitening
         F = whitening.lower if whitening.factor is None else whitening.factor
-        arrays = (primal.Q, primal.R, F, primal.sqrt_weights, primal.targets, primal.projected())
-        Q, R, F, w, targets, fitted = (_xp.to_numpy(a) for a in arrays)
+        parts = (primal.Q, primal.R, F, primal.sqrt_weights, primal.targets, primal.projected())
+        Q, R, F, w, targets, fitted = (arrays.to_numpy(a) for a in parts)
         Q, fitted, T, W = _turned(Q, fitted, blas.dtrmm(1.0, R, F.T))
         rank = len(T)
         while len(support) > rank == len(T):
@@ -326,7 +326,7 @@ class Prune(Step):
 def _only(problem: Problem, rows: np.ndarray) -> Any:
     """The weights, 0 outside the given rows."""
     others = np.setdiff1d(np.arange(problem.X.shape[0]), rows)
-    return _xp.put(problem.weights + 0.0, others, _xp.zeros((len(others),), problem.weights))
+    return arrays.put(problem.weights + 0.0, others, arrays.zeros((len(others),), problem.weights))
 
 
 def _inverse_of(problem: Problem, ridge: float) -> tuple[np.ndarray, ...] | None:
@@ -341,22 +341,22 @@ def _inverse_of(problem: Problem, ridge: float) -> tuple[np.ndarray, ...] | None
         if factor.whitening is None or factor.whitening.factor is not None or not isinstance(factor.system, Primal):
             return None
         solution = factor.system.solution(ridge)
-        W = _xp.solve_lower(factor.system.R.T, _xp.invert_lower(factor.whitening.lower + 0.0))
-        columns = np.hstack([_xp.to_numpy(_xp.matmul(W.T, factor.system.Q.T)), _xp.to_numpy(_xp.gram(W))])
+        W = arrays.solve_lower(factor.system.R.T, arrays.invert_lower(factor.whitening.lower + 0.0))
+        columns = np.hstack([arrays.to_numpy(arrays.matmul(W.T, factor.system.Q.T)), arrays.to_numpy(arrays.gram(W))])
         coef, complement = factor.whitening.expand(solution.coef), 1.0 - solution.leverage
-        return columns, *(_xp.to_numpy(a) + 0.0 for a in (coef, solution.residuals, complement))
+        return columns, *(arrays.to_numpy(a) + 0.0 for a in (coef, solution.residuals, complement))
     rows = problem.rows
     points = problem.kernel.basis_points(problem.X, rows)
-    K = problem.gram(_xp.take(problem.X, rows), points)
+    K = problem.gram(arrays.take(problem.X, rows), points)
     whitening = whiten(problem.kernel, points, K)
     if whitening.factor is not None:
         return None
-    dual = system.dual(K, _xp.take(problem.y, rows), _xp.take(problem.weights, rows), ridge)
+    dual = system.factorise_dual(K, arrays.take(problem.y, rows), arrays.take(problem.weights, rows), ridge)
     if dual is None:
         return None
-    P = _xp.to_numpy(dual.inverse())
-    inverse = _xp.to_numpy(_xp.gram_of_lower(_xp.invert_lower(whitening.lower)))
-    w, a = _xp.to_numpy(dual.sqrt_weights)[:, None], _xp.to_numpy(dual.scaled)
+    P = arrays.to_numpy(dual.inverse())
+    inverse = arrays.to_numpy(arrays.gram_of_lower(arrays.invert_lower(whitening.lower)))
+    w, a = arrays.to_numpy(dual.sqrt_weights)[:, None], arrays.to_numpy(dual.scaled)
     columns = np.empty((size, 2 * size))
     left = np.multiply(P, w, out=columns[:, :size])
     right = np.multiply(left, w.T, out=columns[:, size:])
@@ -370,7 +370,7 @@ def _turned(Q: np.ndarray, fitted: np.ndarray, T: np.ndarray) -> tuple[np.ndarra
     U, singular, Vt = scipy.linalg.svd(T, full_matrices=False, check_finite=False)
     kept = singular > max(T.shape) * EPS * singular[0]
     U, singular, Vt = U[:, kept], singular[kept, None], Vt[kept]
-    return _xp.matmul(Q, U), U.T @ fitted, singular * Vt, (Vt / singular).T
+    return arrays.matmul(Q, U), U.T @ fitted, singular * Vt, (Vt / singular).T
 
 
 class _Elimination:
@@ -387,20 +387,20 @@ class _Elimination:
         own, until = self.offset + gone, self.taken + len(gone)
         F, new = self.F[: self.taken], np.take(self.columns, gone, axis=0, out=self.F[self.taken : until])
         if self.taken:
-            _xp.add_product(new, -F[:, own].T, F)
-        L = _xp.cholesky(new[:, own])
+            arrays.add_product(new, -F[:, own].T, F)
+        L = arrays.cholesky(new[:, own])
         if L is None or np.any(self.diagonal[gone] < CANCELLED * self.start[gone]):
             return None
-        _blas.solve_columns(L, new)
+        parallel.solve_columns(L, new)
         self.diagonal -= np.einsum("ij,ij->j", new[:, self.offset :], new[:, self.offset :])
         self.taken = until
-        return new, _xp.solve_lower(L, values[gone])
+        return new, arrays.solve_lower(L, values[gone])
 
     def rest(self, alive: np.ndarray) -> _Elimination:
         """The same for the vectors that stay, without those that left."""
         kept = np.concatenate([np.arange(self.offset), self.offset + alive])
         F = self.F[: self.taken, kept]
-        columns = self.columns[np.ix_(alive, kept)] - _xp.matmul(F[:, self.offset :].T, F)
+        columns = self.columns[np.ix_(alive, kept)] - arrays.matmul(F[:, self.offset :].T, F)
         return _Elimination(columns, self.offset, self.start[alive])
 
 

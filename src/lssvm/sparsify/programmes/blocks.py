@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ... import _xp
+from ... import arrays
 from ...kernels import Additive, Kernel, pick_columns
 
 CUT = 1e-10  # share of a kernel's size: smaller eigenvalues need coefficients that its rounded values cannot bear
@@ -120,7 +120,7 @@ def _check_sizes(K: list[np.ndarray], numbers: list[int]) -> None:
         warnings.warn(
             f"Components: the kernels of components {lost.tolist()} are below {SMALLEST:g} of the largest one's, and "
             "most of their functions are lost to rounding: centre and scale your features.",
-            stacklevel=_xp.user_level(),
+            stacklevel=arrays.user_level(),
         )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from ..._threads import cached_property
+from ...arrays import cached_property
 from .blocks import Blocks
 from .structure import Found, Piece, Row, Structure
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 import numpy as np
 from scipy.optimize import linprog
 
-from ..._threads import cached_property
+from ...arrays import cached_property
 from .blocks import Blocks
 from .parametric import Optimum, Parametric, Unsettled
 from .structure import Found, Piece, Row, Structure

@@ -9,8 +9,8 @@ import scipy.linalg
 from scipy.linalg import qr_delete
 from scipy.linalg.blas import dtrsv
 
-from ... import _xp
-from ..._xp import EPS
+from ... import arrays
+from ...arrays import EPS
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Homotopy:
         self.size = float(np.max(np.abs(self.q), initial=0.0))
         self.K, self.t = _compressed(self.K, self.t)
         norm = float(np.sqrt(np.max(np.sum(self.K * self.K, axis=0), initial=0.0))) or 1.0
-        self.products = _xp.gram(self.K) + norm * norm if len(self.t) == len(y) > 200 else None
+        self.products = arrays.gram(self.K) + norm * norm if len(self.t) == len(y) > 200 else None
         self.K = np.asfortranarray(np.vstack([self.K, np.full(K.shape[1], norm)]))
         self.t = np.append(self.t, 0.0)
         self.support: list[int] = []

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cython_blas, cython_lapack
 
-from ._threads import share, workers
+from .threads import share, workers
 
 BLOCK = 256  # rows and columns of the pieces of a Gram matrix: products of that size run at nearly full speed
 LEAF = 256  # order up to which LAPACK factorises in one piece

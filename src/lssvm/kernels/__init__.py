@@ -1,0 +1,34 @@
+"""Kernels: what the user writes, `kernel(X, Z)`, and the derivatives that tuning needs.
+
+A kernel is a scikit-learn estimator with a plain constructor, so `clone`, `repr` and `kernel__sigma` in a grid search
+work. ``sigma=None`` means "chosen for you": `Kernel.with_width` fills it in, in units of each column's spread.
+
+A new kernel is one class with `evaluate` and `diagonal`; one with a width adds `gradient`.
+"""
+
+from .base import Function, Kernel, Product, Sum, as_kernel
+from .composite import Additive, Choice
+from .composite import pick_columns as pick_columns
+from .external import Precomputed
+from .external import check_values as check_values
+from .polynomial import Linear, Polynomial
+from .spline import Spline
+from .spline import spline_factors as spline_factors
+from .spline import spline_kernel as spline_kernel
+from .stationary import RBF, Matern
+
+__all__ = [
+    "RBF",
+    "Additive",
+    "Choice",
+    "Function",
+    "Kernel",
+    "Linear",
+    "Matern",
+    "Polynomial",
+    "Precomputed",
+    "Product",
+    "Spline",
+    "Sum",
+    "as_kernel",
+]

@@ -1,0 +1,154 @@
+"""Kernels made of other kernels: sums over groups of columns, and a choice among several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import arrays
+from ..arrays import Array
+from .base import Kernel
+
+
+class Additive(Kernel):
+    """A sum over the inputs of a kernel of one input each: ``sum_c k(x_c, z_c)`` (componentwise LS-SVM).
+
+    The machine is then a sum of functions of one input each, ``f(x) = sum_c f^c(x_c) + b``: see `LSSVR.components`.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel of each component; one with a `sigma` may hold one width a column.
+    groups : list of lists of column numbers, or None
+        The columns of each component, e.g. the indicators of one category together; None: each column its own.
+        Columns in no group do not count.
+    active : list of int, or None
+        Numbers of the components that are kept, as `sparsify.Components` finds them; None: all. The columns of the
+        others are not looked at.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lssvm import kernels
+    >>> X = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> kernel = kernels.Additive(kernels.RBF(2.0))
+    >>> bool(np.allclose(kernel(X), kernels.RBF(2.0)(X[:, :1]) + kernels.RBF(2.0)(X[:, 1:])))
+    True
+    """
+
+    def __init__(self, kernel: Kernel, groups: Any = None, active: Any = None) -> None:
+        self.kernel = kernel
+        self.groups = groups
+        self.active = active
+
+    @property
+    def parts(self) -> tuple[Kernel, ...]:
+        return (self.kernel,)
+
+    @property
+    def has_finite_rank(self) -> bool:
+        return self.kernel.has_finite_rank
+
+    def check(self, n_features: int) -> None:
+        super().check(n_features)
+        self.components(n_features)
+
+    def components(self, n_features: int) -> list[list[int]]:
+        """The columns of every component, kept or not."""
+        if self.groups is None:
+            groups = [[c] for c in range(n_features)]
+        else:
+            try:
+                groups = [[int(c) for c in np.atleast_1d(np.asarray(group))] for group in self.groups]
+            except (TypeError, ValueError):  # names of columns, or no list
+                groups = []
+        if not groups or not all(group and min(group) >= 0 and max(group) < n_features for group in groups):
+            raise ValueError(
+                f"Additive: groups must be lists of column numbers from 0 to {n_features - 1}, got {self.groups!r}."
+            )
+        if self.active is not None and not set(self.active) <= set(range(len(groups))):
+            raise ValueError(f"Additive: active must hold numbers from 0 to {len(groups) - 1}, got {self.active!r}.")
+        return groups
+
+    def kept(self, n_features: int) -> dict[int, tuple[list[int], Kernel]]:
+        """The components kept: by their numbers, their columns and the kernel of these columns."""
+        groups = self.components(n_features)
+        numbers = range(len(groups)) if self.active is None else self.active
+        return {int(number): (groups[number], self.kernel.columns(groups[number])) for number in numbers}
+
+    def evaluate(self, X: Array, Z: Array) -> Array:
+        K = arrays.zeros((X.shape[0], Z.shape[0]), X)
+        for group, kernel in self.kept(X.shape[1]).values():
+            part = kernel.evaluate(pick_columns(X, group), pick_columns(Z, group))
+            with np.errstate(over="ignore", invalid="ignore"):
+                K += part
+        return K
+
+    def diagonal(self, X: Array) -> Array:
+        total = arrays.zeros((X.shape[0],), X)
+        for group, kernel in self.kept(X.shape[1]).values():
+            total += kernel.diagonal(pick_columns(X, group))
+        return total
+
+    def gradient(self, X: Array, Z: Array, G: Array) -> Array:
+        total = arrays.zeros((len(self.leaves), X.shape[1]), X)
+        for group, kernel in self.kept(X.shape[1]).values():
+            term = kernel.gradient(pick_columns(X, group), pick_columns(Z, group), G)
+            for place, c in enumerate(group):
+                total[:, c] += term[:, place]
+        return total
+
+    def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
+        total = arrays.zeros((Z.shape[0], Z.shape[1]), X)
+        for group, kernel in self.kept(X.shape[1]).values():
+            term = kernel.point_gradient(pick_columns(X, group), pick_columns(Z, group), G)
+            for place, c in enumerate(group):
+                total[:, c] += term[:, place]
+        return total
+
+
+def pick_columns(X: Array, group: Sequence[int]) -> Array:
+    """Some columns of X."""
+    if len(group) == 1:
+        return X[:, group[0] : group[0] + 1]
+    return arrays.take(X.T, np.asarray(group)).T
+
+
+class Choice(Kernel):
+    """One of several kernels: the one with the smallest leave-one-out error takes its place at `fit`.
+
+    Parameters
+    ----------
+    kernels : list of Kernel
+        At least one. Their widths may be given or left at None.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.Choice([kernels.RBF(), kernels.Matern(nu=0.5)])).fit(X, y)
+    >>> type(model.kernel_).__name__
+    'RBF'
+    """
+
+    def __init__(self, kernels: Sequence[Kernel]) -> None:
+        self.kernels = kernels
+
+    @property
+    def parts(self) -> tuple[Kernel, ...]:
+        if not isinstance(self.kernels, Sequence) or not len(self.kernels):
+            raise TypeError(f"Choice: kernels must be a list of at least one kernel, got {self.kernels!r}.")
+        return tuple(self.kernels)
+
+    @property
+    def is_choice(self) -> bool:
+        return True
+
+    def placed(self, X: Array) -> Kernel:
+        return Choice([kernel.placed(X) for kernel in self.kernels])
+
+    @property
+    def is_free(self) -> bool:
+        return True

@@ -1,0 +1,87 @@
+"""Kernels of the inner product: Linear and Polynomial."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+
+import numpy as np
+
+from .. import arrays
+from ..arrays import Array
+from .base import Kernel
+
+
+class Linear(Kernel):
+    """Inner product ``x'z``. With the unpenalised bias this is ridge regression.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lssvm import kernels
+    >>> X = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> kernels.Linear()(X)
+    array([[ 1.,  3.],
+           [ 3., 13.]])
+    """
+
+    @property
+    def has_finite_rank(self) -> bool:
+        return True
+
+    def evaluate(self, X: Array, Z: Array) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return arrays.matmul(X, Z.T)
+
+    def diagonal(self, X: Array) -> Array:
+        return arrays.namespace(X).sum(X * X, axis=1)
+
+    def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
+        return G.T @ X
+
+
+class Polynomial(Kernel):
+    """Polynomial kernel ``(x'z + coef0)^degree``.
+
+    Parameters
+    ----------
+    degree : int
+        Degree, at least 1.
+    coef0 : float
+        Constant, not negative: 0 gives the homogeneous kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lssvm import kernels
+    >>> X = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> kernels.Polynomial(degree=2)(X)
+    array([[  4.,  16.],
+           [ 16., 196.]])
+    """
+
+    def __init__(self, degree: int = 3, coef0: float = 1.0) -> None:
+        self.degree = degree
+        self.coef0 = coef0
+
+    @property
+    def has_finite_rank(self) -> bool:
+        return True
+
+    def check(self, n_features: int) -> None:
+        if isinstance(self.degree, bool) or not (isinstance(self.degree, (int, np.integer)) and self.degree >= 1):
+            raise ValueError(f"Polynomial: degree must be an integer of at least 1, got {self.degree!r}.")
+        if not (isinstance(self.coef0, Real) and 0 <= float(self.coef0) < math.inf):
+            raise ValueError(f"Polynomial: coef0 must be finite and not negative, got {self.coef0!r}.")
+
+    def evaluate(self, X: Array, Z: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return (arrays.matmul(X, Z.T) + float(self.coef0)) ** int(self.degree)
+
+    def diagonal(self, X: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return (arrays.namespace(X).sum(X * X, axis=1) + self.coef0) ** self.degree
+
+    def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
+        degree = int(self.degree)
+        return degree * (G * (X @ Z.T + float(self.coef0)) ** (degree - 1)).T @ X

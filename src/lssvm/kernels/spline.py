@@ -1,0 +1,127 @@
+"""Smoothing splines with few knots, a kernel of finite rank."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import arrays
+from ..arrays import Array
+from .base import Kernel
+
+
+class Spline(Kernel):
+    """Smoothing splines with few knots, summed over the columns: a kernel of finite rank.
+
+    Of one column, scaled so that its knots span [0, 1]: the functions sum_j c_j k0(x, t_j) of the knots t_j, with the
+    norm of k0, which is that of a smoothing spline (the square of f'' and of the slope, integrated); beyond the outer
+    knots they are straight. k0 is centred: every function has the mean 0 over [0, 1], which brings in a quartic, so
+    that a straight line is among them only nearly, the better the more knots. The rank is the number of knots, so that
+    `sparsify.Components` finds exact zeros.
+
+    Parameters
+    ----------
+    knots : int, array (n_knots,) or (n_knots, n_features), or None
+        A number is placed at quantiles of each column's distinct values, the smallest and the largest among them, when
+        a model is fitted. None: as many as leave the columns of an additive machine independent of each other,
+        3 to 6. An array holds the knots themselves, for all columns or by column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lssvm import LSSVR, kernels
+    >>> x = np.linspace(0.0, 3.0, 50)[:, None]
+    >>> model = LSSVR(kernels.Spline(5), C=1e4).fit(x, np.sin(x[:, 0]))
+    >>> model.predict([[4.0], [5.0], [6.0]]).round(2)  # straight beyond the outer knots
+    array([-0.83, -1.81, -2.78])
+    """
+
+    def __init__(self, knots: Any = None) -> None:
+        self.knots = knots
+
+    @property
+    def has_finite_rank(self) -> bool:
+        return True
+
+    def placed(self, X: Array) -> Kernel:
+        if np.ndim(self.knots) > 0:
+            return copy.copy(self)
+        values = arrays.to_numpy(X)
+        count = self.knots
+        if count is None:
+            count = int(np.clip(0.8 * values.shape[0] // values.shape[1], 3, 6))
+        if isinstance(count, bool) or not (isinstance(count, (int, np.integer)) and count >= 2):
+            raise ValueError(f"Spline: knots must be an integer of at least 2, an array or None, got {self.knots!r}.")
+        shares = np.linspace(0.0, 1.0, int(count))
+        return Spline(np.column_stack([np.quantile(np.unique(column), shares) for column in values.T]))
+
+    def columns(self, group: Sequence[int]) -> Kernel:
+        if np.ndim(self.knots) != 2:
+            return copy.copy(self)
+        return Spline(np.asarray(arrays.to_numpy(self.knots))[:, list(group)])
+
+    def check(self, n_features: int) -> None:
+        self._by_column(n_features)
+
+    def _by_column(self, n_features: int) -> np.ndarray:
+        """The knots, sorted, one column a column of X."""
+        if np.ndim(self.knots) == 0:
+            raise ValueError(f"Spline(knots={self.knots!r}) has no place yet: give the knots, or fit a model.")
+        knots = np.sort(np.asarray(arrays.to_numpy(self.knots), dtype=float), axis=0)
+        finite = bool(np.isfinite(knots).all())
+        knots = np.broadcast_to(knots[:, None], (len(knots), n_features)) if knots.ndim == 1 else knots
+        if knots.ndim != 2 or knots.shape[1] != n_features or len(knots) < 2 or not finite:
+            raise ValueError(
+                f"Spline: knots has shape {np.shape(self.knots)}: give at least 2 finite knots, one column a column of "
+                f"X ({n_features})."
+            )
+        return knots
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def features(self, X: Array) -> Array:
+        """Columns whose products are the kernel: as many as independent knots, column after column of X."""
+        by_column = self._by_column(X.shape[1]).T
+        parts = [self._column_features(X[:, c], knots) for c, knots in enumerate(by_column)]
+        return arrays.namespace(X).concat(parts, axis=1)
+
+    @staticmethod
+    def _column_features(x: Array, knots: np.ndarray) -> Array:
+        span = knots[-1] - knots[0]
+        span = span if span > 0 else 1.0
+        places = (knots - knots[0]) / span
+        K = spline_kernel((x - float(knots[0])) / float(span), arrays.like(places, x))
+        return K @ arrays.like(spline_factors(places), x)
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def evaluate(self, X: Array, Z: Array) -> Array:
+        features = self.features(X)
+        return features @ (features if X is Z else self.features(Z)).T
+
+    def diagonal(self, X: Array) -> Array:
+        features = self.features(X)
+        return arrays.namespace(X).sum(features * features, axis=1)
+
+
+def spline_factors(places: np.ndarray) -> np.ndarray:
+    """What turns kernel values between x and the knots into the features of x; dependent knots give none."""
+    values, vectors = np.linalg.eigh(spline_kernel(places, places))
+    kept = values > 1e-10 * values[-1]
+    return vectors[:, kept] / np.sqrt(values[kept])
+
+
+def spline_kernel(u: Array, v: Array) -> Array:
+    """(u - 1/2)(v - 1/2) plus the integral over s in [0, 1] of (u - s)+ (v - s)+, its means over [0, 1] taken out."""
+    xp = arrays.namespace(u, v)
+
+    def mean(x: Array) -> Array:  # of the integral over the other argument; straight outside [0, 1]
+        a = xp.clip(x, 0.0, 1.0)
+        return a * a * (6.0 - 4.0 * a + a * a) / 24.0 + xp.where(x > 1.0, (x - 1.0) / 6.0, 0.0 * x)
+
+    product, total = u[:, None] * v[None, :], u[:, None] + v[None, :]
+    low = xp.minimum(u[:, None] + 0.0 * product, v[None, :] + 0.0 * product)
+    a = xp.clip(low, 0.0, 1.0)
+    K = a * (product - a * (total / 2.0 - a / 3.0))
+    return K - mean(u)[:, None] - mean(v)[None, :] + 0.05 + product - 0.5 * total + 0.25

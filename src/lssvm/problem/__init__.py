@@ -1,0 +1,18 @@
+"""The problem behind every method, its factorisation and its solution."""
+
+from .factor import Factor as Factor
+from .factor import Fit as Fit
+from .factor import Path as Path
+from .factor import warn_of_leverage as warn_of_leverage
+from .problem import ITERATIVE_ROWS as ITERATIVE_ROWS
+from .problem import Problem as Problem
+from .problem import Step as Step
+from .problem import check_memory as check_memory
+from .problem import class_numbers as class_numbers
+from .rounding import LOST_DIGITS as LOST_DIGITS
+from .rounding import rounding_error as rounding_error
+from .scaling import column_spread as column_spread
+from .scaling import constant_columns as constant_columns
+from .whitening import Whitening as Whitening
+from .whitening import independent_rows as independent_rows
+from .whitening import whiten as whiten

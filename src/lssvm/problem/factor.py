@@ -1,0 +1,244 @@
+"""A factorised problem, and what it gives: fits, leave-one-out values and their derivatives."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .. import arrays, progress, system
+from ..arrays import EPS, Array, NumericalError
+from ..kernels import Kernel
+from ..progress import gradient_work
+from .rounding import rounding_error
+
+if TYPE_CHECKING:
+    from .problem import Problem
+    from .whitening import Whitening
+
+UNSURE = 1e-8  # share of a left-out residual that rounding may take before it is said
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A factorised problem: fits for the C it serves, left-out predictions, block residuals."""
+
+    problem: Problem
+    C: float  # the one it serves, or the largest of those that it serves
+    rows: np.ndarray
+    support: np.ndarray | None
+    points: Array
+    whitening: Whitening | None
+    system: system.Dual | system.Primal | system.Wide | system.Reduced
+
+    def fit(self, C: float) -> Fit:
+        """The machine for one C."""
+        problem = self.problem
+        solution = self.system.solution(1.0 / C)
+        coef = solution.coef if self.whitening is None else self.whitening.expand(solution.coef)
+        check_solution(coef, solution.intercept, solution.loo_residuals)
+        residuals, leverage, loo = solution.residuals, solution.leverage, solution.loo_residuals
+        if len(self.rows) < problem.X.shape[0]:
+            predict = problem.kernel.dot(problem.X, self.points, coef) + solution.intercept[None, :]
+            full = problem.y - predict
+            residuals, loo = arrays.put(full + 0.0, self.rows, residuals), arrays.put(full, self.rows, loo)
+            leverage = arrays.put(arrays.zeros((problem.X.shape[0],), leverage), self.rows, leverage)
+        return Fit(
+            kernel=problem.kernel,
+            C=C,
+            weights=problem.weights,
+            support=self.support,
+            points=self.points,
+            coef=coef,
+            intercept=solution.intercept,
+            residuals=residuals,
+            leverage=leverage,
+            loo_residuals=loo,
+        )
+
+    def rounding(self, fit: Fit) -> float:
+        """See `rounding_error`; 0 for a machine on columns of the KKT system."""
+        if isinstance(self.system, system.Reduced):
+            return 0.0
+        rows = (self.problem.y, fit.weights, fit.residuals, fit.leverage, fit.loo_residuals)
+        counted = (arrays.take(array, self.rows) for array in rows)
+        return rounding_error(self.system, self.whitening, fit.points, fit.coef, fit.C, *counted)
+
+    def left_out(self, C: Sequence[float]) -> Iterator[tuple[slice, Array]]:
+        """Blocks of the rows that count and their left-out residuals (rows, values of C, outputs), to compare C by."""
+        if isinstance(self.system, system.Reduced):
+            raise ValueError("A machine on columns of the KKT system serves one C.")
+        return self.system.left_out([1.0 / float(value) for value in C])
+
+    def criterion(self, *, classes: bool = False) -> tuple[float, Array, float]:
+        """What tuning minimises, and its gradient in the log widths and in log C; the basis is fixed.
+
+        log of PRESS over the rows that count or, for `classes`, of the mean log loss of their left-out decision values.
+
+        The gradient in the widths has one row a leaf of the kernel and one column a column of X.
+        """
+        kernel = self.problem.kernel
+        value, terms, in_C = self._criterion(classes)
+        gradient = sum(kernel.gradient(X, Z, G) for X, Z, G in terms)
+        basis = None if isinstance(self.system, system.Dual) else self.points.shape[0]
+        progress.did(lambda: gradient_work(len(self.rows), basis, self.problem.X.shape[1]))
+        return value, gradient, in_C
+
+    def criterion_and_points(self) -> tuple[float, Array, float, Array]:
+        """log of PRESS and its gradient as those of `criterion`, and the gradient in the points of the basis."""
+        kernel = self.problem.kernel
+        if not self.has_point_gradient:
+            raise ValueError("The basis has points that depend on others, or as many as rows: they have no derivative.")
+        value, (rows, basis), in_C = self._criterion(classes=False)
+        in_widths, in_points = kernel.both_gradients(*rows)
+        Z, G = basis[1:]  # k(z, z') moves with both of its points; each pair is counted twice for the widths
+        within = kernel.both_gradients(Z, Z, G + G.T)
+        return value, in_widths + 0.5 * within[0], in_C, in_points + within[1]
+
+    @property
+    def has_point_gradient(self) -> bool:
+        """True for a primal machine whose points do not depend on each other."""
+        independent = self.whitening is not None and self.whitening.rank == self.points.shape[0]
+        return independent and isinstance(self.system, system.Primal)
+
+    def _criterion(self, classes: bool) -> tuple[float, list[tuple[Array, Array, Array]], float]:
+        """The criterion; inputs X, Z and the derivative in k(X, Z), for each block of kernel values; that in log C."""
+        X = arrays.take(self.problem.X, self.rows)
+        if isinstance(self.system, system.Dual):
+            value, G, in_ridge = self.system.criterion(classes)
+            return value, [(X, self.points, G)], -in_ridge
+        if isinstance(self.system, system.Reduced) or self.whitening is None:
+            raise ValueError("The derivative of leave-one-out is that of a dual or a primal machine.")
+        points = self.whitening.points
+        value, columns, penalty, in_ridge = self.system.criterion(self.whitening.lower, classes)
+        return value, [(X, points, columns), (points, points, penalty)], -in_ridge
+
+    def block_residuals(self, folds: Sequence[np.ndarray], C: float) -> Array:
+        """y_B - f_(B)(x_B) for every fold B of row numbers, each left out as a whole, without a refit."""
+        position = np.full(self.problem.X.shape[0], -1)
+        position[self.rows] = np.arange(len(self.rows))
+        inside = [position[np.asarray(fold)] for fold in folds]
+        blocks = self.system.block_residuals([rows[rows >= 0] for rows in inside], 1.0 / C)
+        if len(self.rows) == self.problem.X.shape[0]:
+            return blocks
+        out = self.fit(C).residuals  # rows of weight 0 in a fold: predict them without the fold's other rows
+        out = arrays.put(out, self.rows, blocks)
+        for fold, local in zip(folds, inside, strict=True):
+            absent = np.asarray(fold)[local < 0]
+            if absent.size:
+                smoother = self.smoother(arrays.take(self.problem.X, absent), C)
+                own = local[local >= 0]
+                change = arrays.take(smoother.T, own).T @ arrays.take(blocks, own)
+                out = arrays.put(out, absent, arrays.take(out, absent) + change)
+        return out
+
+    def smoother(self, X: Array, C: float) -> Array:
+        """df(x)/dy_i for new points (rows) and the rows that count (columns)."""
+        return self.system.smoother(self.columns(X), 1.0 / C)
+
+    def columns(self, X: Array) -> Array:
+        """The columns of the factorised system at new points: kernel values, or whitened ones."""
+        return self.problem.kernel.evaluate(X, self.points) if self.whitening is None else self.whitening(X)
+
+    def left_out_predictions(
+        self, X: Array, fit: Fit, folds: Sequence[np.ndarray] | None = None, moves: Array | None = None
+    ) -> Array:
+        """f_(B)(x) for new points x (rows), every left-out fold B (columns) and every output: (m, folds, k).
+
+        Folds hold positions among the rows that count; None leaves out each row that counts alone. Leaving rows out is
+        moving their targets by some distance, and f is linear in the targets; `moves` are these distances, if known.
+        """
+        moves = self.system.moves(1.0 / fit.C, folds) if moves is None else moves
+        f, smoother = fit.predict(X)[:, None, :], self.smoother(X, fit.C)
+        if folds is None:
+            return f - smoother[:, :, None] * moves[None, :, :]
+        changes = [arrays.take(smoother.T, fold).T @ arrays.take(moves, fold) for fold in folds]
+        return f - arrays.namespace(f).stack(changes, axis=1)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A solved problem. Residuals, leverages and left-out residuals cover all rows of the problem."""
+
+    kernel: Kernel
+    C: float
+    weights: Array
+    support: np.ndarray | None
+    points: Array
+    coef: Array
+    intercept: Array
+    residuals: Array
+    leverage: Array  # None, as what follows, where `Problem.solve` was not asked for it and did not come by it
+    loo_residuals: Array
+    rounding: float = field(default=0.0, metadata={"in_files": False})  # see `rounding_error`; 0: not known
+
+    def predict(self, X: Array) -> Array:
+        """f(x) for every row and output."""
+        return self.kernel.dot(X, self.points, self.coef) + self.intercept[None, :]
+
+    def check(self, problem: Problem) -> float:
+        """Relative residual of the optimality (KKT) conditions: max |A x - b| / (|A| |x| + |b|), in the maximum norm.
+
+        For the basis of all rows, the system (K + V^-1/C) alpha + 1 b = y, 1'alpha = 0, row i scaled by sqrt(v_i) on
+        both sides; otherwise the normal equations (K_SS/C + K_SX V K_XS) beta + K_SX V 1 b = K_SX V y with their last
+        row. About machine precision for a sound fit, whatever the condition of the system.
+        """
+        xp = arrays.namespace(problem.X)
+        rows = problem.replace(weights=self.weights).rows
+        X, y, v = (arrays.take(a, rows) for a in (problem.X, problem.y, self.weights))
+        n = self.points.shape[0]
+        beta, b = self.coef, self.intercept
+        if self.support is not None and np.array_equal(np.sort(self.support), rows):
+            w = xp.sqrt(v)
+            worst, norm = arrays.zeros((n, beta.shape[1]), beta), 0.0
+            for block in arrays.row_blocks(n, 8 * n):
+                K = self.kernel.evaluate(X[block, :], self.points) * w[block, None] * w[None, :]
+                norm = max(norm, float(xp.max(xp.sum(xp.abs(K), axis=1) + w[block])) + 1.0 / self.C)
+                a = beta / w[:, None]
+                worst[block, :] = K @ a + a[block, :] / self.C + w[block, None] * (b[None, :] - y[block, :])
+            total = xp.concat([worst, xp.sum(beta, axis=0)[None, :]])
+            unknown = xp.concat([beta / w[:, None], b[None, :]])
+            right = w[:, None] * y
+        else:
+            G = arrays.zeros((n + 1, n + 1), beta)
+            right = arrays.zeros((n + 1, beta.shape[1]), beta)
+            for block in arrays.row_blocks(X.shape[0], 8 * n):
+                K = self.kernel.evaluate(X[block, :], self.points)
+                Z = xp.concat([K, arrays.zeros((K.shape[0], 1), K) + 1.0], axis=1)
+                G += Z.T @ (v[block, None] * Z)
+                right += Z.T @ (v[block, None] * y[block, :])
+            G[:n, :n] += problem._among(self.support, self.points) / self.C
+            unknown = xp.concat([beta, b[None, :]])
+            total, norm = G @ unknown - right, float(xp.max(xp.sum(xp.abs(G), axis=1)))
+        size = norm * float(xp.max(xp.abs(unknown))) + float(xp.max(xp.abs(right)))
+        return float(xp.max(xp.abs(total))) / size if size > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Path:
+    """Fits along C, stacked: C (c,), coef (c, n, k), intercept (c, k), residuals (c, l, k), leverage (c, l), ..."""
+
+    C: np.ndarray
+    coef: Array
+    intercept: Array
+    residuals: Array
+    leverage: Array
+    loo_residuals: Array
+
+
+def check_solution(*parts: Array) -> None:
+    if not all(bool(arrays.namespace(a).all(arrays.namespace(a).isfinite(a))) for a in parts):
+        raise NumericalError("The solution is not finite: scale your features, targets and weights, or lower C.")
+
+
+def warn_of_leverage(largest: float) -> None:
+    """A warning where a leverage leaves few digits of e/(1 - h), which machines from sums have no better way to."""
+    if UNSURE * (1.0 - largest) < EPS:
+        warnings.warn(
+            f"A row has a leverage of 1 - {max(1.0 - largest, 0.0):.0e}: few digits of its left-out residual are sure. "
+            "Lower C or its weight, or fit rows and basis that fit in memory.",
+            stacklevel=arrays.user_level(),
+        )

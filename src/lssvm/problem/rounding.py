@@ -1,0 +1,110 @@
+"""How far rounding errors move fitted and leave-one-out values."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from .. import arrays, system
+from ..arrays import EPS, Array
+from .whitening import independent_rows, smallest_pivot
+
+if TYPE_CHECKING:
+    from .whitening import Whitening
+
+TINY = 1e-300
+LOST_DIGITS = 1.2e-5  # rounding errors, as a share of the targets' spread, that are warned of
+SURELY_KEPT = 1e-7  # a bound of them, as a share of that, below which nothing is estimated
+
+
+def rounding_error(
+    machine: system.Dual | system.Primal | system.Wide,
+    whitening: Whitening | None,
+    points: Array,
+    coef: Array,
+    C: float,
+    y: Array,
+    weights: Array,
+    residuals: Array,
+    leverage: Array,
+    loo_residuals: Array,
+    *,
+    from_sums: bool = False,
+) -> float:
+    """About how far rounding moves fitted and left-out values, relative to the targets' spread, or to larger values.
+
+    Kernel values are off by eps, relatively. That moves the solution as targets do that are off by
+    eps sqrt(k_ii) |sqrt(k_jj) alpha_j|: a few random errors of that size are fitted by the machine at hand. New rows
+    are about as sensitive as rows left out; rows far from all others are more so.
+
+    With a smaller basis they move its gradient as well. That counts for rows of leverage near 1 and for kernels of
+    finite rank; else it is a matter of points that float64 cannot tell from others, which most large bases have.
+    """
+    xp, lam, e = arrays.namespace(y), 1.0 / C, weights[:, None] * residuals
+    norm = lambda values: xp.sqrt(xp.sum(values * values, axis=0))[None, :]  # noqa: E731
+    mean, top = xp.mean(y, axis=0)[None, :], xp.max(xp.abs(y), axis=0)[None, :]
+    spread = xp.max(xp.abs(y - mean), axis=0)[None, :] + TINY
+    left_out, floor = xp.abs(loo_residuals), 100.0 * EPS * top  # what targets far from 0 have lost anyhow
+
+    def share(moves: Array, values: Array) -> float:
+        largest = float(xp.max((xp.abs(moves) - floor) / xp.maximum(spread + 0.0 * values, values)))
+        return max(0.0, largest) if math.isfinite(largest) else 1.0
+
+    # |H z| <= |z| for rows of equal weight, and a left-out residual is a residual over 1 - h: ordinary fits end here
+    complement = float(xp.min(xp.clip(1.0 - leverage, EPS, None)))
+    reach = 2.0 * math.sqrt(y.shape[0] * float(xp.max(weights)) / float(xp.min(weights))) / complement
+    near = system.close_to_one(leverage)
+
+    def is_small(moves: Array) -> bool:
+        return bool(xp.all(reach * moves <= SURELY_KEPT * spread))
+
+    if whitening is None:
+        assert isinstance(machine, system.Dual)
+        diagonal = xp.sqrt(xp.abs(machine.diagonal))
+        size = EPS * C * norm(diagonal[:, None] * e)
+        if is_small(float(xp.max(diagonal)) * size):
+            return 0.0
+        fitted, missed = (moves[:, None] * size for moves in machine.noise(lam))
+        return max(share(fitted, 0.0 * fitted), share(missed, left_out))
+    assert not isinstance(machine, system.Dual)
+    if not whitening.rank:
+        return 0.0
+    if _lacks_dimensions(whitening, points, float(xp.max(C * norm(e) / spread))):
+        return 1.0
+    diagonal = xp.sqrt(arrays.row_squares(whitening.lower))[:, None]
+    beta = norm(diagonal * arrays.solve_lower(whitening.lower, whitening.contract(coef), transpose=True))
+    largest = float(xp.max(diagonal))
+    of_targets, of_gradient = EPS * largest * beta, EPS * (largest * norm(e) + lam * beta)
+    if is_small(of_targets) and not (near.size or from_sums or whitening.kernel.has_finite_rank):
+        return 0.0
+    first, second = machine.noise(whitening.lower, lam)
+    plain = [moves[:, None] * of_targets for moves in first]
+    fitted, missed = (a + b[:, None] * of_gradient for a, b in zip(plain, second, strict=True))
+    if not whitening.kernel.has_finite_rank:
+        lost = [share(plain[0], 0.0 * fitted), share(plain[1], left_out)]
+    else:
+        lost = [share(fitted, 0.0 * fitted), share(missed, left_out)]
+    if from_sums:  # residuals divided by 1 - h, and nothing better
+        complements = xp.clip(1.0 - leverage, EPS, None)[:, None]
+        lost.append(share(EPS * top / complements, left_out))
+        missed = fitted / complements
+    elif near.size and isinstance(machine, system.Primal):
+        again = machine.careful(near, lam, residuals, leverage, loo_residuals, disturbed=True)[2]
+        lost.append(share(again - loo_residuals, left_out))
+    if near.size:
+        lost.append(share(arrays.take(missed, near), arrays.take(left_out, near)))
+    return max(lost)
+
+
+def _lacks_dimensions(whitening: Whitening, points: Array, coefficients: float) -> bool:
+    """Whether points of the basis depend on each other only because they are far from 0, and it matters.
+
+    What they would carry is their smallest pivot times the `coefficients` of the rows.
+    """
+    kernel = whitening.kernel
+    if whitening.factor is None or not kernel.has_finite_rank:
+        return False
+    if coefficients * smallest_pivot(arrays.gram(whitening.factor.T)) <= LOST_DIGITS:
+        return False
+    points = points - arrays.namespace(points).mean(points, axis=0)[None, :]
+    return whitening.rank < len(independent_rows(kernel.evaluate(points, points)))

@@ -1,0 +1,46 @@
+"""The spread of the columns, by which widths are measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .. import arrays
+
+if TYPE_CHECKING:
+    from .problem import Problem
+
+NORMAL_QUARTILES = 1.349  # the distance of theirs, in standard deviations
+FEW_CELLS = 5.0  # standard deviations that much larger than the quartiles tell are made by few cells
+
+
+def column_spread(problem: Problem) -> np.ndarray:
+    """Standard deviation of every column over the rows that count; 1 for constant columns.
+
+    Where few cells make most of it, such as a 9999 for what is missing, that of normal numbers with the same quartiles.
+    """
+    spread, (low, high) = _spread(problem)[0], _quartiles(problem)
+    middle = (high - low) / NORMAL_QUARTILES
+    spread = np.where((middle > 0) & (spread > FEW_CELLS * middle), middle, spread)
+    return np.where(constant_columns(problem), 1.0, spread)
+
+
+def constant_columns(problem: Problem) -> np.ndarray:
+    """Which columns do not vary over the rows that count."""
+    spread, size = _spread(problem)
+    return spread <= 1e-12 * size
+
+
+def _spread(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Standard deviation and largest size of the columns."""
+    values = arrays.to_numpy(arrays.take(problem.X, problem.rows))
+    size = np.max(np.abs(values), axis=0, initial=0.0)
+    size = np.where(size > 0, size, 1.0)
+    return size * np.std(values / size, axis=0), size
+
+
+def _quartiles(problem: Problem) -> np.ndarray:
+    """Of the columns, over ten thousand of the rows that count or a few more."""
+    rows = problem.rows[:: max(1, len(problem.rows) // 10_000)]
+    return np.quantile(arrays.to_numpy(arrays.take(problem.X, rows)), (0.25, 0.75), axis=0)

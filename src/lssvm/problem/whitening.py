@@ -1,0 +1,192 @@
+"""Coordinates in which the kernel matrix of the basis is the identity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from .. import arrays, progress, system
+from ..arrays import EPS, Array, NumericalError, cached_property
+from ..kernels import Kernel
+from ..progress import share_of_work
+
+PLAIN_ROWS = 10  # rows a basis point from which it pays to find out whether whitening can be spared
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """K_SS = F F' for a basis: phi(x) = F_1^-1 k_1(x) on the independent points, which carry the coefficients."""
+
+    kernel: Kernel
+    points: Array  # the independent basis points, in the order of the factor
+    lower: Array  # (r, r)
+    factor: Array | None = None  # (n, r), when points were dropped
+    owner: np.ndarray | None = None  # (n,) then: the independent point that a point is, or is a copy of; -1 for none
+
+    @property
+    def rank(self) -> int:
+        return int(self.lower.shape[0])
+
+    def __call__(self, X: Array) -> Array:
+        """Whitened columns phi(X), rows x rank."""
+        return arrays.whiten_rows(self.kernel.evaluate(X, self.points), self.lower)
+
+    def steps(self, R: Array | None = None, condition: float = math.inf) -> tuple[Array, ...]:
+        """Lower factors that turn kernel columns into the columns phi R^-1, one after the other.
+
+        One product of both saves a pass of triangular solves, and costs about sqrt(cond(K_SS) cond(R'R)) in digits:
+        where the two conditions, that of R'R being given, leave enough of them.
+        """
+        if R is None:
+            return (self.lower,)
+        if EPS * math.sqrt(self._condition * condition) <= system.ORTHOGONAL:
+            return (arrays.matmul(self.lower, R.T),)
+        return (self.lower, R.T)
+
+    @cached_property
+    def _condition(self) -> float:
+        K = arrays.gram(self.lower.T)
+        return arrays.condition(self.lower, float(arrays.namespace(K).max(arrays.namespace(K).sum(abs(K), axis=0))))
+
+    def allows_plain_columns(self, rows: int, ridge: float) -> bool:
+        """Whether sums over so many rows of kernel columns as they are are likely to be enough.
+
+        They would be if the rows were the points of the basis, each of them several times; perhaps with one row their
+        mean, without which no sum over so few different rows has full rank.
+        """
+        K = arrays.gram(self.lower.T)
+        G, mean = arrays.gram(K), arrays.namespace(K).mean(K, axis=0)
+        sums = (G - count * mean[:, None] * mean[None, :] for count in (self.rank, self.rank - 1))
+        condition = min(system.cholesky_pass(rows / self.rank * scatter + ridge * K)[1] for scatter in sums)
+        return EPS * condition <= system.PLAIN
+
+    def allows_plain_leverages(self, weights: Array, ridge: float) -> bool:
+        """Whether leave-one-out of so many rows is likely to keep its digits with kernel columns as they are.
+
+        As above it is asked of the points of the basis, which takes about as long as the columns of some rows a point.
+        """
+        if not 0 < self.rank * PLAIN_ROWS <= weights.shape[0]:
+            return False
+        xp = arrays.namespace(self.lower)
+        K = arrays.gram(self.lower.T)
+        centred = K - xp.mean(K, axis=0)[None, :]
+        each = float(xp.sum(weights)) / self.rank
+        lower, condition = system.cholesky_pass(each * arrays.gram(centred) + ridge * K)
+        Q = arrays.whiten_rows(centred, lower)
+        leverage = xp.sum(Q * Q, axis=1)
+        if not math.isfinite(condition) or float(xp.max(leverage)) > 0.5:  # rows that stand alone are not like others
+            return False
+        loss = float(xp.max(system.expected_loss(Q, lower, leverage)))
+        return system.SURE**2 * loss <= system.ORTHOGONAL
+
+    def sums(self, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array) -> system.Moments:
+        """Sums over rows of their columns and targets, in blocks that stay within the working memory."""
+        sums = system.Sums(self.rank, targets.shape[1], self.lower)
+        for rows in self._blocks(X):
+            sums.add(self.columns(steps, X[rows, :]), targets[rows, :], weights[rows])
+        return sums.moments()
+
+    def gradient(self, coef: Array, intercept: Array, X: Array, targets: Array, weights: Array) -> Array:
+        """Sum over rows of v (k, 1)'(t - f), for given coefficients of the independent points and bias."""
+        total = arrays.zeros((self.rank + 1, targets.shape[1]), self.lower)
+        for rows in self._blocks(X):
+            K = self.kernel.evaluate(X[rows, :], self.points)
+            e = weights[rows, None] * (targets[rows, :] - arrays.matmul(K, coef) - intercept[None, :])
+            total[:-1, :] += K.T @ e
+            total[-1, :] += arrays.namespace(e).sum(e, axis=0)
+        return total
+
+    def left_out(
+        self, machine: system.Summed, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array
+    ) -> tuple[Array, Array, Array]:
+        """Residuals, leverages and left-out residuals of rows under a machine from sums."""
+        out = (targets + 0.0, weights + 0.0, targets + 0.0)
+        for rows in self._blocks(X):
+            columns = self.columns(steps, X[rows, :])
+            residuals, leverage, loo = machine.left_out(columns, targets[rows, :], weights[rows])
+            out[0][rows, :], out[1][rows], out[2][rows, :] = residuals, leverage, loo
+        return out
+
+    def columns(self, steps: tuple[Array, ...], X: Array) -> Array:
+        """Columns of `steps` at some rows, rows x rank."""
+        columns = self.kernel.evaluate(X, self.points)
+        for lower in steps:
+            columns = arrays.whiten_rows(columns, lower)
+        return columns
+
+    def _blocks(self, X: Array) -> Iterator[slice]:
+        # adding the sums of two blocks costs as much as a few rows a column
+        for rows in arrays.row_blocks(X.shape[0], 8 * self.rank, X, least=2 * self.rank):
+            yield rows
+            progress.did(partial(share_of_work, rows, self.rank))
+
+    def expand(self, theta: Array) -> Array:
+        """Coefficients of all basis points: those of the independent ones, shared equally with their copies.
+
+        A point that depends on others only to working precision gets 0: its column is not that of its factor.
+        """
+        coef = arrays.solve_lower(self.lower, theta, transpose=True)
+        if self.owner is None:
+            return coef
+        shared = self.owner >= 0
+        counts = np.bincount(self.owner[shared], minlength=self.rank)
+        coef = coef / arrays.like(counts.astype(float), coef)[:, None]
+        full = arrays.zeros((len(self.owner), theta.shape[1]), theta)
+        return arrays.put(full, np.flatnonzero(shared), arrays.take(coef, self.owner[shared]))
+
+    def contract(self, coef: Array) -> Array:
+        """What `expand` makes these coefficients of."""
+        if self.owner is not None:
+            shared, total = self.owner >= 0, np.zeros((self.rank, coef.shape[1]))
+            np.add.at(total, self.owner[shared], arrays.to_numpy(coef)[shared])
+            coef = arrays.like(total, coef)
+        return self.lower.T @ coef
+
+
+def whiten(kernel: Kernel, points: Array, K: Array, *, quick: bool = False) -> Whitening:
+    """Factor the kernel matrix K of the basis; points that depend on others to working precision carry no column.
+
+    To compare settings, `quick`, a penalty on what those would carry does as well; on a card it spares pivots, which
+    elsewhere spare columns.
+    """
+    check_finite(K, kernel)
+    xp = arrays.namespace(K)
+    n, tolerance = K.shape[0], smallest_pivot(K)
+    L = arrays.cholesky(0.5 * (K + K.T))
+    if L is not None and float(xp.min(xp.linalg.diagonal(L))) ** 2 > tolerance:
+        return Whitening(kernel, points, L)
+    K = 0.5 * (K + K.T)
+    if quick and tolerance > 0 and not arrays.is_numpy(K):
+        L = arrays.cholesky(arrays.add_diagonal(K + 0.0, 2.0 * tolerance))
+        if L is not None:
+            return Whitening(kernel, points, L)
+    factor, pivots = arrays.pivoted_cholesky(K, tolerance)
+    group = np.unique(arrays.to_numpy(points), axis=0, return_inverse=True)[1].reshape(-1)
+    owner = np.full(n, -1)
+    for place, pivot in enumerate(pivots):
+        owner[group == group[pivot]] = place
+    return Whitening(kernel, arrays.take(points, pivots), arrays.take(factor, pivots), factor, owner)
+
+
+def independent_rows(K: Array) -> np.ndarray:
+    """Numbers of the rows that the others depend on to working precision, of the kernel matrix of some rows."""
+    return arrays.pivoted_cholesky(0.5 * (K + K.T), smallest_pivot(K))[1]
+
+
+def smallest_pivot(K: Array) -> float:
+    xp = arrays.namespace(K)
+    return K.shape[0] * EPS * max(float(xp.max(xp.linalg.diagonal(K))), 0.0)
+
+
+def check_finite(K: Array, kernel: Kernel) -> None:
+    xp = arrays.namespace(K)
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = kernel.is_bounded or bool(xp.isfinite(xp.sum(K)))
+    if not finite:
+        raise NumericalError(
+            f"The kernel matrix of {kernel!r} is not finite: scale your features, or check the kernel."
+        )

@@ -1,0 +1,42 @@
+"""The only package that factorises a system. It knows rows, weights, targets and ridges, and no kernel.
+
+Both systems minimise  lam |g|^2 + sum_i v_i (t_i - f_i - b)^2  with b free, lam = 1/C; w = sqrt(v), S = diag(w).
+
+`dual`    the basis is the rows:  (S K S + lam I) a + w b = S t,  w'a = 0,  coefficients S a. One Householder reflection
+          H with H w = -|w| e removes the bias: a = P S t, P = N (N'(SKS + lam I)N)^-1 N', N the other columns of H.
+          P = M diag(g) M': M = N L^-T, g = 1 from a Cholesky factor (one ridge), or the eigenvectors M = U and
+          g = 1/(d + lam) (every ridge). The left-out residual is a_i/(w_i P_ii), the leverage 1 - lam P_ii.
+`primal`  a smaller basis, whitened columns Phi (Phi Phi' = K_XS K_SS^-1 K_SX), centred and scaled by w: A. The stacked
+          matrix [A; sqrt(lam) I] = [Q; B] R is orthogonalised: the fit is Q Q' t, the leverage |q_i|^2 + v_i/sum v.
+          With the singular values of R the same Q serves every larger ridge.
+
+Left-out residuals are t_i - f_(i)(x_i) in the units of the targets: no square root of a weight is left in them. Ridge,
+weights and basis are held fixed.
+"""
+
+from __future__ import annotations
+
+from .dual import Dual as Dual
+from .dual import dual_inverse as dual_inverse
+from .dual import factorise_dual as factorise_dual
+from .moments import PLAIN as PLAIN
+from .moments import Moments as Moments
+from .moments import Summed as Summed
+from .moments import Sums as Sums
+from .moments import refined as refined
+from .moments import summed as summed
+from .orthogonal import ORTHOGONAL as ORTHOGONAL
+from .orthogonal import QUICK as QUICK
+from .orthogonal import SURE as SURE
+from .orthogonal import cholesky_pass as cholesky_pass
+from .orthogonal import expected_loss as expected_loss
+from .orthogonal import orthogonalise as orthogonalise
+from .primal import Primal as Primal
+from .primal import Wide as Wide
+from .primal import factorise_primal as factorise_primal
+from .primal import factorise_wide as factorise_wide
+from .reduced import Reduced as Reduced
+from .reduced import factorise_reduced as factorise_reduced
+from .solution import Solution as Solution
+from .solution import close_to_one as close_to_one
+from .solution import weighted_gram as weighted_gram

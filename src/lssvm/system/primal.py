@@ -1,0 +1,387 @@
+"""The primal system: fewer basis points than rows, whitened columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .. import arrays
+from ..arrays import EPS, Array
+from ..losses import log_deviance, log_press
+from .dual import factorise_dual
+from .orthogonal import ORTHOGONAL, QUICK, orthogonalise
+from .solution import (
+    CAREFUL,
+    Solution,
+    close_to_one,
+    for_ridges,
+    gradient_noise,
+    largest_moves,
+    random_signs,
+    weighted_gram,
+)
+
+if TYPE_CHECKING:
+    from .dual import Dual
+
+
+@dataclass(frozen=True)
+class Primal:
+    """An orthogonalised primal system, for one ridge or for every ridge not below it (`eigenvalues`)."""
+
+    Q: Array  # (l, r)
+    R: Array  # (r, r)  upper triangular, or diag(sqrt(eigenvalues + ridge)) V'
+    bottom: Array  # (r, r)  B, with Q'Q + B'B = I
+    eigenvalues: Array  # (r,)  of A'A, or None
+    ridge: float
+    targets: Array  # (l, k)  plain, less their mean
+    mean: Array  # (k,)
+    centre: Array  # (r,)  weighted mean of the whitened columns
+    sqrt_weights: Array  # (l,)
+    rounding: float = math.inf  # absolute error of the eigenvalues, where it is all that Q lacks in orthogonality,
+    lost: float = math.inf  # or what it lacks at most and the singular values are off, relatively
+    squares: Array = None  # (l,)  of the rows of Q, for one ridge
+
+    def serves(self, lam: float, leverage: Array) -> bool:
+        """Whether leave-one-out of one ridge is as sure as with a factor of its own; see `orthogonalise`."""
+        h = min(float(arrays.namespace(leverage).max(leverage)), 1.0 - CAREFUL)
+        return min(self.rounding / lam, self.lost) * h / (1.0 - h) <= ORTHOGONAL
+
+    def _spectrum(self, lam: float) -> Array | None:
+        if self.eigenvalues is None:
+            if lam != self.ridge:
+                raise ValueError(f"This factor serves the ridge {self.ridge!r}, not {lam!r}.")
+            return None
+        return (self.eigenvalues + self.ridge) / (self.eigenvalues + lam)
+
+    def _at(self, lam: float) -> tuple[Array, Array]:
+        """Q and B'B of one ridge."""
+        spectrum = self._spectrum(lam)
+        if spectrum is None:
+            return self.Q, arrays.gram(self.bottom)
+        xp = arrays.namespace(self.Q)
+        rest = arrays.identity(self.Q.shape[1], self.Q) * (lam / (self.eigenvalues + lam))[None, :]
+        return self.Q * xp.sqrt(spectrum)[None, :], rest
+
+    def solution(self, lam: float, *, careful: bool = True) -> Solution:
+        """Weights of the whitened columns, bias, residuals, leverages and left-out residuals for one ridge.
+
+        Without `careful`, rows of leverage near 1 keep the few digits of e/(1 - h): enough to compare ridges.
+        """
+        xp = arrays.namespace(self.Q)
+        spectrum, w = self._spectrum(lam), self.sqrt_weights[:, None]
+        projected = self.projected()
+        if spectrum is None:
+            fitted = self.Q @ projected
+            coef = arrays.solve_lower(self.R.T, projected, transpose=True)
+            squares = self.squares
+        else:
+            projected = spectrum[:, None] * projected
+            scale = (self.eigenvalues + self.ridge)[:, None]
+            fitted = self.Q @ projected
+            if careful:  # refined by what Q lacks in orthogonality
+                rest = self.Q.T @ (w * self.targets - fitted) - lam * projected / scale
+                projected = projected + spectrum[:, None] * rest
+                fitted = self.Q @ projected
+            coef = self.R.T @ (projected / scale)
+            squares = arrays.row_squares(self.Q, spectrum)
+        residuals = self.targets - fitted / w
+        total = float(xp.sum(w * w))
+        leverage = squares + w[:, 0] ** 2 / total
+        loo = residuals / xp.clip(1.0 - leverage, EPS, None)[:, None]
+        near = close_to_one(leverage)
+        if careful and near.size:
+            residuals, leverage, loo = self.careful(near, lam, residuals, leverage, loo)
+        return Solution(coef, self.mean - self.centre @ coef, residuals, leverage, loo)
+
+    def left_out(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
+        """Blocks of rows and their left-out residuals (rows, ridges, k), not careful, of all ridges by two products."""
+        xp = arrays.namespace(self.Q)
+        ones = arrays.zeros((self.Q.shape[1],), self.Q) + 1.0
+        spectra = [ones if spectrum is None else spectrum for spectrum in map(self._spectrum, ridges)]
+        total = float(xp.sum(self.sqrt_weights**2))
+        for rows, fitted, squares in for_ridges(self.Q, spectra, self.projected()):
+            w = self.sqrt_weights[rows, None]
+            complement = xp.clip(1.0 - squares - w * w / total, EPS, None)
+            yield rows, (self.targets[rows, None, :] - fitted / w[:, :, None]) / complement[:, :, None]
+
+    def projected(self) -> Array:
+        """Q't: the fit in the orthonormal columns; for one ridge refined by what Q lacks in orthogonality."""
+        t = self.sqrt_weights[:, None] * self.targets
+        projected = self.Q.T @ t
+        if self.eigenvalues is None:
+            norm = arrays.namespace(t).linalg.vector_norm
+            for _ in range(2):
+                step = -(self.bottom.T @ (self.bottom @ projected))
+                for rows in arrays.row_blocks(t.shape[0], 8 * self.Q.shape[1], t):  # which are read once
+                    step += self.Q[rows, :].T @ (t[rows, :] - self.Q[rows, :] @ projected)
+                projected = projected + step
+                if float(norm(step)) <= math.sqrt(EPS) * float(norm(projected)):
+                    break  # what is left is the square of that
+        return projected
+
+    def criterion(self, lower: Array, classes: bool) -> tuple[float, Array, Array, float]:
+        """As for `Dual`; the derivatives are those in the columns k_i (weights included), in K_mm and in log(ridge).
+
+        The whitened columns are L^-1 k_i, L = `lower`; with T = L R', scaled and centred columns are Q T'. With a and b
+        the derivatives in e and h (all scaled by w), c the fit in the columns Q and q = Q'a, the derivative in Q T' is
+        -(I - H) a c' - e q' + 2 (I - H) diag(b) Q times T^-1; that in K_mm is ridge T^-T (sym(q c') - Q'diag(b)Q) T^-1.
+        """
+        if self.eigenvalues is not None:
+            raise ValueError("The derivative of leave-one-out needs a factor for one ridge.")
+        xp = arrays.namespace(self.Q)
+        Q, w = self.Q, self.sqrt_weights[:, None]
+        total = float(xp.sum(w * w))
+        c = self.projected()
+        e = w * self.targets - Q @ c
+        h = self.squares[:, None] + w * w / total
+        complement = xp.clip(1.0 - h, EPS, None)
+        if classes:
+            value, a, b = log_deviance(e, complement, self.targets + self.mean[None, :], self.sqrt_weights**2)
+        else:
+            value, a, b = log_press(e, complement)
+        q = Q.T @ a
+        middle = weighted_gram(Q, b[:, 0])
+        vector = Q @ q - a + w * (w[:, 0] @ a)[None, :] / total
+        few = xp.concat([c.T, -q.T, -2.0 * ((w * b)[:, 0] @ Q)[None, :] / total], axis=0)
+        columns = arrays.add_product((2.0 * b) * Q, Q, -2.0 * middle)
+        columns = arrays.add_product(columns, xp.concat([vector, e, w], axis=1), few)
+        if not bool(xp.all(w == 1.0)):
+            columns *= w
+        inner = 0.5 * (q @ c.T + c @ q.T) - middle
+        in_ridge = float(xp.sum(arrays.gram(self.bottom) * inner))
+        T = arrays.matmul(lower, self.R.T)
+        inverse = arrays.invert_lower(T + 0.0) if arrays.is_numpy(T) else None
+        columns, inner = (arrays.unwhiten_rows(rows, T, QUICK, inverse) for rows in (columns, inner))
+        return value, columns, self.ridge * arrays.unwhiten_rows(inner.T, T, QUICK, inverse), in_ridge
+
+    def careful(
+        self, near: Array, lam: float, residuals: Array, leverage: Array, loo: Array, *, disturbed: bool = False
+    ) -> tuple[Array, ...]:
+        """Replace what 1 - h -> 0 spoils in the rows `near`.
+
+        With the other rows' machine factorised first, the rows `near` have (I - H)_BB = (I + T T')^-1 =: P, a sum of
+        positive terms, e = P e_(B) and left-out residual (P e_(B))_i / P_ii, as in the dual machine.
+        """
+        xp = arrays.namespace(self.Q)
+        if near.size == self.Q.shape[0]:  # one row must stay to fix the bias
+            near = np.delete(near, int(np.argmin(arrays.to_numpy(leverage)[near])))
+        without, T = self._without(near, lam, disturbed=disturbed)
+        w = arrays.take(self.sqrt_weights, near)[:, None]
+        L = arrays.cholesky(arrays.add_diagonal(arrays.gram(T.T), 1.0))
+        if L is None:
+            return residuals, leverage, loo
+        e = arrays.solve_lower(L, arrays.solve_lower(L, w * without), transpose=True)
+        inverse = arrays.invert_lower(L + 0.0)
+        p = xp.sum(inverse * inverse, axis=0)
+        residuals = arrays.put(residuals, near, e / w)
+        leverage = arrays.put(leverage, near, 1.0 - p)
+        return residuals, leverage, arrays.put(loo, near, e / (w * p[:, None]))
+
+    def _without(self, block: Array, lam: float, *, disturbed: bool = False) -> tuple[Array, Array]:
+        """Residuals of the rows `block` under the machine of the other rows, and T with (I - H)_BB = (I + T T')^-1.
+
+        With `disturbed` the columns are changed by about their rounding errors, so that the results tell what these do.
+        """
+        xp = arrays.namespace(self.Q)
+        Q, penalty = self._at(lam)
+        others = np.setdiff1d(np.arange(Q.shape[0]), arrays.to_numpy(block))
+        w, w_block = arrays.take(self.sqrt_weights, others), arrays.take(self.sqrt_weights, block)
+        total = float(w @ w)
+        rows, targets = arrays.take(Q, others), arrays.take(self.targets, others)
+        if disturbed:
+            rows *= 1.0 + EPS * arrays.like(np.random.RandomState(0).uniform(-1.0, 1.0, rows.shape), rows)
+        centre = (w @ rows) / total
+        mean = (w * w) @ targets / total
+        rows = arrays.add_outer(rows, -w, centre)
+        block_rows = arrays.take(Q, block) - w_block[:, None] * centre[None, :]
+        root = arrays.svd(penalty)  # symmetric: its square root stacks under the rows
+        bottom = xp.sqrt(root[1])[:, None] * root[2]
+        rows, bottom, R, _, _ = orthogonalise(rows, bottom, for_own_rows=False)
+        T = arrays.whiten_rows(block_rows + 0.0, R.T)
+        coef = rows.T @ (w[:, None] * (targets - mean[None, :]))
+        residuals = arrays.take(self.targets, block) - mean[None, :] - (T @ coef) / w_block[:, None]
+        return residuals, xp.concat([T, w_block[:, None] / math.sqrt(total)], axis=1)
+
+    def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
+        """t_B - f_(B)(x_B) for every fold B, each left out as a whole: S_B^-1 (I - H_BB)^-1 S_B e_B."""
+        xp = arrays.namespace(self.Q)
+        Q, _ = self._at(lam)
+        residuals, w = self.solution(lam).residuals, self.sqrt_weights
+        total = float(w @ w)
+        out = residuals + 0.0
+        for fold in filter(len, folds):
+            w_fold = arrays.take(w, fold)[:, None]
+            rows = xp.concat([arrays.take(Q, fold), w_fold / math.sqrt(total)], axis=1)
+            short = rows.shape[0] <= rows.shape[1]
+            L = arrays.cholesky(arrays.add_diagonal(-arrays.gram(rows.T if short else rows), 1.0))
+            if L is None or float(xp.min(xp.linalg.diagonal(L))) ** 2 < CAREFUL:
+                out = arrays.put(out, fold, self._without(fold, lam)[0])
+                continue
+            e = w_fold * arrays.take(residuals, fold)
+            if short:
+                e = arrays.solve_lower(L, arrays.solve_lower(L, e), transpose=True)
+            else:  # (I - R R')^-1 = I + R (I - R'R)^-1 R'
+                e = e + rows @ arrays.solve_lower(L, arrays.solve_lower(L, rows.T @ e), transpose=True)
+            out = arrays.put(out, fold, e / w_fold)
+        return out
+
+    def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
+        """How far the targets move when a row, or its fold, is left out: onto what the others predict."""
+        return self.solution(lam).loo_residuals if folds is None else self.block_residuals(folds, lam)
+
+    def noise(self, lower: Array, lam: float) -> list[tuple[Array, ...]]:
+        """How far random errors move fitted values and left-out ones (l,).
+
+        First errors of the targets, of size 1; then those of the gradient in the coefficients of the basis, of size
+        sqrt(k_jj), where K_mm = L L' with L = `lower`.
+        """
+        xp, w, spectrum = arrays.namespace(self.Q), self.sqrt_weights[:, None], self._spectrum(lam)
+        z, gradient = random_signs(w.shape[0], w), gradient_noise(lower)
+        total = float(xp.sum(w * w))
+        mean = xp.sum(w * w * z, axis=0)[None, :] / total
+        projected = self.Q.T @ (w * (z - mean))
+        if spectrum is None:
+            gradient = arrays.solve_lower(self.R.T, gradient)
+        else:
+            projected = spectrum[:, None] * projected
+            gradient = (self.R @ gradient) / (self.eigenvalues + lam)[:, None]
+        complement = xp.clip(1.0 - arrays.row_squares(self.Q, spectrum)[:, None] - w * w / total, EPS, None)
+        first, second = self.Q @ projected / w + mean, self.Q @ gradient / w
+        return [largest_moves(first, (z - first) / complement), largest_moves(second, second / complement)]
+
+    def smoother(self, phi_new: Array, lam: float) -> Array:
+        """df(x)/dt_i for new points (rows, whitened columns phi_new) and training rows (columns)."""
+        w = self.sqrt_weights
+        spectrum = self._spectrum(lam)
+        total = float(w @ w)
+        centred = phi_new - self.centre[None, :]
+        if spectrum is None:
+            q = arrays.whiten_rows(centred, self.R.T)
+        else:
+            q = arrays.matmul(centred, self.R.T) / (self.eigenvalues + lam)[None, :]
+        return w[None, :] * arrays.matmul(q, self.Q.T) + (w * w)[None, :] / total
+
+
+def factorise_primal(
+    phi: Array,
+    targets: Array,
+    weights: Array,
+    ridge: float,
+    *,
+    lower: Array | None = None,
+    every_ridge: bool = False,
+    tolerance: float = ORTHOGONAL,
+) -> Primal:
+    """Orthogonalise the primal system; the whitened columns phi (l x r) are overwritten.
+
+    With `lower` = L they are the plain columns L phi instead, and the rows are spared the whitening. With `every_ridge`
+    the result serves all ridges from `ridge` upwards.
+    """
+    xp = arrays.namespace(phi)
+    w = xp.sqrt(weights)
+    total = float(xp.sum(weights))
+    centre, mean = (weights @ phi) / total, (weights @ targets) / total
+    targets = targets - mean[None, :]
+    rest = (weights @ targets) / total  # what a large offset leaves after the first time
+    targets, mean = targets - rest[None, :], mean + rest
+    if bool(xp.all(w == 1.0)):
+        phi = arrays.add_outer(phi, -w, centre)
+    else:
+        for rows in arrays.row_blocks(phi.shape[0], 8 * phi.shape[1], phi):
+            phi[rows, :] -= centre[None, :]
+            phi[rows, :] *= w[rows, None]
+    if every_ridge:
+        Q, R, bottom, eigenvalues, rounding, lost = _turned(phi, ridge, tolerance)
+        return Primal(Q, R, bottom, eigenvalues, ridge, targets, mean, centre, w, rounding, lost)
+    loss = max(tolerance, arrays.LOSS)
+    bottom = math.sqrt(ridge) if lower is None else math.sqrt(ridge) * lower.T
+    Q, bottom, R, _, squares = orthogonalise(phi, bottom, tolerance, loss)
+    if lower is not None:
+        R, centre = arrays.whiten_rows(R, lower), arrays.solve_lower(lower, centre[:, None])[:, 0]
+    return Primal(Q, R, bottom, None, ridge, targets, mean, centre, w, squares=squares)
+
+
+def _turned(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Array, Array, float, float]:
+    """Q, R, B and the eigenvalues of A'A for every ridge from `ridge` upwards, and their errors; A is overwritten.
+
+    They are the singular vectors of R, whose columns are orthogonalised first. Where the tolerance is that of a quick
+    look the eigenvectors of A'A will do, if the smallest ridge is far above its rounding errors.
+    """
+    xp = arrays.namespace(A)
+    rank = A.shape[1]
+    limit = tolerance * ridge / EPS if tolerance >= QUICK and rank else -1.0  # of the largest eigenvalue
+    largest = float(xp.sum(arrays.row_squares(A))) / max(rank, 1)  # it is at least this
+    if largest <= limit:
+        eigenvalues, turn = arrays.eigh(arrays.gram(A))
+        largest = float(eigenvalues[-1])
+    if largest <= limit:
+        eigenvalues = xp.clip(eigenvalues, 0.0, None)
+        singular = xp.sqrt(eigenvalues + ridge)
+        turn, Vt = turn / singular[None, :], turn.T
+        bottom, rounding, lost = math.sqrt(ridge) * turn, EPS * largest, math.inf
+    else:
+        A, bottom, R, condition, _ = orthogonalise(A, math.sqrt(ridge))
+        turn, singular, Vt = arrays.svd(R)
+        bottom, rounding = arrays.matmul(bottom, turn), math.inf
+        lost = EPS * (condition + float(singular[0] / singular[-1])) if rank else 0.0
+        eigenvalues = xp.clip(singular * singular - ridge, 0.0, None)
+    for rows in arrays.row_blocks(A.shape[0], 8 * A.shape[1], A):
+        A[rows, :] = arrays.matmul(A[rows, :], turn)
+    return A, singular[:, None] * Vt, bottom, eigenvalues, rounding, lost
+
+
+@dataclass(frozen=True)
+class Wide:
+    """As many whitened columns as rows, or more: the dual machine of their products, which is careful by itself."""
+
+    phi: Array  # (l, r)
+    dual: Dual
+
+    def solution(self, lam: float, *, careful: bool = True) -> Solution:
+        """As in `Dual`, the coefficients being weights of the whitened columns."""
+        solution = self.dual.solution(lam)
+        return replace(solution, coef=self.phi.T @ solution.coef)
+
+    def left_out(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
+        """As in `Dual`."""
+        return self.dual.left_out(ridges)
+
+    def criterion(self, lower: Array, classes: bool) -> tuple[float, Array, Array, float]:
+        """As for `Primal`. With G the derivative in phi phi', those are 2 G phi L^-1 and -L^-T phi'G phi L^-1."""
+        value, G, in_ridge = self.dual.criterion(classes)
+        product = arrays.matmul(G, self.phi)
+        inner = arrays.unwhiten_rows(arrays.matmul(self.phi.T, product), lower)
+        return value, arrays.unwhiten_rows(2.0 * product, lower), -arrays.unwhiten_rows(inner.T, lower), in_ridge
+
+    def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
+        """As in `Dual`."""
+        return self.dual.block_residuals(folds, lam)
+
+    def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
+        """As in `Dual`."""
+        return self.dual.moves(lam, folds)
+
+    def noise(self, lower: Array, lam: float) -> list[tuple[Array, ...]]:
+        """As in `Primal`."""
+        z = random_signs(self.phi.shape[0], self.phi)
+        residuals, left_out = self.dual.response(z, lam)
+        moved = self.dual.response(self.phi @ gradient_noise(lower) / lam, lam)
+        return [largest_moves(z - residuals, left_out), largest_moves(*moved)]
+
+    def smoother(self, phi_new: Array, lam: float) -> Array:
+        """df(x)/dt_i for new points (rows, whitened columns phi_new) and training rows (columns)."""
+        return self.dual.smoother(arrays.matmul(phi_new, self.phi.T), lam)
+
+
+def factorise_wide(phi: Array, targets: Array, weights: Array, ridge: float | None) -> Wide:
+    """Factorise a machine with at least as many unknowns as rows; without a ridge, for every ridge."""
+    factor = factorise_dual(arrays.gram(phi.T), targets, weights, ridge)
+    if factor is None:
+        factor = factorise_dual(arrays.gram(phi.T), targets, weights)
+    assert factor is not None
+    return Wide(phi, factor)

@@ -1,0 +1,85 @@
+"""What every factorised system returns, and the few operations that several of them share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import arrays
+from ..arrays import Array
+
+PROBES = 8  # random combinations of columns from which it is estimated
+CAREFUL = 1e-4  # 1 - h below which e/(1 - h) has lost too many digits
+
+
+@dataclass(frozen=True)
+class Solution:
+    """One machine for one ridge; k targets side by side."""
+
+    coef: Array  # (m, k): dual coefficients, or the weights of the whitened columns
+    intercept: Array  # (k,)
+    residuals: Array  # (l, k)
+    leverage: Array  # (l,)
+    loo_residuals: Array  # (l, k)
+
+
+def random_signs(rows: int, like: Array) -> Array:
+    """PROBES columns of -1 and +1, always the same ones."""
+    return arrays.like(np.random.RandomState(0).choice([-1.0, 1.0], (rows, PROBES)), like)
+
+
+def gradient_noise(lower: Array) -> Array:
+    """Random errors of size sqrt(k_jj) in the coordinates of whitened columns, where K = L L'."""
+    size = arrays.namespace(lower).sqrt(arrays.row_squares(lower))[:, None]
+    return arrays.solve_lower(lower, size * random_signs(lower.shape[0], lower))
+
+
+def largest_moves(*moves: Array) -> tuple[Array, ...]:
+    """The largest size in every row."""
+    return tuple(arrays.namespace(values).max(arrays.namespace(values).abs(values), axis=1) for values in moves)
+
+
+def close_to_one(leverage: Array) -> np.ndarray:
+    """Numbers of the rows whose 1 - h has lost too many digits."""
+    return np.flatnonzero(arrays.to_numpy(1.0 - leverage) < CAREFUL)
+
+
+def weighted_gram(A: Array, weights: Array) -> Array:
+    """A'diag(weights)A for weights of either sign."""
+    xp = arrays.namespace(A)
+    negative = arrays.to_numpy(weights) < 0
+    size = xp.sqrt(xp.abs(weights))[:, None]
+    if not negative.any():
+        return arrays.gram(size * A)
+    parts = [
+        arrays.gram(arrays.take(size, rows) * arrays.take(A, rows))
+        for rows in map(np.flatnonzero, (~negative, negative))
+    ]
+    return parts[0] - parts[1]
+
+
+def for_ridges(A: Array, spectra: Sequence[Array], projected: Array) -> Iterator[tuple[slice, Array, Array]]:
+    """Blocks of rows, A diag(spectrum) projected (rows, ridges, k) and the sums A_ik^2 spectrum_k (rows, ridges)."""
+    columns = arrays.namespace(A).stack(list(spectra), axis=1)
+    r, k = projected.shape
+    scaled = arrays.namespace(A).reshape(columns[:, :, None] * projected[:, None, :], (r, len(spectra) * k))
+    for rows in arrays.row_blocks(A.shape[0], 8 * (2 * r + (2 * k + 2) * len(spectra)), A):
+        part = A[rows, :]
+        product = arrays.namespace(A).reshape(arrays.matmul(part, scaled), (part.shape[0], len(spectra), k))
+        yield rows, product, arrays.matmul(part * part, columns)
+
+
+def solve_symmetric(A: Array, B: Array) -> Array:
+    """A^-1 B for a symmetric A, by Cholesky where A is positive definite; infinite where A is singular."""
+    L = arrays.cholesky(A + 0.0)
+    if L is not None:
+        return arrays.solve_lower(L, arrays.solve_lower(L, B), transpose=True)
+    try:
+        return arrays.namespace(A).linalg.solve(A, B)
+    except Exception as error:  # each namespace has its own class of LinAlgError
+        if type(error).__name__ not in {"LinAlgError", "_LinAlgError"}:
+            raise
+        return B * 0.0 + math.inf  # a fold without which no machine is left
