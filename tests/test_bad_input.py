@@ -378,7 +378,7 @@ def test_a_basis_fits_where_the_dense_machine_does_not(little_memory):
 )
 def test_the_memory_estimate_covers_the_peak(arguments, matrices, divided, monkeypatch):
     """One matrix is counted for a given C, and those of `eigh` for the whole path: the fit must not need more."""
-    monkeypatch.setattr(arrays, "DIVIDED", divided)
+    monkeypatch.setattr(arrays.linalg, "DIVIDED", divided)
     assert matrices in (1, arrays.eigh_matrices(900))
     many = np.random.default_rng(0).standard_normal((900, 3))
     with config_context(working_memory=0.2):

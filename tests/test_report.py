@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from sklearn.pipeline import make_pipeline
 
-from lssvm import LSSVC, LSSVR, datasets, estimators, kernels, load, report, save, sparsify, tune
+from lssvm import LSSVC, LSSVR, datasets, kernels, load, report, save, sparsify, tune
+from lssvm.estimators import chunked
 from lssvm.report.charts import Chart, labelled, round_ticks
 from lssvm.report.markup import shortened
 
@@ -280,7 +281,7 @@ def test_no_warning_is_said_with_what_was_checked():
 
 def test_a_sample_of_many_rows_has_no_row_numbers(monkeypatch):
     """What is known of the sample is shown, and that it is one; numbers of rows are not known."""
-    monkeypatch.setattr(estimators, "SAMPLE_ROWS", 60)
+    monkeypatch.setattr(chunked, "SAMPLE_ROWS", 60)
     numbers = LSSVR(**GIVEN).fit_chunks([(X, y)], leave_one_out="press")
     classes = LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit_chunks([(RIPLEY, LABELS)], leave_one_out="press")
     for model, total in ((numbers, len(y)), (classes, 250)):

@@ -32,6 +32,7 @@ from lssvm.sparsify import (
     Substrate,
     pruning,
 )
+from lssvm.sparsify.bases import learned
 from lssvm.tune import LeaveOneOut
 
 pytestmark = pytest.mark.filterwarnings("ignore:Components. no input is kept")  # true of some of these sets
@@ -1428,8 +1429,8 @@ def test_kernels_of_learned_points_are_parted_by_more_than_chance(gap, winner):
     place = lambda losses, left_out: Bunch(score=losses.mean(), losses=losses, left_out=left_out)  # noqa: E731
     first, second = losses + noise - noise.mean(), losses - gap
     trails = [[place(first + 1.0, 1.0), place(first, 0.5)], [place(second + 1.0, 1.1), place(second, 0.4)]]
-    assert sparsify.bases._winner(trails) == winner
-    assert sparsify.bases._winner(trails[::-1]) == 1 - winner
+    assert learned._winner(trails) == winner
+    assert learned._winner(trails[::-1]) == 1 - winner
 
 
 @pytest.mark.filterwarnings("ignore:C = ")

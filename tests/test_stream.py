@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.model_selection import PredefinedSplit
 
-from lssvm import LSSVC, LSSVR, arrays, estimators, kernels, progress, sparsify, stream, system, tune
+from lssvm import LSSVC, LSSVR, arrays, kernels, progress, sparsify, stream, system, tune
+from lssvm.estimators import chunked
 from lssvm.stream import checksum
 
 
@@ -291,10 +292,10 @@ def test_sums_of_plain_columns_where_the_basis_allows_them(rows, sigma, spread, 
 
 def test_many_rows_keep_press_alone(rows, monkeypatch):
     X, y, _, _ = rows
-    monkeypatch.setattr(estimators, "KEPT_ROWS", 599)
+    monkeypatch.setattr(chunked, "KEPT_ROWS", 599)
     model = LSSVR(kernels.RBF(2.0), C=10.0, steps=[sparsify.Given(X[:40])])
     assert not hasattr(clone(model).fit_chunks(split(X, y)), "loo_residuals_")
-    monkeypatch.setattr(estimators, "KEPT_ROWS", 600)
+    monkeypatch.setattr(chunked, "KEPT_ROWS", 600)
     assert clone(model).fit_chunks(split(X, y)).loo_residuals_.shape == (600, 2)
 
 
@@ -383,7 +384,7 @@ def test_intervals_from_a_sample_equal_real_refits(rows, how, monkeypatch):
     X, y, weight, new = rows
     y = y[:, 0]
     monkeypatch.setattr(stream, "SAMPLE_ROWS", 70)
-    monkeypatch.setattr(estimators, "SAMPLE_ROWS", 70)
+    monkeypatch.setattr(chunked, "SAMPLE_ROWS", 70)
     model = LSSVR(kernels.RBF(2.0), C=10.0, steps=[sparsify.Given(X[:40])])
     found = clone(model)
     if how == "fit_chunks":

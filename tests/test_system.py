@@ -169,7 +169,7 @@ def test_an_indefinite_matrix_gives_the_stationary_point(kind, rows):
 @pytest.mark.parametrize("divided", [0, 4096])
 def test_eigenvectors_by_either_driver(divided, monkeypatch):
     """With a null space of many dimensions, which a machine for every ridge meets."""
-    monkeypatch.setattr(arrays, "DIVIDED", divided)
+    monkeypatch.setattr(arrays.linalg, "DIVIDED", divided)
     A = np.random.default_rng(0).standard_normal((40, 15))
     G = A @ A.T
     values, vectors = arrays.eigh(G.copy())

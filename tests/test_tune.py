@@ -3,6 +3,7 @@
 import copy
 import math
 import warnings
+from dataclasses import replace
 
 import mpmath
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.model_selection import GroupKFold, PredefinedSplit, ShuffleSplit, T
 from lssvm import LSSVC, LSSVR, datasets, kernels, losses, sparsify, tune
 from lssvm.kernels import RBF, Additive, Choice, Linear, Matern, Polynomial, Spline
 from lssvm.problem import Problem, column_spread
+from lssvm.tune import penalty, scores
 
 SIGMA = np.array([1.2, 2.0, 0.8])
 SMOOTH = {
@@ -307,8 +309,8 @@ def test_C_on_all_rows_is_the_best_there():
 
 @pytest.mark.parametrize(("noise", "size"), [(1.0, 30), (0.0, 120)])
 def test_a_basis_size_left_open_is_what_pays(noise, size, monkeypatch):
-    monkeypatch.setattr(sparsify.bases, "SIZES", (30, 60, 90, 120))
-    monkeypatch.setattr(sparsify.bases, "SAMPLE_ROWS", 500)
+    monkeypatch.setattr(sparsify.bases.random, "SIZES", (30, 60, 90, 120))
+    monkeypatch.setattr(sparsify.bases.random, "SAMPLE_ROWS", 500)
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (800, 2))
     y = np.sin(2 * X[:, 0]) * np.cos(2 * X[:, 1]) + noise * rng.standard_normal(800)
@@ -356,7 +358,7 @@ def test_squared_residuals_may_choose_for_classes_too():
 def test_few_C_at_a_time_are_all_of_them(monkeypatch):
     X, y = load_iris(return_X_y=True)
     whole = LSSVC(RBF(2.0)).fit(X, y)
-    monkeypatch.setattr(tune, "CLASS_VALUES", 5 * 3 * len(y))
+    monkeypatch.setattr(scores, "PLAN", replace(tune.PLAN, class_values=5 * 3 * len(y)))
     assert_allclose(LSSVC(RBF(2.0)).fit(X, y).C_, whole.C_, rtol=1e-12)
 
 
@@ -475,12 +477,12 @@ def test_C_of_a_basis_is_the_best_of_all_ridges(noise, guess):
     X, y = datasets.make_sinc(3000, noise=noise, random_state=0)
     problem = Problem(RBF(1.0), X, y[:, None], np.ones(len(y)), support=np.arange(40))
     unit = tune.kernel_variance(problem)
-    factor = problem.factorise(1.0 / (tune.RIDGES[0] * unit), every=True)
-    errors = tune.loo_errors(factor, 1.0 / (tune.RIDGES * unit))
-    C, error, _ = tune._best_C(problem, tune.loo_errors, guess)
+    factor = problem.factorise(1.0 / (tune.PLAN.ridges[0] * unit), every=True)
+    errors = tune.loo_errors(factor, 1.0 / (tune.PLAN.ridges * unit))
+    C, error, _ = penalty.best_C_and_factor(problem, tune.loo_errors, guess)
     assert error <= errors.min() * (1 + 1e-9)
-    assert 0.3 < C * unit * tune.RIDGES[np.argmin(errors)] < 3.0
-    small = np.finfo(float).eps / 1e-6 * len(y) > tune.RIDGES
+    assert 0.3 < C * unit * tune.PLAN.ridges[np.argmin(errors)] < 3.0
+    small = np.finfo(float).eps / 1e-6 * len(y) > tune.PLAN.ridges
     assert small[np.argmin(errors)] == (noise == 0.0)
 
 
@@ -491,7 +493,7 @@ def test_the_machine_of_an_ill_conditioned_C_path_is_that_of_a_factor_of_its_own
     factor = problem.factorise(1e8, every=True, quick=True)
     assert factor.system.rounding == np.inf
     for C in (1e8, 1e5):
-        fit, own = tune._sure_fit(factor, C), problem.factorise(C).fit(C)
+        fit, own = penalty.sure_fit(factor, C), problem.factorise(C).fit(C)
         assert fit is not None
         assert_allclose(fit.loo_residuals, own.loo_residuals, rtol=0, atol=1e-9)
         assert_allclose(fit.leverage, own.leverage, rtol=0, atol=1e-10)
@@ -656,13 +658,13 @@ def test_robust_weights_and_many_widths():
 # Samples, robust weights and sizes ------------------------------------------------------------------------------------
 @pytest.fixture
 def small_sizes(monkeypatch):
-    monkeypatch.setattr(sparsify.bases, "SIZES", (30, 60, 90, 120))
-    monkeypatch.setattr(sparsify.bases, "SAMPLE_ROWS", 200)
+    monkeypatch.setattr(sparsify.bases.random, "SIZES", (30, 60, 90, 120))
+    monkeypatch.setattr(sparsify.bases.random, "SAMPLE_ROWS", 200)
     return monkeypatch
 
 
 def test_many_rows_get_the_smallest_size(small_sizes):
-    small_sizes.setattr(sparsify.bases, "MOST_WORK", (1.0, 1.0, 1.0))
+    small_sizes.setattr(sparsify.bases.random, "MOST_WORK", (1.0, 1.0, 1.0))
     X, y = make_friedman1(400, 5, random_state=0)
     assert len(LSSVR(RBF(1.0), C=1.0, steps=[sparsify.Random(random_state=0)]).fit(X, y).support_) == 30
 
@@ -684,7 +686,7 @@ def test_many_rows_get_the_smallest_size(small_sizes):
     ],
 )
 def test_a_size_pays_by_what_it_gains_and_costs(gain, rows, size):
-    assert sparsify.bases.size_that_pays(gain, rows) == size
+    assert sparsify.bases.random.size_that_pays(gain, rows) == size
 
 
 @pytest.mark.parametrize("steps", [[sparsify.Random(200, random_state=0)], ()])
@@ -739,7 +741,7 @@ def test_a_measured_basis_is_as_robust_as_a_given_one(small_sizes):
     X, truth, _, y = outlying(600, 1)
     measured = LSSVR(RBF(), steps=[sparsify.Random(random_state=0)], robust="hampel").fit(X, y)
     assert np.sqrt(np.mean((measured.predict(X) - truth) ** 2)) < 0.05
-    assert measured._problem_.robust.iterations == tune.ROBUST_ITERATIONS
+    assert measured._problem_.robust.iterations == tune.PLAN.robust_iterations
 
 
 def test_rows_of_no_weight_do_not_move_C():

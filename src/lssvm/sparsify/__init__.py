@@ -2,8 +2,9 @@
 
 from .bases import FeatureVectors, Forward, Given, KMeans, Learned, Random, RandomlyPivoted
 from .columns import Adaline, AdaPinv, Echelon, InversePrune
-from .convex import Components, Substrate
+from .components import Components
 from .pruning import Prune
+from .substrates import Substrate
 
 __all__ = [
     "AdaPinv",

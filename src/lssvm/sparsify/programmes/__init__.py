@@ -1,4 +1,4 @@
-"""The convex programmes behind `convex.py`, solved exactly: an L1 penalty's path, and the sum of maximal variations.
+"""Convex programmes, solved exactly: the path of an L1 penalty, and the sum of maximal variations.
 
 Nothing here knows a Problem: matrices in, coefficients out.
 """

@@ -1,0 +1,265 @@
+"""What both estimators share: from checked rows to fitted attributes, and predictions."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from sklearn import get_config  # type: ignore[attr-defined]
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import check_array
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from .. import arrays, progress
+from ..arrays import Array
+from ..cluster import lazily
+from ..kernels import Additive, Kernel, as_kernel, check_values, pick_columns
+from ..problem import Problem
+from ..problem.rescue import CHECKED_ROWS, warn_of_rounding, with_digits
+from ..robust import as_weight_function
+from ..tune import LeaveOneOut, describe
+from .planning import default_kernel, default_steps, main_path, most_to_solve, retuned, run_steps
+from .validation import is_symmetric, same_kind, validate
+
+_SEEN = ("n_features_in_", "feature_names_in_", "classes_", "_single_output_", "_class_factors_")
+_LATER = ("leverage_", "loo_residuals_", "loo_predictions_", "press_")
+
+
+def is_additive(model: BaseLSSVM) -> bool:
+    kernel = getattr(model, "kernel_", model.kernel)
+    if not isinstance(kernel, Additive):
+        raise AttributeError(
+            f"components with kernel={kernel!r}: an additive machine has kernel=kernels.Additive(...)."
+        )
+    return True
+
+
+class BaseLSSVM(BaseEstimator):
+    """What both estimators share: a subclass codes its targets (`_check_rows`) and adds to `_left_out`."""
+
+    kernel: Any
+    C: Any
+    steps: Any
+    robust: Any
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = getattr(self.kernel, "is_precomputed", False)
+        tags.array_api_support = True
+        return tags
+
+    @arrays.own_threads()
+    def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Fit the model to rows in memory."""
+        checked = copy.copy(self)
+        X, y, weights = checked._check_rows(X, y, sample_weight, reset=True)
+        given = None if sample_weight is None else checked._without_class_weights(y, weights)
+        problem = checked._problem(X, y, weights)
+        last = progress.expect(lambda: most_to_solve(problem))
+        problem = run_steps(problem, default_steps(problem) if self.steps is None else self.steps)
+        with last:
+            fit = problem.solve(left_out=LeaveOneOut.__name__ in problem.paths)
+        problem, fit = with_digits(problem, fit, retuned)
+        describe(problem, fit)
+        later = fit.leverage is None
+        left_out = {} if later else checked._left_out(problem.y, problem.weights, fit.weights, fit)
+        attributes = {
+            **checked._machine(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
+            **additive_attributes(fit.kernel, fit.points, fit.coef, arrays.take(problem.X, problem.rows)),
+            "weights_": fit.weights,
+            "_sample_weight_": given,
+            **left_out,
+            "support_": same_kind(fit.support, X),
+            "path_": main_path(problem),
+            "_problem_": problem.replace(fitted=None),
+            **({} if later else {"_fit_": replace(fit, rounding=0.0)}),
+        }
+        self._store(checked, attributes)
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _LATER and "_problem_" in self.__dict__:
+            raise AttributeError(f"fit has not computed {name} of this many rows: call leave_one_out() first.")
+        return object.__getattribute__(self, name)  # raises the usual AttributeError
+
+    @arrays.own_threads()
+    def leave_one_out(self) -> Self:
+        """Compute the leave-one-out attributes, if `fit` has not done so, and keep them.
+
+        `fit` solves a dense model of more than 4000 rows by conjugate gradients if kernel and C are given. Then
+        ``leverage_``, ``loo_residuals_``, ``loo_predictions_`` and ``press_`` are missing until this method is called,
+        which takes several times as long as the fit. `predict_interval` and `LSSVC.predict_proba` call it.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        if "_problem_" in vars(self) and "_fit_" not in vars(self):
+            problem = self._problem_
+            fit = problem.replace(weights=self.weights_, robust=None).solve()
+            warn_of_rounding(fit.rounding, fit.C)
+            left_out = self._left_out(problem.y, problem.weights, fit.weights, fit)
+            self.__dict__ = {**vars(self), **left_out, "_fit_": replace(fit, rounding=0.0)}
+        elif "loo_residuals_" not in vars(self):
+            raise ValueError("Too few rows are kept for leave_one_out(): use fit, or fit_chunks(leave_one_out='rows').")
+        return self
+
+    def _problem(self, X: Array, targets: Array, weights: Array) -> Problem:
+        """The problem before its steps, constructor arguments checked."""
+        C = self.C
+        if C is not None and (isinstance(C, bool) or not (isinstance(C, Real) and 1e-150 <= float(C) <= 1e150)):
+            raise ValueError(
+                f"C must be a positive, finite number (1e-150 to 1e150) or None (chosen by leave-one-out), got {C!r}."
+            )
+        classification = isinstance(self, ClassifierMixin)
+        # a clone, so that the user's kernel stays as it is
+        kernel = default_kernel(classification) if self.kernel is None else clone(as_kernel(self.kernel))
+        kernel = kernel.placed(X[weights > 0])
+        robust = as_weight_function(self.robust)
+        if robust is not None:
+            robust.check()
+        if not kernel.is_free:
+            kernel.check(X.shape[1])
+        if kernel.is_precomputed and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"X has shape {X.shape}: with kernels.Precomputed, fit takes the square matrix of the training rows."
+            )
+        if kernel.is_precomputed and not is_symmetric(arrays.to_numpy(X)):
+            raise ValueError(
+                "X is not symmetric: with kernels.Precomputed, fit takes k(x_i, x_j) of the training rows."
+            )
+        counting = np.flatnonzero(arrays.to_numpy(weights) > 0)
+        check_values(kernel, arrays.take(X, counting[:: 1 + len(counting) // CHECKED_ROWS]))
+        C = None if C is None else float(C)
+        return Problem(
+            kernel,
+            X,
+            targets,
+            weights,
+            C=C,
+            asked=(kernel, C),
+            robust=robust,
+            classification=classification,
+        )
+
+    def _machine(self, kernel: Kernel, C: float, points: Array, coef: Array, intercept: Array) -> dict[str, Any]:
+        """The attributes that predict."""
+        single = self._single_output_
+        coef = coef[:, 0] if single else coef
+        return {
+            "support_vectors_": points,
+            # in the order of a file: products with a model that is read are then the same bits
+            "dual_coef_": np.ascontiguousarray(coef) if arrays.is_numpy(coef) else coef,
+            "intercept_": float(intercept[0]) if single else intercept,
+            "C_": C,
+            "kernel_": kernel,
+        }
+
+    def _without_class_weights(self, targets: Array, weights: Array) -> Array:
+        """Sample weights as they were given, from weights that `_check_rows` returned with the targets."""
+        return weights
+
+    def _left_out(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
+        """The attributes of leave-one-out."""
+        loo = fit.loo_residuals
+        return {
+            "weights_": weights,
+            "leverage_": fit.leverage,
+            "loo_residuals_": loo[:, 0] if self._single_output_ else loo,
+            "press_": float(weights @ arrays.namespace(loo).sum(loo * loo, axis=1)),
+        }
+
+    def _store(self, checked: BaseLSSVM, attributes: dict[str, Any]) -> None:
+        """Replace all fitted attributes at once: an interrupted fit leaves the previous model, or none."""
+        kept = {name: value for name, value in vars(self).items() if not name.endswith("_")}
+        seen = {name: value for name, value in vars(checked).items() if name in _SEEN}
+        self.__dict__ = {**kept, **seen, **attributes}
+
+    @available_if(is_additive)
+    def components(self, X: Any) -> Array:
+        """The functions of one input each that an additive machine is the sum of, each with mean 0 over the rows.
+
+        Their sum differs from the prediction (of a classifier, the decision value) by a constant. Inputs that are not
+        kept have zeros. Of a model of `partial_fit` or `fit_chunks` the means are those over the basis points.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features)
+            A Dask collection gives a lazy Dask array.
+
+        Returns
+        -------
+        array (n_samples, n_components) or (n_samples, n_components, n_outputs)
+            One component an input, or a group of `kernels.Additive`.
+        """
+        if arrays.is_dask(X):
+            return lazily(self, "components", X)
+        X = self._checked(X, "components")
+        coef = self.dual_coef_[:, None] if self.dual_coef_.ndim == 1 else self.dual_coef_
+        values = raw_components(self.kernel_, arrays.like(self.support_vectors_, X), arrays.like(coef, X), X)
+        values -= arrays.to_numpy(self._component_means_)
+        return same_kind(values[:, :, 0] if self.dual_coef_.ndim == 1 else values, X)
+
+    @arrays.own_threads()
+    def _raw_predict(self, X: Any, method: str) -> Array:
+        """f(x), rows x outputs."""
+        X = self._checked(X, method)
+        f = self._evaluate(X)
+        if not bool(arrays.namespace(f).all(arrays.namespace(f).isfinite(f))):
+            raise ValueError("Predictions overflow: scale your features, at fit and at predict.")
+        return f
+
+    def _evaluate(self, X: Array) -> Array:
+        coef = self.dual_coef_[:, None] if self.dual_coef_.ndim == 1 else self.dual_coef_
+        intercept = self.intercept_ if self.dual_coef_.ndim == 1 else arrays.like(self.intercept_, X)
+        return self.kernel_.dot(X, arrays.like(self.support_vectors_, X), arrays.like(coef, X)) + intercept
+
+    def _checked(self, X: Any, method: str) -> Array:
+        """New rows, validated; the columns of a precomputed kernel may be the training rows or only the basis."""
+        check_is_fitted(self)
+        self._check_kind(X, method)
+        if not self.kernel_.is_precomputed:
+            return validate(self, X, reset=False)
+        K = check_array(arrays.to_numpy(X) if arrays.is_foreign(X) else X, dtype=np.float64)
+        if K.shape[1] == self.support_.shape[0] != self.n_features_in_:
+            full = np.zeros((K.shape[0], self.n_features_in_))
+            full[:, arrays.to_numpy(self.support_)] = K
+            X = arrays.like(full, X) if arrays.is_foreign(X) else full
+        return validate(self, X, reset=False)
+
+    def _check_kind(self, X: Any, method: str) -> None:
+        """scikit-learn's rule where its array API dispatch is on; else arrays of another kind are converted."""
+        if get_config()["array_api_dispatch"] and (arrays.is_foreign(X) or isinstance(X, np.ndarray)):
+            coef = self.dual_coef_
+            if arrays.namespace(X) is not arrays.namespace(coef):
+                raise ValueError(
+                    f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace and the same "
+                    f"device as those passed to fit(): got {type(X).__name__}, fitted on {type(coef).__name__}."
+                )
+
+
+def raw_components(kernel: Additive, points: Any, coef: Any, X: Any) -> np.ndarray:
+    """Rows x components x outputs, not centred."""
+    out = np.zeros((X.shape[0], len(kernel.components(X.shape[1])), coef.shape[1]))
+    for number, (group, part) in kernel.kept(X.shape[1]).items():
+        out[:, number] = arrays.to_numpy(part.dot(pick_columns(X, group), pick_columns(points, group), coef))
+    return out
+
+
+def additive_attributes(kernel: Kernel, points: Any, coef: Any, rows: Any) -> dict[str, Any]:
+    """The attributes of an additive machine; its components are centred over the rows given."""
+    if not isinstance(kernel, Additive):
+        return {}
+    values = raw_components(kernel, points, coef, rows)
+    means = values.mean(axis=0)
+    variation = np.max(np.abs(values - means), axis=0)
+    return {
+        "active_": same_kind(np.array(sorted(kernel.kept(rows.shape[1])), dtype=np.intp), rows),
+        "max_variation_": same_kind(variation[:, 0] if coef.shape[1] == 1 else variation, rows),
+        "_component_means_": same_kind(means, rows),
+    }

@@ -1,0 +1,239 @@
+"""LSSVC: least-squares support vector classification."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+
+from .. import arrays
+from ..arrays import Array
+from ..cluster import lazily
+from ..intervals import (
+    calibrate,
+    probabilities,
+)
+from ..problem import class_numbers
+from ..stream import (
+    Scan,
+)
+from .chunked import ChunkedLSSVM, LeftOutRows, adds_chunks
+from .validation import (
+    balanced_weights,
+    check_weights,
+    chunk_options,
+    same_kind,
+    score_of,
+    sorted_labels,
+    validate,
+    winning_class,
+)
+
+
+class LSSVC(ClassifierMixin, ChunkedLSSVM):
+    """Least-squares support vector classification, two or many classes.
+
+    The same machine as `LSSVR` on targets -1 and +1: one column for two classes, one column a class against the rest
+    for more, all from one factorisation. The class with the largest decision value wins.
+
+    Parameters
+    ----------
+    kernel : Kernel, callable k(X, Z) or None
+        As in `LSSVR`; None is `kernels.RBF(ard=True)`.
+    C, steps, robust
+        As in `LSSVR`.
+    class_weight : dict, "balanced" or None
+        Weights of the classes, multiplied into the sample weights.
+
+    Attributes
+    ----------
+    classes_ : array (n_classes,)
+    loo_residuals_ : array (n_samples,) or (n_samples, n_classes)
+        Coded target (-1 or +1) less the left-out decision value.
+    loo_predictions_ : array (n_samples,)
+        The class that the machine without row i gives to row i.
+    support_, support_vectors_, dual_coef_, intercept_, C_, kernel_, weights_, leverage_, press_, path_
+        As in `LSSVR`.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVC, datasets
+    >>> ripley = datasets.load_ripley()
+    >>> model = LSSVC().fit(ripley.data, ripley.target)
+    >>> test = datasets.load_ripley(subset="test")
+    >>> bool(model.score(test.data, test.target) > 0.88)
+    True
+    """
+
+    def __init__(
+        self, kernel: Any = None, C: Any = None, *, steps: Any = None, robust: Any = None, class_weight: Any = None
+    ) -> None:
+        self.kernel = kernel
+        self.C = C
+        self.steps = steps
+        self.robust = robust
+        self.class_weight = class_weight
+
+    @available_if(adds_chunks)
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, classes: Any = None) -> Self:
+        """Add a chunk of rows to the machine, exactly: the result equals `fit` on all rows so far with this basis.
+
+        The first call plans kernel, C, basis and the calibration of `predict_proba` on its rows; later calls keep
+        them. After `fit`, `fit_chunks` or a fit on Dask the chunk is added to their rows. Of the rows a sample of 5000
+        is kept, so that leave-one-out quantities of all are not known.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+        classes : array or None
+            All classes, for a first call whose rows do not hold each of them.
+
+        Returns
+        -------
+        self
+        """
+        return self._add_chunk(X, y, sample_weight, classes=classes)
+
+    def _check_raw(self, X: Any, y: Any, **options: Any) -> tuple[Array, np.ndarray]:
+        """Validated rows and labels."""
+        X, y = validate(self, X, y, **chunk_options(options))
+        y = arrays.to_numpy(y)
+        sorted_labels(y)
+        if len(y):
+            check_classification_targets(y)
+        return X, y
+
+    def _check_rows(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        *,
+        reset: bool,
+        smallest: int | None = None,
+        classes: Any = None,
+    ) -> tuple[Array, Array, Array]:
+        """Validated rows, coded targets (rows x columns) and weights times class weights."""
+        smallest = (2 if reset else 1) if smallest is None else smallest
+        X, y = self._check_raw(X, y, ensure_min_samples=smallest, reset=reset)
+        weights = check_weights(sample_weight, len(y), smallest)
+        found = np.unique(y)
+        if reset:
+            self.classes_ = found if classes is None else np.unique(arrays.to_numpy(classes))
+            self._single_output_ = len(self.classes_) == 2
+        if len(self.classes_) < 2:
+            only = self.classes_.tolist()[0]
+            raise ValueError(f"y holds only one class, {only!r}: a classifier needs at least 2 classes.")
+        unknown = np.setdiff1d(found, self.classes_)
+        if len(unknown):
+            raise ValueError(
+                f"y holds the class {unknown.tolist()[0]!r}, which is not among the classes {self.classes_.tolist()}: "
+                "the first partial_fit takes all of them as classes."
+            )
+        codes = np.searchsorted(self.classes_, y)
+        self._class_factors_ = [1.0] * len(self.classes_)  # no array: those are of the kind of X
+        if self.class_weight is not None:
+            by_class = balanced_weights(self.class_weight, self.classes_, y, weights)
+            weights = weights * by_class[codes]
+            self._class_factors_ = by_class.tolist()
+        if reset and len(np.unique(codes[weights > 0])) < 2 and classes is None:
+            raise ValueError(
+                "sample_weight and class_weight are zero for all classes but one: 2 classes at least must count."
+            )
+        labels = np.array([1]) if self._single_output_ else np.arange(len(self.classes_))
+        coded = np.where(codes[:, None] == labels[None, :], 1.0, -1.0)
+        return X, same_kind(coded, X), same_kind(weights, X)
+
+    def _count_labels(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        labels, codes = np.unique(y, return_inverse=True)
+        return labels, np.bincount(codes, weights, len(labels))
+
+    def _finish_scan(self, scan: Scan) -> None:
+        """Classes, and weights that balance them."""
+        self.classes_ = scan.labels
+        self._single_output_ = len(self.classes_) == 2
+        self._class_factors_ = [1.0] * len(self.classes_)
+        if np.count_nonzero(scan.label_weights) < 2:
+            raise ValueError(
+                f"y holds the classes {scan.labels.tolist()} with positive weight in fewer than 2: give 2 at least."
+            )
+        if self.class_weight is not None:
+            balanced = balanced_weights(self.class_weight, scan.labels, scan.labels, scan.label_weights)
+            self.class_weight = dict(zip(scan.labels, balanced, strict=True))
+            self._class_factors_ = balanced.tolist()
+
+    def _without_class_weights(self, targets: Array, weights: Array) -> Array:
+        factors = np.array(self._class_factors_)[class_numbers(targets)]
+        return same_kind(arrays.to_numpy(weights) / np.where(factors > 0, factors, 1.0), weights)
+
+    def _left_out(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
+        attributes = super()._left_out(targets, sample_weight, weights, fit)
+        own = self._without_class_weights(targets, sample_weight)
+        coded, v, own, loo, residuals, leverage = (
+            arrays.to_numpy(a) for a in (targets, weights, own, fit.loo_residuals, fit.residuals, fit.leverage)
+        )
+        codes = class_numbers(targets)
+        # Calibrate with one unit of weight left out, so that an integer weight is as good as copies of the row.
+        copies = np.maximum(own, 1.0)
+        with np.errstate(divide="ignore", invalid="ignore"):  # where it is not used
+            one_copy = residuals / (1.0 - leverage / copies)[:, None]
+        unit = np.where(copies[:, None] > 1.0, one_copy, loo)
+        unit = np.where(np.isnan(unit), residuals, unit)  # a machine whose leave-one-out is unknown
+        winner = None if np.isnan(loo).any() else winning_class(targets - fit.loo_residuals, self.classes_)
+        slopes = same_kind(calibrate(coded - unit, codes, v), targets)
+        return {**attributes, "loo_predictions_": winner, "_slopes_": slopes, "_codes_": same_kind(codes, targets)}
+
+    def decision_function(self, X: Any) -> Array:
+        """Decision values: (n_samples,) for two classes, positive for ``classes_[1]``; else (n_samples, n_classes)."""
+        if arrays.is_dask(X):
+            return lazily(self, "decision_function", X)
+        f = self._raw_predict(X, "decision_function")
+        return f[:, 0] if self.dual_coef_.ndim == 1 else f
+
+    def predict(self, X: Any) -> Array:
+        """The class of every row.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features)
+            A Dask collection gives a lazy Dask array.
+
+        Returns
+        -------
+        array (n_samples,)
+            Labels that are no numbers come as a NumPy array, whatever the kind of X.
+        """
+        if arrays.is_dask(X):
+            return lazily(self, "predict", X)
+        return winning_class(self._raw_predict(X, "predict"), self.classes_)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Class probabilities (n_samples, n_classes), calibrated on left-out decision values without a refit.
+
+        The most probable class is the one that `predict` names.
+        """
+        if arrays.is_dask(X):
+            return lazily(self, "predict_proba", X)
+        f = self._raw_predict(X, "predict_proba")
+        return same_kind(probabilities(arrays.to_numpy(f), arrays.to_numpy(self._calibration())), f)
+
+    def _calibration(self) -> Array:
+        """The slopes that turn decision values into probabilities; computed where `fit` has left that for later."""
+        if "_slopes_" not in vars(self):
+            sample = None if hasattr(self, "_problem_") else self._left_out_sample()
+            if sample is None:
+                self.leave_one_out()
+            else:  # rows were added to a model without leave-one-out
+                rows = LeftOutRows(sample.residuals, sample.leverage, sample.loo_residuals)
+                left_out = self._left_out(sample.targets, sample.sample_weights, sample.weights, rows)
+                self._slopes_ = left_out["_slopes_"]
+        return self._slopes_
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of rows whose class is predicted."""
+        return score_of(accuracy_score, self.predict(X), y, sample_weight)

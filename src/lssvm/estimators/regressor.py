@@ -1,0 +1,252 @@
+"""LSSVR: least-squares support vector regression."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.metrics import r2_score
+
+from .. import arrays
+from ..arrays import Array
+from ..cluster import lazily
+from ..intervals import (
+    FOLDS,
+    METHODS,
+    few_rows_a_width,
+    fold_labels,
+    prediction_intervals,
+    sampled_intervals,
+    searched_again,
+)
+from ..stream import (
+    Scan,
+)
+from .chunked import ChunkedLSSVM
+from .validation import check_weights, chunk_options, refuse_times, same_kind, score_of, validate
+
+
+class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
+    """Least-squares support vector regression; with one C and one kernel also known as kernel ridge regression.
+
+    Minimises ``1/2 beta' K beta + C/2 sum_i v_i (y_i - f(x_i))^2`` with ``f(x) = sum_j beta_j k(x, x_j) + b``; b is not
+    penalised. What is left at None is chosen by exact leave-one-out.
+
+    Parameters
+    ----------
+    kernel : Kernel, callable k(X, Z) or None
+        None takes the better of `RBF` and `Matern` by leave-one-out, with one width a column where these are worth it
+        (``ard=True``; `tune.LeaveOneOut` says how). A `sigma` that is given applies to the columns as they are; one
+        left at None is searched in units of their spread.
+    C : float or None
+        Weight of the errors against smoothness (the papers' gamma; the ridge is 1/C).
+    steps : list of steps or None
+        Sparsifiers and tuners, run in this order. None plans by size: the basis is all rows up to 2000, beyond
+        500 to 4000 drawn rows, as many as pay (``sparsify.Random()``). An empty list means no step. What is still None
+        after the steps is chosen by leave-one-out.
+    robust : str, weight function or None
+        "hampel", "huber", "logistic", "myriad" or an object of `lssvm.robust`: weighted LS-SVM.
+
+    Attributes
+    ----------
+    support_ : array (n,) or None
+        Rows of the basis; None when the basis points are not rows.
+    support_vectors_ : array (n, n_features)
+        Basis points; column numbers for `kernels.Precomputed`.
+    dual_coef_ : array (n,) or (n, n_outputs)
+    intercept_ : float or array (n_outputs,)
+    C_, kernel_ : float, Kernel
+        As given or chosen.
+    weights_ : array (n_samples,)
+        Sample weight times robust weight.
+    leverage_ : array (n_samples,)
+    loo_residuals_ : array like y
+        ``y_i - f_(i)(x_i)``, exact for fixed C, kernel, basis and weights: row i leaves the loss, its vector stays.
+    loo_predictions_ : array like y
+        ``f_(i)(x_i)``, the prediction of the machine without row i.
+    press_ : float
+        The sum of ``weights_ * loo_residuals_**2``.
+    path_ : Bunch or None
+        What the last step that searched has recorded.
+    active_ : array of int
+        Additive machines (`kernels.Additive`): the inputs (or groups of columns) kept.
+    max_variation_ : array (n_components,)
+        Additive machines: the largest ``|f^l(x_i)|`` over the rows, of the centred components.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    A dense model of more than 4000 rows whose kernel and C are given is solved by conjugate gradients. The attributes
+    of leave-one-out (``leverage_``, ``loo_residuals_``, ``loo_predictions_``, ``press_``) are then missing until
+    `leave_one_out` computes them, which takes several times as long as the fit.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR().fit(X, y)
+    >>> model.predict([[15.0]]).shape
+    (1,)
+    """
+
+    def __init__(self, kernel: Any = None, C: Any = None, *, steps: Any = None, robust: Any = None) -> None:
+        self.kernel = kernel
+        self.C = C
+        self.steps = steps
+        self.robust = robust
+
+    def _check_raw(self, X: Any, y: Any, **options: Any) -> tuple[Array, Array]:
+        """Validated rows and targets."""
+        refuse_times("y", y)
+        X, y = validate(self, X, y, multi_output=True, y_numeric=True, **chunk_options(options))
+        if issparse(y):
+            raise TypeError("y is a sparse matrix: give a dense array.")
+        try:
+            y = arrays.like(y, X) + 0.0  # a copy
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"y holds values that are no numbers ({error}): LSSVR predicts numbers, LSSVC classes."
+            ) from None
+        largest = float(arrays.namespace(y).max(arrays.namespace(y).abs(y))) if 0 not in y.shape else 0.0
+        if not largest <= 1e150:
+            raise ValueError(f"y holds {largest:.3g}, whose square overflows: rescale y.")
+        return X, y
+
+    def _check_rows(
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool, smallest: int | None = None
+    ) -> tuple[Array, Array, Array]:
+        """Validated rows, targets (rows x outputs) and weights."""
+        smallest = (2 if reset else 1) if smallest is None else smallest
+        X, y = self._check_raw(X, y, ensure_min_samples=smallest, reset=reset)
+        if reset:
+            self._single_output_ = y.ndim == 1
+        targets = y[:, None] if y.ndim == 1 else y
+        outputs = np.size(arrays.to_numpy(self.intercept_)) if not reset and hasattr(self, "dual_coef_") else None
+        if outputs not in (None, targets.shape[1]):
+            raise ValueError(f"y has {targets.shape[1]} outputs, the machine has {outputs}.")
+        if sample_weight is None and arrays.is_foreign(X):
+            return X, targets, arrays.zeros((X.shape[0],), X) + 1.0
+        return X, targets, same_kind(check_weights(sample_weight, X.shape[0], smallest), X)
+
+    def _count_labels(self, y: Array, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.empty(0), np.empty(0)
+
+    def _finish_scan(self, scan: Scan) -> None:
+        """Two rows at least must count."""
+        if scan.counting < 2:
+            raise ValueError(f"The chunks hold {scan.counting} rows of positive weight: at least 2 must count.")
+
+    def _left_out(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
+        attributes = super()._left_out(targets, sample_weight, weights, fit)
+        f = targets - fit.loo_residuals
+        return {**attributes, "loo_predictions_": f[:, 0] if self._single_output_ else f}
+
+    def predict(self, X: Any) -> Array:
+        """f(x) for every row.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features)
+            A Dask collection gives a lazy Dask array.
+
+        Returns
+        -------
+        array (n_samples,) or (n_samples, n_outputs)
+        """
+        if arrays.is_dask(X):
+            return lazily(self, "predict", X)
+        f = self._raw_predict(X, "predict")
+        return f[:, 0] if self.dual_coef_.ndim == 1 else f
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Coefficient of determination R^2 of the predictions."""
+        return score_of(r2_score, self.predict(X), y, sample_weight)
+
+    @arrays.own_threads()
+    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "jackknife+", *, folds: Any = 10) -> Array:
+        """Prediction intervals from left-out residuals (Barber et al. 2021), exact and without a refit.
+
+        All methods hold kernel, C, basis and the weights of the other rows fixed; robust weights are among these. But
+        where one width a column was chosen with fewer than 25 rows for each that is kept, left-out residuals are too
+        small: the sizes of the residuals are then those of folds, ten drawn ones or those of "cv+", of machines whose
+        kernel and C were chosen without them. That takes as long as so many fits, once: the result is kept in the
+        model. Only machines on columns of the KKT system (`sparsify.InversePrune` and its kin) get a warning instead.
+        After `partial_fit`, `fit_chunks` or a fit on Dask the rows left out are a uniform sample of at most 5000, each
+        of them from the machine of all rows; then the guarantees are those of that many rows. No search is run again.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features)
+        coverage : float
+            Between 0 and 1. Too few rows for it give infinite ends.
+        method : {"jackknife+", "jackknife-minmax", "cv+"}
+            For rows that are alike in distribution a new target lies in the interval with a probability of at least
+            2 coverage - 1 ("jackknife+", about as much for "cv+"; in practice close to coverage), or of at least
+            coverage ("jackknife-minmax", wider).
+        folds : int or array of one label a row
+            For "cv+": a number of folds, drawn with a fixed seed, or the fold of every row, e.g. a group of
+            rows that belong together. Not after `partial_fit` or `fit_chunks`.
+
+        Returns
+        -------
+        array (n_samples, 2) or (n_samples, 2, n_outputs)
+            Lower and upper ends.
+        """
+        if arrays.is_dask(X):
+            return lazily(self, "predict_interval", X, coverage=coverage, method=method, folds=folds)
+        X = self._checked(X, "predict_interval")
+        if not (isinstance(coverage, Real) and 0 < float(coverage) < 1):
+            raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}: 0.9 gives 90 % intervals.")
+        if method not in METHODS:
+            raise ValueError(f"method must be one of {METHODS}, got {method!r}.")
+        if not hasattr(self, "_problem_"):
+            if method == "cv+":
+                raise ValueError(
+                    "method='cv+' leaves out whole folds, and a model of partial_fit or fit_chunks keeps only a sample "
+                    "of its rows: use 'jackknife+'."
+                )
+            sample = self._left_out_sample()
+            if sample is None:
+                raise ValueError(
+                    "predict_interval needs training rows, which this file of an older version lacks: fit again."
+                )
+        elif np.isnan(arrays.to_numpy(self.leave_one_out().loo_residuals_)).any():
+            raise ValueError(
+                f"predict_interval needs left-out residuals, which are not known after {self.steps!r}: give the step "
+                "refit=True (final_solve=True)."
+            )
+        if hasattr(self, "_problem_"):
+            problem, fit = self._problem_, self._fit_
+            size = self._searched_size(folds if method == "cv+" else None)
+            rows = arrays.like(X, problem.X)
+            intervals = prediction_intervals(problem, fit, rows, float(coverage), method, folds, size)
+        else:
+            rows = arrays.like(X, sample.X)
+            intervals = sampled_intervals(sample, self._evaluate(rows), rows, float(coverage), method)
+        intervals = same_kind(intervals, X)
+        return intervals[:, :, 0] if self.dual_coef_.ndim == 1 else intervals
+
+    def _searched_size(self, folds: Any) -> np.ndarray | None:
+        """`searched_again` where it is needed, else None; kept, as it takes as long as so many fits."""
+        problem = self._problem_
+        widths = few_rows_a_width(problem)
+        if widths and problem.reduced:
+            warnings.warn(
+                f"{widths} widths were chosen by the left-out residuals of {len(problem.rows)} rows, which are too "
+                f"small then, and after {self.steps!r} they are not chosen again: the intervals are likely to be too "
+                "narrow. Measure their coverage on other rows, or choose one width (kernel=kernels.RBF()).",
+                stacklevel=arrays.user_level(),
+            )
+        if not widths or problem.reduced:
+            return None
+        rows = np.flatnonzero(arrays.to_numpy(self._fit_.weights) > 0)
+        labels = fold_labels(min(FOLDS, len(rows)) if folds is None else folds, rows, problem.X.shape[0])
+        known = self.__dict__.get("_searched_")
+        if known is None or not np.array_equal(known[0], labels):
+            known = self._searched_ = (labels, searched_again(problem, labels))
+        return known[1]

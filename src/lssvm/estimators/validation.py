@@ -1,0 +1,271 @@
+"""Checks of what users pass: scikit-learn's own, with messages that name the argument, the place and the remedy."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_array, compute_class_weight
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from .. import arrays
+from ..arrays import Array
+from ..problem import class_numbers
+
+
+def validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+    """scikit-learn's validation, with a copy of X and with messages that name the argument and the column."""
+    if options.get("ensure_min_samples") == 0 and not (X.shape[0] if hasattr(X, "shape") else len(X)):
+        return np.zeros((0, model.n_features_in_)), np.zeros((0, *np.shape(y)[1:]))  # a chunk without rows
+    for name, values in (("X", X), ("y", y)):
+        if np.ma.is_masked(values):
+            raise ValueError(f"{name} is a masked array with masked values: fill them in, or leave their rows out.")
+    refuse_missing(y)
+    if arrays.is_foreign(X):
+        return _validate_foreign(model, X, y, **options)
+    refuse_times("X", X)
+    if arrays.is_foreign(y):
+        y = arrays.to_numpy(y)
+    try:
+        with np.errstate(all="ignore"):
+            return validate_data(model, X, y, dtype=np.float64, copy=True, **options)
+    except OverflowError:
+        raise ValueError("X or y holds integers too large for a float: rescale them.") from None
+    except (TypeError, ValueError) as error:
+        text = str(error)
+        if any(part in text for part in ("could not convert", "must be real", "must be a string or a", "promoted")):
+            explain_text(model, X, y, text)
+        if "'<' not supported" in text:
+            raise ValueError(
+                f"y holds labels of several types, which cannot be sorted ({text}): use one type."
+            ) from None
+        if text.startswith(("Input X contains", "Input y contains")):
+            raise ValueError(_where(X if text[6] == "X" else y, text)) from None
+        raise
+
+
+def refuse_missing(y: Any) -> None:
+    """ValueError for None, NaN, NaT and NA among targets or labels that are not an array of numbers."""
+    if arrays.is_foreign(y) or isinstance(y, str):
+        return
+    try:
+        table = np.asarray(y, dtype=object if isinstance(y, Sequence) else None)  # text would turn NaN into "nan"
+    except (TypeError, ValueError):  # validation has an error of its own for these
+        return
+    if table.dtype.kind not in "OmM" or not table.shape or not table.size:
+        return
+    rows = [row for row, cells in enumerate(table.reshape(len(table), -1)) if any(map(_is_missing, cells))]
+    if rows:
+        raise ValueError(
+            f"y is missing in row {rows[0]} (rows count from 0), {len(rows)} in all: leave these rows out, or fill "
+            "them in."
+        )
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA
+        return True
+    except ValueError:  # an array
+        return False
+
+
+def refuse_times(name: str, values: Any) -> None:
+    """TypeError for dates and durations: the numbers behind them depend on a unit that may differ at predict."""
+    types = getattr(getattr(values, "schema", None), "types", None)  # pyarrow
+    if types is None:
+        types = getattr(values, "dtypes", getattr(values, "dtype", None))  # frames, arrays
+    found = [str(kind) for kind in types] if isinstance(types, Iterable) else [str(types)]
+    columns = _column_names(values, len(found)) if len(found) > 1 else [None]
+    kinds: list[tuple[Any, str]] = list(zip(columns, found, strict=True))
+    if "object" in found or (isinstance(values, Sequence) and len(values)):
+        try:
+            cells = np.asarray(values, dtype=object).ravel()
+        except ValueError:  # rows of unequal length have an error of their own
+            cells = np.empty(0, dtype=object)
+        times = (np.datetime64, np.timedelta64, datetime.date, datetime.timedelta)
+        kinds += [(None, type(cell).__name__) for cell in cells if isinstance(cell, times)][:1]
+    for column, kind in kinds:
+        if kind.lower().startswith(("date", "time", "duration")):
+            where = name if column is None else f"{name}: column {column!r}"
+            raise TypeError(
+                f"{where} holds {kind} values, whose numbers depend on their unit: convert them to numbers of one "
+                'unit, the same at fit and predict, e.g. (t - np.datetime64("2000-01-01")) / np.timedelta64(1, "D").'
+            )
+
+
+def _where(values: Any, text: str) -> str:
+    """scikit-learn's words on NaN and infinity, with the first place where the values are not finite."""
+    try:
+        table = np.asarray(values, dtype=np.float64)
+        found = ~np.isfinite(table.reshape(len(table), -1))
+    except (TypeError, ValueError):  # objects, e.g. missing values of pandas
+        table = np.asarray(values, dtype=object)
+        found = np.array([[not _is_finite(value) for value in row] for row in table.reshape(len(table), -1)])
+    if not found.any():
+        return text
+    row, c = (int(place[0]) for place in np.nonzero(found))
+    place = f"row {row}" if table.ndim == 1 else f"column {_column_names(values, found.shape[1])[c]!r}, row {row}"
+    first, _, rest = text.partition("\n")
+    remedy = rest or "Remove or impute those values."
+    return f"{first} The first is in {place} (rows count from 0), {int(np.sum(found))} in all.\n{remedy}"
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return bool(np.isfinite(float(value)))
+    except (TypeError, ValueError, OverflowError):  # None and other missing values
+        return False
+
+
+def _column_names(X: Any, count: int) -> Any:
+    return getattr(X, "column_names", getattr(X, "columns", range(count)))  # pyarrow, frames
+
+
+def _validate_foreign(
+    model: BaseEstimator, X: Array, y: Any, *, reset: bool, ensure_min_samples: int = 1, **options: Any
+) -> Any:
+    """The same for arrays that stay where they are; y goes where X is, unless it holds labels."""
+    xp = arrays.namespace(X)
+    if arrays.is_torch(X) and X.layout is not xp.strided:
+        raise TypeError("Sparse data was passed for X, but dense data is required: use X.to_dense().")
+    if X.ndim != 2:
+        raise ValueError(f"Expected 2D array, got {X.ndim}D array instead: X must have rows and columns.")
+    if X.shape[0] < ensure_min_samples or X.shape[1] < 1:
+        raise ValueError(
+            f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s) (shape={tuple(X.shape)}): at least "
+            f"{ensure_min_samples} and 1 are required."
+        )
+    validate_data(model, X, reset=reset, skip_check_array=True)
+    if xp.isdtype(X.dtype, "complex floating"):
+        raise ValueError("Complex data not supported: X must hold real numbers.")
+    if arrays.is_torch(X):
+        X = X.detach()
+    try:
+        X = arrays.like(X, X) + 0.0  # a copy
+    except TypeError as error:
+        raise ValueError(f"X is on a device without float64 ({error}): move it to the CPU.") from None
+    if not bool(xp.all(xp.isfinite(X))):
+        raise ValueError("Input X contains NaN or infinity: remove or impute those values.")
+    if isinstance(y, str) and y == "no_validation":
+        return X
+    if y is None:
+        raise ValueError("y is None: give one target a row.")
+    if arrays.is_foreign(y) and "multi_output" in options:
+        values = arrays.like(y, X)
+        if values.ndim not in (1, 2):
+            raise ValueError(f"y has {values.ndim} dimensions: give one target a row, or a column for each output.")
+        if not bool(xp.all(xp.isfinite(values))):
+            raise ValueError("Input y contains NaN or infinity: remove or impute those values.")
+    else:
+        try:
+            values = check_array(
+                arrays.to_numpy(y), dtype=None, ensure_2d=False, ensure_min_samples=ensure_min_samples, input_name="y"
+            )
+        except ValueError as error:
+            if not str(error).startswith("Input y contains"):
+                raise
+            raise ValueError(_where(y, str(error))) from None
+    if "multi_output" not in options:
+        values = column_or_1d(values, warn=True)
+    if values.shape[0] != X.shape[0]:
+        raise ValueError(f"X has {X.shape[0]} rows, y has {values.shape[0]}: inconsistent numbers of samples.")
+    return X, values
+
+
+def chunk_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of a chunk that follows others, which may hold no row, unless they are given."""
+    return {"reset": False, "ensure_min_samples": 0, **options}
+
+
+def same_kind(values: Any, reference: Array) -> Any:
+    """NumPy values as an array of the kind and on the device of `reference`; None stays None."""
+    if values is None or isinstance(reference, np.ndarray) or values.dtype.kind not in "biuf":
+        return values
+    xp = arrays.namespace(reference)
+    return xp.asarray(values, device=arrays.device(reference))
+
+
+def is_symmetric(K: np.ndarray) -> bool:
+    return bool(np.max(np.abs(K - K.T)) <= 1e-6 * np.max(np.abs(K)))
+
+
+def score_of(metric: Any, predicted: Any, y: Any, sample_weight: Any) -> float:
+    """A metric of scikit-learn, on arrays of any kind."""
+    refuse_missing(y)
+    weights = None if sample_weight is None else arrays.to_numpy(sample_weight)
+    return float(metric(arrays.to_numpy(y), arrays.to_numpy(predicted), sample_weight=weights))
+
+
+def explain_text(model: BaseEstimator, X: Any, y: Any, text: str) -> None:
+    """Raise an error that names the first column of X that is no number, else y."""
+    table = np.asarray(X, dtype=object)
+    for c in range(table.shape[1] if table.ndim == 2 else 0):
+        try:
+            table[:, c].astype(np.float64)
+        except (TypeError, ValueError) as error:
+            name = _column_names(X, table.shape[1])[c]
+            raise type(error)(
+                f"X: column {name!r} holds values that are no numbers ({text}): encode it, or leave it out."
+            ) from None
+    if isinstance(model, RegressorMixin):
+        raise ValueError(
+            f"y holds values that are no numbers ({text}): LSSVR predicts numbers, LSSVC classes."
+        ) from None
+
+
+def winning_class(decision: Array, classes: np.ndarray) -> Array:
+    return same_kind(classes[class_numbers(decision)], decision)
+
+
+def sorted_labels(y: np.ndarray) -> np.ndarray:
+    try:
+        return np.unique(y)
+    except TypeError as error:
+        raise ValueError(f"y holds labels of several types, which cannot be sorted ({error}): use one type.") from None
+
+
+def balanced_weights(class_weight: Any, classes: np.ndarray, y: np.ndarray, sample_weight: np.ndarray) -> np.ndarray:
+    """One factor a class."""
+    try:
+        if len(np.unique(y[sample_weight > 0])) < len(classes) and class_weight == "balanced":
+            raise ValueError("a class has no row of positive weight to balance")
+        values = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=sample_weight)
+        values = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"class_weight={class_weight!r}: {error}") from None
+    for label, value in zip(classes.tolist(), values, strict=True):
+        if not 0 <= value < 1e100:
+            raise ValueError(f"class_weight of class {label!r} is {value:g}: it must not be negative, infinite or NaN.")
+    return values
+
+
+def check_weights(weights: Any, n_rows: int, smallest: int, name: str = "sample_weight") -> np.ndarray:
+    if weights is None:
+        return np.ones(n_rows)
+    try:
+        values = np.asarray(arrays.to_numpy(weights))
+        if values.dtype.kind in "cmM":
+            raise TypeError(f"{values.dtype} values")
+        values = values.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} must hold one real number a row, got {weights!r} ({error}).") from None
+    if values.ndim == 0:
+        values = np.full(n_rows, float(values))
+    if values.shape != (n_rows,):
+        raise ValueError(f"{name}.shape == {values.shape}, expected {(n_rows,)}: give one weight a row.")
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} holds NaN or infinite values: give finite weights.")
+    if (values < 0).any():
+        row = int(np.argmin(values))
+        raise ValueError(f"Negative values in {name}: {values[row]} in row {row}. Weights are zero or positive.")
+    extremes = [float(np.max(values, initial=0.0)), float(np.min(values[values > 0], initial=np.inf))]
+    if extremes[0] > 1e100 or extremes[1] < 1e-100:
+        raise ValueError(f"{name} ranges from {extremes[1]:.3g} to {extremes[0]:.3g}: rescale it towards 1.")
+    if np.count_nonzero(values) < smallest:
+        raise ValueError(f"{name} is zero in all rows but {np.count_nonzero(values)}: at least {smallest} must count.")
+    return values

@@ -1,0 +1,77 @@
+"""A check that predictions have their digits, and a basis that keeps them where a dense fit has lost them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+from .. import arrays
+from ..kernels import Linear
+from .factor import Fit
+from .problem import ITERATIVE_ROWS, Problem
+from .rounding import LOST_DIGITS
+from .whitening import independent_rows
+
+CHECKED_ROWS = 50  # evaluated before a fit where the kernel is the user's own, predicted after every fit
+LINEAR_DIGITS = 1e-6  # error, as a share of the targets' spread, from which a linear kernel gets an exact basis
+
+
+def with_digits(problem: Problem, fit: Fit, retuned: Callable[[Problem], Problem]) -> tuple[Problem, Fit]:
+    """The machine itself, or, where a dense one has lost its digits, one that reaches the same functions with them.
+
+    Coefficients of a dense machine are C times residuals: with a kernel of finite rank (linear, polynomial) far from 0,
+    or a large C, their sums cancel. Those of unit vectors (linear), or of rows that the others depend on, do not.
+    """
+    gap = _gap(problem, fit)
+    lost = max(gap, fit.rounding)
+    dense = problem.support is None and problem.points is None and not problem.reduced  # no step has chosen a basis
+    bounded = problem.kernel.is_bounded or problem.kernel.is_precomputed
+    linear = dense and type(problem.kernel) is Linear and problem.X.shape[1] < len(problem.rows)
+    if lost <= LOST_DIGITS and not (linear and gap > LINEAR_DIGITS):
+        return problem, fit
+    smaller, least = None, 0.0
+    if linear:
+        smaller = problem.with_basis(points=arrays.identity(problem.X.shape[1], problem.X))
+    elif dense and not bounded and len(problem.rows) <= ITERATIVE_ROWS:  # beyond, memory is short
+        X = arrays.take(problem.X, problem.rows)
+        pivots, others = (independent_rows(problem.kernel.evaluate(Z, Z)) for Z in (X, X - X.mean(axis=0)[None, :]))
+        if len(pivots) < len(problem.rows):
+            smaller = problem.with_basis(problem.rows[pivots])
+            least = 1.0 if len(pivots) < len(others) else 0.0  # far from 0 the kernel has lost dimensions
+    if smaller is not None:
+        smaller = retuned(smaller)
+        found = smaller.solve()
+        left = max(_gap(smaller, found), found.rounding, least)
+        if left < lost:
+            problem, fit, lost = smaller, found, left
+    warn_of_rounding(lost, fit.C)
+    return problem, fit
+
+
+def warn_of_rounding(lost: float, C: float) -> None:
+    if not lost <= LOST_DIGITS:
+        warnings.warn(
+            f"Rounding errors: predictions or leave-one-out residuals may be off by about {lost:.0e} of the targets' "
+            f"spread. The kernel's values are too large or too much alike for C = {C:.3g} and these weights: subtract "
+            "the means of the columns and scale them, or lower C.",
+            stacklevel=arrays.user_level(),
+        )
+
+
+def _gap(problem: Problem, fit: Fit) -> float:
+    """By how much predictions of some training rows miss what the solution left of their targets.
+
+    It is relative to the spread of the targets. Fits of noise-free targets, whose C is the largest, have about 1e-7.
+    """
+    largest = float(arrays.namespace(fit.weights).max(fit.weights))
+    if problem.is_dual and fit.kernel.is_bounded and arrays.EPS * len(problem.rows) * fit.C * largest <= LOST_DIGITS:
+        return 0.0  # coefficients are C times residuals: their sums have the digits
+    rows = problem.rows[:: max(1, len(problem.rows) // CHECKED_ROWS)]
+    f = arrays.to_numpy(fit.predict(arrays.take(problem.X, rows)))
+    y, residuals = arrays.to_numpy(arrays.take(problem.y, rows)), arrays.to_numpy(arrays.take(fit.residuals, rows))
+    gap, xp = float(np.max(np.abs(y - residuals - f))), arrays.namespace(problem.y)
+    gap -= 100.0 * arrays.EPS * float(np.max(np.abs(y)))  # what they have lost by being far from 0
+    spread = float(xp.max(xp.abs(problem.y - xp.mean(problem.y, axis=0)[None, :])))  # squares may underflow
+    return gap / (spread or 1e-300) if gap > 0.0 else 0.0

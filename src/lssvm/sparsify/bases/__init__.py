@@ -1,0 +1,10 @@
+"""Bases chosen before fitting."""
+
+from .common import check_share as check_share
+from .common import check_size as check_size
+from .common import kernel_rows as kernel_rows
+from .greedy import FeatureVectors, Forward
+from .learned import Learned
+from .random import Given, KMeans, Random, RandomlyPivoted
+
+__all__ = ["FeatureVectors", "Forward", "Given", "KMeans", "Learned", "Random", "RandomlyPivoted"]

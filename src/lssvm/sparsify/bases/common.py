@@ -1,0 +1,58 @@
+"""What several selectors share: a provisional kernel, kernel rows, and checks of sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import arrays
+from ...kernels import Kernel
+from ...problem import Problem, Step
+from ...tune import tuned
+
+
+def provisional(problem: Problem, *, supervised: bool = False) -> Problem:
+    """The problem with a kernel (and C, when `supervised`) to select by: what is None is tuned on at most 500 rows."""
+    if not problem.kernel.is_free and (problem.C is not None or not supervised):
+        return problem
+    rows = problem.rows
+    sample = np.random.RandomState(0).permutation(rows)[:500]
+    known = tuned(problem.with_basis().subset(np.sort(sample)))
+    return problem.replace(kernel=known.kernel, C=known.C)
+
+
+def kernel_rows(
+    kernel: Kernel, problem: Problem, rows: np.ndarray, columns: np.ndarray, out: np.ndarray | None = None
+) -> np.ndarray:
+    """Kernel values between rows of the problem, written into `out` if given."""
+    inputs, points = arrays.take(problem.X, rows), kernel.basis_points(problem.X, columns)
+    if out is None:
+        return arrays.to_numpy(kernel.evaluate(inputs, points))
+    if arrays.is_numpy(inputs):
+        return kernel.fill(out, inputs, points)
+    out[...] = arrays.to_numpy(kernel.evaluate(inputs, points))
+    return out
+
+
+def kernel_diagonal(kernel: Kernel, problem: Problem) -> np.ndarray:
+    """k(x, x) of all rows of the problem."""
+    return arrays.to_numpy(kernel.diagonal(problem.X))
+
+
+def check_found(step: Step, support: np.ndarray) -> None:
+    """Raise ValueError when nothing could be chosen."""
+    if not len(support):
+        raise ValueError(f"{type(step).__name__}: the kernel is 0 on all rows, so that no basis vector can be chosen.")
+
+
+def check_size(step: Step, n: Any, name: str = "n") -> None:
+    """Raise ValueError unless n is an integer of at least 1."""
+    if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1:
+        raise ValueError(f"{type(step).__name__}: {name} must be an integer of at least 1, got {n!r}.")
+
+
+def check_share(step: Step, value: Any, name: str) -> None:
+    """Raise ValueError unless the value lies in [0, 1)."""
+    if not isinstance(value, (int, float, np.number)) or not 0 <= value < 1:
+        raise ValueError(f"{type(step).__name__}: {name} must be a number from 0 to below 1, got {value!r}.")

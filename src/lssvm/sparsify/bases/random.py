@@ -1,0 +1,247 @@
+"""Basis points that are given, drawn at random, or the centres of clusters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.utils import Bunch, check_random_state
+
+from ... import arrays, conjugate, progress
+from ...problem import Problem, Step, column_spread
+from ...progress import work
+from ...tune import LeaveOneOut, best_C, most_for_C, tuned, warn_at_edge, with_best_C, with_every_class
+from .common import check_found, check_size, kernel_diagonal, kernel_rows, provisional
+
+SIZES = (500, 1000, 2000, 4000)  # `Random` without a size: tried with the first, then the second,
+GAINS = (0.03, 0.05, 0.1)  # which has to lower the root mean square left-out residual by so much for it, or the others,
+MOST_WORK = (2e11, 2e11, 1e12)  # as long as rows * n^2 is then no larger
+SAMPLE_ROWS = 5000  # rows on which that is measured
+
+
+class Given(Step):
+    """The basis that the user names.
+
+    Parameters
+    ----------
+    points : array
+        Row numbers of the training data (one-dimensional, integers), or the points themselves (n_points, n_features).
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels, sparsify
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0, steps=[sparsify.Given([0, 20, 40, 60, 80])]).fit(X, y)
+    >>> model.support_
+    array([ 0, 20, 40, 60, 80])
+    """
+
+    def __init__(self, points: Any) -> None:
+        self.points = points
+
+    def __call__(self, problem: Problem) -> Problem:
+        n_rows, n_features = problem.X.shape
+        values = as_points(self.points)
+        if values.ndim == 1:
+            if not np.issubdtype(values.dtype, np.integer):
+                raise ValueError(
+                    f"Given: a one-dimensional points holds row numbers, got {values.dtype}: give integers, or points "
+                    f"of shape (n, {n_features})."
+                )
+            if values.min() < 0 or values.max() >= n_rows:
+                raise ValueError(
+                    f"Given: points holds row {values.min()} to {values.max()}, but X has rows 0 to {n_rows - 1}."
+                )
+            return problem.with_basis(np.unique(values))
+        if problem.kernel.is_precomputed:
+            raise ValueError("Given: with kernels.Precomputed points must hold row numbers, a list of integers.")
+        if values.ndim != 2 or values.shape[1] != n_features:
+            raise ValueError(f"Given: points has shape {values.shape}, but X has {n_features} columns.")
+        if not np.isfinite(values).all():
+            raise ValueError("Given: points holds NaN or infinite values: remove or impute them.")
+        return problem.with_basis(points=arrays.like(values.astype(float), problem.X))
+
+    @property
+    def by_row(self) -> str:
+        return "points" if np.ndim(self.points) == 1 else ""
+
+
+def as_points(points: Any) -> np.ndarray:
+    """A NumPy array of row numbers or points, or a ValueError that says what was wrong."""
+    try:
+        values = np.asarray(arrays.to_numpy(points))
+    except ValueError:
+        raise ValueError(
+            "Given: points must be row numbers or a table of numbers, got rows of unequal length."
+        ) from None
+    if values.ndim == 0 or values.dtype.kind not in "biuf":
+        raise ValueError(f"Given: points must be row numbers or a table of real numbers, got {points!r}.")
+    if values.shape[0] == 0:
+        raise ValueError("Given: points is empty: give at least one row number or point.")
+    return values
+
+
+class Random(Step):
+    """A basis of n rows drawn without replacement.
+
+    Parameters
+    ----------
+    n : int or None
+        Size of the basis; all rows when there are no more. None measures it: what else was left at None is chosen with
+        500 points on a sample of 5000 rows, then 1000 points are tried there. They are taken where they lower the root
+        mean square left-out residual by 3 %, 2000 points where they lower it by 5 %, as long as rows * n^2 is then at
+        most 2e11, and up to 4000 points where they lower it by 10 %, up to 1e12; kernel and C are chosen again.
+    random_state : int, RandomState or None
+        Seed of the draw.
+
+    Notes
+    -----
+    With n=None ``path_`` is that of `tune.LeaveOneOut` with ``sizes``, ``scores`` (mean squared left-out residual of
+    the sample, in units of the largest deviation from the mean) and ``chosen``.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels, sparsify
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0, steps=[sparsify.Random(15, random_state=0)]).fit(X, y)
+    >>> model.support_vectors_.shape
+    (15, 1)
+    """
+
+    def __init__(self, n: int | None = None, random_state: Any = None) -> None:
+        self.n = n
+        self.random_state = random_state
+
+    def __call__(self, problem: Problem) -> Problem:
+        if self.n is not None:
+            check_size(self, self.n)
+        drawn = check_random_state(self.random_state).permutation(problem.rows)
+        return self._measured(problem, drawn) if self.n is None else problem.with_basis(drawn[: self.n])
+
+    def _measured(self, problem: Problem, drawn: np.ndarray) -> Problem:
+        """As many of the rows drawn as pay, with kernel and C as chosen on the way."""
+        sample = with_every_class(problem, drawn, SAMPLE_ROWS)
+        last = progress.expect(lambda: most_for_C(problem.with_basis(drawn[: SIZES[0]])))
+        sizes = progress.expect(lambda: sum(work(len(sample), n, every=True) for n in SIZES[:2]))
+        basis = lambda n: np.searchsorted(sample, drawn[:n])  # noqa: E731
+        known = tuned(problem.subset(sample).with_basis(basis(SIZES[0])), on_all_rows=False)
+        measured = known.replace(C=problem.C)
+        if known.robust is not None:
+            measured = measured.replace(weights=known.solve().weights, robust=None)
+        tried = [min(SIZES[0], len(drawn))]
+        if size_that_pays(1.0, len(drawn)) > tried[0]:
+            tried.append(SIZES[1])
+        with sizes:
+            scores = [best_C(measured.with_basis(basis(n)))[1] for n in tried]
+        gain = 1.0 - (scores[-1] / scores[0]) ** 0.5 if scores[0] > 0 else 0.0
+        size = size_that_pays(gain, len(drawn))
+        chosen = problem.with_basis(drawn[:size])
+        if size == tried[0]:
+            paths = {**problem.paths, **known.paths}
+            chosen = chosen.replace(kernel=known.kernel, robust=known.robust, paths=paths)
+        else:  # what suits a small basis is too smooth for a larger one
+            chosen = tuned(chosen)
+        record = Bunch(**{**Bunch(plan=[], evaluations=0), **chosen.paths.get(LeaveOneOut.__name__, {})})
+        record.plan = [f"{size} basis points by the left-out residuals of {len(sample)} rows", *record.plan]
+        record.update(sizes=np.array(tried), scores=np.array(scores), chosen=size)
+        if chosen.C is None:
+            record.plan.pop()  # C of the sample
+            with last:
+                chosen = with_best_C(chosen.replace(C=known.C), record)
+            warn_at_edge(chosen)
+        paths = {**chosen.paths, LeaveOneOut.__name__: record}
+        return chosen.replace(paths=paths, asked=problem.asked or (problem.kernel, problem.C))
+
+
+def size_that_pays(gain: float, rows: int) -> int:
+    """The size of a basis drawn of so many rows, where the second size lowers the left-out residual by such a share."""
+    level = sum(gain >= least for least in GAINS)
+    most = MOST_WORK[level - 1] if level else 0.0
+    return max([min(SIZES[0], rows), *(n for n in SIZES[1 : level + 1] if n <= rows and rows * n * n <= most)])
+
+
+class RandomlyPivoted(Step):
+    """Randomly pivoted Cholesky: rows drawn in proportion to how badly the rows so far reconstruct them.
+
+    The accelerated form (Epperly, Tropp & Webber 2024): blocks of proposals, thinned by rejection, so that the draws
+    have the law of one-at-a-time sampling and the work is matrix products. Close to the best basis of its size for
+    the kernel matrix; the targets are not looked at.
+
+    Parameters
+    ----------
+    n : int
+        Size of the basis; fewer where the rows are reconstructed to working precision before.
+    random_state : int, RandomState or None
+        Seed of the draws.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels, sparsify
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0, steps=[sparsify.RandomlyPivoted(15, random_state=0)]).fit(X, y)
+    >>> model.support_vectors_.shape
+    (15, 1)
+    """
+
+    def __init__(self, n: int, random_state: Any = None) -> None:
+        self.n = n
+        self.random_state = random_state
+
+    def __call__(self, problem: Problem) -> Problem:
+        check_size(self, self.n)
+        chosen = randomly_pivoted(provisional(problem), self.n, check_random_state(self.random_state))
+        check_found(self, chosen)
+        return problem.with_basis(chosen)
+
+
+def randomly_pivoted(problem: Problem, n: int, draw: np.random.RandomState) -> np.ndarray:
+    """At most n rows of the problem, whose kernel is known, by randomly pivoted Cholesky."""
+    kernel, rows = problem.kernel, problem.rows
+
+    def block(picked: np.ndarray, columns: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
+        return kernel_rows(kernel, problem, rows[picked], rows if columns is None else rows[columns], out=out)
+
+    diagonal = kernel_diagonal(kernel, problem)[rows]
+    floor = len(rows) * arrays.EPS * float(diagonal.sum())
+    return rows[conjugate.randomly_pivoted(block, diagonal, n, floor, draw)[0]]
+
+
+class KMeans(Step):
+    """Centres of (mini-batch) k-means on the columns in units of their spread: basis points that are not rows.
+
+    Parameters
+    ----------
+    n : int
+        Number of centres; the distinct rows themselves where there are no more.
+    random_state : int, RandomState or None
+        Seed of the starts.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels, sparsify
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0, steps=[sparsify.KMeans(15, random_state=0)]).fit(X, y)
+    >>> model.support_vectors_.shape
+    (15, 1)
+    >>> model.support_ is None  # centres are no rows
+    True
+    """
+
+    def __init__(self, n: int, random_state: Any = None) -> None:
+        self.n = n
+        self.random_state = random_state
+
+    def __call__(self, problem: Problem) -> Problem:
+        check_size(self, self.n)
+        if problem.kernel.is_precomputed:
+            raise ValueError("KMeans needs the columns, which kernels.Precomputed does not have: use Random, for one.")
+        rows = problem.rows
+        spread = column_spread(problem)
+        X = arrays.to_numpy(arrays.take(problem.X, rows)) / spread
+        distinct = np.unique(X, axis=0)
+        if len(distinct) > self.n:
+            weights = arrays.to_numpy(problem.weights)[rows]
+            means = MiniBatchKMeans(self.n, random_state=self.random_state, n_init=1, batch_size=4096)
+            distinct = np.unique(means.fit(X, sample_weight=weights).cluster_centers_, axis=0)
+        return problem.with_basis(points=arrays.like(distinct * spread, problem.X))

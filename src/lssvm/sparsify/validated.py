@@ -1,0 +1,119 @@
+"""What both convex programmes share: a path whose end is chosen on validation rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Bunch, check_random_state
+
+from .. import arrays
+from ..problem import Problem, Step
+from ..tune import tuned
+from .programmes import (
+    L1Path,
+)
+
+
+class ValidatedStep(Step):
+    """A path whose end is chosen on validation rows, and refitted or not."""
+
+    validation: Any
+    refit: bool
+
+    @property
+    def own_machine(self) -> bool:
+        return not self.refit
+
+    @property
+    def by_row(self) -> str:
+        return "validation" if np.ndim(self.validation) == 1 else ""
+
+
+def check_weight(step: Step, value: Any, name: str) -> None:
+    """Raise ValueError unless a penalty is None or a finite number, not negative."""
+    if value is None:
+        return
+    if isinstance(value, bool) or not (isinstance(value, (int, float, np.number)) and 0 <= value < np.inf):
+        raise ValueError(
+            f"{type(step).__name__}: {name} must be a finite number that is not negative, or None, got {value!r}."
+        )
+
+
+def check_validation(step: Any, folds: bool = False) -> int:
+    """The number of folds asked for, else 0; ValueError for what is no share, no row numbers and no number of folds."""
+    value = step.validation
+    if np.ndim(value) == 1 and len(value) and np.issubdtype(np.asarray(value).dtype, np.integer):
+        return 0
+    if folds and isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 2:
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value < 1:
+        others = "a number of folds of at least 2" if folds else "None with refit=True"
+        raise ValueError(
+            f"{type(step).__name__}: validation must be a share of the rows above 0 and below 1, row numbers, or "
+            f"{others}, got {value!r}."
+        )
+    return 0
+
+
+def held_out_rows(step: Any, problem: Problem) -> np.ndarray:
+    """The validation rows: those given, or a share of all, of every class, which keeps a row at least."""
+    rows = problem.rows
+    if np.ndim(step.validation) == 1:
+        given = np.unique(np.asarray(step.validation))
+        if given.min() < 0 or given.max() >= problem.X.shape[0]:
+            raise ValueError(
+                f"{type(step).__name__}: validation holds row {given.min()} to {given.max()}, but X has rows 0 to "
+                f"{problem.X.shape[0] - 1}."
+            )
+        given = np.intersect1d(given, rows)
+        if not 0 < len(given) < len(rows) - 1:
+            raise ValueError(
+                f"{type(step).__name__}: validation holds {len(given)} of the {len(rows)} rows that count."
+            )
+        return given
+    groups = [rows]
+    if problem.classification:
+        labels = problem.labels[rows]
+        groups = [rows[labels == label] for label in np.unique(labels)]
+    draw = check_random_state(step.random_state)
+    drawn = [draw.permutation(group)[: min(round(step.validation * len(group)), len(group) - 1)] for group in groups]
+    held_out = np.concatenate(drawn)
+    return np.sort(held_out if len(held_out) else draw.permutation(max(groups, key=len))[:1])
+
+
+def prepared(problem: Problem, refit: bool) -> tuple[Problem, np.ndarray]:
+    """The problem with its kernel known, and the weights of the rows, robust ones included.
+
+    C has no part in the programmes: where a machine is fitted afterwards, it is chosen then.
+    """
+    problem = problem.replace(coefficients=None)
+    if problem.kernel.is_free or problem.robust is not None:
+        problem = tuned(problem)
+    elif problem.C is None and not refit:
+        problem = problem.replace(C=1.0)  # that of eq. (10)
+    if problem.robust is None:
+        return problem, arrays.to_numpy(problem.weights)
+    return problem, arrays.to_numpy(problem.replace(reduced=False).solve().weights)
+
+
+def training(problem: Problem, held_out: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, Any]:
+    """The rows that train; the basis without the validation rows, as row numbers (or None) and as points."""
+    rows = np.setdiff1d(problem.rows, held_out)
+    if problem.points is not None:
+        return rows, None, problem.points
+    support = rows if problem.support is None else np.setdiff1d(problem.support, held_out)
+    support = support if len(support) else np.asarray(problem.support)
+    return rows, support, problem.kernel.basis_points(problem.X, support)
+
+
+def record_of(path: L1Path, scores: np.ndarray | None, zeta: float, support: np.ndarray | None) -> Bunch:
+    supports = [np.flatnonzero(row) for row in path.coef]
+    return Bunch(
+        zeta=path.zeta,
+        coef=path.coef,
+        intercept=path.intercept,
+        supports=supports if support is None else [support[places] for places in supports],
+        scores=scores,
+        chosen=zeta,
+    )

@@ -1,0 +1,18 @@
+"""Steps that choose what was left at None, by exact leave-one-out, k-fold cross-validation or held-out rows."""
+
+from .penalty import best_C as best_C
+from .penalty import kernel_variance as kernel_variance
+from .penalty import most_for_C as most_for_C
+from .penalty import warn_at_edge as warn_at_edge
+from .penalty import with_best_C as with_best_C
+from .plan import PLAN as PLAN
+from .samples import with_every_class as with_every_class
+from .scores import class_errors as class_errors
+from .scores import loo_errors as loo_errors
+from .scores import mean_loss as mean_loss
+from .steps import Holdout, KFold, LeaveOneOut
+from .steps import describe as describe
+from .steps import tuned as tuned
+from .steps import tuned_each as tuned_each
+
+__all__ = ["Holdout", "KFold", "LeaveOneOut"]

@@ -1,0 +1,184 @@
+"""The choice of C from the whole path of one factorisation."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from .. import arrays
+from ..arrays import EPS
+from ..problem import (
+    Factor,
+    Fit,
+    Problem,
+    column_spread,
+    constant_columns,
+)
+from ..progress import work
+from ..system import QUICK, Primal
+from .plan import PLAN
+from .samples import in_memory, stages_of
+from .scores import errors_to_choose_by, loo_errors
+
+
+def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
+    """The problem with the best C on all rows that memory holds, which is recorded; its own C is where to start.
+
+    Robust weights and C are chosen in turns.
+    """
+    machine = in_memory(problem.replace(C=None))
+    record.plan.append(f"C on {'all' if len(machine.rows) == len(problem.rows) else len(machine.rows)} rows")
+    C, errors, factor = problem.C, errors_to_choose_by(problem, loss), None
+    if machine.robust is None or C is None:
+        guess = None if C is None else C * len(machine.rows) / min(stages_of(machine)[-1][0], len(machine.rows))
+        C, _, factor = best_C_and_factor(
+            machine, errors, guess
+        )  # C grows about as the rows do, those of the search being fewer
+    if machine.robust is not None:
+        for _ in range(PLAN.robust_iterations):
+            C = best_C(machine.replace(weights=search_weights(machine.replace(C=C)), robust=None), errors)[0]
+    known = problem.replace(C=C)
+    if factor is not None and machine.robust is None and len(machine.rows) == len(problem.rows):
+        known = known.replace(fitted=sure_fit(factor, C))
+    record.C = C
+    return known
+
+
+def most_for_C(problem: Problem) -> float:
+    """What `with_best_C` takes at most, as in `work`."""
+    rows, basis = len(problem.rows), None if problem.is_dual else problem.basis_size
+    path = work(rows, basis, every=True)
+    if problem.robust is None:
+        return path
+    solves = 1 + max(PLAN.robust_iterations, problem.robust.iterations)
+    return path + PLAN.robust_iterations * (path + solves * work(rows, basis))
+
+
+def search_weights(problem: Problem) -> Any:
+    """Robust weights to search with: of the left-out residuals, in units of a larger scale than the machine's own.
+
+    By its own residuals a close fit flags ever more rows, which it then skips; and what lies near the corner of the
+    weight function is an outlier to one kernel, not to the next.
+    """
+    assert problem.robust is not None
+    residuals = arrays.to_numpy(problem.solve().loo_residuals)
+    scales = problem.robust.scales(residuals, arrays.to_numpy(problem.weights))
+    return problem.weights * arrays.like(problem.robust.from_scales(residuals, PLAN.lenience * scales), problem.weights)
+
+
+def warn_at_edge(problem: Problem) -> None:
+    """A warning where C ended at an edge of its range."""
+    assert problem.C is not None
+    ridge = 1.0 / (problem.C * kernel_variance(problem) * mean_weight(problem))
+    if not 1.01 * PLAN.ridges[0] < ridge < 0.99 * PLAN.ridges[-1]:
+        what = "the targets look unrelated to the inputs"
+        if ridge < 1.0:
+            part = "kernel" if problem.is_dual else "basis"
+            what = f"the targets look noise-free, or the {part} is too small to over-fit"
+        reason = f"{what}. Give C{' or sigma' if problem.kernel.leaves else ''}."
+        ratio = _ratio_of_spreads(problem)
+        if ridge < 1.0 and not problem.kernel.leaves and ratio > PLAN.unequal:
+            reason = (
+                f"{what}. Scale the columns: their spreads differ by a factor of {ratio:.0e}, as the kernel sees them."
+            )
+        copies = _copies(problem) if ridge < 1.0 else 0
+        if copies:
+            reason = (
+                f"{copies} of {len(problem.rows)} rows, targets included, occur before, and leaving one out leaves the "
+                "other in. Drop them (sample_weight can count them), or choose by tune.KFold(groups=...)."
+            )
+        message = f"C = {problem.C:.3g} is at the edge of the range searched: {reason}"
+        warnings.warn(message, stacklevel=arrays.user_level())
+
+
+def _ratio_of_spreads(problem: Problem) -> float:
+    """The largest spread of a column over the smallest."""
+    if problem.kernel.is_precomputed:
+        return 1.0
+    spread = column_spread(problem)[~constant_columns(problem)]
+    return float(np.max(spread, initial=0.0) / np.min(spread)) if len(spread) else 1.0
+
+
+def _copies(problem: Problem) -> int:
+    """The number of rows that are, with their targets, copies of others."""
+    values = (arrays.to_numpy(arrays.take(array, problem.rows)) for array in (problem.X, problem.y))
+    rows = np.hstack(list(values))
+    return len(rows) - len(np.unique(rows, axis=0))
+
+
+def best_C(
+    problem: Problem, errors: Callable[[Factor, Sequence[float]], np.ndarray] = loo_errors
+) -> tuple[float, float]:
+    """The C with the smallest error (or the problem's own), and that error; `errors` gives those of several C."""
+    if problem.C is not None:
+        return problem.C, float(errors(problem.factorise(), [problem.C])[0])
+    return best_C_and_factor(problem, errors)[:2]
+
+
+def best_C_and_factor(
+    problem: Problem, errors: Callable[[Factor, Sequence[float]], np.ndarray], guess: float | None = None
+) -> tuple[float, float, Factor]:
+    """As `best_C` where the problem has none, and the factor that served all of them; a `guess` may spare time."""
+
+    def scored(ridges: np.ndarray) -> tuple[Factor, np.ndarray, np.ndarray]:
+        factor = problem.factorise(float(1.0 / ridges[0]), every=True, quick=True)
+        return factor, ridges, errors(factor, (1.0 / ridges).tolist())
+
+    variance, largest = kernel_spectrum(problem)
+    ridges = PLAN.ridges * variance * mean_weight(problem)
+    # those far above the rounding errors of sums over the rows are served faster, and suffice as a rule
+    rounding = EPS * largest * mean_weight(problem) * len(problem.rows)
+    near = ridges < (0.0 if problem.is_dual else rounding / QUICK)
+    if guess is not None and near.any() and 1.0 / guess <= ridges[~near].min(initial=math.inf):
+        near[:] = False
+    factor, grid, scores = scored(ridges[~near])
+    if near.any() and np.argmin(scores) == 0:
+        del factor  # memory for one
+        factor, grid, scores = scored(ridges)
+    best = min(zip(scores, 1.0 / grid, strict=True))
+    for _ in range(PLAN.zooms):  # ever finer grids about the best point so far
+        place = int(np.argmin(scores))
+        low, high = grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)]
+        grid = np.geomspace(low, high, 9)[1:-1]
+        scores = errors(factor, (1.0 / grid).tolist())
+        best = min(best, min(zip(scores, 1.0 / grid, strict=True)))
+    return float(best[1]), float(best[0]), factor
+
+
+def sure_fit(factor: Factor, C: float) -> Fit | None:
+    """The machine of one C from a factor for all of them; None where a factor of its own would be surer."""
+    if not isinstance(factor.system, Primal):
+        return None
+    fit = factor.fit(C)
+    if not factor.system.serves(1.0 / C, arrays.take(fit.leverage, factor.rows)):
+        return None
+    return replace(fit, rounding=factor.rounding(fit))
+
+
+def kernel_variance(problem: Problem) -> float:
+    """Mean of k(x, x) less the mean of k(x, z) over (a sample of) the rows: the size of the centred kernel."""
+    return kernel_spectrum(problem)[0]
+
+
+def kernel_spectrum(problem: Problem) -> tuple[float, float]:
+    """The size of the centred kernel over (a sample of) the rows, and a bound of its eigenvalues over their number."""
+    rows = problem.rows[:: max(1, len(problem.rows) // 200)]
+    X = arrays.take(problem.X, rows)
+    K = arrays.to_numpy(problem.kernel.evaluate(X, problem.kernel.basis_points(problem.X, rows)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        variance = float(K.diagonal().mean() - K.mean())
+    if not (math.isfinite(variance) and variance > 0):
+        return 1.0, 1.0
+    K = K - K.mean(axis=0)
+    K = K - K.mean(axis=1)[:, None]
+    return variance, float(np.linalg.norm(K)) / len(rows)
+
+
+def mean_weight(problem: Problem) -> float:
+    return float(arrays.to_numpy(problem.weights)[problem.rows].mean())

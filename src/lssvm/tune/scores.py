@@ -1,0 +1,68 @@
+"""What is minimised: losses of leave-one-out and of held-out predictions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from .. import arrays
+from ..losses import log_loss
+from ..problem import (
+    Factor,
+    Problem,
+)
+from .plan import PLAN
+
+
+def error_rate(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
+    """Share of the rows whose class is another one when they are left out."""
+    left_out = y - loo
+    wrong = np.argmax(left_out, axis=1) != np.argmax(y, axis=1) if y.shape[1] > 1 else (left_out * y <= 0)[:, 0]
+    return float(np.average(wrong, weights=weights))
+
+
+def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
+    """Mean loss of the left-out residuals of the rows that count, in units in which their squares stay in range."""
+    problem = factor.problem
+    y, weights = (arrays.to_numpy(a)[factor.rows] for a in (problem.y, problem.weights))
+    unit = float(np.max(np.abs(y - y.mean(axis=0)), initial=0.0)) or 1.0
+    errors = np.zeros(len(C))
+    for rows, residuals in factor.left_out(C):
+        scaled = arrays.to_numpy(residuals) / unit
+        errors += weights[rows] @ _loss(problem, scaled).sum(axis=2)
+    return np.where(np.isfinite(errors), errors / weights.sum(), np.inf)
+
+
+def class_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
+    """`losses.log_loss` of left-out decision values of classes for every C, so many at a time as memory holds."""
+    y, weights = (arrays.to_numpy(a)[factor.rows] for a in (factor.problem.y, factor.problem.weights))
+    several = max(1, PLAN.class_values // y.size)
+    errors = []
+    for start in range(0, len(C), several):
+        blocks = [arrays.to_numpy(residuals) for _, residuals in factor.left_out(C[start : start + several])]
+        errors.append(log_loss(y[:, None, :] - np.concatenate(blocks), y, weights)[0])
+    return np.concatenate(errors)
+
+
+def errors_to_choose_by(problem: Problem, loss: str) -> Callable[[Factor, Sequence[float]], np.ndarray]:
+    """What C is chosen by in the end."""
+    return class_errors if problem.classification and loss == "auto" else loo_errors
+
+
+def validation_loss(problem: Problem, y: np.ndarray, residuals: np.ndarray, weights: np.ndarray) -> float:
+    """What is minimised in the end, on rows left out or held out: `mean_loss`, for classes `losses.log_loss`."""
+    if problem.classification:
+        return float(log_loss((y - residuals)[:, None, :], y, weights)[0][0])
+    return mean_loss(problem, residuals, weights)
+
+
+def mean_loss(problem: Problem, residuals: np.ndarray, weights: np.ndarray) -> float:
+    """Weighted mean of the squared residuals, of the absolute ones where robust weights are asked for."""
+    score = float(weights @ _loss(problem, residuals).sum(axis=1) / weights.sum())
+    return score if math.isfinite(score) else math.inf
+
+
+def _loss(problem: Problem, residuals: np.ndarray) -> np.ndarray:
+    return np.abs(residuals) if problem.robust is not None else residuals * residuals
