@@ -466,7 +466,7 @@ def test_predictions_and_intervals_are_the_models(run, folder, fitted):
 
 
 def test_predictions_that_fail_midway_leave_the_previous_file(run, folder, fitted, monkeypatch):
-    monkeypatch.setattr(tables, "BLOCK_BYTES", 512)
+    monkeypatch.setattr(tables.reading, "BLOCK_BYTES", 512)
     (folder / "new.csv").write_text(lines([*ROWS, ("forty", "Oslo", "1")]), encoding="utf-8")
     (folder / "out.csv").write_text("the predictions before")
     result = run("predict", fitted, "new.csv", "-o", "out.csv")
@@ -663,8 +663,8 @@ def test_inspect_names_the_columns_left_out(run, folder):
 # Chunks ---------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_table_larger_than_the_memory_goes_through_chunks(run, folder, monkeypatch, kind):
-    monkeypatch.setattr(cli, "MEMORY_SHARE", 0.0)
-    monkeypatch.setattr(tables, "BLOCK_BYTES", 512)
+    monkeypatch.setattr(cli.fitting, "MEMORY_SHARE", 0.0)
+    monkeypatch.setattr(tables.reading, "BLOCK_BYTES", 512)
     rows = [list(row) for row in ROWS]
     rows[50][0] = ""
     (folder / "gaps.csv").write_text(lines(rows), encoding="utf-8")
@@ -691,16 +691,16 @@ def test_a_table_larger_than_the_memory_goes_through_chunks(run, folder, monkeyp
 
 def test_memory_that_holds_copies_of_files_counts_as_free(tmp_path, monkeypatch):
     table = tmp_path / "meminfo"
-    monkeypatch.setattr(cli, "MEMORY_TABLE", table)
+    monkeypatch.setattr(cli.fitting, "MEMORY_TABLE", table)
     table.write_text("MemTotal: 16000000 kB\nMemFree: 50000 kB\nMemAvailable: 12000000 kB\n")
-    assert cli._free_memory() == 12_000_000 * 1024
-    assert not cli._needs_chunks(20_000, 10)
+    assert cli.fitting._free_memory() == 12_000_000 * 1024
+    assert not cli.fitting._needs_chunks(20_000, 10)
     table.write_text("MemFree: 12000000 kB\nMemAvailable: 50000 kB\n")
-    assert cli._needs_chunks(20_000, 10)
+    assert cli.fitting._needs_chunks(20_000, 10)
     table.write_text("other")
-    assert 2**20 < cli._free_memory() < 2**50
+    assert 2**20 < cli.fitting._free_memory() < 2**50
     table.unlink()
-    assert 2**20 < cli._free_memory() < 2**50
+    assert 2**20 < cli.fitting._free_memory() < 2**50
 
 
 # Mistakes -------------------------------------------------------------------------------------------------------------
@@ -822,7 +822,9 @@ def test_files_without_permission_are_named(run, folder, fitted, monkeypatch):
     def closed(path):
         raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr("lssvm.tables._is_parquet", closed)  # root reads everything, so that chmod shows nothing
+    monkeypatch.setattr(
+        "lssvm.tables.reading._is_parquet", closed
+    )  # root reads everything, so that chmod shows nothing
     result = run("fit", "people.csv", "-y", "price", "-o", "m.lssvm")
     assert result.exit_code == 1
     assert result.stderr.strip().endswith(
@@ -1031,7 +1033,7 @@ def on_terminal(terminal, *arguments, chunks=False):
     """Standard output and standard error of a command, perhaps through chunks; the latter a terminal or a pipe."""
     import pty
 
-    script = f"from lssvm import cli; cli.PIECE = 7; cli.MEMORY_SHARE *= {not chunks}; cli.main()"
+    script = f"from lssvm import cli; cli.predicting.PIECE = 7; cli.fitting.MEMORY_SHARE *= {not chunks}; cli.main()"
     reader, writer = pty.openpty() if terminal else os.pipe()
     command = [sys.executable, "-c", script, *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=writer, text=True)
@@ -1102,7 +1104,7 @@ def test_predictions_to_a_terminal_have_no_bar_among_them(folder, fitted):
 
 def test_the_size_of_the_pieces_does_not_matter(run, folder, fitted, monkeypatch):
     whole = run("predict", fitted, "people.csv", "--interval", "0.9")
-    monkeypatch.setattr(cli, "PIECE", 7)
+    monkeypatch.setattr(cli.predicting, "PIECE", 7)
     pieces = run("predict", fitted, "people.csv", "--interval", "0.9")
     assert pieces.stderr == whole.stderr
     found, expected = (list(csv.reader(result.stdout.splitlines())) for result in (pieces, whole))

@@ -428,7 +428,7 @@ def fit_table(folder, table, kind, missing):
     )
     source = tables.open_table(str(folder / "data.csv"))
     plan, _, _ = tables.plan(source, "y", categorical=["size"], missing=missing)
-    columns, y, _ = cli._rows(source, plan)
+    columns, y, _ = cli.data.rows_of(source, plan)
     model = LSSVR if kind == "number" else LSSVC
     model = model(kernels.RBF(sigma=[20.0, *[1.0] * (columns.num_columns - 1)]), C=10.0).fit(columns, y)
     model.table_ = plan.to_dict()
@@ -573,7 +573,7 @@ def test_columns_named_like_outputs_of_the_graph(tmp_path):
     write_csv(tmp_path / "data.csv", [[*names, "y"], *([*row, y] for row, y in zip(X, Y[:, 0], strict=True))])
     source = tables.open_table(str(tmp_path / "data.csv"))
     plan, _, _ = tables.plan(source, "y")
-    columns, y, _ = cli._rows(source, plan)
+    columns, y, _ = cli.data.rows_of(source, plan)
     model = LSSVR(kernels.RBF(sigma=WIDTHS), C=10.0).fit(columns, y)
     model.table_ = plan.to_dict()
     session = runtime.InferenceSession(export.to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])

@@ -1,0 +1,96 @@
+"""Rows of a table and models of `lssvm fit`, as several commands need them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from lssvm.tables import Plan, Source
+
+
+def encoded(batch: Any, source: Source, scheme: Plan, row: int) -> tuple[Any, Any, Any]:
+    """Complete rows of a batch: inputs, targets, and which rows they are."""
+    import pyarrow
+
+    X, complete = scheme.encode(batch, source, row + source.first_row, Counter())
+    y, there = scheme.targets(batch, source, row + source.first_row)
+    kept = complete & there
+    return (X if kept.all() else X.filter(pyarrow.array(kept))), y[kept], kept
+
+
+def rows_of(source: Source, scheme: Plan) -> tuple[Any, Any, list[int]]:
+    """All complete rows at once, and the places of the others."""
+    import numpy as np
+    import pyarrow
+
+    tables, targets, dropped, row = [], [], [], 0
+    for batch in source.batches():
+        X, y, kept = encoded(batch, source, scheme, row)
+        tables.append(X)
+        targets.append(y)
+        dropped += [row + int(place) for place in np.flatnonzero(~kept)]
+        row += batch.num_rows
+    y = np.concatenate(targets)
+    if len(y) < 2:
+        raise ValueError(
+            f"{source.name}: {len(y)} complete row(s), at least 2 are needed: give more, or fit with --missing fill."
+        )
+    return pyarrow.concat_tables(tables), y, dropped
+
+
+def own_spelling(machine: Any, y: Any) -> Any:
+    """Labels of other rows as the model writes them: truth values may stand there in other cases."""
+    import numpy as np
+
+    from ..tables import spellings
+
+    if y.dtype.kind != "U":
+        return y
+    known = {text: str(machine.classes_[place]) for text, place in spellings(machine.classes_.tolist()).items()}
+    return np.array([known.get(text, text) for text in y.tolist()])
+
+
+def load_model(path: str) -> tuple[Any, Plan]:
+    """A model that `lssvm fit` wrote, and its columns."""
+    from ..persist import load
+    from ..tables import Plan
+
+    machine = load(path)
+    if not isinstance(getattr(machine, "table_", None), dict):
+        raise ValueError(
+            f"{path!r} was saved from Python and does not say which columns of a table it takes: use it from Python "
+            "(lssvm.load), or fit it with lssvm fit."
+        )
+    return machine, Plan.from_dict(machine.table_)
+
+
+def summary(machine: Any) -> dict[str, Any]:
+    """What is worth saying about a fitted model."""
+    from .. import diagnose
+
+    table = getattr(machine, "table_", {})
+    result: dict[str, Any] = {"model": type(machine).__name__}
+    result |= {name: table[name] for name in ("task", "target", "source") if name in table}
+    if hasattr(machine, "classes_"):
+        result["classes"] = [str(label) for label in machine.classes_]
+    with suppress(ValueError):  # a machine without left-out values
+        result["rows"] = diagnose.left_out(machine).total
+    result["columns"] = int(machine.n_features_in_)
+    result["support vectors"] = len(machine.support_vectors_)
+    result["kernel"] = type(machine.kernel_).__name__
+    result["C"] = float(machine.C_)
+    used = diagnose.columns_used(machine)
+    if not used.all():
+        columns = zip(diagnose.feature_names(machine), used, strict=True)
+        result["left out"] = [name for name, is_used in columns if not is_used]
+    try:
+        scores = diagnose.scores(machine)
+    except ValueError:
+        return result
+    names = {"rmse": "RMSE", "mae": "MAE", "r2": "R2", "error_rate": "error rate", "log_loss": "log loss"}
+    names["brier"] = "Brier score"
+    return result | {f"leave-one-out {names.get(name, name)}": value for name, value in scores.items()}

@@ -1,0 +1,174 @@
+"""`lssvm fit`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from lssvm.tables import Plan, Source
+from .data import encoded, rows_of, summary
+from .program import FILE, data_argument, json_option, main, plain_errors, reading_options
+from .terminal import bar, check_output, print_values, progress_line, recorded_warnings, row_counter, say, share_bar
+
+MEMORY_SHARE = 0.5  # a fit that needs more of the free memory than this goes through chunks
+MEMORY_TABLE = Path("/proc/meminfo")
+WORKING_COLUMNS = 2000  # columns of as many numbers as rows that a fit with a basis holds at once
+ROBUST = ("hampel", "huber", "logistic", "myriad")
+
+
+@main.command()
+@data_argument
+@click.option("-y", "--target", required=True, metavar="COLUMN", help="The column to predict.")
+@click.option("-o", "--output", required=True, metavar="MODEL", type=FILE, help="Where the model goes.")
+@click.option("--report", "page", metavar="HTML", type=FILE, help="Write a report, too.")
+@click.option("--task", type=click.Choice(["regression", "classification"]), help="Guessed from the column by default.")
+@click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated.")
+@click.option("--categorical", multiple=True, metavar="COLUMN", help="Take a column as categories; may be repeated.")
+@click.option(
+    "--missing",
+    type=click.Choice(["error", "drop", "fill"]),
+    default="error",
+    show_default=True,
+    help="Missing values: stop and list them, drop their rows, or fill in the column's mean.",
+)
+@click.option("--robust", type=click.Choice(ROBUST), help="Give outliers less weight.")
+@reading_options
+@json_option
+@plain_errors
+def fit(
+    data: str,
+    target: str,
+    output: Path,
+    page: Path | None,
+    task: str | None,
+    drop: tuple[str, ...],
+    categorical: tuple[str, ...],
+    missing: str,
+    robust: str | None,
+    as_json: bool,
+    **reading: Any,
+) -> None:
+    """Fit a model to a table: CSV, TSV, Parquet, a folder of Parquet, or - for standard input.
+
+    Kernel, widths and C are chosen by leave-one-out. Columns of text become categories; whether the target is a number
+    or a class is guessed and said. A table larger than the memory is read in chunks.
+    """
+    check_output(output, "-o", data)
+    check_output(page, "--report", data, output)
+    from time import perf_counter
+
+    from .. import diagnose, progress
+    from ..estimators import LSSVC, LSSVR
+    from ..persist import save
+    from ..tables import open_table, plan
+
+    start = perf_counter()
+    source = open_table(data, **reading)
+    with row_counter() as seen:
+        scheme, summaries, remarks = plan(
+            source, target, task=task, drop=drop, categorical=categorical, missing=missing, seen=seen
+        )
+    for remark in remarks:
+        say(remark)
+    n_rows = summaries[target].rows
+    read = perf_counter()
+    classify = scheme.task == "classification"
+    model = LSSVC(robust=robust) if classify else LSSVR(robust=robust)
+    chunked = _needs_chunks(n_rows, len(scheme.names))
+    with recorded_warnings() as raised:
+        if chunked:
+            say(f"{n_rows} rows at once would take more than half of the free memory: they are read in chunks")
+            chunks = _Chunks(source, scheme, n_rows)
+            with progress.listening(chunks.plans):
+                model.fit_chunks(chunks)
+            dropped = chunks.dropped
+        else:
+            X, y, dropped = rows_of(source, scheme)
+            with share_bar(f"fitting {len(y)} rows, {len(scheme.names)} columns"):
+                model.fit(X, y)
+    done = perf_counter()
+    left_out = [remark for remark in remarks if remark.startswith(("column ", "missing "))]
+    table = scheme.to_dict()
+    table.update(
+        source=source.name if data == "-" else os.path.basename(os.path.abspath(data)),
+        model=output.name,
+        row=source.first_row,
+        dropped=dropped,
+        warnings=left_out + raised,
+        seconds={"read and check the table": read - start, "fit and tune": done - read},
+    )
+    model.table_ = table
+    save(model, output)
+    result = summary(model)
+    with suppress(ValueError):
+        if not diagnose.beats_constant(model):
+            say("warning: the left-out error is no smaller than that of a constant: the columns say little")
+    if page is not None:
+        from ..report import to_html
+
+        progress_line("writing the report ...")
+        to_html(model, page)
+        progress_line("")
+        result["report"] = str(page)
+    result["model file"] = str(output)
+    result["seconds"] = round(perf_counter() - start, 3)
+    print_values(result, as_json)
+
+
+class _Chunks:
+    """The encoded rows of a source, chunk by chunk, as often as needed; a bar shows each pass on a terminal.
+
+    The first time is none: it looks at the first chunk. Between the passes kernel and C are chosen on a sample.
+    """
+
+    def __init__(self, source: Source, scheme: Plan, n_rows: int) -> None:
+        self.source, self.scheme, self.n_rows = source, scheme, n_rows
+        self.dropped: list[int] = []
+        self.passes = -1
+        self.reading = False
+
+    def plans(self, share: float) -> None:
+        """How far the search on the sample is."""
+        if not self.reading:
+            progress_line(f"choosing kernel and C on a sample of the rows: {share:.0%}")
+
+    def __call__(self) -> Iterator[tuple[Any, Any]]:
+        self.passes += 1
+        self.dropped = []
+        if self.passes:
+            progress_line("")
+        self.reading = True
+        with bar(self.n_rows, f"pass {self.passes}") if self.passes else nullcontext(int) as advance:
+            row = 0
+            for batch in self.source.batches():
+                X, y, kept = encoded(batch, self.source, self.scheme, row)
+                self.dropped += [row + int(place) for place in (~kept).nonzero()[0]]
+                row += batch.num_rows
+                advance(batch.num_rows)
+                if len(y):
+                    yield X, y
+        self.reading = False
+
+
+def _needs_chunks(n_rows: int, n_columns: int) -> bool:
+    """Whether a fit in memory would take more than its share of what is free."""
+    return 8 * n_rows * (2 * n_columns + min(n_rows, WORKING_COLUMNS)) > MEMORY_SHARE * _free_memory()
+
+
+def _free_memory() -> int:
+    """Bytes that are free, or would be if asked for: most of a Linux machine's memory holds copies of files."""
+    with suppress(OSError, ValueError, IndexError):
+        for line in MEMORY_TABLE.read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024 * int(line.split()[1])
+    with suppress(AttributeError, OSError, ValueError):
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return 1 << 32

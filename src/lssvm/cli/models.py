@@ -1,0 +1,104 @@
+"""`lssvm report`, `export` and `inspect`: what can be done with a model file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .._files import written
+
+if TYPE_CHECKING:
+    from typing import Any
+
+from .data import load_model, own_spelling, rows_of, summary
+from .program import FILE, json_option, main, model_argument, plain_errors, reading_options
+from .terminal import check_output, check_standard_output, print_path, print_values, progress_line, say
+
+
+@main.command()
+@model_argument
+@click.argument("data", metavar="[DATA]", required=False)
+@click.option("-o", "--output", metavar="HTML", type=FILE, default=Path("report.html"), show_default=True)
+@reading_options
+@plain_errors
+def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
+    """Write a report on a model: one HTML file, with nothing to fetch.
+
+    DATA, other rows with their targets, adds a section on how well these are predicted.
+    """
+    check_output(output, "-o", model, data)
+    from ..persist import load
+    from ..report import to_html
+
+    progress_line("writing the report ...")
+    if data is None:
+        to_html(load(model), output)
+    else:
+        from ..tables import open_table
+
+        machine, scheme = load_model(model)
+        source = open_table(data, **reading)
+        scheme.check(source)
+        if scheme.target not in source.names:
+            raise ValueError(f"{data} has no column {scheme.target!r}, the target: a report needs the true values.")
+        X, y, _ = rows_of(source, scheme)
+        to_html(machine, output, X=X, y=own_spelling(machine, y))
+    progress_line("")
+    print_path(output)
+
+
+@main.command()
+@model_argument
+@click.option("--to", "kind", required=True, type=click.Choice(["onnx", "c", "python"]))
+@click.option("-o", "--output", metavar="FILE", type=FILE, help="By default the model's name with the kind's ending.")
+@plain_errors
+def export(model: str, kind: str, output: Path | None) -> None:
+    """Write a model as ONNX, as a C99 header or as a Python file without dependencies.
+
+    It takes the columns of the table as they are: categories and missing values are handled as predict does.
+    """
+    from .. import export as exporter
+    from ..persist import load
+
+    output = output or Path(Path(model).with_suffix({"onnx": ".onnx", "c": ".h", "python": ".py"}[kind]).name)
+    check_output(output, "-o", model)
+    machine = load(model)
+    result = getattr(exporter, f"to_{kind}")(machine)
+    content = result.SerializeToString() if hasattr(result, "SerializeToString") else result
+    with written(output) as file:
+        file.write(content if isinstance(content, bytes) else str(content).encode())
+    table = getattr(machine, "table_", None)
+    if table is not None:
+        from ..tables import Plan
+
+        kinds = {True: "number", False: "text"}
+        columns = Plan.from_dict(table).columns
+        say("its inputs: " + ", ".join(f"{column.name} ({kinds[column.categories is None]})" for column in columns))
+    print_path(output)
+
+
+@main.command()
+@model_argument
+@json_option
+@plain_errors
+def inspect(model: str, as_json: bool) -> None:
+    """Print what a model file holds: task, columns, kernel, C, leave-one-out quality."""
+    check_standard_output("redirect it to a file")
+    from ..persist import load
+
+    machine = load(model)
+    result = summary(machine)
+    table = getattr(machine, "table_", None)
+    if table is not None:
+        from ..tables import Plan
+
+        scheme = Plan.from_dict(table)
+        result["input columns"] = [
+            column.name if column.categories is None else f"{column.name} ({', '.join(column.categories)})"
+            for column in scheme.columns
+        ]
+    result["bytes"] = os.path.getsize(model)
+    print_values(result, as_json)

@@ -1,0 +1,218 @@
+"""`lssvm predict`."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .._files import written
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from lssvm.tables import Plan, Source
+from .data import load_model, own_spelling
+from .program import FILE, data_argument, json_option, main, model_argument, plain_errors, printable, reading_options
+from .terminal import bar, check_output, check_standard_output, row_counter, say, shows_progress
+
+PIECE = 10_000  # rows that are predicted at once
+
+
+@main.command()
+@model_argument
+@data_argument
+@click.option("-o", "--output", metavar="CSV", type=FILE, help="Where the predictions go; standard output by default.")
+@click.option(
+    "--interval",
+    type=float,
+    metavar="COVERAGE",
+    callback=lambda _, __, value: _check_coverage(value),
+    help="Add the ends of intervals that cover so many of the rows, e.g. 0.9.",
+)
+@click.option("--proba", is_flag=True, help="Add the probability of each class.")
+@click.option("--raw", is_flag=True, help="Write class names as they are, even if a spreadsheet would run them.")
+@reading_options
+@json_option
+@plain_errors
+def predict(
+    model: str,
+    data: str,
+    output: Path | None,
+    interval: float | None,
+    proba: bool,
+    raw: bool,
+    as_json: bool,
+    **reading: Any,
+) -> None:
+    """Predict the rows of a table, one line each: CSV, or with --json one JSON object a line.
+
+    Where the table holds the target, too, the error is said on standard error. Rows with missing values get an empty
+    prediction, unless the model was fitted with --missing fill. In CSV, class names that a spreadsheet would run as
+    formulas (=1+1) get a ' before them, unless --raw is given.
+    """
+    check_output(output, "-o", model, data)
+    if output is None:
+        check_standard_output("give -o FILE")
+    from ..tables import open_table
+
+    machine, scheme = load_model(model)
+    if interval is not None and scheme.task == "classification":
+        raise click.UsageError("--interval is for numbers; this model names classes: use --proba.")
+    if proba and scheme.task == "regression":
+        raise click.UsageError("--proba is for classes; this model predicts numbers: use --interval 0.9.")
+    source = open_table(data, **reading)
+    scheme.check(source)
+    header = ["prediction"]
+    header += ["lower", "upper"] if interval is not None else []
+    header += [f"P({label})" for label in machine.classes_] if proba else []
+    unknown: Counter[str] = Counter()
+    score = _Score(machine, scheme) if scheme.target in source.names else None
+    incomplete = row = 0
+    formulas = [] if raw or as_json else [label for label in getattr(machine, "classes_", ()) if _is_formula(label)]
+    if formulas:
+        found = ", ".join(map(repr, map(str, formulas[:5]))) + (" ..." if len(formulas) > 5 else "")
+        say(f"class names that a spreadsheet would run as formulas get a ' before them ({found}); --raw leaves it out")
+    shown = printable if output is None and sys.stdout.isatty() else str
+    with _writer(output) as write, _prediction_bar(source, output) as advance:
+        for batch in _pieces(source):
+            X, complete = scheme.encode(batch, source, row + source.first_row, unknown)
+            columns = _predictions(machine, X, interval, proba)
+            rows = zip(zip(*columns, strict=True), complete, strict=True)
+            lines: list[Any] = [values if known else [None] * len(header) for values, known in rows]
+            if formulas:
+                lines = [[f"'{values[0]}" if values[0] in formulas else values[0], *values[1:]] for values in lines]
+            if not row and not as_json:  # not before the first rows are predicted: what fails writes nothing
+                write(shown(_csv_lines([header])))
+            for start in range(0, len(lines), 1000):  # in small pieces: a reader that has enough ends the work soon
+                part = lines[start : start + 1000]
+                write(shown(_json_lines(header, part) if as_json else _csv_lines(part)))
+            if score is not None:
+                score.add(batch, source, row, columns[0], complete)
+            incomplete += int((~complete).sum())
+            row += batch.num_rows
+            advance(batch.num_rows)
+        if not row:
+            raise ValueError(f"{source.name} holds no rows below its header: give a file with data.")
+    if incomplete:
+        say(f"{incomplete} of {row} rows lack values and get no prediction: fill them in, or fit with --missing fill.")
+    for category, count in unknown.most_common(5):
+        say(f"the model has not seen the category {category} ({count} rows): it is taken as none of the known ones")
+    if score is not None and score.rows:
+        say(score.words())
+
+
+def _check_coverage(value: float | None) -> float | None:
+    if value is not None and not 0 < value < 1:
+        percent = f": {value:g} % is {value / 100:g}" if 1 < value < 100 else ", e.g. 0.9"
+        raise click.BadParameter(f"{value:g} is no share between 0 and 1{percent}.")
+    return value
+
+
+def _pieces(source: Source) -> Iterator[Any]:
+    """The batches of a table, in pieces that are predicted soon."""
+    for batch in source.batches():
+        for start in range(0, batch.num_rows, PIECE):
+            yield batch.slice(start, PIECE)
+
+
+@contextmanager
+def _prediction_bar(source: Source, output: Path | None) -> Iterator[Callable[[int], None]]:
+    """A bar with the time left, where the predictions themselves do not go to the terminal.
+
+    The rows are counted for it first: reading them is quick, predicting them is not.
+    """
+    if not shows_progress() or not (output is not None or stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)):
+        yield lambda rows: None
+        return
+    rows = 0
+    with row_counter() as seen:
+        for batch in source.batches():
+            rows += batch.num_rows
+            seen(rows)
+    with bar(rows, "predicting") as advance:
+        yield advance
+
+
+def _predictions(machine: Any, X: Any, interval: float | None, proba: bool) -> list[list[Any]]:
+    """Columns of the output for some rows, as plain values."""
+    columns = [machine.predict(X).tolist()]
+    if interval is not None:
+        columns += machine.predict_interval(X, interval).T.tolist()
+    if proba:
+        columns += machine.predict_proba(X).T.tolist()
+    return columns
+
+
+class _Score:
+    """The error over rows whose target is known, summed batch by batch."""
+
+    def __init__(self, machine: Any, scheme: Plan) -> None:
+        self.machine, self.scheme = machine, scheme
+        self.rows, self.loss = 0, 0.0
+
+    def add(self, batch: Any, source: Source, row: int, predicted: list[Any], complete: Any) -> None:
+        import numpy as np
+
+        try:
+            y, there = self.scheme.targets(batch, source, row + source.first_row)
+        except ValueError:  # a column of the same name that holds something else
+            return
+        use = there & complete
+        y = own_spelling(self.machine, y)
+        named = np.asarray(predicted)[use]
+        wrong = named != y[use] if self.scheme.task == "classification" else (named - y[use]) ** 2
+        self.rows += int(use.sum())
+        self.loss += float(np.sum(wrong))
+
+    def words(self) -> str:
+        what = f"{self.rows} rows with {self.scheme.target!r}"
+        if self.scheme.task == "classification":
+            return f"error rate {self.loss / self.rows:.2%} on {what}"
+        return f"root mean square error {(self.loss / self.rows) ** 0.5:.4g} on {what}"
+
+
+def _is_formula(label: Any) -> bool:
+    """Whether a spreadsheet may run a text as a formula. Numbers (-1) and signs alone (+) are no formulas."""
+    if not isinstance(label, str) or not label.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
+        return False
+    try:
+        float(label)
+    except ValueError:
+        return any(map(str.isalnum, label))
+    return False
+
+
+def _json_lines(names: list[str], lines: list[Any]) -> str:
+    """One object a line; infinite ends of intervals, for which JSON has no number, are null."""
+    infinite = (float("inf"), -float("inf"))
+    objects = ({n: None if v in infinite else v for n, v in zip(names, line, strict=True)} for line in lines)
+    return "".join(json.dumps(values, ensure_ascii=False) + "\n" for values in objects)
+
+
+def _csv_lines(lines: list[Any]) -> str:
+    import csv
+    import io
+
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue()
+
+
+@contextmanager
+def _writer(output: Path | None) -> Iterator[Callable[[str], Any]]:
+    """A function that writes text to standard output, or to a file that appears when it is complete."""
+    if output is None:
+        yield sys.stdout.write
+        sys.stdout.flush()
+        return
+    with written(output) as file:
+        yield lambda text: file.write(text.encode())

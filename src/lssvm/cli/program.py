@@ -1,0 +1,95 @@
+"""The command group, its errors, and options that several commands share."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from typing import Any
+
+
+Command = TypeVar("Command", bound=Callable[..., None])
+# Control characters other than tab and line break, direction overrides, halves of surrogate pairs
+UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+class Program(click.Group):
+    """The commands, where a stream may be closed and texts of the data may hold escape sequences."""
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Run a command. Messages to a closed standard error go nowhere."""
+        if sys.stderr is None:
+            sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+        return super().main(*arguments, **options)
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run a command, with its errors fit for a terminal."""
+        try:
+            return super().invoke(context)
+        except click.ClickException as error:
+            vars(error)["message"] = printable(error.message)  # an attribute that type checkers take as final
+            raise
+
+
+def printable(text: str) -> str:
+    """Text for a terminal: what would steer it (escape sequences) or reverse the text is spelled out, as \\u001b."""
+    return UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+@click.group(name="lssvm", cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="lssvm", prog_name="lssvm")
+def main() -> None:
+    """Least-squares support vector machines: from a table to a model and a report.
+
+    \b
+    lssvm fit houses.csv -y price -o houses.lssvm --report houses.html
+    lssvm predict houses.lssvm new_houses.csv > prices.csv
+    """
+
+
+def plain_errors(command: Command) -> Command:
+    """Errors of data and files as one message and exit code 1, not as a traceback."""
+
+    @functools.wraps(command)
+    def wrapped(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except (ImportError, MemoryError, TypeError, ValueError) as error:
+            if type(error).__name__ == "UnknownColumn":  # the option is wrong, not the data
+                raise click.UsageError(str(error)) from error
+            raise click.ClickException(str(error)) from error
+        except BrokenPipeError:
+            raise
+        except PermissionError as error:
+            raise click.ClickException(
+                f"no permission for {error.filename!r}: ask its owner for it, or choose another file."
+            ) from error
+        except OSError as error:
+            raise click.ClickException(str(error)) from error
+
+    return wrapped  # type: ignore[return-value]
+
+
+def reading_options(command: Command) -> Command:
+    """How a text file is written, where that cannot be guessed."""
+    for option in (
+        click.option("--encoding", help="Of text files; UTF-8 by default."),
+        click.option("--header/--no-header", default=None, help="Whether the first line holds the column names."),
+        click.option("--delimiter", help="Between cells of text files; guessed by default. \\t is a tab."),
+    ):
+        command = option(command)
+    return command
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+data_argument = click.argument("data", metavar="DATA")
+model_argument = click.argument("model", metavar="MODEL", type=click.Path(exists=True, dir_okay=False))
+FILE = click.Path(dir_okay=False, writable=True, path_type=Path)

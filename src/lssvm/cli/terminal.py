@@ -1,0 +1,136 @@
+"""What is printed, and the bars of long work."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .._files import is_stream
+
+if TYPE_CHECKING:
+    from typing import Any
+
+from .program import printable
+
+
+def print_values(result: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        plain = {name.replace(" ", "_").replace("-", "_"): value for name, value in result.items()}
+        unknown = [name for name, value in plain.items() if isinstance(value, float) and not isfinite(value)]
+        click.echo(json.dumps(plain | dict.fromkeys(unknown), allow_nan=False))  # JSON has no number for these
+        return
+    width = max(map(len, result))
+    for name, value in result.items():
+        if isinstance(value, list):
+            value = ", ".join(value[:20]) + (f" and {len(value) - 20} more" if len(value) > 20 else "")
+        if isinstance(value, float):
+            value = f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+        click.echo(f"{name:<{width}}  {_one_line(str(value))}")
+
+
+def _one_line(text: str) -> str:
+    return printable(text).replace("\n", "\\n")
+
+
+def print_path(path: Path) -> None:
+    """Where a result went: for a person on a terminal, otherwise for a script."""
+    click.echo(printable(str(path)) if sys.stdout is not None and sys.stdout.isatty() else str(path))
+
+
+def check_standard_output(remedy: str) -> None:
+    if sys.stdout is None:
+        raise click.ClickException(f"standard output is closed: {remedy}.")
+
+
+def say(text: str) -> None:
+    progress_line("")
+    click.echo(_one_line(text), err=True)
+
+
+def check_output(path: Path | None, option: str, *others: str | Path | None) -> None:
+    """Before the work: the folder of a file to write is there, and the file is none of the others of the command."""
+    try:
+        if path is None or is_stream(path):
+            return
+    except OSError as error:
+        raise click.BadParameter(str(error), param_hint=option) from None
+    if not path.parent.is_dir():
+        raise click.BadParameter(f"the folder '{path.parent}' does not exist; make it first.", param_hint=option)
+    if not os.access(path.parent, os.W_OK):
+        message = f"the folder '{path.parent}' may not be written to; choose another."
+        raise click.BadParameter(message, param_hint=option)
+    if any(other is not None and path.resolve() == Path(other).resolve() for other in others):
+        message = f"'{path}' is another file of this command and would be overwritten; choose another name."
+        raise click.BadParameter(message, param_hint=option)
+
+
+@contextmanager
+def recorded_warnings() -> Iterator[list[str]]:
+    """Warnings of the library: said at the end, and kept."""
+    messages: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield messages
+    # C and sigma are arguments of Python, not of this program
+    messages += dict.fromkeys(str(warning.message).removesuffix(" Give C or sigma.") for warning in caught)
+    for message in messages:
+        say(f"warning: {message}")
+
+
+def shows_progress() -> bool:
+    """On a terminal only, and not for programs that read JSON."""
+    return sys.stderr.isatty() and not click.get_current_context().params.get("as_json")
+
+
+def progress_line(text: str) -> None:
+    """One line that the next one replaces, on a terminal."""
+    if shows_progress():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+
+@contextmanager
+def row_counter() -> Iterator[Callable[[int], None]]:
+    yield lambda rows: progress_line(f"reading: {rows} rows")
+    progress_line("")
+
+
+@contextmanager
+def bar(length: int, label: str) -> Iterator[Callable[[int], None]]:
+    """A bar with the time left, on a terminal."""
+    if not shows_progress():
+        yield lambda rows: None
+        return
+    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
+        yield bar.update
+
+
+@contextmanager
+def share_bar(label: str) -> Iterator[None]:
+    """The same for a fit, which tells how much of what it may take at most is done."""
+    if not shows_progress():
+        yield
+        return
+    from .. import progress
+
+    shown = 0
+    with bar(1000, label) as advance:
+
+        def show(share: float) -> None:
+            nonlocal shown
+            step = int(1000 * share) - shown
+            if step > 0:
+                shown += step
+                advance(step)
+
+        with progress.listening(show):
+            yield

@@ -1,0 +1,352 @@
+"""Tables that can be read again and again: CSV, TSV, Parquet, folders of Parquet, and standard input."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DELIMITERS = ",;\t|"
+MISSING = (
+    "",
+    "NA",
+    "N/A",
+    "n/a",
+    "na",
+    "N.A.",
+    "n.a.",
+    "NaN",
+    "nan",
+    "NAN",
+    "null",
+    "NULL",
+    "None",
+    "none",
+    "?",
+    "#N/A",
+)
+NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+STATED_DELIMITER = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
+BLOCK_BYTES = 1 << 23
+SAMPLE_SIZE = 1 << 16  # characters from which the format is guessed; more where they hold too few rows
+SAMPLE_LIMIT = 1 << 26  # the most of them
+SAMPLE_ROWS = 20  # rows that show the delimiter
+
+
+class TableError(ValueError):
+    """A table that cannot be used as it is; the message says what to do."""
+
+
+class UnknownColumn(TableError):
+    """A column that an option names and that is not there, or not for that."""
+
+
+def need_pyarrow() -> None:
+    """TableError with the name of the extra, where pyarrow is not installed."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise TableError('Reading files needs pyarrow: pip install "lssvm[files]"') from error
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table that can be read again and again, in batches."""
+
+    name: str
+    names: tuple[str, ...]
+    first_row: int  # the number of the first row: 2 below a header line, 0 in Parquet
+    start: Callable[[], Iterator[pa.RecordBatch]]
+    notes: tuple[str, ...] = ()  # what was guessed
+    decimal: str = "."
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The batches, from the start; errors of the reader become TableErrors."""
+        import pyarrow
+
+        try:
+            yield from self.start()
+        except pyarrow.ArrowInvalid as error:
+            text = str(error)
+            if "UTF8" in text:
+                remedy = "the file is not UTF-8: give its encoding, e.g. --encoding latin-1."
+            elif "Expected" in text and "columns" in text:
+                remedy = "a line has another number of cells than the header: mend it, or give --delimiter."
+            else:
+                remedy = "is it the kind of file that its name says?"
+            raise TableError(f"{self.name}: {text}\n{remedy}") from error
+        except (OSError, UnicodeError) as error:
+            remedy = "if this is text, give its encoding, e.g. --encoding latin-1."
+            raise TableError(f"{self.name}: {error}\n{remedy}") from error
+
+
+def open_table(
+    path: str, *, delimiter: str | None = None, header: bool | None = None, encoding: str | None = None
+) -> Source:
+    """Find out how a file is written. "-" is standard input.
+
+    Standard input, pipes and devices can be read only once: they are copied to a file that is removed at exit.
+    With ``header=None`` the first line holds names, and a first line of numbers is an error.
+    """
+    need_pyarrow()
+    if path == "-":
+        if sys.stdin is None:
+            raise TableError("Standard input is closed: give a file, or pipe one in, e.g. lssvm fit - < data.csv")
+        return _open_stream(sys.stdin.buffer, "standard input", delimiter, header, encoding)
+    file = Path(path)
+    if not file.exists():
+        near = difflib.get_close_matches(file.name, os.listdir(file.parent) if file.parent.is_dir() else [], 1)
+        hint = f"Did you mean {str(file.parent / near[0])!r}?" if near else "Check its name and its folder."
+        raise TableError(f"There is no file {path!r}. {hint}")
+    if not file.is_dir() and not file.is_file():
+        with open(path, "rb") as stream:
+            return _open_stream(stream, path, delimiter, header, encoding)
+    if file.is_dir() or file.suffix.lower() in (".parquet", ".pq") or _is_parquet(path):
+        return _open_parquet(file)
+    if file.suffix.lower() in (".xlsx", ".xls", ".ods"):
+        raise TableError(f"{path!r} is a spreadsheet: save it as CSV (UTF-8) first.")
+    return _open_text(path, path, delimiter, header, encoding)
+
+
+def _is_parquet(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(4) == b"PAR1"
+
+
+def _open_stream(
+    stream: BinaryIO, name: str, delimiter: str | None, header: bool | None, encoding: str | None
+) -> Source:
+    """A copy of a stream, as a table: a fit reads its rows several times."""
+    import atexit
+    import shutil
+    import tempfile
+
+    if stream.isatty():
+        raise TableError(f"{name} is a terminal: give a file, or pipe one in, e.g. lssvm fit - < data.csv")
+    with tempfile.NamedTemporaryFile(prefix="lssvm-", suffix=".csv", delete=False) as file:
+        atexit.register(lambda: Path(file.name).unlink(missing_ok=True))
+        shutil.copyfileobj(stream, file)
+    if _is_parquet(file.name):
+        return replace(_open_parquet(Path(file.name)), name=name)
+    return _open_text(file.name, name, delimiter, header, encoding)
+
+
+def _open_parquet(file: Path) -> Source:
+    import pyarrow
+    import pyarrow.dataset
+
+    files = sorted(str(f) for f in file.rglob("*") if f.suffix.lower() in (".parquet", ".pq")) if file.is_dir() else []
+    if file.is_dir() and not files:
+        raise TableError(f"The folder '{file}' holds no Parquet files (*.parquet): give a file, or another folder.")
+    try:
+        if files:
+            parts = {"partitioning": "hive", "partition_base_dir": str(file)}
+            data = pyarrow.dataset.dataset(files, format="parquet", **parts)
+        else:
+            data = pyarrow.dataset.dataset(file, format="parquet")
+    except pyarrow.ArrowInvalid as error:
+        raise TableError(f"'{file}' cannot be read as Parquet: {error}\nIs it whole, and is it Parquet?") from error
+    names = tuple(data.schema.names)
+    _check_names(names, str(file))
+    return Source(str(file), names, 0, data.to_batches)
+
+
+def _open_text(path: str, name: str, delimiter: str | None, header: bool | None, encoding: str | None) -> Source:
+    import pyarrow
+    import pyarrow.csv
+
+    encoding, found, guessed, above, names_end, lines = _layout(path, name, delimiter, encoding)
+    first = lines[0]
+    notes = []
+    if guessed and found != ",":
+        notes.append(f"columns are separated by {_spell(found)}")
+    if header is None and len(lines) > 1 and first and all(looks_numeric(cell) for cell in first):
+        raise TableError(
+            f"{name}: the first line looks like data, not like column names ({', '.join(first[:4])} ...). Write "
+            "--no-header (the columns are then column1, column2, ...), put a line of names on top, or, if these are "
+            "names, write --header."
+        )
+    header = header is not False
+    names = tuple(cell.strip() for cell in first) if header else tuple(f"column{c + 1}" for c in range(len(first)))
+    if len(names) < 2:
+        raise TableError(
+            f"{name}: only one column was found, {quoted(first)}: if there are more, give their --delimiter; if lines "
+            "stand above the column names, take these out."
+        )
+    _check_names(names, name)
+    decimal = "," if found != "," and _decimal_comma(lines) else "."
+    if decimal == ",":
+        notes.append("numbers are written with a decimal comma")
+
+    block_size = max(BLOCK_BYTES, 4 * sum(len(cell) + 3 for cell in first))  # the names must fit into one block
+
+    def start() -> Iterator[pa.RecordBatch]:
+        with pyarrow.input_stream(path, compression="detect") as stream:
+            reader = pyarrow.csv.open_csv(
+                stream,
+                read_options=pyarrow.csv.ReadOptions(
+                    column_names=list(names),
+                    skip_rows=names_end if header else above,
+                    encoding=encoding,
+                    block_size=block_size,
+                ),
+                parse_options=pyarrow.csv.ParseOptions(delimiter=found, newlines_in_values=True),
+                convert_options=pyarrow.csv.ConvertOptions(
+                    column_types={column: pyarrow.string() for column in names}, strings_can_be_null=False
+                ),
+            )
+            yield from reader
+
+    return Source(name, names, 1 + (names_end if header else above), start, tuple(notes), decimal)
+
+
+class _Layout(NamedTuple):
+    """How the start of a text file is written."""
+
+    encoding: str
+    delimiter: str
+    guessed: bool  # whether the delimiter is
+    above: int  # lines above the column names that are not part of the table
+    names_end: int  # lines up to the end of the column names
+    lines: list[list[str]]  # the first records
+
+
+def _layout(path: str, name: str, delimiter: str | None, encoding: str | None) -> _Layout:
+    """The layout of a text file, from a sample that holds the column names and, where possible, some rows."""
+    size = SAMPLE_SIZE
+    with _long_cells():
+        while True:
+            sample, encoding, is_whole = _sample(path, name, encoding, size)
+            layout = _parse(sample, delimiter, encoding)
+            if is_whole or len(layout.lines) > SAMPLE_ROWS:
+                return layout
+            if size >= SAMPLE_LIMIT:
+                break
+            size *= 4
+    if len(layout.lines) < 2:
+        raise TableError(
+            f"{name}: the column names and the first row take more than {size >> 20} MiB: look for a quotation mark "
+            "that is not closed."
+        )
+    return layout
+
+
+def _parse(sample: str, delimiter: str | None, encoding: str) -> _Layout:
+    stated = STATED_DELIMITER.match(sample)  # a line that Excel writes and reads
+    above = 1 if stated else 0
+    if stated:
+        sample = sample[stated.end() :]
+        delimiter = delimiter or stated[1]
+    found = _sniff(sample) if delimiter is None else delimiter.replace("\\t", "\t")
+    if len(found) != 1:
+        raise TableError(f"--delimiter must be one character, got {delimiter!r}; write \\t for a tab.")
+    reader = csv.reader(io.StringIO(sample, newline=""), delimiter=found)
+    first = next((line for line in reader if line), [])
+    names_end = above + reader.line_num  # names may hold line breaks, and empty lines may stand before them
+    return _Layout(encoding, found, delimiter is None, above, names_end, [first, *reader])
+
+
+@contextmanager
+def _long_cells() -> Iterator[None]:
+    """Let the csv module read cells of any length: with a wrong delimiter a whole line is one cell."""
+    limit = csv.field_size_limit((1 << 31) - 1)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _sample(path: str, name: str, encoding: str | None, size: int) -> tuple[str, str, bool]:
+    """About `size` characters from the start, up to the end of a line; the encoding; whether this is the whole file."""
+    import pyarrow
+
+    with pyarrow.input_stream(path, compression="detect") as stream:
+        mark = stream.read(2)
+    if encoding is None:
+        encoding = "utf-16" if mark in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
+    try:
+        with (
+            pyarrow.input_stream(path, compression="detect") as stream,
+            io.TextIOWrapper(stream, encoding, newline="") as file,
+        ):
+            text = file.read(size)
+            is_whole = not file.read(1)
+    except LookupError:
+        raise TableError(f"--encoding {encoding!r} is unknown: try utf-8, latin-1 or cp1252.") from None
+    except UnicodeDecodeError as error:
+        if b"\0" in error.object:
+            raise TableError(f"{name} is not text: give CSV, TSV or Parquet.") from None
+        raise TableError(f"{name} is not {encoding}: give its encoding, e.g. --encoding latin-1.") from None
+    if not text.strip("\ufeff \t\r\n"):
+        raise TableError(f"{name} is empty: give a file with a line of column names and rows below it.")
+    if "\0" in text:
+        raise TableError(f"{name} is not text: give CSV, TSV or Parquet.")
+    if not is_whole:
+        text = text[: text.rfind("\n") + 1] or text
+    return text.removeprefix("\ufeff"), encoding, is_whole
+
+
+def _sniff(sample: str) -> str:
+    """The delimiter that gives the first lines the same number of cells, the largest such number."""
+
+    def cells(delimiter: str) -> int:
+        records = islice(csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter), SAMPLE_ROWS)
+        rows = [len(row) for row in records if row]
+        return rows[0] if rows and min(rows) == max(rows) else 0
+
+    best = max(DELIMITERS, key=cells)
+    if cells(best) > 1:
+        return best
+    return max(DELIMITERS, key=sample.split("\n", 1)[0].count)  # ragged lines: the reader names the first
+
+
+def _decimal_comma(lines: Sequence[Sequence[str]]) -> bool:
+    cells = [cell.strip() for line in lines[1:50] for cell in line]
+    comma = sum(looks_numeric(cell.replace(",", ".")) and "," in cell for cell in cells)
+    return comma > 0 and not any("." in cell and looks_numeric(cell) for cell in cells)
+
+
+def looks_numeric(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return bool(text.strip().lower() not in ("nan", "inf", "-inf", "infinity"))
+
+
+def _spell(delimiter: str) -> str:
+    return {"\t": "tabs", ";": "semicolons", "|": "bars"}.get(delimiter, repr(delimiter))
+
+
+def _check_names(names: Sequence[str], source: str) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if "" in twice:
+        raise TableError(
+            f"{source}: {list(names).count('')} columns have no name: give them names, or, if they are empty, take out "
+            "the delimiters at the ends of the lines."
+        )
+    if twice:
+        raise TableError(f"{source}: the column name {twice[0]!r} stands there twice: give every column its own name.")
+
+
+def plain_name(name: str) -> str:
+    """A name on one line: quoted and escaped where it holds line breaks or control characters."""
+    return name if name.isprintable() else repr(name)
+
+
+def quoted(value: Any) -> str:
+    text = value if isinstance(value, str) else ", ".join(map(str, value))
+    return repr(text if len(text) <= 40 else text[:39] + "…")
