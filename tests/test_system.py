@@ -349,11 +349,14 @@ def test_the_criterion_agrees_with_numpy(namespace, sparse, classes):
         if sparse:
             phi, L = whitened(K, support)
             return system.factorise_primal(asarray(phi), asarray(y), asarray(weights), 0.05).criterion(
-                asarray(L), classes
+                classes, asarray(L)
             )
         return system.factorise_dual(asarray(K.copy()), asarray(y), asarray(weights), 0.05).criterion(classes)
 
     for expected, value in zip(answers(np.array), answers(lambda a: xp.asarray(a.copy())), strict=True):
+        if expected is None:  # a dual system has no penalty matrix
+            assert value is None
+            continue
         assert_allclose(np.asarray(value), expected, rtol=1e-9, atol=1e-10)
 
 
@@ -470,7 +473,7 @@ def systems():
             calls["criterion"] = lambda f=factor: f.criterion(False)[1]
         if name in ("primal", "wide"):
             lower = L if name == "primal" else every_row
-            calls["criterion"] = lambda f=factor, lower=lower: f.criterion(lower, False)[1]
+            calls["criterion"] = lambda f=factor, lower=lower: f.criterion(False, lower)[1]
         yield name, calls
 
 

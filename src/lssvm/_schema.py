@@ -101,14 +101,15 @@ def either(first: Rule, second: Rule) -> Rule:
     return check
 
 
-def numbers(*dimensions: int, above: float = -math.inf, kinds: str = "biuf") -> Rule:
-    """A number, list or array of finite numbers, as users give them."""
+def numbers(*dimensions: int, above: float = -math.inf, finite: bool = True, kinds: str = "biuf") -> Rule:
+    """A number, list or array of numbers, as users give them."""
 
     def check(value: Any, name: str, sizes: Sizes) -> None:
         demand(isinstance(value, (int, float, list, tuple, np.ndarray)), name)
         values = np.asarray(value)
         demand(values.dtype.kind in kinds and values.ndim in dimensions and values.size, name)
-        demand(np.isfinite(values).all() and (values > above).all(), name)
+        demand(not finite or np.isfinite(values).all(), name)
+        demand((values > above).all(), name)
 
     return check
 
@@ -286,7 +287,7 @@ POSITIVE = number(TINY)
 SEED = optional(either(number(0, 2**32 - 1, int), test(lambda value: isinstance(value, np.random.RandomState))))
 C = number(1e-300, 1e300, float)
 WEIGHT_SUM = number(TINY, 1e300, float)
-WIDTH = optional(numbers(0, 1, above=0.0))
+WIDTH = optional(numbers(0, 1, above=0.0, finite=False))  # inf: the column is not used
 ROW_NUMBERS = numbers(1, above=-1, kinds="iu")
 ACTIVE = optional(either(test(lambda value: np.shape(value) == (0,)), ROW_NUMBERS))
 VALIDATION, FOLDS = either(OPEN_SHARE, ROW_NUMBERS), number(2, MOST, int)

@@ -41,8 +41,6 @@ __all__ = [
     "width_surface",
 ]
 
-LEFT_OUT_WIDTH = 1e5  # a width of so many spreads: left out, which is 1e6 of them; searches end at 2e4
-
 
 @dataclass(frozen=True)
 class LeftOut:
@@ -343,7 +341,7 @@ def columns_used(model: Any) -> np.ndarray:
 
 def _used(kernel: Kernel, spread: np.ndarray) -> np.ndarray:
     if "sigma" in kernel.get_params(deep=False):
-        return spread * LEFT_OUT_WIDTH > _sigma(kernel, len(spread))
+        return np.isfinite(_sigma(kernel, len(spread)))
     if not kernel.parts:
         return np.ones(len(spread), dtype=bool)
     used = np.any([_used(part, spread) for part in kernel.parts], axis=0)

@@ -15,7 +15,7 @@ from .arrays import Array
 from .kernels import Additive, pick_columns
 from .problem import Fit, Problem, column_spread
 from .stream import LeftOutSample
-from .tune import PLAN, LeaveOneOut
+from .tune import LeaveOneOut
 
 FOLDS = 10  # of the jackknives where the search is run again without each of them
 ROWS_A_WIDTH = 25  # with fewer, left-out residuals of widths that were chosen by them are too small
@@ -64,8 +64,8 @@ def few_rows_a_width(problem: Problem) -> int:
         return 0
     spread = column_spread(problem)
     ratios = [arrays.to_numpy(leaf.sigma) / spread for leaf in problem.kernel.leaves]
-    many = [ratio for ratio in ratios if np.ptp(ratio) > 1e-6 * np.max(ratio)]
-    widths = sum(int(np.sum(ratio < 0.5 * math.exp(PLAN.without))) for ratio in many)
+    many = [ratio for ratio in ratios if np.min(ratio) < (1.0 - 1e-6) * np.max(ratio)]
+    widths = sum(int(np.sum(np.isfinite(ratio))) for ratio in many)
     return widths if ROWS_A_WIDTH * widths > len(problem.rows) else 0
 
 

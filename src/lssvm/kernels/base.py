@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,9 @@ from ..arrays import Array
 class Kernel(BaseEstimator):
     """Base class of all kernels.
 
-    Subclasses define ``evaluate(X, Z)`` (rows of X times rows of Z, a new float64 matrix) and ``diagonal(X)``.
+    Subclasses define ``evaluate(X, Z)`` (rows of X times rows of Z, a new float64 matrix) and ``diagonal(X)``. A kernel
+    with a parameter `sigma` that may be None also defines ``gradient(X, Z, G)``; `sigma` then holds one value per
+    column when these two are called. A kernel made of others names them in `parts`.
     """
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
@@ -54,11 +56,60 @@ class Kernel(BaseEstimator):
         """The points behind the basis rows `support` of the training inputs X."""
         return arrays.take(X, support)
 
-    # Hyper-parameters ------------------------------------------------------------------------------------------------
+    # The tree of kernels ----------------------------------------------------------------------------------------------
     @property
     def parts(self) -> tuple[Kernel, ...]:
         """The kernels inside this one."""
         return ()
+
+    def rebuilt(self, change: Callable[[Kernel], Mapping[str, Any]]) -> Kernel:
+        """A copy in which every kernel of the tree has the attributes that `change` returns for it.
+
+        A kernel comes before its parts, and parts come from left to right, as in `leaves`.
+        """
+        kernel = copy.copy(self)
+        for name, value in change(self).items():
+            setattr(kernel, name, value)
+        for name, value in self.get_params(deep=False).items():
+            if isinstance(value, Kernel):
+                setattr(kernel, name, value.rebuilt(change))
+            elif isinstance(value, (list, tuple)) and any(isinstance(part, Kernel) for part in value):
+                setattr(kernel, name, [part.rebuilt(change) for part in value])
+        return kernel
+
+    def placed(self, X: Array) -> Kernel:
+        """A copy in which what comes from the training columns themselves, e.g. knots, is filled in."""
+        return self.rebuilt(lambda kernel: kernel.placement(X))
+
+    def placement(self, X: Array) -> Mapping[str, Any]:
+        """The attributes of this kernel that `placed` fills in."""
+        return {}
+
+    def columns(self, group: Sequence[int]) -> Kernel:
+        """A copy for some columns alone: of values that differ by column, those of these columns."""
+        return self.rebuilt(lambda kernel: kernel.restriction(group))
+
+    def restriction(self, group: Sequence[int]) -> Mapping[str, Any]:
+        """The attributes of this kernel that `columns` changes."""
+        if not self.has_width or np.ndim(self.sigma) != 1:
+            return {}
+        widths = np.asarray(arrays.to_numpy(self.sigma))
+        return {"sigma": widths[list(group)] if len(widths) > 1 else widths[0]}
+
+    def check(self, n_features: int) -> None:
+        """Raise ValueError when a parameter does not fit data of that many columns."""
+        as_kernel(self)
+        for part in self.parts:
+            part.check(n_features)
+
+    # What it declares -------------------------------------------------------------------------------------------------
+    ard = False
+    """Whether a width left at None may differ from column to column."""
+
+    @property
+    def has_width(self) -> bool:
+        """True when the kernel has a parameter `sigma`: a width, which is chosen at `fit` where it is None."""
+        return "sigma" in self._get_param_names()
 
     @property
     def is_precomputed(self) -> bool:
@@ -72,7 +123,7 @@ class Kernel(BaseEstimator):
 
     @property
     def is_bounded(self) -> bool:
-        """True when no value is above 1, whatever the inputs: nobody needs to look for infinite ones."""
+        """True when no value exceeds 1, whatever the inputs, so that overflow need not be checked."""
         return False
 
     @property
@@ -80,82 +131,51 @@ class Kernel(BaseEstimator):
         """True when every function of the kernel is a sum of as many fixed ones, however many points there are."""
         return False
 
+    # Widths -----------------------------------------------------------------------------------------------------------
     @property
     def is_free(self) -> bool:
         """True when a width was left at None, to be chosen."""
-        own = "sigma" in self._get_param_names() and self.sigma is None
-        return own or any(part.is_free for part in self.parts)
-
-    def with_width(self, width: float, spread: Array) -> Kernel:
-        """A copy in which every sigma left at None is ``width * spread`` (one value a column)."""
-        kernel = copy.copy(self)
-        if "sigma" in self._get_param_names() and self.sigma is None:
-            kernel.sigma = width * spread
-        for name, value in self.get_params(deep=False).items():
-            if isinstance(value, Kernel):
-                setattr(kernel, name, value.with_width(width, spread))
-        return kernel
-
-    def scaled(self, factor: float) -> Kernel:
-        """A copy with every width multiplied by `factor`."""
-        kernel = copy.copy(self)
-        for name, value in self.get_params(deep=False).items():
-            if isinstance(value, Kernel):
-                setattr(kernel, name, value.scaled(factor))
-            elif name == "sigma":
-                kernel.sigma = factor * np.asarray(value)
-        return kernel
-
-    def placed(self, X: Array) -> Kernel:
-        """A copy in which what comes from the training columns themselves, e.g. knots, is filled in."""
-        kernel = copy.copy(self)
-        for name, value in self.get_params(deep=False).items():
-            if isinstance(value, Kernel):
-                setattr(kernel, name, value.placed(X))
-        return kernel
-
-    def columns(self, group: Sequence[int]) -> Kernel:
-        """A copy for some columns alone: of widths that differ by column, those of these columns."""
-        kernel = copy.copy(self)
-        for name, value in self.get_params(deep=False).items():
-            if isinstance(value, Kernel):
-                setattr(kernel, name, value.columns(group))
-            elif name == "sigma" and np.ndim(value) == 1:
-                widths = np.asarray(arrays.to_numpy(value))
-                kernel.sigma = widths[list(group)] if len(widths) > 1 else widths[0]
-        return kernel
-
-    def check(self, n_features: int) -> None:
-        """Raise ValueError when a parameter does not fit data of that many columns."""
-        as_kernel(self)
-        for part in self.parts:
-            part.check(n_features)
+        return any(leaf.sigma is None for leaf in self.leaves)
 
     @property
     def leaves(self) -> tuple[Kernel, ...]:
         """The kernels with a width in this one, from left to right."""
-        own = (self,) if "sigma" in self._get_param_names() else ()
+        own = (self,) if self.has_width else ()
         return own + tuple(leaf for part in self.parts for leaf in part.leaves)
+
+    def width_unit(self, spread: Array) -> Array:
+        """The unit in which a width left at None is searched, from the spreads of the columns: those themselves."""
+        return spread
+
+    def with_width(self, width: float, spread: Array) -> Kernel:
+        """A copy in which every sigma left at None is `width` in its unit (one value per column)."""
+
+        def change(kernel: Kernel) -> Mapping[str, Any]:
+            free = kernel.has_width and kernel.sigma is None
+            return {"sigma": width * kernel.width_unit(spread)} if free else {}
+
+        return self.rebuilt(change)
 
     def with_widths(self, widths: Sequence[Any]) -> Kernel:
         """A copy in which the leaves have the given sigmas, in their order."""
-        return self._with_widths(iter(widths))
+        left = iter(widths)
+        return self.rebuilt(lambda kernel: {"sigma": next(left)} if kernel.has_width else {})
 
-    def _with_widths(self, widths: Iterator[Any]) -> Kernel:
-        kernel = copy.copy(self)
-        if "sigma" in self._get_param_names():
-            kernel.sigma = next(widths)
-        for name, value in self.get_params(deep=False).items():
-            if isinstance(value, Kernel):
-                setattr(kernel, name, value._with_widths(widths))
-        return kernel
+    def scaled(self, factor: float) -> Kernel:
+        """A copy with every width multiplied by `factor`."""
+        return self.rebuilt(lambda kernel: {"sigma": factor * np.asarray(kernel.sigma)} if kernel.has_width else {})
 
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        """sum_ij G_ij dk(x_i, z_j)/dlog(sigma_c), one row a leaf and one value for each column c.
+        """sum_ij G_ij dk(x_i, z_j)/dlog(sigma_c): one row per leaf, one value for each column c.
 
         The whole rows x basis x columns tensor of derivatives is never formed: contracted with the matrix G that the
         chain rule supplies (theory: Zbar and Rbar), it costs one matrix product.
         """
+        if self.has_width:
+            raise TypeError(
+                f"{type(self).__name__} does not define gradient(X, Z, G), by which its sigma is chosen: define it, "
+                "give sigma, or use tune.LeaveOneOut(search='grid')."
+            )
         xp = arrays.namespace(X)
         parts = [part.gradient(X, Z, G) for part in self.parts]
         return xp.concat(parts) if parts else arrays.zeros((0, X.shape[1]), X)

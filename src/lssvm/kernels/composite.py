@@ -146,9 +146,6 @@ class Choice(Kernel):
     def is_choice(self) -> bool:
         return True
 
-    def placed(self, X: Array) -> Kernel:
-        return Choice([kernel.placed(X) for kernel in self.kernels])
-
     @property
     def is_free(self) -> bool:
         return True

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,9 +45,9 @@ class Spline(Kernel):
     def has_finite_rank(self) -> bool:
         return True
 
-    def placed(self, X: Array) -> Kernel:
+    def placement(self, X: Array) -> Mapping[str, Any]:
         if np.ndim(self.knots) > 0:
-            return copy.copy(self)
+            return {}
         values = arrays.to_numpy(X)
         count = self.knots
         if count is None:
@@ -56,12 +55,12 @@ class Spline(Kernel):
         if isinstance(count, bool) or not (isinstance(count, (int, np.integer)) and count >= 2):
             raise ValueError(f"Spline: knots must be an integer of at least 2, an array or None, got {self.knots!r}.")
         shares = np.linspace(0.0, 1.0, int(count))
-        return Spline(np.column_stack([np.quantile(np.unique(column), shares) for column in values.T]))
+        return {"knots": np.column_stack([np.quantile(np.unique(column), shares) for column in values.T])}
 
-    def columns(self, group: Sequence[int]) -> Kernel:
+    def restriction(self, group: Sequence[int]) -> Mapping[str, Any]:
         if np.ndim(self.knots) != 2:
-            return copy.copy(self)
-        return Spline(np.asarray(arrays.to_numpy(self.knots))[:, list(group)])
+            return {}
+        return {"knots": np.asarray(arrays.to_numpy(self.knots))[:, list(group)]}
 
     def check(self, n_features: int) -> None:
         self._by_column(n_features)

@@ -34,8 +34,8 @@ class _Stationary(Kernel):
                 f"{name}: sigma has shape {widths.shape}, but X has {n_features} columns: give a scalar or "
                 f"{n_features} values."
             )
-        if not (np.all(np.isfinite(widths)) and np.all(widths > 0)):
-            raise ValueError(f"{name}: sigma must be positive and finite, got {self.sigma!r}.")
+        if not np.all(widths > 0):
+            raise ValueError(f"{name}: sigma must be positive (inf: the column is not used), got {self.sigma!r}.")
 
     def evaluate(self, X: Array, Z: Array) -> Array:
         return self._write(arrays.empty((X.shape[0], Z.shape[0]), X), X, Z)

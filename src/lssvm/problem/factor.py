@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import arrays, progress, system
+from .. import arrays, progress
 from ..arrays import EPS, Array, NumericalError
 from ..kernels import Kernel
 from ..progress import gradient_work
 from .rounding import rounding_error
 
 if TYPE_CHECKING:
+    from ..system import System
     from .problem import Problem
     from .whitening import Whitening
 
@@ -32,7 +33,7 @@ class Factor:
     support: np.ndarray | None
     points: Array
     whitening: Whitening | None
-    system: system.Dual | system.Primal | system.Wide | system.Reduced
+    system: System
 
     def fit(self, C: float) -> Fit:
         """The machine for one C."""
@@ -60,17 +61,13 @@ class Factor:
         )
 
     def rounding(self, fit: Fit) -> float:
-        """See `rounding_error`; 0 for a machine on columns of the KKT system."""
-        if isinstance(self.system, system.Reduced):
-            return 0.0
+        """See `rounding_error`."""
         rows = (self.problem.y, fit.weights, fit.residuals, fit.leverage, fit.loo_residuals)
         counted = (arrays.take(array, self.rows) for array in rows)
         return rounding_error(self.system, self.whitening, fit.points, fit.coef, fit.C, *counted)
 
     def left_out(self, C: Sequence[float]) -> Iterator[tuple[slice, Array]]:
         """Blocks of the rows that count and their left-out residuals (rows, values of C, outputs), to compare C by."""
-        if isinstance(self.system, system.Reduced):
-            raise ValueError("A machine on columns of the KKT system serves one C.")
         return self.system.left_out([1.0 / float(value) for value in C])
 
     def criterion(self, *, classes: bool = False) -> tuple[float, Array, float]:
@@ -83,7 +80,7 @@ class Factor:
         kernel = self.problem.kernel
         value, terms, in_C = self._criterion(classes)
         gradient = sum(kernel.gradient(X, Z, G) for X, Z, G in terms)
-        basis = None if isinstance(self.system, system.Dual) else self.points.shape[0]
+        basis = None if self.system.is_dual else self.points.shape[0]
         progress.did(lambda: gradient_work(len(self.rows), basis, self.problem.X.shape[1]))
         return value, gradient, in_C
 
@@ -102,18 +99,15 @@ class Factor:
     def has_point_gradient(self) -> bool:
         """True for a primal machine whose points do not depend on each other."""
         independent = self.whitening is not None and self.whitening.rank == self.points.shape[0]
-        return independent and isinstance(self.system, system.Primal)
+        return independent and self.system.orthogonal is not None
 
     def _criterion(self, classes: bool) -> tuple[float, list[tuple[Array, Array, Array]], float]:
         """The criterion; inputs X, Z and the derivative in k(X, Z), for each block of kernel values; that in log C."""
         X = arrays.take(self.problem.X, self.rows)
-        if isinstance(self.system, system.Dual):
-            value, G, in_ridge = self.system.criterion(classes)
-            return value, [(X, self.points, G)], -in_ridge
-        if isinstance(self.system, system.Reduced) or self.whitening is None:
-            raise ValueError("The derivative of leave-one-out is that of a dual or a primal machine.")
-        points = self.whitening.points
-        value, columns, penalty, in_ridge = self.system.criterion(self.whitening.lower, classes)
+        lower, points = (None, self.points) if self.whitening is None else (self.whitening.lower, self.whitening.points)
+        value, columns, penalty, in_ridge = self.system.criterion(classes, lower)
+        if penalty is None:
+            return value, [(X, points, columns)], -in_ridge
         return value, [(X, points, columns), (points, points, penalty)], -in_ridge
 
     def block_residuals(self, folds: Sequence[np.ndarray], C: float) -> Array:

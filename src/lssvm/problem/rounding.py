@@ -18,7 +18,7 @@ SURELY_KEPT = 1e-7  # a bound of them, as a share of that, below which nothing i
 
 
 def rounding_error(
-    machine: system.Dual | system.Primal | system.Wide,
+    machine: system.System,
     whitening: Whitening | None,
     points: Array,
     coef: Array,
@@ -59,14 +59,14 @@ def rounding_error(
         return bool(xp.all(reach * moves <= SURELY_KEPT * spread))
 
     if whitening is None:
-        assert isinstance(machine, system.Dual)
+        if machine.diagonal is None:
+            return 0.0
         diagonal = xp.sqrt(xp.abs(machine.diagonal))
         size = EPS * C * norm(diagonal[:, None] * e)
         if is_small(float(xp.max(diagonal)) * size):
             return 0.0
-        fitted, missed = (moves[:, None] * size for moves in machine.noise(lam))
+        fitted, missed = (moves[:, None] * size for moves in machine.noise(lam)[0])
         return max(share(fitted, 0.0 * fitted), share(missed, left_out))
-    assert not isinstance(machine, system.Dual)
     if not whitening.rank:
         return 0.0
     if _lacks_dimensions(whitening, points, float(xp.max(C * norm(e) / spread))):
@@ -77,7 +77,7 @@ def rounding_error(
     of_targets, of_gradient = EPS * largest * beta, EPS * (largest * norm(e) + lam * beta)
     if is_small(of_targets) and not (near.size or from_sums or whitening.kernel.has_finite_rank):
         return 0.0
-    first, second = machine.noise(whitening.lower, lam)
+    first, second = machine.noise(lam, whitening.lower)
     plain = [moves[:, None] * of_targets for moves in first]
     fitted, missed = (a + b[:, None] * of_gradient for a, b in zip(plain, second, strict=True))
     if not whitening.kernel.has_finite_rank:
@@ -88,8 +88,8 @@ def rounding_error(
         complements = xp.clip(1.0 - leverage, EPS, None)[:, None]
         lost.append(share(EPS * top / complements, left_out))
         missed = fitted / complements
-    elif near.size and isinstance(machine, system.Primal):
-        again = machine.careful(near, lam, residuals, leverage, loo_residuals, disturbed=True)[2]
+    elif near.size and machine.orthogonal is not None:
+        again = machine.orthogonal.careful(near, lam, residuals, leverage, loo_residuals, disturbed=True)[2]
         lost.append(share(again - loo_residuals, left_out))
     if near.size:
         lost.append(share(arrays.take(missed, near), arrays.take(left_out, near)))

@@ -16,7 +16,6 @@ from sklearn.utils import Bunch
 from .. import arrays
 from ..arrays import Array
 from ..problem import Problem, Step
-from ..system import Dual
 from ..tune import mean_loss, tuned
 from .bases import check_share, check_size, kernel_rows
 
@@ -66,9 +65,9 @@ class InversePrune(_Columns):
     def _coefficients(problem: Problem) -> Array:
         """Those of the machine on all rows, without its leverages where they are not needed for weights."""
         if problem.fitted is None and problem.robust is None:
-            dual = problem.factorise().system
-            if isinstance(dual, Dual) and dual.scaled is not None:
-                return dual.sqrt_weights[:, None] * dual.scaled
+            coefficients = problem.factorise().system.coefficients()
+            if coefficients is not None:
+                return coefficients
         return problem.solve().coef
 
 

@@ -15,7 +15,6 @@ from .. import arrays, system
 from ..arrays import EPS, parallel
 from ..kernels import Kernel
 from ..problem import Fit, Problem, Step, check_memory, whiten
-from ..system import Primal
 from ..tune import mean_loss, tuned
 from .bases import check_share, check_size
 
@@ -212,13 +211,10 @@ class Prune(Step):
         """The coefficients to prune by: of least norm where the basis vectors depend on each other."""
         if not current.is_dual:
             factor = current.replace(weights=fit.weights, robust=None).factorise_primal(fit.C)
-            if (
-                isinstance(factor.system, Primal)
-                and factor.whitening is not None
-                and factor.whitening.factor is not None
-            ):
-                T = arrays.to_numpy(factor.system.R) @ arrays.to_numpy(factor.whitening.factor).T
-                return np.linalg.pinv(T, rcond=1e-7) @ arrays.to_numpy(factor.system.projected())
+            primal, whitening = factor.system.orthogonal, factor.whitening
+            if primal is not None and whitening is not None and whitening.factor is not None:
+                T = arrays.to_numpy(primal.R) @ arrays.to_numpy(whitening.factor).T
+                return np.linalg.pinv(T, rcond=1e-7) @ arrays.to_numpy(primal.projected())
         return arrays.to_numpy(fit.coef)
 
     def _score(
@@ -302,10 +298,10 @@ class Prune(Step):
         """
         factor = problem.factorise_primal(float(problem.C or 1.0))
         support, none = np.asarray(problem.support), np.empty(0, dtype=np.intp)
-        if factor.whitening is None or factor.whitening.rank == 0 or not isinstance(factor.system, Primal):
+        primal, whitening = factor.system.orthogonal, factor.whitening
+        if whitening is None or whitening.rank == 0 or primal is None:
             self._refit(problem, support, none, trail, start)
             return
-        primal, whitening = factor.system, factor.whitening
         F = whitening.lower if whitening.factor is None else whitening.factor
         parts = (primal.Q, primal.R, F, primal.sqrt_weights, primal.targets, primal.projected())
         Q, R, F, w, targets, fitted = (arrays.to_numpy(a) for a in parts)
@@ -338,12 +334,13 @@ def _inverse_of(problem: Problem, ridge: float) -> tuple[np.ndarray, ...] | None
     check_memory(size, 5, problem.X)
     if not problem.is_dual:
         factor = problem.factorise_primal(1.0 / ridge)
-        if factor.whitening is None or factor.whitening.factor is not None or not isinstance(factor.system, Primal):
+        primal, whitening = factor.system.orthogonal, factor.whitening
+        if whitening is None or whitening.factor is not None or primal is None:
             return None
-        solution = factor.system.solution(ridge)
-        W = arrays.solve_lower(factor.system.R.T, arrays.invert_lower(factor.whitening.lower + 0.0))
-        columns = np.hstack([arrays.to_numpy(arrays.matmul(W.T, factor.system.Q.T)), arrays.to_numpy(arrays.gram(W))])
-        coef, complement = factor.whitening.expand(solution.coef), 1.0 - solution.leverage
+        solution = primal.solution(ridge)
+        W = arrays.solve_lower(primal.R.T, arrays.invert_lower(whitening.lower + 0.0))
+        columns = np.hstack([arrays.to_numpy(arrays.matmul(W.T, primal.Q.T)), arrays.to_numpy(arrays.gram(W))])
+        coef, complement = whitening.expand(solution.coef), 1.0 - solution.leverage
         return columns, *(arrays.to_numpy(a) + 0.0 for a in (coef, solution.residuals, complement))
     rows = problem.rows
     points = problem.kernel.basis_points(problem.X, rows)

@@ -38,5 +38,6 @@ from .primal import factorise_wide as factorise_wide
 from .reduced import Reduced as Reduced
 from .reduced import factorise_reduced as factorise_reduced
 from .solution import Solution as Solution
+from .solution import System as System
 from .solution import close_to_one as close_to_one
 from .solution import weighted_gram as weighted_gram

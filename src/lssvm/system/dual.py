@@ -10,11 +10,11 @@ from typing import Any
 from .. import arrays
 from ..arrays import EPS, Array, NumericalError
 from ..losses import log_deviance, log_press
-from .solution import Solution, for_ridges, largest_moves, random_signs, solve_symmetric, weighted_gram
+from .solution import Solution, System, for_ridges, largest_moves, random_signs, solve_symmetric, weighted_gram
 
 
 @dataclass(frozen=True)
-class Dual:
+class Dual(System):
     """A factorised dual system, for one ridge (`ridge`) or for every ridge (`eigenvalues`)."""
 
     root: Array  # (l, r)  M or U
@@ -27,6 +27,7 @@ class Dual:
     bias_row: Array  # (l,)  the bias is bias_row'(S t) - bias_change'a
     bias_change: Array  # (l,)
     diagonal: Array  # (l,)  of K
+    is_dual = True
 
     def _spectrum(self, lam: float) -> Array:
         if self.eigenvalues is None:
@@ -34,6 +35,9 @@ class Dual:
                 raise ValueError(f"This factor serves the ridge {self.ridge!r}, not {lam!r}.")
             return arrays.zeros((self.root.shape[1],), self.root) + 1.0
         return 1.0 / (self.eigenvalues + lam)
+
+    def coefficients(self) -> Array | None:
+        return None if self.scaled is None else self.sqrt_weights[:, None] * self.scaled
 
     def inverse(self) -> Array:
         """P for the one ridge."""
@@ -56,7 +60,7 @@ class Dual:
         for rows, a, q in for_ridges(self.root, [self._spectrum(lam) for lam in ridges], self.root.T @ self.targets):
             yield rows, a / (self.sqrt_weights[rows, None] * q)[:, :, None]
 
-    def criterion(self, classes: bool) -> tuple[float, Array, float]:
+    def criterion(self, classes: bool, lower: Array | None = None) -> tuple[float, Array, None, float]:
         """`log_press`, or `log_deviance` for classes, and its derivatives in K and in log(ridge).
 
         With P as above in the coordinates of the coefficients alpha, d alpha = -P dK alpha and dP = -P dK P. A function
@@ -78,7 +82,7 @@ class Dual:
         half = (P @ (a * lam / w)) @ alpha.T
         G = weighted_gram(P, b[:, 0] * lam / w[:, 0] ** 2) - 0.5 * (half + half.T)
         in_ridge = float(xp.sum(xp.linalg.diagonal(G) * lam / w[:, 0] ** 2))
-        return value, G, in_ridge + float(xp.sum(a * e)) - float(xp.sum(b * complement))
+        return value, G, None, in_ridge + float(xp.sum(a * e)) - float(xp.sum(b * complement))
 
     def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
         """t_B - f_(B)(x_B) for every fold B, each left out as a whole: P_BB^-1 a_B."""
@@ -102,12 +106,12 @@ class Dual:
         q = arrays.row_squares(self.root, None if self.eigenvalues is None else spectrum)
         return lam * a / w, a / (w * q[:, None])
 
-    def noise(self, lam: float) -> tuple[Array, ...]:
+    def noise(self, lam: float, lower: Array | None = None) -> list[tuple[Array, ...]]:
         """How far targets that are off by sqrt(k_ii), with random signs, move fitted values and left-out ones (l,)."""
         xp = arrays.namespace(self.root)
         z = xp.sqrt(xp.abs(self.diagonal))[:, None] * random_signs(self.diagonal.shape[0], self.diagonal)
         residuals, left_out = self.response(z, lam)
-        return largest_moves(z - residuals, left_out)
+        return [largest_moves(z - residuals, left_out)]
 
     def smoother(self, K_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows) and training rows (columns); K_new holds k(x, x_i)."""

@@ -17,6 +17,7 @@ from .orthogonal import ORTHOGONAL, QUICK, orthogonalise
 from .solution import (
     CAREFUL,
     Solution,
+    System,
     close_to_one,
     for_ridges,
     gradient_noise,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Primal:
+class Primal(System):
     """An orthogonalised primal system, for one ridge or for every ridge not below it (`eigenvalues`)."""
 
     Q: Array  # (l, r)
@@ -45,6 +46,10 @@ class Primal:
     rounding: float = math.inf  # absolute error of the eigenvalues, where it is all that Q lacks in orthogonality,
     lost: float = math.inf  # or what it lacks at most and the singular values are off, relatively
     squares: Array = None  # (l,)  of the rows of Q, for one ridge
+
+    @property
+    def orthogonal(self) -> Primal:
+        return self
 
     def serves(self, lam: float, leverage: Array) -> bool:
         """Whether leave-one-out of one ridge is as sure as with a factor of its own; see `orthogonalise`."""
@@ -124,7 +129,7 @@ class Primal:
                     break  # what is left is the square of that
         return projected
 
-    def criterion(self, lower: Array, classes: bool) -> tuple[float, Array, Array, float]:
+    def criterion(self, classes: bool, lower: Array | None = None) -> tuple[float, Array, Array, float]:
         """As for `Dual`; the derivatives are those in the columns k_i (weights included), in K_mm and in log(ridge).
 
         The whitened columns are L^-1 k_i, L = `lower`; with T = L R', scaled and centred columns are Q T'. With a and b
@@ -234,7 +239,7 @@ class Primal:
         """How far the targets move when a row, or its fold, is left out: onto what the others predict."""
         return self.solution(lam).loo_residuals if folds is None else self.block_residuals(folds, lam)
 
-    def noise(self, lower: Array, lam: float) -> list[tuple[Array, ...]]:
+    def noise(self, lam: float, lower: Array | None = None) -> list[tuple[Array, ...]]:
         """How far random errors move fitted values and left-out ones (l,).
 
         First errors of the targets, of size 1; then those of the gradient in the coefficients of the basis, of size
@@ -336,7 +341,7 @@ def _turned(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Arr
 
 
 @dataclass(frozen=True)
-class Wide:
+class Wide(System):
     """As many whitened columns as rows, or more: the dual machine of their products, which is careful by itself."""
 
     phi: Array  # (l, r)
@@ -351,9 +356,9 @@ class Wide:
         """As in `Dual`."""
         return self.dual.left_out(ridges)
 
-    def criterion(self, lower: Array, classes: bool) -> tuple[float, Array, Array, float]:
+    def criterion(self, classes: bool, lower: Array | None = None) -> tuple[float, Array, Array, float]:
         """As for `Primal`. With G the derivative in phi phi', those are 2 G phi L^-1 and -L^-T phi'G phi L^-1."""
-        value, G, in_ridge = self.dual.criterion(classes)
+        value, G, _, in_ridge = self.dual.criterion(classes)
         product = arrays.matmul(G, self.phi)
         inner = arrays.unwhiten_rows(arrays.matmul(self.phi.T, product), lower)
         return value, arrays.unwhiten_rows(2.0 * product, lower), -arrays.unwhiten_rows(inner.T, lower), in_ridge
@@ -366,7 +371,7 @@ class Wide:
         """As in `Dual`."""
         return self.dual.moves(lam, folds)
 
-    def noise(self, lower: Array, lam: float) -> list[tuple[Array, ...]]:
+    def noise(self, lam: float, lower: Array | None = None) -> list[tuple[Array, ...]]:
         """As in `Primal`."""
         z = random_signs(self.phi.shape[0], self.phi)
         residuals, left_out = self.dual.response(z, lam)

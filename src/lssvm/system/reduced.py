@@ -9,11 +9,11 @@ import numpy as np
 
 from .. import arrays
 from ..arrays import EPS, Array
-from .solution import Solution, solve_symmetric
+from .solution import Solution, System, solve_symmetric
 
 
 @dataclass(frozen=True)
-class Reduced:
+class Reduced(System):
     """Least squares on some columns of the KKT system, all rows kept (Carvalho & Braga; Valyon & Horvath).
 
     Row i reads sum_j k_ij a_j + b + a_i lam/v_i = t_i, the last term only where row i is in the basis, and counts v_i;

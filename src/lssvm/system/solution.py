@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import arrays
 from ..arrays import Array
+
+if TYPE_CHECKING:
+    from .primal import Primal
 
 PROBES = 8  # random combinations of columns from which it is estimated
 CAREFUL = 1e-4  # 1 - h below which e/(1 - h) has lost too many digits
@@ -24,6 +28,58 @@ class Solution:
     residuals: Array  # (l, k)
     leverage: Array  # (l,)
     loo_residuals: Array  # (l, k)
+
+
+class System:
+    """What a factorised system offers; `lam` is a ridge, 1/C.
+
+    Every system has `solution`, `block_residuals`, `moves` and `smoother`; the others only those for which they are
+    defined below.
+    """
+
+    is_dual = False  # the basis is the rows
+    diagonal: Array = None  # (l,) of the kernel matrix, where that was factorised
+
+    @property
+    def orthogonal(self) -> Primal | None:
+        """The system itself where it holds the orthonormal columns of a primal one."""
+        return None
+
+    def solution(self, lam: float, *, careful: bool = True) -> Solution:
+        """Coefficients, bias, residuals, leverages and leave-one-out residuals for one ridge."""
+        raise NotImplementedError
+
+    def coefficients(self) -> Array | None:
+        """The coefficients alone, where they are known without more work."""
+        return None
+
+    def left_out(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
+        """Blocks of rows and their leave-one-out residuals (rows, ridges, k)."""
+        raise ValueError(f"{type(self).__name__} serves one C.")
+
+    def serves(self, lam: float, leverage: Array) -> bool:
+        """Whether leave-one-out of one ridge is as accurate as with a factor of its own."""
+        return False
+
+    def criterion(self, classes: bool, lower: Array | None = None) -> tuple[float, Array, Array | None, float]:
+        """The loss of leave-one-out, and its derivatives in the kernel columns, in K_mm and in log(ridge)."""
+        raise ValueError(f"{type(self).__name__} has no derivative of leave-one-out.")
+
+    def noise(self, lam: float, lower: Array | None = None) -> list[tuple[Array, ...]]:
+        """How far random errors in the kernel values move fitted and leave-one-out values."""
+        raise NotImplementedError
+
+    def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
+        """t_B - f_(B)(x_B) for every fold B, each left out as a whole."""
+        raise NotImplementedError
+
+    def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
+        """How far the targets move when a row, or its fold, is left out."""
+        raise NotImplementedError
+
+    def smoother(self, columns: Array, lam: float) -> Array:
+        """df(x)/dt_i for new points (rows) and training rows (columns)."""
+        raise NotImplementedError
 
 
 def random_signs(rows: int, like: Array) -> Array:

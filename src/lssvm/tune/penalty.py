@@ -21,7 +21,7 @@ from ..problem import (
     constant_columns,
 )
 from ..progress import work
-from ..system import QUICK, Primal
+from ..system import QUICK
 from .plan import PLAN
 from .samples import in_memory, stages_of
 from .scores import errors_to_choose_by, loo_errors
@@ -153,8 +153,6 @@ def best_C_and_factor(
 
 def sure_fit(factor: Factor, C: float) -> Fit | None:
     """The machine of one C from a factor for all of them; None where a factor of its own would be surer."""
-    if not isinstance(factor.system, Primal):
-        return None
     fit = factor.fit(C)
     if not factor.system.serves(1.0 / C, arrays.take(fit.leverage, factor.rows)):
         return None

@@ -55,7 +55,7 @@ class SearchPlan:
     worth: float = 7.0
     """One width per column is kept where log PRESS falls by `worth` (widths - 1)/rows."""
     without: float = math.log(1e6)
-    """Log width of a dropped column."""
+    """Log width that stands for a dropped column within a search; its sigma is infinite."""
     stayed: int = 3
     """Columns, from the widest on, that must prove useful before narrower ones are taken to be useful as well."""
     unequal: float = 100.0

@@ -54,7 +54,7 @@ class LeaveOneOut(Step):
     where few cells make most of it): one common multiple, or one a column where the kernel says ``ard=True``. So that
     many widths do not over-fit few rows, their logarithms carry a normal prior about the common one (of standard
     deviation 0.5 up to 50 rows a width, and in proportion to them beyond), a column without which log PRESS rises by
-    less than 2 log(rows)/rows is left out (its width is a million spreads), and all are given up for the common width
+    less than 2 log(rows)/rows is dropped (its width is infinite), and all are given up for the common width
     where the gain of log PRESS is below 7 (number of widths - 1)/rows, or where, of e left-out classes that are wrong
     with the common width, fewer than 2 sqrt(e) (and one) come right. The search runs on samples of at most 6000 rows,
     with a part of the basis; C is then chosen on all. Robust weights, where asked for, are estimated again between

@@ -66,7 +66,8 @@ class Search:
         """The machine with the widths of a vector, and with C if given."""
         sigmas, place = [], 0
         for leaf, free, size in zip(machine.kernel.leaves, self.free, self._sizes(), strict=True):
-            sigmas.append(np.exp(logs[place : place + size]) * self.spread if free else leaf.sigma)
+            widths = np.where(logs[place : place + size] < PLAN.without, np.exp(logs[place : place + size]), math.inf)
+            sigmas.append(widths * leaf.width_unit(self.spread) if free else leaf.sigma)
             place += size
         return machine.replace(kernel=machine.kernel.with_widths(sigmas), C=C)
 

@@ -105,7 +105,7 @@ class Learned(Step):
         leaves = known.kernel.leaves
         logs = np.array([np.log(arrays.to_numpy(leaf.sigma)) * np.ones(len(spread)) for leaf in leaves])
         logs = logs.reshape(len(leaves), len(spread))
-        matters = np.any(logs < np.log(1e5 * spread), axis=0) | (len(leaves) == 0)  # columns that are not left out
+        matters = np.any(np.isfinite(logs), axis=0) | (len(leaves) == 0)  # columns that are not dropped
         free = known.paths["LeaveOneOut"].free if asked.is_free else [False] * len(leaves)
         scale = arrays.like(spread * matters, known.X)
         machine = known.subset(sample)
