@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from scipy.linalg import cython_blas, cython_lapack
 
 from ._threads import share, workers
@@ -53,6 +54,7 @@ def _pointer(argument: Any) -> Any:
 
 _dgemm, _dsyrk, _dtrsm, _dtrmm = (_routine(cython_blas, name) for name in ("dgemm", "dsyrk", "dtrsm", "dtrmm"))
 _dpotrf, _dtrtri, _dlauum = (_routine(cython_lapack, name) for name in ("dpotrf", "dtrtri", "dlauum"))
+_dsytrd, _dstedc, _dormtr = (_routine(cython_lapack, name) for name in ("dsytrd", "dstedc", "dormtr"))
 
 
 # Parts of matrices ----------------------------------------------------------------------------------------------------
@@ -274,6 +276,32 @@ def gram_of_lower(L: np.ndarray) -> np.ndarray:
     multiply_columns(L[tail, tail], L[tail, head])
     gram_of_lower(L[tail, tail])
     return L
+
+
+def eigh(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues (ascending) and eigenvectors of a symmetric A (overwritten) by divide and conquer.
+
+    The steps of LAPACK's DSYEVD; the last, which takes the eigenvectors of the tridiagonal matrix to those of A, is
+    shared out. DSYEVD gets small matrices, and those that it has to scale first.
+    """
+    A, n = _by_rows(A), len(A)
+    if _whole(A) or not 1e-140 < max(A.max(), -A.min()) < 1e140:
+        return scipy.linalg.eigh(A.T, lower=False, driver="evd", overwrite_a=True, check_finite=False)
+    values, off, tau, vectors = np.empty(n), np.empty(n), np.empty(n), np.empty((n, n))
+    work, whole_numbers, info = np.empty(n * n + 64 * n), np.empty(5 * n + 3, dtype=np.intc), np.zeros(1, dtype=np.intc)
+    _dsytrd(b"U", n, A, _leading(A), values, off, tau, work, len(work), info)
+    sizes = (len(work), whole_numbers, len(whole_numbers))
+    _dstedc(b"I", n, values, off, vectors, n, work, *sizes, info)
+    if info[0]:
+        raise np.linalg.LinAlgError("The eigenvalues did not converge.")
+
+    def turned(part: slice) -> None:
+        own = vectors[part]
+        room = np.empty(64 * (len(own) + 65))
+        _dormtr(b"L", b"U", b"N", n, len(own), A, _leading(A), tau, own, n, room, len(room), np.zeros(1, dtype=np.intc))
+
+    share(turned, _pieces(n, float(n) ** 3, workers()))
+    return values, vectors.T
 
 
 def _whole(A: np.ndarray) -> bool:

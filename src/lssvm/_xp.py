@@ -12,7 +12,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -521,9 +521,9 @@ def condition(L: Array, norm: float) -> float:
 def eigh(A: Array) -> tuple[Array, Array]:
     """Eigenvalues (ascending) and eigenvectors of a symmetric A (overwritten); see `eigh_matrices`."""
     if is_numpy(A):
-        driver: Literal["evd", "evr"] = "evd" if A.shape[0] <= DIVIDED else "evr"
-        values, vectors = scipy.linalg.eigh(A.T, lower=False, driver=driver, overwrite_a=True, check_finite=False)
-        return values, vectors
+        if A.shape[0] <= DIVIDED:
+            return _blas.eigh(A)
+        return scipy.linalg.eigh(A.T, lower=False, driver="evr", overwrite_a=True, check_finite=False)
     values, vectors = namespace(A).linalg.eigh(A)
     return values, vectors
 
