@@ -3,7 +3,7 @@
 SciPy's wrappers of BLAS keep Python's lock, so that two threads cannot use them at the same time. The routines are
 called here by their addresses, which SciPy publishes for Cython, without the lock; each works in place on a part of
 a matrix, whose rows need not be adjacent. A factorisation goes half by half, and what lies between the halves is shared
-out. With one thread, and for small matrices, LAPACK gets the whole matrix.
+out. With one thread, and for small matrices, LAPACK gets the whole matrix; of triangles to invert, small ones alone.
 
 To Fortran a lower triangle L in row-major order is the upper triangle L', and every product is transposed.
 """
