@@ -26,7 +26,7 @@ def blas_threads():
 @pytest.fixture
 def in_pieces(monkeypatch):
     """Three threads share out everything, in blocks of order 16."""
-    for name, value in {"SMALL_PIECE": 1, "LEAF": 8, "BLOCK": 16}.items():
+    for name, value in {"SMALL_PIECE": 1, "LEAF": 8, "TRIANGLE": 8, "BLOCK": 16}.items():
         monkeypatch.setattr(parallel, name, value)
     for module in (parallel, threads):
         monkeypatch.setattr(module, "workers", lambda: 3)
@@ -47,6 +47,47 @@ def test_factorisations_in_pieces(n, in_pieces):
     assert_allclose(arrays.gram_of_lower(inverse.copy()), np.linalg.inv(G), rtol=0, atol=1e-12)
     assert arrays.cholesky(G - 2.0 * np.diag(np.arange(n) == n - 1) * G) is None
     assert arrays.cholesky(np.where(np.eye(n) > 0, np.nan, G)) is None
+
+
+@pytest.mark.parametrize("n", [1, 2, 16, 17, 45, 64])
+@pytest.mark.parametrize("scale", [1.0, 1e-200, 1e200])
+def test_eigenvectors_in_pieces(n, scale, in_pieces):
+    A = RNG.standard_normal((n, n))
+    G = A + A.T
+    values, vectors = arrays.eigh(scale * G)
+    assert_allclose(values / scale, np.linalg.eigvalsh(G), rtol=0, atol=1e-12)
+    assert_allclose(vectors.T @ vectors, np.eye(n), rtol=0, atol=1e-12)
+    assert_allclose((vectors * (values / scale)) @ vectors.T, G, rtol=0, atol=1e-12)
+    assert not arrays.eigh(np.zeros((n, n)))[0].any()
+
+
+@pytest.mark.parametrize("n", [200, 301, 450])
+def test_eigenvectors_are_those_of_lapack_with_any_number_of_threads(n, monkeypatch):
+    G = kernels.RBF(2.0)(*[RNG.standard_normal((n, 5))] * 2)
+    found = []
+    with own_threads():
+        for number in (1, 2, 3, 7):
+            for module in (parallel, threads):
+                monkeypatch.setattr(module, "workers", lambda number=number: number)
+            found.append(arrays.eigh(G.copy()))
+    for values, vectors in found[1:]:
+        assert values.tobytes() == found[0][0].tobytes()
+        assert_allclose(vectors, found[0][1], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 50, 301])
+def test_product_with_a_symmetric_matrix(n, monkeypatch):
+    A, x = RNG.standard_normal((n, n)), RNG.standard_normal(n)
+    K = A + A.T
+    K.flags.writeable = False
+    found = []
+    for number in (1, 2, 3, 3):
+        monkeypatch.setattr(threads, "workers", lambda number=number: number)
+        with own_threads():
+            found.append(parallel.symmetric_product(K, np.repeat(x, 2)[::2]))
+    assert_allclose(found[0], K @ x, atol=1e-11)
+    assert len({one.tobytes() for one in found}) == 1
+    assert_allclose(parallel.symmetric_product(np.asfortranarray(K), x), K @ x, atol=1e-11)
 
 
 @pytest.mark.parametrize(("rows", "n", "columns"), [(70, 45, 33), (33, 17, 200), (129, 64, 5), (1, 20, 9)])

@@ -14,7 +14,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg.blas import dsymv
 
 from . import arrays
 from .arrays import EPS, parallel
@@ -76,8 +75,8 @@ def reject(H: np.ndarray, bound: np.ndarray, draw: np.random.RandomState, limit:
 
 def symmetric_product(K: np.ndarray, V: np.ndarray) -> np.ndarray:
     """V K for a symmetric K: each row of V at half the reads where they are few, all together otherwise."""
-    if len(V) <= 4:
-        return np.stack([dsymv(1.0, K.T, row) for row in V])
+    if len(V) <= 3:
+        return np.stack([parallel.symmetric_product(K, row) for row in V])
     return arrays.matmul(V, K)
 
 

@@ -6,7 +6,7 @@ All matrices are row-major; a lower factor L is stored as such, so that ``L.T`` 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
@@ -288,9 +288,9 @@ def condition(L: Array, norm: float) -> float:
 def eigh(A: Array) -> tuple[Array, Array]:
     """Eigenvalues (ascending) and eigenvectors of a symmetric A (overwritten); see `eigh_matrices`."""
     if is_numpy(A):
-        driver: Literal["evd", "evr"] = "evd" if A.shape[0] <= DIVIDED else "evr"
-        values, vectors = scipy.linalg.eigh(A.T, lower=False, driver=driver, overwrite_a=True, check_finite=False)
-        return values, vectors
+        if A.shape[0] <= DIVIDED:
+            return parallel.eigh(A)
+        return scipy.linalg.eigh(A.T, lower=False, driver="evr", overwrite_a=True, check_finite=False)
     values, vectors = namespace(A).linalg.eigh(A)
     return values, vectors
 

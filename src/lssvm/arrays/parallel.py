@@ -3,7 +3,7 @@
 SciPy's wrappers of BLAS keep Python's lock, so that two threads cannot use them at the same time. The routines are
 called here by their addresses, which SciPy publishes for Cython, without the lock; each works in place on a part of
 a matrix, whose rows need not be adjacent. A factorisation goes half by half, and what lies between the halves is shared
-out. With one thread, and for small matrices, LAPACK gets the whole matrix.
+out. With one thread, and for small matrices, LAPACK gets the whole matrix; of triangles to invert, small ones alone.
 
 To Fortran a lower triangle L in row-major order is the upper triangle L', and every product is transposed.
 """
@@ -12,18 +12,20 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from scipy.linalg import cython_blas, cython_lapack
 
 from .threads import share, workers
 
-BLOCK = 256  # rows and columns of the pieces of a Gram matrix: products of that size run at nearly full speed
-LEAF = 256  # order up to which LAPACK factorises in one piece
+BLOCK = 512  # most rows and columns of the pieces of a Gram matrix: products of that size run at full speed
+LEAF = 384  # order up to which LAPACK factorises in one piece
+TRIANGLE = 128  # order up to which LAPACK inverts a triangle: above, its way in one thread takes twice as long as ours
 SMALL_PIECE = 2**21  # multiplications of a piece at least: a tenth of a millisecond or so
-PIECES = 2  # per thread at most, so that a thread which gets less time than others can leave some to them
 MOST_SUMS = 16  # Gram matrices of pieces of rows that are held at a time
 
 
@@ -52,7 +54,10 @@ def _pointer(argument: Any) -> Any:
 
 
 _dgemm, _dsyrk, _dtrsm, _dtrmm = (_routine(cython_blas, name) for name in ("dgemm", "dsyrk", "dtrsm", "dtrmm"))
+_dgemv, _dsymv = (_routine(cython_blas, name) for name in ("dgemv", "dsymv"))
 _dpotrf, _dtrtri, _dlauum = (_routine(cython_lapack, name) for name in ("dpotrf", "dtrtri", "dlauum"))
+_dsytrd, _dstedc, _dormtr = (_routine(cython_lapack, name) for name in ("dsytrd", "dstedc", "dormtr"))
+_dlaset = _routine(cython_lapack, "dlaset")
 
 
 # Parts of matrices ----------------------------------------------------------------------------------------------------
@@ -126,9 +131,12 @@ def _stored(A: np.ndarray) -> tuple[np.ndarray, bool]:
 
 
 def _pieces(size: int, work: float, most: int = 1024) -> list[slice]:
-    """Rows in pieces, for so many multiplications in all: as many as keep the threads busy to the end."""
-    threads = workers() if work >= 2 * SMALL_PIECE else 1
-    count = 1 if threads == 1 else max(1, min(PIECES * threads, int(work / SMALL_PIECE), size // 8, most))
+    """Rows in pieces, for so many multiplications in all: one a thread, as BLAS is the faster the larger they are."""
+    count = max(1, min(workers(), int(work / SMALL_PIECE), size // 8, most))
+    return _parts(size, count)
+
+
+def _parts(size: int, count: int) -> list[slice]:
     edges = [size * number // count for number in range(count + 1)]
     return [slice(start, stop) for start, stop in itertools.pairwise(edges)]
 
@@ -169,10 +177,10 @@ def add_gram(G: np.ndarray, A: np.ndarray, keep: float, factor: float = 1.0) -> 
         tile((slice(0, n), slice(0, n)))
         return
     pieces = _pieces(depth, work, min(MOST_SUMS, depth // (2 * n)))
-    if n <= 3 * BLOCK and len(pieces) > 1:
+    if 2 * n <= 3 * BLOCK and len(pieces) > 1:
         _add_sums(G, A, keep, factor, turn, pieces)
-    else:
-        bands = _bands(n, max(64, min(BLOCK, n // (workers() + 1))))
+    else:  # as many bands as threads, or a multiple: the pieces of the triangle then share out evenly
+        bands = _parts(n, min(workers() * -(-n // (workers() * BLOCK)), -(-n // 64)))
         share(tile, [(i, j) for i in bands for j in bands if j.start <= i.start])
 
 
@@ -188,10 +196,6 @@ def _add_sums(G: np.ndarray, A: np.ndarray, keep: float, factor: float, turn: bo
     G *= keep
     for part in sums:
         G += part
-
-
-def _bands(n: int, width: int) -> list[slice]:
-    return [slice(start, min(start + width, n)) for start in range(0, n, width)]
 
 
 def solve_rows(L: np.ndarray, Z: np.ndarray, *, turn: bool) -> None:
@@ -226,6 +230,26 @@ def _columns_by_triangle(routine: Callable[..., None], L: np.ndarray, B: np.ndar
     share(lambda part: _triangle(routine, L, B[:, part], turn=turn, left=True), parts)
 
 
+def symmetric_product(K: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """K x for a symmetric K, whose reading is all the work.
+
+    DSYMV reads half of a leading block; the rows below it are read once for their products, and once more but for
+    their last columns for what they add to the rows above. Either takes a third of the time of reading all of K.
+    """
+    n, K, x = len(K), _stored(K)[0], np.ascontiguousarray(x, dtype=np.float64)
+    head = round(n * math.sqrt(2 / 3))
+    step, tail = _leading(K), n - head
+    out, above = np.empty(n), np.zeros(head)
+    parts: list[Callable[[], None]] = [
+        lambda: _dsymv(b"U", head, 1.0, K, step, x, 1, 0.0, out, 1),
+        lambda: _dgemv(b"T", n, tail, 1.0, K[head:], step, x, 1, 0.0, out[head:], 1),
+        lambda: _dgemv(b"N", head, tail, 1.0, K[head:], step, x[head:], 1, 0.0, above, 1),
+    ]
+    share(lambda part: part(), parts)
+    out[:head] += above
+    return out
+
+
 # Factorisations -------------------------------------------------------------------------------------------------------
 def cholesky(A: np.ndarray) -> np.ndarray | None:
     """The lower factor of A in its place, zeros above; None where A is not positive definite to working precision."""
@@ -233,9 +257,7 @@ def cholesky(A: np.ndarray) -> np.ndarray | None:
     if _whole(A):
         info = np.zeros(1, dtype=np.intc)
         _dpotrf(b"U", len(A), A, _leading(A), info)
-        for own in _bands(len(A), 64):
-            A[own, own] = np.tril(A[own, own])
-            A[own, own.stop :] = 0.0
+        _dlaset(b"L", len(A) - 1, len(A) - 1, 0.0, 0.0, A[:, 1:], _leading(A))
         return A if info[0] == 0 and np.isfinite(A[-1, -1]) else None
     head, tail = _halves(A)
     if cholesky(A[head, head]) is None:
@@ -249,7 +271,7 @@ def cholesky(A: np.ndarray) -> np.ndarray | None:
 def invert_lower(L: np.ndarray) -> np.ndarray:
     """The inverse of a lower triangle, in its place: below the diagonal -L_22^-1 L_21 L_11^-1."""
     L = _by_rows(L)
-    if _whole(L):
+    if len(L) <= TRIANGLE:
         _dtrtri(b"U", b"N", len(L), L, _leading(L), np.zeros(1, dtype=np.intc))
         return L
     head, tail = _halves(L)
@@ -274,6 +296,33 @@ def gram_of_lower(L: np.ndarray) -> np.ndarray:
     multiply_columns(L[tail, tail], L[tail, head])
     gram_of_lower(L[tail, tail])
     return L
+
+
+def eigh(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues (ascending) and eigenvectors of a symmetric A (overwritten) by divide and conquer.
+
+    The steps of LAPACK's DSYEVD; the last, which takes the eigenvectors of the tridiagonal matrix to those of A, is
+    shared out. DSYEVD itself gets small matrices, and those that it has to scale first.
+    """
+    A, n = _by_rows(A), len(A)
+    parts = _pieces(n, float(n) ** 3)
+    if len(parts) == 1 or not 1e-140 < max(A.max(), -A.min()) < 1e140:
+        return scipy.linalg.eigh(A.T, lower=False, driver="evd", overwrite_a=True, check_finite=False)
+    values, off, tau, vectors = np.empty(n), np.empty(n), np.empty(n), np.empty((n, n))
+    work, whole_numbers, info = np.empty(n * n + 64 * n), np.empty(5 * n + 3, dtype=np.intc), np.zeros(1, dtype=np.intc)
+    _dsytrd(b"U", n, A, _leading(A), values, off, tau, work, len(work), info)
+    sizes = (len(work), whole_numbers, len(whole_numbers))
+    _dstedc(b"I", n, values, off, vectors, n, work, *sizes, info)
+    if info[0]:
+        raise np.linalg.LinAlgError("The eigenvalues did not converge.")
+
+    def turned(part: slice) -> None:
+        own = vectors[part]
+        room = np.empty(64 * (len(own) + 65))
+        _dormtr(b"L", b"U", b"N", n, len(own), A, _leading(A), tau, own, n, room, len(room), np.zeros(1, dtype=np.intc))
+
+    share(turned, parts)
+    return values, vectors.T
 
 
 def _whole(A: np.ndarray) -> bool:

@@ -27,7 +27,7 @@ Item = TypeVar("Item")
 _lock = threading.RLock()  # a signal handler may fit, too
 _depth: dict[int, int] = {}  # by thread: how many `own_threads` it is inside of
 _before: list[int] = []  # threads of the shared BLAS libraries outside of all of them
-_local = threading.local()  # pool: helpers of this thread; helps: this thread is one; before: as `_before`, of OpenMP
+_local = threading.local()  # pool, workers: of this thread; helps: it is one of another's; before: `_before` of OpenMP
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,7 @@ def _enter(depth: int) -> None:
                 _before[:] = numbers
         if depth == 1:
             _local.before = [library.get() for library in own]
+            _local.workers = max(1, min([_cores(), *_before, *_local.before]))
         _depth[thread] = depth
         if depth == 1:
             _set_threads(shared + own, [1] * len(shared + own))
@@ -114,9 +115,10 @@ def workers() -> int:
     """The number of threads that share work: one per core, and no more than the user lets BLAS have."""
     if getattr(_local, "helps", False):
         return 1
+    if threading.get_ident() in _depth:
+        return _local.workers
     shared, own = _libraries()
-    allowed = _before or [library.get() for library in shared]
-    allowed = allowed + (_local.before if threading.get_ident() in _depth else [library.get() for library in own])
+    allowed = (_before or [library.get() for library in shared]) + [library.get() for library in own]
     return max(1, min([_cores(), *allowed]))
 
 
