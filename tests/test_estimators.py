@@ -29,6 +29,7 @@ LABELS = {
     "float": np.array([-1.0, 2.0]),
     "three int": np.array([0, 4, 9]),
     "three str": np.array(["a", "bb", "ccc"]),
+    "text": np.array(["no", "yes"], dtype=np.dtypes.StringDType()),
 }
 
 

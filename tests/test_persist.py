@@ -377,7 +377,7 @@ def test_a_link_stays_a_link(path):
 def test_saving_again_keeps_mode_and_owner(path):
     model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y)
     save(model, path)
-    for mode in (0o600, 0o640, 0o444):
+    for mode in (0o600, 0o640, 0o444 if os.geteuid() == 0 else 0o644):
         path.chmod(mode)
         if os.geteuid() == 0:
             os.chown(path, 4321, 8765)
@@ -386,6 +386,58 @@ def test_saving_again_keeps_mode_and_owner(path):
         after = path.stat()
         assert after.st_ino != before.st_ino
         assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+
+
+def test_a_file_that_may_not_be_written_to_is_kept(path, monkeypatch):
+    """As open() refuses it; root may write to every file, so that chmod shows nothing."""
+    model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y)
+    save(model, path)
+    content = path.read_bytes()
+    monkeypatch.setattr(os, "access", lambda name, mode: Path(name) != path)
+    for write in (save, to_html):
+        with pytest.raises(PermissionError, match=path.name):
+            write(model.set_params(C=2.0), path)
+    assert path.read_bytes() == content
+
+
+def test_a_file_in_a_folder_that_takes_no_new_one_is_overwritten(path, monkeypatch):
+    model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y)
+    save(model, path)
+    node, known = path.stat().st_ino, os.open
+
+    def closed(name, flags, *rest, **options):
+        if flags & os.O_EXCL and Path(name).parent == path.parent:
+            raise PermissionError(13, "Permission denied", str(name))
+        return known(name, flags, *rest, **options)
+
+    monkeypatch.setattr(os, "open", closed)
+    save(model.set_params(C=2.0), path)
+    assert path.stat().st_ino == node
+    assert load(path).C == 2.0
+    model.columns_ = object()
+    with pytest.raises(TypeError, match="columns_"):  # what fails keeps the file here, too
+        save(model, path)
+    assert load(path).C == 2.0
+    with pytest.raises(PermissionError, match=r"new\.html"):
+        to_html(load(path), path.with_name("new.html"))
+
+
+def test_names_may_be_as_long_as_names_can_be(tmp_path):
+    model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y)
+    long = tmp_path / ("m" * 249 + ".lssvm")
+    for C in (1.0, 2.0):
+        save(model.set_params(C=C), long)
+        assert load(long).C == C
+    to_html(model, tmp_path / ("r" * 250 + ".html"))
+
+
+def test_hard_links_stay_links(path):
+    other = path.with_name("other.lssvm")
+    save(LSSVR(kernels.Linear(), C=1.0).fit(X, Y), path)
+    os.link(path, other)
+    save(LSSVR(kernels.Linear(), C=2.0).fit(X, Y), path)
+    assert path.stat().st_ino == other.stat().st_ino
+    assert load(other).C == 2.0
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")
@@ -752,7 +804,14 @@ TABLE = {
         {"name": "a", "categories": None, "fill": 0.5},
         {"name": "b", "categories": ["red", "blue"], "fill": None},
     ],
-    **{"source": "t.csv", "model": "m.lssvm", "row": 2, "dropped": [3], "warnings": ["few rows"], "seconds": {"fit": 1}},
+    **{
+        "source": "t.csv",
+        "model": "m.lssvm",
+        "row": 2,
+        "dropped": [3],
+        "warnings": ["few rows"],
+        "seconds": {"fit": 1},
+    },
 }
 
 
@@ -784,7 +843,12 @@ def test_what_a_file_says_of_its_table_is_checked(change, message, path):
 
 
 RECORDED = {
-    **{"sizes": np.array([5, 3]), "scores": np.array([1.0, 2.0]), "supports": [np.arange(5), np.arange(3)], "chosen": 3},
+    **{
+        "sizes": np.array([5, 3]),
+        "scores": np.array([1.0, 2.0]),
+        "supports": [np.arange(5), np.arange(3)],
+        "chosen": 3,
+    },
     **{"evaluations": 4, "plan": ["C on all rows"], "C": 2.0, "widths": [np.array(1.0)], "loo": 0.5, "free": [True]},
 }
 

@@ -281,7 +281,7 @@ def values_of(*dimensions: int, kinds: str = "biuf") -> Rule:
     return test(lambda v: isinstance(v, np.ndarray) and v.ndim in dimensions and v.dtype.kind in kinds)
 
 
-def entries(rules: dict[str, Rule], kind: type = dict, *, needed: Sequence[str] = ()) -> Rule:
+def entries(rules: dict[str, Rule], kind: Any = dict, *, needed: Sequence[str] = ()) -> Rule:
     """A dict whose entries obey the rules that there are for them, and which has those that are needed."""
 
     def check(value: Any, name: str, sizes: Sizes) -> None:

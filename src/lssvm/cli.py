@@ -365,7 +365,7 @@ def predict(
             if formulas:
                 lines = [[f"'{values[0]}" if values[0] in formulas else values[0], *values[1:]] for values in lines]
             if not row and not as_json:  # not before the first rows are predicted: what fails writes nothing
-                write(shown(_csv_lines([header])))
+                write(printable(_csv_lines([header])))  # labels in it steer no terminal, wherever it is read
             for start in range(0, len(lines), 1000):  # in small pieces: a reader that has enough ends the work soon
                 part = lines[start : start + 1000]
                 write(shown(_json_lines(header, part) if as_json else _csv_lines(part)))
@@ -677,7 +677,7 @@ def _check_output(path: Path | None, option: str, *others: str | Path | None) ->
         raise click.BadParameter(str(error), param_hint=option) from None
     if not path.parent.is_dir():
         raise click.BadParameter(f"the folder '{path.parent}' does not exist; make it first.", param_hint=option)
-    if not os.access(path.parent, os.W_OK):
+    if not path.exists() and not os.access(path.parent, os.W_OK):
         message = f"the folder '{path.parent}' may not be written to; choose another."
         raise click.BadParameter(message, param_hint=option)
     if any(other is not None and path.resolve() == Path(other).resolve() for other in others):

@@ -110,6 +110,7 @@ class _LSSVM(BaseEstimator):
         return tags
 
     @_xp.own_threads()
+    @np.errstate(under="ignore")
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the machine.
 
@@ -163,6 +164,7 @@ class _LSSVM(BaseEstimator):
         return object.__getattribute__(self, name)  # raises the usual AttributeError
 
     @_xp.own_threads()
+    @np.errstate(under="ignore")
     def leave_one_out(self) -> Self:
         """Compute the leave-one-out attributes, if `fit` has not done so, and keep them.
 
@@ -205,6 +207,7 @@ class _LSSVM(BaseEstimator):
         return self._add_chunk(X, y, sample_weight)
 
     @_xp.own_threads()
+    @np.errstate(under="ignore")
     def _add_chunk(self, X: Any, y: Any, sample_weight: Any, **known: Any) -> Self:
         if _xp.is_dask(X):
             raise TypeError(
@@ -286,6 +289,7 @@ class _LSSVM(BaseEstimator):
         return self._fit_source(as_source(chunks, columns, target, weight), leave_one_out)
 
     @_xp.own_threads()
+    @np.errstate(under="ignore")
     def _fit_source(self, source: Source, leave_one_out: str) -> Self:
         checked = copy.copy(self)  # without what was learned before: it travels to the workers
         checked.__dict__ = {name: value for name, value in vars(self).items() if not name.endswith("_")}
@@ -484,6 +488,7 @@ class _LSSVM(BaseEstimator):
         return _same_kind(values[:, :, 0] if self.dual_coef_.ndim == 1 else values, X)
 
     @_xp.own_threads()
+    @np.errstate(under="ignore")
     def _raw_predict(self, X: Any, method: str) -> Array:
         """f(x), rows x outputs."""
         X = self._checked(X, method)
@@ -668,6 +673,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, _LSSVM):
         return _score(r2_score, self.predict(X), y, sample_weight)
 
     @_xp.own_threads()
+    @np.errstate(under="ignore")
     def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "jackknife+", *, folds: Any = 10) -> Array:
         """Prediction intervals from left-out residuals (Barber et al. 2021), exact and without a refit.
 
@@ -1023,6 +1029,7 @@ def _validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options:
     """scikit-learn's validation, with a copy of X and with messages that name the argument and the column."""
     if options.get("ensure_min_samples") == 0 and not (X.shape[0] if hasattr(X, "shape") else len(X)):
         return np.zeros((0, model.n_features_in_)), np.zeros((0, *np.shape(y)[1:]))  # a chunk without rows
+    y = _xp.to_numpy(y) if isinstance(y, np.ndarray) and y.dtype.kind == "T" else y
     for name, values in (("X", X), ("y", y)):
         if np.ma.is_masked(values):
             raise ValueError(f"{name} is a masked array with masked values: fill them in, or leave their rows out.")
