@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from numpy.testing import assert_allclose
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -536,3 +537,23 @@ def test_kernels_do_not_raise_on_underflow():
     with np.errstate(all="raise"):
         model = LSSVR(kernels.RBF(0.05), C=1.0).fit(X, np.sin(X[:, 0]))
         assert np.isfinite(model.predict(100.0 + X)).all()
+
+
+@pytest.mark.parametrize("labels", [[0, 1], [0, 1, 2]])
+def test_classifiers_do_not_raise_on_underflow(labels):
+    """Probabilities of 0 are no error, whatever the user has asked NumPy to raise."""
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    y = np.digitize(X[:, 0], [0.0, 0.5][: len(labels) - 1])
+    with np.errstate(all="raise"):
+        for kernel, C in ((kernels.Linear(), 1.0), (kernels.Matern(0.01), 1e10), (kernels.RBF(1.0), None)):
+            model = LSSVC(kernel, C=C).fit(X, y)
+            assert_allclose(model.predict_proba(1e3 * X).sum(axis=1), 1.0)
+
+
+def test_missing_texts_are_refused():
+    X = np.arange(12.0).reshape(6, 2)
+    y = np.array([*"abab", None, "a"], dtype=np.dtypes.StringDType(na_object=None))
+    with pytest.raises(ValueError, match="y is missing in row 4"):
+        LSSVC(kernels.RBF(1.0), C=1.0).fit(X, y)
+    with pytest.raises(ValueError, match=r"y holds values that are no numbers.*LSSVC"):
+        LSSVR(kernels.RBF(1.0), C=1.0).fit(X, np.array([*"ababab"], dtype=np.dtypes.StringDType()))

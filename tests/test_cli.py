@@ -506,6 +506,37 @@ def test_standard_output_by_name_keeps_what_was_written_before(folder, fitted):
     assert len(lines) == len(ROWS) + 3
 
 
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="needs /dev/fd")
+def test_an_open_file_by_number_keeps_what_it_holds(folder, fitted):
+    Path("log").write_text("before\n")
+    script = f"{sys.executable} -m lssvm predict {fitted} people.csv -o /dev/fd/3 3>>log; echo after >>log"
+    subprocess.run(script, shell=True, check=True)
+    lines = Path("log").read_text().splitlines()
+    assert lines[:2] == ["before", "prediction"]
+    assert lines[-1] == "after"
+    assert len(lines) == len(ROWS) + 3
+
+
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="needs /dev/stdout")
+def test_a_closed_stream_is_named(folder, fitted):
+    for stream, redirection in (("/dev/stdout", ">&-"), ("/dev/fd/7", "")):
+        script = f"{sys.executable} -m lssvm predict {fitted} people.csv -o {stream} {redirection}"
+        result = subprocess.run(script, shell=True, check=False, stderr=subprocess.PIPE, text=True)
+        assert result.returncode == 2
+        assert f"'{stream}' is a stream that is closed: redirect it to a file, or name a file." in result.stderr
+
+
+def test_labels_in_the_header_steer_no_terminal(run, folder):
+    rows = [(age, "x\x1b[2J" if float(age) > 40 else "y") for age, _, _ in ROWS]
+    (folder / "labels.csv").write_text(lines(rows, ("age", "kind")), encoding="utf-8")
+    assert run("fit", "labels.csv", "-y", "kind", "-o", "k.lssvm").exit_code == 0
+    assert run("predict", "k.lssvm", "labels.csv", "--proba", "-o", "out.csv").exit_code == 0
+    header = (folder / "out.csv").read_text().splitlines()[0]
+    assert header == "prediction,P(x\\u001b[2J),P(y)"
+    first = run("predict", "k.lssvm", "labels.csv", "--proba", "--json").stdout.splitlines()[0]
+    assert {"P(x\x1b[2J)", "P(y)"} <= json.loads(first).keys()
+
+
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX modes")
 def test_outputs_keep_the_mode_of_the_file_that_they_replace(run, folder, fitted):
     for command in (["predict", fitted, "people.csv"], ["report", fitted], ["export", fitted, "--to", "c"]):

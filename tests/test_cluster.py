@@ -211,7 +211,7 @@ def test_blocks_that_change_between_passes_are_refused(rows):
     X, y, weight = rows
     dX, dy, dv = collections(X, y, weight, size=300)
     for changed in ((dX.map_blocks(drawn_anew), dy), (dX, dy.map_blocks(drawn_anew, dtype=float), dv)):
-        with pytest.raises(ValueError, match=r"chunk \d is not the same as in the first pass.*persist\(\)"):
+        with pytest.raises(ValueError, match=r"not the same as in the first pass.*persist\(\)"):
             regressor(X).fit(*changed)
     drawn = da.random.default_rng(0).normal(size=(900, 3), chunks=(300, 3))  # its graph holds the seeds
     assert np.isfinite(regressor(X).fit(drawn, dy).press_)

@@ -114,6 +114,20 @@ def test_shapes_of_a_regressor(outputs, steps):
     assert model.score(X, y) > 0.5
 
 
+def test_labels_of_variable_width_are_those_of_objects():
+    """NumPy's StringDType, which scikit-learn does not take."""
+    X, y = make_classes(LABELS["three str"])
+    text, model = y.astype(np.dtypes.StringDType()), LSSVC(**GIVEN)
+    expected = clone(model).fit(X, y).predict(X).tolist()
+    for fitted in (
+        clone(model).fit(X, text),
+        clone(model).partial_fit(X, text, classes=np.unique(text)),
+        clone(model).fit_chunks([(X, text)]),
+    ):
+        assert fitted.predict(X).tolist() == expected
+        assert fitted.score(X, text) == fitted.score(X, y)
+
+
 @pytest.mark.parametrize("name", LABELS)
 def test_shapes_of_a_classifier(name):
     X, y = make_classes(LABELS[name])

@@ -556,6 +556,7 @@ def test_rows_of_a_table_that_python_refuses(table, tmp_path):
         (surplus, r"more values than the header: \['5'\]"),
         ([math.inf, *row[1:]], "Column 'age' holds inf: give a finite number"),
         (["1e999", *row[1:]], "Column 'age' holds '1e999'"),
+        ([10**400, *row[1:]], "Column 'age' holds inf: give a finite number"),
         (["old", *row[1:]], "Column 'age' holds 'old'"),
     ):
         for method in ("predict", "decision_function", "predict_proba"):
@@ -563,7 +564,18 @@ def test_rows_of_a_table_that_python_refuses(table, tmp_path):
                 machine[method](value)
     more = dict(zip(names, row, strict=True)) | {"other": "1"}  # a table may have more columns
     assert machine["predict"](more) == machine["predict"](row)
-    assert machine["predict"]([*row[:3], math.inf]) == machine["predict"]([*row[:3], "inf"])  # an unknown category
+    for other in (math.inf, 10**400):  # an unknown category
+        assert machine["predict"]([*row[:3], other]) == machine["predict"]([*row[:3], "inf"])
+
+
+def test_a_whole_number_beyond_all_floats_is_refused_as_infinity_is():
+    machine: dict = {}
+    model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y[:, 0])
+    exec(export.to_python(model), machine)
+    for value in (10**400, -(10**400), math.inf):
+        row = [0.0, value, *X[0, 2:].tolist()]
+        with pytest.raises(ValueError, match=r"Column 1 is -?inf: give a finite number"):
+            machine["predict"](row)
 
 
 def test_columns_named_like_outputs_of_the_graph(tmp_path):

@@ -328,7 +328,7 @@ def test_unsound_samples_are_refused(place, value, message, path):
 def test_own_learned_attributes_travel(path):
     model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y[:, 0])
     model.columns_ = {"names": ["a", "b"], 3: (1, np.inf, None), "codes": np.arange(4, dtype=np.int8)}
-    model.path_ = Bunch(sizes=np.array([True, False]), nothing=float("nan"))
+    model.found_ = Bunch(sizes=np.array([True, False]), nothing=float("nan"))
     same(vars(model), vars(round_trip(model, path)))
 
 
@@ -377,7 +377,7 @@ def test_a_link_stays_a_link(path):
 def test_saving_again_keeps_mode_and_owner(path):
     model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y)
     save(model, path)
-    for mode in (0o600, 0o640, 0o444):
+    for mode in (0o600, 0o640, 0o444 if os.geteuid() == 0 else 0o644):
         path.chmod(mode)
         if os.geteuid() == 0:
             os.chown(path, 4321, 8765)
@@ -386,6 +386,58 @@ def test_saving_again_keeps_mode_and_owner(path):
         after = path.stat()
         assert after.st_ino != before.st_ino
         assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+
+
+def test_a_file_that_may_not_be_written_to_is_kept(path, monkeypatch):
+    """As open() refuses it; root may write to every file, so that chmod shows nothing."""
+    model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y)
+    save(model, path)
+    content = path.read_bytes()
+    monkeypatch.setattr(os, "access", lambda name, mode: Path(name) != path)
+    for write in (save, to_html):
+        with pytest.raises(PermissionError, match=path.name):
+            write(model.set_params(C=2.0), path)
+    assert path.read_bytes() == content
+
+
+def test_a_file_in_a_folder_that_takes_no_new_one_is_overwritten(path, monkeypatch):
+    model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y)
+    save(model, path)
+    node, known = path.stat().st_ino, os.open
+
+    def closed(name, flags, *rest, **options):
+        if flags & os.O_EXCL and Path(name).parent == path.parent:
+            raise PermissionError(13, "Permission denied", str(name))
+        return known(name, flags, *rest, **options)
+
+    monkeypatch.setattr(os, "open", closed)
+    save(model.set_params(C=2.0), path)
+    assert path.stat().st_ino == node
+    assert load(path).C == 2.0
+    model.columns_ = object()
+    with pytest.raises(TypeError, match="columns_"):  # what fails keeps the file here, too
+        save(model, path)
+    assert load(path).C == 2.0
+    with pytest.raises(PermissionError, match=r"new\.html"):
+        to_html(load(path), path.with_name("new.html"))
+
+
+def test_names_may_be_as_long_as_names_can_be(tmp_path):
+    model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y)
+    long = tmp_path / ("m" * 249 + ".lssvm")
+    for C in (1.0, 2.0):
+        save(model.set_params(C=C), long)
+        assert load(long).C == C
+    to_html(model, tmp_path / ("r" * 250 + ".html"))
+
+
+def test_hard_links_stay_links(path):
+    other = path.with_name("other.lssvm")
+    save(LSSVR(kernels.Linear(), C=1.0).fit(X, Y), path)
+    os.link(path, other)
+    save(LSSVR(kernels.Linear(), C=2.0).fit(X, Y), path)
+    assert path.stat().st_ino == other.stat().st_ino
+    assert load(other).C == 2.0
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")
@@ -692,7 +744,7 @@ def made(name, **fields):
         (("fitted", "_problem_", "fields", "asked"), {"tuple": [made("kernels.RBF")]}, "_problem_.asked is not"),
         (("fitted", "_problem_", "fields", "asked"), {"tuple": [made("kernels.RBF", sigma="x"), None]}, "asked.*sigma"),
         (("fitted", "_problem_", "fields", "asked"), {"tuple": [made("kernels.RBF"), "x"]}, "_problem_.asked"),
-        (("fitted", "_problem_", "fields", "paths"), {"dict": [["Random", 1]]}, "_problem_.paths is not"),
+        (("fitted", "_problem_", "fields", "paths"), {"dict": [["Random", 1]]}, r"_problem_.paths\[.Random.\] is not"),
         (("fitted", "_problem_", "fields", "robust"), made("robust.Huber", c=None), "_problem_.robust.c is not"),
         (("fitted", "_problem_", "fields", "robust"), made("robust.Huber", iterations=10**9), "robust.iterations"),
         (("fitted", "_problem_", "fields", "coefficients"), {"tuple": [1, 2]}, "_problem_.coefficients"),
@@ -741,7 +793,126 @@ def test_the_schema_has_a_rule_for_every_attribute():
     learned = set()
     for model, _ in originals():
         learned |= {name for name in vars(model) if name.endswith("_")}
-    assert learned | {"feature_names_in_"} == set(_schema.ATTRIBUTES)
+    assert learned | {"feature_names_in_", "table_"} == set(_schema.ATTRIBUTES)
+
+
+TABLE = {
+    "target": "y",
+    "task": "regression",
+    "labels": "number",
+    "columns": [
+        {"name": "a", "categories": None, "fill": 0.5},
+        {"name": "b", "categories": ["red", "blue"], "fill": None},
+    ],
+    **{
+        "source": "t.csv",
+        "model": "m.lssvm",
+        "row": 2,
+        "dropped": [3],
+        "warnings": ["few rows"],
+        "seconds": {"fit": 1},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"target": 1}, r"table_\['target'\]"),
+        ({"task": "clustering"}, r"table_\['task'\]"),
+        ({"task": "classification"}, r"table_\['task'\]"),
+        ({"labels": None}, r"table_\['labels'\]"),
+        ({"columns": []}, r"table_\['columns'\]"),
+        ({"columns": [{"name": "a", "fill": None}]}, r"table_\['columns'\]\[0\]\['categories'\]"),
+        ({"columns": [{"name": "a", "categories": [1, 2, 3], "fill": None}]}, "categories"),
+        ({"columns": [{"name": "a", "categories": ["x"], "fill": None}]}, r"table_\['columns'\]"),  # of 3 inputs
+        ({"row": -1}, r"table_\['row'\]"),
+        ({"dropped": ["a"]}, r"table_\['dropped'\]\[0\]"),
+        ({"warnings": 3}, r"table_\['warnings'\]"),
+        ({"seconds": {"fit": "long"}}, r"table_\['seconds'\]"),
+    ],
+)
+def test_what_a_file_says_of_its_table_is_checked(change, message, path):
+    model = LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(X, Y)
+    model.table_ = TABLE
+    save(model, path)
+    assert load(path).table_ == TABLE
+    model.table_ = {**TABLE, **change}
+    with pytest.raises(ValueError, match=message):
+        save(model, path)
+
+
+RECORDED = {
+    **{
+        "sizes": np.array([5, 3]),
+        "scores": np.array([1.0, 2.0]),
+        "supports": [np.arange(5), np.arange(3)],
+        "chosen": 3,
+    },
+    **{"evaluations": 4, "plan": ["C on all rows"], "C": 2.0, "widths": [np.array(1.0)], "loo": 0.5, "free": [True]},
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sizes": [5, 3]}, "sizes"),
+        ({"scores": np.array([1.0])}, "scores"),
+        ({"scores": None, "errors": "few"}, "errors"),
+        ({"chosen": "three"}, "chosen"),
+        ({"chosen": [3, 3]}, "chosen"),
+        ({"supports": [["a"]]}, "supports"),
+        ({"evaluations": "many"}, "evaluations"),
+        ({"plan": [1]}, "plan"),
+        ({"C": "large"}, "C"),
+        ({"widths": [np.array(-1.0)]}, "widths"),
+        ({"loo": -1.0}, "loo"),
+        ({"free": ["yes"]}, "free"),
+        ({"rho": np.array([1.0])}, "rho|max_variation|scores"),
+        ({"outputs": [1]}, "outputs"),
+    ],
+)
+@pytest.mark.parametrize("place", ["path_", "paths"])
+def test_what_steps_record_is_checked(place, change, message, path):
+    model = LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(X, Y)
+
+    def record(values):
+        if place == "path_":
+            model.path_ = Bunch(**values)
+        else:
+            model._problem_ = model._problem_.replace(paths={"Prune": Bunch(**values)})
+
+    record(RECORDED)
+    save(model, path)
+    load(path)
+    record({**RECORDED, **change})
+    with pytest.raises(ValueError, match=rf"{place}.*({message}).* is not"):
+        save(model, path)
+
+
+def test_a_record_of_folds_without_its_score_is_refused(path):
+    model = LSSVR(kernels.RBF(sigma=1.0), steps=[tune.KFold(3)]).fit(X, Y)
+    save(model, path)
+    del model._problem_.paths["KFold"]["shifts"]
+    with pytest.raises(ValueError, match=r"paths\['KFold'\]\['shifts'\] is not"):
+        save(model, path)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LSSVR(kernels.RBF(1.0), C=1.0, robust=robust.Hampel(iterations=1200)),
+        LSSVR(kernels.Spline(1001), C=1.0),
+        LSSVR(kernels.Polynomial(2, coef0=True), C=1.0),
+        LSSVC(kernels.RBF(1.0), C=1.0, class_weight={"no": True, "yes": 2}),
+    ],
+    ids=["iterations", "knots", "coef0", "class_weight"],
+)
+def test_settings_that_fit_takes_can_be_saved(model, path):
+    rows = X[:20]
+    model.fit(rows, TWO[:20] if isinstance(model, LSSVC) else Y[:20])
+    save(model, path)
+    assert_array_equal(load(path).predict(rows), model.predict(rows))
 
 
 @pytest.mark.parametrize("name", ["_component_means_", "max_variation_", "active_"])

@@ -553,3 +553,14 @@ def test_browser_narrow_screens_and_paper(browser, site):
         assert all(browser.execute_script(pieces))  # paper cannot be scrolled
     finally:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_errors_of_a_diagnosis_are_not_taken_for_absence(monkeypatch):
+    model = LSSVR(kernels.RBF(1.0), C=1.0).fit(np.arange(12.0)[:, None], np.arange(12.0) % 3)
+
+    def broken(model):
+        raise ValueError("operands could not be broadcast together")
+
+    monkeypatch.setattr("lssvm.diagnose.scores", broken)
+    with pytest.raises(ValueError, match="broadcast"):
+        report.to_html(model)

@@ -3,72 +3,104 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
+import shutil
 import stat
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 REFUSED = {stat.S_IFDIR: "a folder", stat.S_IFBLK: "a block device", stat.S_IFSOCK: "a socket"}
 
 
 def is_stream(path: str | os.PathLike[str]) -> bool:
-    """Whether output to `path` is a stream: a character device, a FIFO, or standard output under another name.
+    """Whether output to `path` is a stream: a character device, a FIFO, or an open file (/dev/stdout, /dev/fd/3).
 
-    Raises OSError for a path that cannot be written: a folder, a block device or a socket.
+    Raises OSError for a path that cannot be written: a folder, a block device, a socket or a closed stream.
     """
+    number = _descriptor(path)
     try:
-        status = os.stat(path)
+        status = os.stat(path) if number is None else os.fstat(number)
     except FileNotFoundError:
         return False
     kind = REFUSED.get(stat.S_IFMT(status.st_mode))
     if kind is not None:
         error = IsADirectoryError if kind == "a folder" else OSError
         raise error(f"{os.fspath(path)!r} is {kind}: name a file{' in it' if kind == 'a folder' else ''}.")
-    return not stat.S_ISREG(status.st_mode) or _is_standard_output(status)
+    return number is not None or not stat.S_ISREG(status.st_mode)
 
 
-def _is_standard_output(status: os.stat_result) -> bool:
-    with contextlib.suppress(OSError):  # it may be closed
-        return os.path.samestat(status, os.fstat(1))
-    return False
+def _descriptor(path: str | os.PathLike[str]) -> int | None:
+    """The number of the open file that /dev/stdout, /dev/fd/3 or another name of standard output stands for."""
+    with contextlib.suppress(OSError):  # it may be closed, and the path may be new
+        if sys.stdout is not None and os.path.samestat(os.stat(path), os.fstat(1)):
+            return 1
+    place = os.path.abspath(path)
+    for _ in range(10):  # links to links
+        folder, name = os.path.split(place)
+        folder = os.path.realpath(folder)
+        if name.isdecimal() and folder == os.path.realpath("/dev/fd"):
+            return _opened(int(name), path)
+        if not os.path.islink(place):
+            return None
+        place = os.path.join(folder, os.readlink(place))
+    return None
+
+
+def _opened(number: int, path: str | os.PathLike[str]) -> int:
+    with contextlib.suppress(OSError):
+        if number != 1 or sys.stdout is not None:  # else the number may be that of another file by now
+            os.fstat(number)
+            return number
+    raise OSError(f"{os.fspath(path)!r} is a stream that is closed: redirect it to a file, or name a file.")
 
 
 @contextlib.contextmanager
-def written(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def written(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A binary file that takes the place of `path` once it is complete and on the disk; on an error, `path` is kept.
 
-    An existing file keeps its mode and, where permitted, its owner; a symbolic link keeps pointing to its target. A
-    stream (`is_stream`) is written to directly.
+    An existing file keeps its mode and, where permitted, its owner; a symbolic link keeps pointing to its target. One
+    with several names (hard links), or in a folder that takes no new one, is overwritten at the end; one that may not
+    be written to is refused. A stream (`is_stream`) is written to directly.
     """
     if is_stream(path):
-        if _is_standard_output(os.stat(path)):  # at its present offset, after what was printed
+        number = _descriptor(path)
+        if number == 1:  # at its present offset, after what was printed
             sys.stdout.flush()
-            with open(os.dup(1), "wb") as file:
-                yield file
-        else:
-            with open(path, "wb") as file:
-                yield file
+        with open(path if number is None else os.dup(number), "wb") as stream:
+            yield stream
         return
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {str(target.parent)!r} to save {target.name!r} in: make it first.")
     existing = target.stat() if target.exists() else None
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(temporary, flags, 0o666 if existing is None else 0o600)
+    if existing is not None and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
+    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")  # the name of the file may be as long as names can be
+    descriptor = None if existing is not None and existing.st_nlink > 1 else _new(temporary, target, existing)
+    if descriptor is None:
+        with tempfile.TemporaryFile() as file:
+            yield file
+            file.seek(0)
+            with open(target, "wb") as final:
+                shutil.copyfileobj(file, final)
+                final.flush()
+                os.fsync(final.fileno())
+        return
     try:
-        with open(descriptor, "wb") as file:
+        with open(descriptor, "wb") as new:
             if existing is not None:
                 for owner in ((-1, existing.st_gid), (existing.st_uid, -1)):
                     with contextlib.suppress(AttributeError, OSError):  # not permitted, or not on this system
                         os.chown(temporary, *owner)
                 os.chmod(temporary, stat.S_IMODE(existing.st_mode))
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
+            yield new
+            new.flush()
+            os.fsync(new.fileno())
         os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -80,3 +112,14 @@ def written(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def _new(temporary: Path, target: Path, existing: os.stat_result | None) -> int | None:
+    """A new file, open to be written; None where its folder takes none, but `target` is there."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        return os.open(temporary, flags, 0o666 if existing is None else 0o600)
+    except PermissionError as error:
+        if existing is None:
+            raise PermissionError(error.errno, error.strerror, str(target)) from None
+        return None

@@ -7,7 +7,7 @@ Shapes are written in symbols such as "rows": the first array binds a symbol in 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,8 +29,8 @@ MOST = 2**48  # rows, or anything that is counted
 MOST_COLUMNS = 2**17  # in all groups of an additive kernel together
 MAY_BE_EMPTY = ("rank", "kept")  # a kernel of zeros; an additive machine without inputs
 MOST_PARTS = 100  # steps, or kernels to choose from
-MOST_KNOTS = 1000  # of a spline, whose cubic work is done at every prediction
-MOST_ITERATIONS = 1000  # of robust weights, which intervals may run again
+MOST_KNOTS = 10_000  # of a spline, whose cubic work is done at every prediction
+MOST_ITERATIONS = 10**6  # of robust weights, which intervals may run again
 
 
 def check_model(model: Any) -> None:
@@ -274,7 +274,57 @@ def _knots(value: Any, name: str, sizes: Sizes) -> None:
 def _is_class_weight(value: Any) -> bool:
     if isinstance(value, str):
         return value == "balanced"
-    return isinstance(value, dict) and all(type(w) in (int, float) and 0 <= w < 1e100 for w in value.values())
+    return isinstance(value, dict) and all(type(w) in (bool, int, float) and 0 <= w < 1e100 for w in value.values())
+
+
+def values_of(*dimensions: int, kinds: str = "biuf") -> Rule:
+    """An array of numbers, of any size."""
+    return test(lambda v: isinstance(v, np.ndarray) and v.ndim in dimensions and v.dtype.kind in kinds)
+
+
+def entries(rules: dict[str, Rule], kind: Any = dict, *, needed: Sequence[str] = ()) -> Rule:
+    """A dict whose entries obey the rules that there are for them, and which has those that are needed."""
+
+    def check(value: Any, name: str, sizes: Sizes) -> None:
+        demand(isinstance(value, kind) and all(isinstance(key, str) for key in value), name)
+        for key in needed:
+            demand(key in value, f"{name}[{key!r}]")
+        for key, rule in rules.items():
+            if key in value:
+                rule(value[key], f"{name}[{key!r}]", sizes)
+
+    return check
+
+
+def path(value: Any, name: str, sizes: Sizes) -> None:
+    """What a step has recorded: see the documentation of ``path_`` of each."""
+    entries(PATH, Bunch)(value, name, sizes)
+    for first, *others in LISTED:
+        if first in value:
+            entries({}, Bunch, needed=("chosen",))(value, name, sizes)
+            demand(any(key in value for key in others), name)
+            for key in others:
+                demand(value.get(key) is None or len(value[key]) == len(value[first]), f"{name}[{key!r}]")
+    demand("sizes" not in value or type(value["chosen"]) is int, f"{name}['chosen']")
+
+
+def paths(value: Any, name: str, sizes: Sizes) -> None:
+    """The records of the steps, by their names."""
+    entries({})(value, name, sizes)
+    for step, recorded in value.items():
+        path(recorded, f"{name}[{step!r}]", sizes)
+        needed = ("score", "shifts") if step in ("KFold", "Holdout") else ()
+        entries({}, Bunch, needed=needed)(recorded, f"{name}[{step!r}]", sizes)
+
+
+def table(value: Any, name: str, sizes: Sizes) -> None:
+    """What the command line knows of the table, or a user of the data."""
+    entries(TABLE)(value, name, sizes)
+    if "columns" in value:
+        entries({}, needed=("target", "task", "labels"))(value, name, sizes)
+        widths = (1 if column["categories"] is None else len(column["categories"]) for column in value["columns"])
+        demand(sum(widths) == sizes["features"], f"{name}['columns']")
+        demand((value["task"] == "classification") == ("classes" in sizes), f"{name}['task']")
 
 
 # The schema -----------------------------------------------------------------------------------------------------------
@@ -295,6 +345,10 @@ LABELS = test(lambda value: isinstance(value, (list, tuple, np.ndarray)) and np.
 KERNEL, STEP, WEIGHTING = instance(Kernel), instance(Step), instance(WeightFunction)
 ROBUST = {"scale": option("iqr", "mad"), "iterations": number(1, MOST_ITERATIONS, int)}
 ROW_WEIGHTS = array("rows", least=0.0)
+TEXT = test(lambda value: isinstance(value, str))
+TEXTS, PLACES = items(TEXT), items(number(0, MOST, int))
+LOSS = test(lambda value: type(value) in (int, float) and not value < 0)  # NaN where it is not known
+PLACE = number(0.0, math.inf)  # on a path
 ANY_ROWS = optional(indices("basis", "any"))
 SAMPLE_WEIGHTS = array("sampled", least=TINY)
 
@@ -302,7 +356,7 @@ PARAMETERS: dict[type, dict[str, Rule]] = {
     kernels.RBF: {"sigma": WIDTH, "ard": FLAG},
     kernels.Matern: {"sigma": WIDTH, "nu": option(0.5, 1.5, 2.5), "ard": FLAG},
     kernels.Linear: {},
-    kernels.Polynomial: {"degree": number(1, 2**31, int), "coef0": number(0.0)},
+    kernels.Polynomial: {"degree": number(1, 2**31, int), "coef0": number(0.0, 1e300, bool, int, float)},
     kernels.Spline: {"knots": optional(either(number(2, MOST_KNOTS, int), _knots))},
     kernels.Additive: {"kernel": KERNEL, "groups": optional(test(_groups)), "active": ACTIVE},
     kernels.Sum: {"k1": KERNEL, "k2": KERNEL},
@@ -349,6 +403,29 @@ PARAMETERS: dict[type, dict[str, Rule]] = {
 }
 PARAMETERS[LSSVC] = {**PARAMETERS[LSSVR], "class_weight": optional(test(_is_class_weight))}
 
+PATH: dict[str, Rule] = {  # what steps record
+    **dict(evaluations=number(0, MOST, int), plan=TEXTS, free=items(TRUTH), C=optional(C), loo=LOSS, error_rate=LOSS),
+    **dict(widths=items(numbers(0, 1, above=0.0)), score=LOSS, shifts=either(values_of(1), items(number(-1e300)))),
+    **dict.fromkeys(("sizes", "support"), values_of(1, kinds="iu")),
+    **dict.fromkeys(("errors", "zeta", "rho", "intercept"), values_of(1)),
+    **dict.fromkeys(("supports", "kept"), items(values_of(1, kinds="iu"))),
+    **dict(scores=optional(values_of(1, 2)), coef=values_of(2), max_variation=values_of(2, 3)),
+    **dict(chosen=either(PLACE, items(PLACE)), outputs=items(path, list)),
+}
+LISTED = [  # of one length
+    ("sizes", "scores", "errors", "supports"),
+    ("rho", "max_variation", "kept", "scores"),
+    ("zeta", "coef", "intercept", "supports", "scores"),
+]
+COLUMN = dict(name=TEXT, categories=optional(TEXTS), fill=optional(number(-1e300)))
+TABLE: dict[str, Rule] = {  # see `tables.Plan` and `report.to_html`
+    **dict.fromkeys(("target", "source", "model"), TEXT),
+    **dict(task=option("regression", "classification"), labels=option("number", "text")),
+    **dict(row=number(0, MOST, int), dropped=PLACES, warnings=TEXTS),
+    "seconds": test(lambda v: isinstance(v, dict) and all(type(s) in (int, float) and s >= 0 for s in v.values())),
+    "columns": items(entries(COLUMN, needed=tuple(COLUMN)), list, least=1),
+}
+
 RECORDS: dict[type, dict[str, Rule]] = {
     Problem: {
         "kernel": fitted_kernel,
@@ -364,7 +441,7 @@ RECORDS: dict[type, dict[str, Rule]] = {
         "coefficients": optional(pack(array("vectors", "outputs"), array("outputs"))),
         "fitted": NOTHING,
         "asked": optional(pack(asked_kernel, optional(C))),
-        "paths": test(lambda value: isinstance(value, dict) and all(isinstance(p, Bunch) for p in value.values())),
+        "paths": paths,
     },
     Fit: {
         "kernel": fitted_kernel,
@@ -470,7 +547,8 @@ ATTRIBUTES: dict[str, Rule] = {  # in this order: what binds sizes comes first
     "active_": indices("kept", "components"),
     "max_variation_": sized(lambda sizes: array("components", *["outputs"] * (sizes["outputs"] > 1))),
     "_component_means_": array("components", "outputs"),
-    "path_": optional(test(lambda value: isinstance(value, Bunch))),
+    "path_": optional(path),
+    "table_": table,
     "_problem_": record(Problem),
     "_fit_": record(Fit),
     "_searched_": pack(array("rows", kinds="i"), array("rows", "outputs", finite=False)),

@@ -42,6 +42,10 @@ __all__ = [
 ]
 
 
+class NotKnown(ValueError):
+    """A diagnosis that does not apply to a model, or needs what the model does not keep."""
+
+
 @dataclass(frozen=True)
 class LeftOut:
     """Every training row as the machine without it sees it; (rows, outputs) each, classes coded -1 and +1."""
@@ -90,7 +94,7 @@ def left_out(model: Any) -> LeftOut:
         return _sampled(model, sample)
     residuals = None if residuals is None else arrays.to_numpy(residuals)
     if residuals is None or np.isnan(residuals).any():
-        raise ValueError(
+        raise NotKnown(
             f"{type(model).__name__} has no leave-one-out values: sparsify.Substrate and Components without refit and "
             "Adaline without final_solve have none, nor has a file of an older version written after partial_fit. Fit "
             "it again."
@@ -142,7 +146,7 @@ def left_out_probabilities(model: Any) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities (rows, classes) of the left-out decision values, and the class numbers of the rows."""
     check_fitted(model)
     if not is_classifier(model):
-        raise ValueError(f"{type(model).__name__} has no classes: probabilities are those of LSSVC.")
+        raise NotKnown(f"{type(model).__name__} has no classes: probabilities are those of LSSVC.")
     rows = left_out(model)
     return probabilities(rows.predicted, arrays.to_numpy(model._calibration())), class_numbers(rows.actual)
 
@@ -219,9 +223,9 @@ def _whole_problem(model: Any, what: str) -> Problem:
     check_fitted(model)
     problem = getattr(model, "_problem_", None)
     if problem is None:
-        raise ValueError(f"{what} needs the training rows, which a model of partial_fit or fit_chunks does not keep.")
+        raise NotKnown(f"{what} needs the training rows, which a model of partial_fit or fit_chunks does not keep.")
     if problem.coefficients is not None:
-        raise ValueError(f"{what}: the coefficients of this model were not solved for, so that C plays no part.")
+        raise NotKnown(f"{what}: the coefficients of this model were not solved for, so that C plays no part.")
     return problem.replace(kernel=model.kernel_, C=model.C_, weights=_weights(model), robust=None)
 
 
@@ -253,7 +257,7 @@ def c_path(model: Any, decades: float = 4.0, n_values: int = 41) -> tuple[np.nda
 def _errors_along(problem: Problem, values: np.ndarray, what: str) -> np.ndarray:
     """The root mean square left-out residual (classes: mean log loss) at each C, from one factorisation."""
     if problem.reduced:
-        raise ValueError(f"{what}: this machine is solved on columns of the KKT system, for one C only.")
+        raise NotKnown(f"{what}: this machine is solved on columns of the KKT system, for one C only.")
     factor = problem.factorise(float(values[-1]), every=True)
     if problem.classification:
         return class_errors(factor, values.tolist())
@@ -285,7 +289,7 @@ def width_surface(model: Any, n_widths: int = 21, n_values: int = 33) -> tuple[n
     problem = _whole_problem(model, "The surface of widths and C")
     leaves = problem.kernel.leaves
     if not leaves:
-        raise ValueError(f"{model.kernel_!r} has no widths: they are those of kernels.RBF and kernels.Matern.")
+        raise NotKnown(f"{model.kernel_!r} has no widths: they are those of kernels.RBF and kernels.Matern.")
     values = model.C_ * np.logspace(-4.0, 4.0, n_values)
     factors = np.logspace(-1.0, 1.0, n_widths)
     errors = [
@@ -315,7 +319,7 @@ def inverse_widths(model: Any) -> np.ndarray:
     check_fitted(model)
     leaves = model.kernel_.leaves
     if not leaves:
-        raise ValueError(f"{model.kernel_!r} has no widths: they are those of kernels.RBF and kernels.Matern.")
+        raise NotKnown(f"{model.kernel_!r} has no widths: they are those of kernels.RBF and kernels.Matern.")
     spread = _spread(model)
     return np.where(columns_used(model), np.max([spread / _sigma(leaf, len(spread)) for leaf in leaves], axis=0), 0.0)
 
@@ -408,7 +412,7 @@ def coverage_path(model: Any, coverages: Any = (0.5, 0.8, 0.9, 0.95), rows: int 
     """
     check_fitted(model)
     if is_classifier(model):
-        raise ValueError("Intervals are those of numbers: LSSVC has predict_proba.")
+        raise NotKnown("Intervals are those of numbers: LSSVC has predict_proba.")
     sample = None if hasattr(model, "_problem_") else _sample(model)
     if sample is not None:
         counting, found, own = np.arange(len(sample.weights)), sample, sample.columns(sample.X)
@@ -418,7 +422,7 @@ def coverage_path(model: Any, coverages: Any = (0.5, 0.8, 0.9, 0.95), rows: int 
         counting, found = factor.rows, model.leave_one_out()._fit_
     n = len(counting)
     if n < 3:
-        raise ValueError(f"Interval coverage needs 3 rows at least, got {n}.")
+        raise NotKnown(f"Interval coverage needs 3 rows at least, got {n}.")
     tested = np.unique(np.linspace(0, n - 1, min(rows, n)).astype(int))
     e = arrays.to_numpy(found.residuals)[counting]
     h = np.clip(arrays.to_numpy(found.leverage)[counting], 0.0, 1.0 - 1e-12)

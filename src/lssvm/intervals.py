@@ -209,7 +209,8 @@ def _slope(logits: np.ndarray, target: np.ndarray, weights: np.ndarray) -> float
 
 def probabilities(decision: np.ndarray, slopes: np.ndarray) -> np.ndarray:
     """Class probabilities (rows, classes) from decision values (rows, columns); rows sum to 1."""
-    return softmax(_logits(decision, slopes), axis=1)
+    with np.errstate(under="ignore"):  # a probability of 0
+        return softmax(_logits(decision, slopes), axis=1)
 
 
 def _logits(decision: np.ndarray, slopes: np.ndarray) -> np.ndarray:

@@ -82,7 +82,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file, whole or not at all.
 
     The file appears under its name only when it is complete and on the disk, so that a crash leaves the previous file,
-    whose mode and owner are kept. A device or FIFO is written to directly.
+    whose mode and owner are kept. Only a file with several names (hard links), or in a folder that takes no new file,
+    is overwritten in place. A device or FIFO is written to directly.
 
     Parameters
     ----------

@@ -27,7 +27,9 @@ from .arrays import EPS, Array
 from .problem import Problem, Whitening, rounding_error, warn_of_leverage, whiten
 from .robust import WeightFunction
 
-MIXING = 0x2545F4914F6CDD1D  # an odd number whose bits look random
+CIRCLE = 2**31 - 1  # a prime: row n counts with the phase TURN n / CIRCLE of a turn,
+TURN = 1327217884  # the golden ratio of it: neighbours are far apart
+SAME_DIGITS = 5e-7  # difference of the rows of two passes that is tolerated: four roundings to float32
 Chunk = tuple[Array, Array, Array]  # rows, coded targets, weights
 Machine = tuple[system.Summed, tuple[Array, ...]]  # and `Whitening.steps` to its columns
 FAN_IN = 4
@@ -169,9 +171,8 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Passes:
-    """What is done with a chunk: check and code it (`check`), weigh it, then sum its rows or leave each of them out."""
+    """What is done with a chunk of checked rows: weigh it, then sum its rows or leave each of them out."""
 
-    check: Callable[[int, Any, Any, Any], Chunk]  # of the number of the chunk and its parts
     whitening: Whitening
     robust: WeightFunction | None = None
     machine: Machine | None = None  # whose residuals give the robust weights,
@@ -184,25 +185,21 @@ class Passes:
         residuals = self.whitening.left_out(*self.machine, X, targets, weights)[0]
         return weights * arrays.like(self.robust.from_scales(arrays.to_numpy(residuals), self.scales), weights)
 
-    def sums(self, steps: tuple[Array, ...], number: int, *chunk: Any) -> system.Moments:
+    def sums(self, steps: tuple[Array, ...], number: int, X: Array, targets: Array, weights: Array) -> system.Moments:
         """The sums of one chunk."""
-        X, targets, weights = self.check(number, *chunk)
         return self.whitening.sums(steps, X, targets, self.weigh(X, targets, weights))
 
-    def gradient(self, coef: Array, intercept: Array, number: int, *chunk: Any) -> Array:
+    def gradient(self, coef: Array, intercept: Array, number: int, X: Array, targets: Array, weights: Array) -> Array:
         """What `system.refined` asks of one chunk."""
-        X, targets, weights = self.check(number, *chunk)
         return self.whitening.gradient(coef, intercept, X, targets, self.weigh(X, targets, weights))
 
-    def residuals(self, machine: Machine, number: int, *chunk: Any) -> Sample:
+    def residuals(self, machine: Machine, number: int, X: Array, targets: Array, weights: Array) -> Sample:
         """A sample of the residuals of one chunk, with their sample weights."""
-        X, targets, weights = self.check(number, *chunk)
         e = arrays.to_numpy(self.whitening.left_out(*machine, X, targets, weights)[0])
         return sample_rows(SCALE_ROWS, number, e, arrays.to_numpy(weights))
 
-    def left_out(self, machine: Machine, keep: bool, number: int, *chunk: Any) -> LeftOut:
+    def left_out(self, machine: Machine, keep: bool, number: int, X: Array, targets: Array, own: Array) -> LeftOut:
         """Leave-one-out of the rows of one chunk."""
-        X, targets, own = self.check(number, *chunk)
         weights = self.weigh(X, targets, own)
         residuals, leverage, loo = self.whitening.left_out(*machine, X, targets, weights)
         xp = arrays.namespace(loo)
@@ -243,7 +240,7 @@ class ChunkedFit:
         return of_sample * (sample.total / w.shape[0]) ** 0.5
 
 
-def fit_chunks(source: Source, passes: Passes, rows: int, ridge: float, *, left_out: bool, keep: bool) -> ChunkedFit:
+def fit_chunks(source: SameRows, passes: Passes, rows: int, ridge: float, *, left_out: bool, keep: bool) -> ChunkedFit:
     """The machine by Cholesky QR over the chunks (`system.summed`), robust weights, leave-one-out in one more pass."""
 
     def solve(passes: Passes, start: system.Summed | None = None) -> Machine:
@@ -308,7 +305,7 @@ def _smallest_keys(draw: np.random.Generator, size: int, rows: int) -> np.ndarra
 class Scan:
     """What the first pass learns: how many rows count, a sample of the rows, the labels and the weight of each.
 
-    The checksums, one per chunk, show in later passes whether the chunks are still the same.
+    The fingerprint shows in later passes whether the rows are still the same.
     """
 
     rows: int
@@ -316,7 +313,7 @@ class Scan:
     sample: Sample
     labels: np.ndarray
     label_weights: np.ndarray
-    checksums: tuple[int, ...]
+    fingerprint: Fingerprint
 
     def __add__(self, other: Scan) -> Scan:
         pair = [*self.labels[:1].tolist(), *other.labels[:1].tolist()]
@@ -325,36 +322,107 @@ class Scan:
         labels, place = np.unique(np.concatenate([self.labels, other.labels]), return_inverse=True)
         weights = np.bincount(place, np.concatenate([self.label_weights, other.label_weights]), len(labels))
         sample, counting = self.sample + other.sample, self.counting + other.counting
-        checksums = self.checksums + other.checksums
-        return Scan(self.rows + other.rows, counting, sample, labels, weights, checksums)
+        fingerprint = self.fingerprint + other.fingerprint
+        return Scan(self.rows + other.rows, counting, sample, labels, weights, fingerprint)
 
 
-def checksum(X: Array, y: Any, weight: Any) -> int:
-    """A number that changes with the values of a chunk or the order of its rows; X is validated, y and weight are raw.
+@dataclass(frozen=True)
+class Fingerprint:
+    """Sums over rows that change with their values and their order, but not with the chunks that they come in.
 
-    Float64 bit patterns are added as integers: exact in any order of summation, so threads, workers and GPUs agree.
+    For every column of X, y and weight: the sum of its values, each times exp(i phase of its row), and that of their
+    squares. Rounding, which is random, moves the first by about that share of the root of the second.
     """
-    total = 0
-    for part in (X, y, weight):
-        total = (total * 1_000_003 + (0 if part is None else _part_checksum(part))) % 2**64
-    return total
+
+    rows: int
+    waves: np.ndarray  # complex
+    squares: np.ndarray
+    features: int  # columns of X, which come first; weight comes last
+
+    def __add__(self, other: Fingerprint) -> Fingerprint:
+        with np.errstate(all="ignore"):  # what is infinite is not compared
+            waves = self.waves + np.exp(1j * _phase(self.rows)) * other.waves
+            return replace(self, rows=self.rows + other.rows, waves=waves, squares=self.squares + other.squares)
+
+    def difference(self, other: Fingerprint) -> str:
+        """What is not the same in the rows of another pass, or ""."""
+        if self.waves.shape != other.waves.shape or self.rows != other.rows:
+            return f"there were {self.rows} of them, now {other.rows}, or the columns are others"
+        with np.errstate(all="ignore"):
+            changed = abs(self.waves - other.waves) > SAME_DIGITS * np.sqrt(self.squares)
+        if not changed.any():
+            return ""
+        column = int(np.argmax(changed))
+        last = "sample_weight" if column == len(changed) - 1 else "y"
+        return f"{f'column {column} of X' if column < self.features else last} has changed"
 
 
-def _part_checksum(values: Any) -> int:
+def _phase(number: Any) -> Any:
+    """Of a row, in radians; whole numbers keep it exact for any number of rows."""
+    return 2.0 * np.pi / CIRCLE * (number % CIRCLE * TURN % CIRCLE)
+
+
+def fingerprint(X: Array, y: Any, weight: Any) -> Fingerprint:
+    """That of a chunk; X is validated, y and weight are as the user gave them."""
+    phase = _phase(np.arange(X.shape[0]))
+    turns, waves, squares = np.stack([np.cos(phase), np.sin(phase)]), [], []
+    weights = np.broadcast_to(1.0 if weight is None else arrays.to_numpy(weight), phase.shape)
+    for part in (X, y, weights):
+        values = _as_numbers(part)
+        values = values[:, None] if values.ndim == 1 else values
+        with np.errstate(all="ignore"):
+            real, imaginary = arrays.to_numpy(arrays.like(turns, values) @ values)
+            waves.append(real + 1j * imaginary)
+            squares.append(arrays.to_numpy(arrays.namespace(values).sum(values * values, axis=0)))
+    return Fingerprint(X.shape[0], np.concatenate(waves), np.concatenate(squares), X.shape[1])
+
+
+def _as_numbers(values: Any) -> Array:
+    """Numbers as they are, labels as a number of their text."""
     if not (arrays.is_torch(values) or arrays.is_cupy(values)):
         values = arrays.to_numpy(values)
-        if values.dtype.kind not in "biuf":  # labels
-            text = values if values.dtype.kind in "SU" else values.astype(str)
-            return zlib.crc32(text.tobytes())
-    rows = values.shape[0]
-    if not rows:
-        return 0
-    bits = (arrays.like(values, values) + 0.0).reshape(rows, -1).view(arrays.namespace(values).int64)  # -0.0 is 0.0
-    odd = 2 * arrays.namespace(values).arange(max(bits.shape), device=arrays.device(values)) + 1
-    bits = (bits ^ (bits >> 29)) * (MIXING * odd[None, : bits.shape[1]])  # each column, and each sign, counts
-    by_row = (bits ^ (bits >> 32)).sum(axis=1)
-    by_row = by_row ^ (by_row >> 33)  # the low bits of round numbers are all 0
-    return rows + int((by_row * odd[:rows]).sum())
+        if values.dtype.kind not in "biuf":
+            labels, codes = np.unique(values if values.dtype.kind == "S" else values.astype(str), return_inverse=True)
+            texts = (label if isinstance(label, bytes) else label.encode(errors="surrogatepass") for label in labels)
+            return np.array([zlib.crc32(text) / 2**32 for text in texts])[codes].reshape(values.shape)
+    return arrays.like(values, values)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was made of some rows, and their fingerprint."""
+
+    value: Any
+    fingerprint: Fingerprint
+
+    def __add__(self, other: Seen) -> Seen:
+        return Seen(self.value + other.value, self.fingerprint + other.fingerprint)
+
+
+@dataclass(frozen=True)
+class SameRows:
+    """A source whose chunks are checked and coded, and whose rows have to be those of the first pass."""
+
+    source: Source
+    check: Callable[[int, Any, Any, Any], Chunk]  # of the number of the chunk and its parts
+    known: Fingerprint
+
+    def reduce(self, function: Callable[..., Any]) -> Any:
+        """As `Source.reduce`, for a function of checked chunks."""
+        seen: Seen = self.source.reduce(functools.partial(_see, self.check, function))
+        difference = self.known.difference(seen.fingerprint)
+        if difference:
+            raise ValueError(
+                f"chunks: the rows are not the same as in the first pass: {difference}. Chunks are read several times "
+                "and must give the same rows every time, in the same order: do not shuffle or draw anew; fix the seed, "
+                "or persist() a Dask collection."
+            )
+        return seen.value
+
+
+def _see(check: Callable[..., Chunk], function: Callable[..., Any], number: int, X: Any, y: Any, weight: Any) -> Seen:
+    rows = check(number, X, y, weight)
+    return Seen(function(number, *rows), fingerprint(rows[0], y, weight))
 
 
 # Sources --------------------------------------------------------------------------------------------------------------

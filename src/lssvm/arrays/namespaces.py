@@ -28,7 +28,7 @@ class NumericalError(ValueError):
 def user_level() -> int:
     """The stacklevel with which a warning of the caller names the line that called into lssvm, however deep it is."""
     level, frame = 1, sys._getframe(1)
-    inside = (__name__.partition(".")[0], "contextlib")  # a decorated method is called from contextlib
+    inside = (__name__.partition(".")[0], "contextlib", "numpy")  # a decorated method is called from these
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in inside:
         level, frame = level + 1, frame.f_back
     return level
@@ -78,7 +78,7 @@ def _package(thing: Any) -> str:
 def to_numpy(array: Array) -> np.ndarray:
     """A NumPy array with the same values, wherever the array lives."""
     if isinstance(array, np.ndarray):
-        return array
+        return array.astype(object) if array.dtype.kind == "T" else array  # text of StringDType, which few take
     if is_cupy(array):
         return np.asarray(array.get())
     if is_torch(array):

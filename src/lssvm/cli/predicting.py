@@ -91,7 +91,7 @@ def predict(
             if formulas:
                 lines = [[f"'{values[0]}" if values[0] in formulas else values[0], *values[1:]] for values in lines]
             if not row and not as_json:  # not before the first rows are predicted: what fails writes nothing
-                write(shown(_csv_lines([header])))
+                write(printable(_csv_lines([header])))  # labels in it steer no terminal, wherever it is read
             for start in range(0, len(lines), 1000):  # in small pieces: a reader that has enough ends the work soon
                 part = lines[start : start + 1000]
                 write(shown(_json_lines(header, part) if as_json else _csv_lines(part)))

@@ -65,7 +65,7 @@ def check_output(path: Path | None, option: str, *others: str | Path | None) -> 
         raise click.BadParameter(str(error), param_hint=option) from None
     if not path.parent.is_dir():
         raise click.BadParameter(f"the folder '{path.parent}' does not exist; make it first.", param_hint=option)
-    if not os.access(path.parent, os.W_OK):
+    if not path.exists() and not os.access(path.parent, os.W_OK):
         message = f"the folder '{path.parent}' may not be written to; choose another."
         raise click.BadParameter(message, param_hint=option)
     if any(other is not None and path.resolve() == Path(other).resolve() for other in others):

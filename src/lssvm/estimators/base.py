@@ -53,6 +53,7 @@ class BaseLSSVM(BaseEstimator):
         return tags
 
     @arrays.own_threads()
+    @np.errstate(under="ignore")
     def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit the model to rows in memory."""
         checked = copy.copy(self)
@@ -87,6 +88,7 @@ class BaseLSSVM(BaseEstimator):
         return object.__getattribute__(self, name)  # raises the usual AttributeError
 
     @arrays.own_threads()
+    @np.errstate(under="ignore")
     def leave_one_out(self) -> Self:
         """Compute the leave-one-out attributes, if `fit` has not done so, and keep them.
 
@@ -206,6 +208,7 @@ class BaseLSSVM(BaseEstimator):
         return same_kind(values[:, :, 0] if self.dual_coef_.ndim == 1 else values, X)
 
     @arrays.own_threads()
+    @np.errstate(under="ignore")
     def _raw_predict(self, X: Any, method: str) -> Array:
         """f(x), rows x outputs."""
         X = self._checked(X, method)

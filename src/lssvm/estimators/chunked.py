@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -25,11 +25,12 @@ from ..stream import (
     ChunkedFit,
     LeftOutSample,
     Passes,
+    SameRows,
     Scan,
     Source,
     Stream,
     as_source,
-    checksum,
+    fingerprint,
     fit_chunks,
     resumed,
     sample_rows,
@@ -107,6 +108,7 @@ class ChunkedLSSVM(BaseLSSVM):
         return self._add_chunk(X, y, sample_weight)
 
     @arrays.own_threads()
+    @np.errstate(under="ignore")
     def _add_chunk(self, X: Any, y: Any, sample_weight: Any, **known: Any) -> Self:
         if arrays.is_dask(X):
             raise TypeError(
@@ -188,6 +190,7 @@ class ChunkedLSSVM(BaseLSSVM):
         return self._fit_source(as_source(chunks, columns, target, weight), leave_one_out)
 
     @arrays.own_threads()
+    @np.errstate(under="ignore")
     def _fit_source(self, source: Source, leave_one_out: str) -> Self:
         checked = copy.copy(self)  # without what was learned before: it travels to the workers
         checked.__dict__ = {name: value for name, value in vars(self).items() if not name.endswith("_")}
@@ -204,11 +207,11 @@ class ChunkedLSSVM(BaseLSSVM):
         plain = copy.copy(checked)  # for the sample, whose columns have lost their names
         plain.__dict__.pop("feature_names_in_", None)
         sample = plain._check_chunk(0, *scan.sample.arrays)
-        checked._checksums_ = scan.checksums
         stream = start_stream(run_steps(checked._problem(*sample), self._chunk_steps()))
-        passes = Passes(checked._check_chunk, stream.whitening, as_weight_function(self.robust))
+        passes = Passes(stream.whitening, as_weight_function(self.robust))
         keep = leave_one_out == "rows" or (leave_one_out == "auto" and scan.rows <= KEPT_ROWS)
-        fit = fit_chunks(source, passes, scan.rows, 1.0 / stream.C, left_out=leave_one_out != "none", keep=keep)
+        same = SameRows(source, checked._check_chunk, scan.fingerprint)
+        fit = fit_chunks(same, passes, scan.rows, 1.0 / stream.C, left_out=leave_one_out != "none", keep=keep)
         attributes = {
             **checked._machine(stream.whitening.kernel, stream.C, stream.points, fit.coef, fit.machine[0].intercept),
             **additive_attributes(stream.whitening.kernel, stream.points, fit.coef, stream.points),
@@ -232,7 +235,9 @@ class ChunkedLSSVM(BaseLSSVM):
 
     def _rows_left_out(self, passes: Passes, machine: Any, number: int, *chunk: Any) -> tuple[Array, ...]:
         """Weights, leverages, left-out residuals and left-out predictions of the rows of a chunk."""
-        ((targets, _, weights, _, leverage, loo),) = passes.left_out(machine, True, number, *chunk).rows
+        ((targets, _, weights, _, leverage, loo),) = passes.left_out(
+            machine, True, number, *self._check_chunk(number, *chunk)
+        ).rows
         f, single = targets - loo, self._single_output_
         if isinstance(self, ClassifierMixin):
             return weights, leverage, loo[:, 0] if single else loo, winning_class(f, self.classes_)
@@ -260,32 +265,23 @@ class ChunkedLSSVM(BaseLSSVM):
         weights = ones if weight is None else check_weights(weight, X.shape[0], 0)
         labels, counts = self._count_labels(y, weights)
         sample = sample_rows(SAMPLE_ROWS, number, X, y, weights)
-        checksums = (checksum(X, given, weight),)
-        return Scan(X.shape[0], int(np.count_nonzero(weights)), sample, labels, counts, checksums)
+        rows = fingerprint(X, given, weight)
+        return Scan(X.shape[0], int(np.count_nonzero(weights)), sample, labels, counts, rows)
 
     def _check_chunk(self, number: int, X: Any, y: Any, weight: Any) -> tuple[Array, Array, Array]:
-        """The rows of a chunk, which may be none; after the first pass they must be those of that pass."""
-        rows, targets, weights = self._check_rows(X, y, weight, reset=False, smallest=0)
-        known = getattr(self, "_checksums_", ())
-        if number < len(known) and known[number] != checksum(rows, y, weight):  # the source counts the rows
-            raise ValueError(
-                f"chunks: chunk {number} is not the same as in the first pass. Chunks are read several times and must "
-                "be the same every time, in the same order: do not shuffle or draw anew; fix the seed, or persist() a "
-                "Dask collection."
-            )
-        return rows, targets, weights
+        """The rows of a chunk, which may be none."""
+        return self._check_rows(X, y, weight, reset=False, smallest=0)
 
     def _chunks_left_out(self, fit: ChunkedFit, scan: Scan, keep: bool, points: Array, C: float) -> dict[str, Any]:
         """The attributes of leave-one-out: all of them, or PRESS and what a sample of the rows tells."""
-        passes = replace(fit.passes, check=self._check_chunk)
-        sample = scan.sample.arrays
-        (few,) = passes.left_out(fit.machine, True, 0, *sample).rows
+        sample = self._check_chunk(0, *scan.sample.arrays)
+        (few,) = fit.passes.left_out(fit.machine, True, 0, *sample).rows
         targets, own, weights, *rest = fit.rows() if keep else few
         attributes = self._left_out(targets, own, weights, LeftOutRows(*rest))
         attributes["_sample_weight_"] = self._without_class_weights(targets, own)
         if not keep:
             attributes = {name: value for name, value in attributes.items() if name == "_slopes_"}
-        attributes["_sample_"] = fit.sample(scan.rows, self._check_chunk(0, *sample)[0], *few)
+        attributes["_sample_"] = fit.sample(scan.rows, sample[0], *few)
         warn_of_rounding(fit.rounding(attributes["_sample_"], points, C), C)
         return attributes if fit.left_out is None else {**attributes, "press_": fit.left_out.press}
 

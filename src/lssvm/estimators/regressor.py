@@ -168,6 +168,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         return score_of(r2_score, self.predict(X), y, sample_weight)
 
     @arrays.own_threads()
+    @np.errstate(under="ignore")
     def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "jackknife+", *, folds: Any = 10) -> Array:
         """Prediction intervals from left-out residuals (Barber et al. 2021), exact and without a refit.
 

@@ -20,6 +20,7 @@ def validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options: 
     """scikit-learn's validation, with a copy of X and with messages that name the argument and the column."""
     if options.get("ensure_min_samples") == 0 and not (X.shape[0] if hasattr(X, "shape") else len(X)):
         return np.zeros((0, model.n_features_in_)), np.zeros((0, *np.shape(y)[1:]))  # a chunk without rows
+    y = arrays.to_numpy(y) if isinstance(y, np.ndarray) and y.dtype.kind == "T" else y
     for name, values in (("X", X), ("y", y)):
         if np.ma.is_masked(values):
             raise ValueError(f"{name} is a masked array with masked values: fill them in, or leave their rows out.")

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from .. import diagnose
+from ..arrays import NumericalError
 
 LARGEST_PATH = 3000  # rows of a dense machine, beyond which its path of C is not computed again
 LARGEST_COLUMNS = 5e7  # rows times basis points likewise
@@ -55,7 +56,7 @@ def _known(function: Any, model: Any) -> Any:
     """What a diagnosis returns, None where it does not apply."""
     try:
         return function(model)
-    except ValueError:
+    except (diagnose.NotKnown, NumericalError):
         return None
 
 
