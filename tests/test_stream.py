@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.model_selection import PredefinedSplit
 
-from lssvm import LSSVC, LSSVR, arrays, kernels, sparsify, stream, system, tune
+from lssvm import LSSVC, LSSVR, arrays, kernels, progress, sparsify, stream, system, tune
+from lssvm.estimators import chunked
 from lssvm.stream import fingerprint
 
 
