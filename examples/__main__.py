@@ -58,7 +58,10 @@ def about(name: str) -> tuple[str, str]:
 def page() -> str:
     """The gallery in Markdown: a grid of pictures, then a section for each."""
     titles = {name: about(name)[0] for name in ORDER}
-    grid = [f"[![{title}](images/gallery/{name}.png)](#{name.replace('_', '-')})" for name, title in titles.items()]
+    grid = [
+        f"- [![{title}](images/gallery/{name}.png)](#{name.replace('_', '-')})\n\n  [{title}](#{name.replace('_', '-')})"
+        for name, title in titles.items()
+    ]
     sections = [
         f"({name.replace('_', '-')})=\n\n## {titles[name]}\n\n{about(name)[1]}\n\n"
         f"![{titles[name]}](images/gallery/{name}.png)\n\n"
