@@ -36,7 +36,7 @@ autodoc_typehints = "none"  # the docstrings say it in words
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 default_role = "py:obj"  # `name` in a docstring links to its entry, if there is one
-smartquotes = False  # "hampel" is a string
+smartquotes_action = "D"  # dashes, not quotes: "hampel" is a string
 
 # The few names that these pages use are in docs/inventories as well: a build needs no network.
 intersphinx_mapping = {

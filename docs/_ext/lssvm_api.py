@@ -85,16 +85,17 @@ CALL = re.compile(r"(?:lssvm\.)?([A-Za-z_][\w.]*)(?:\(.*\))?", re.DOTALL)
 
 @cache
 def public() -> dict[str, str]:
-    """Full names of all public objects by the names that texts use: RBF, kernels.RBF, predict_interval."""
+    """Full names of all public objects by the names that texts use: RBF, kernels.RBF, fit_chunks."""
     names = {name: f"lssvm.{name}" for name in ("LSSVR", "LSSVC", "save", "load")}
     for module in MODULES:
         for name in importlib.import_module(f"lssvm.{module}").__all__:
             names[f"{module}.{name}"] = f"lssvm.{module}.{name}"
-            names.setdefault(name, f"lssvm.{module}.{name}")
+            if name[0].isupper():  # a bare `scores` may be anything
+                names.setdefault(name, f"lssvm.{module}.{name}")
     for name in METHODS:
         owner = "LSSVC" if name == "predict_proba" else "LSSVR"
-        names[name] = f"lssvm.{owner}.{name}"
-    return names
+        names[f"{owner}.{name}"] = f"lssvm.{owner}.{name}"
+    return names | {name: names[f"LSSVR.{name}"] for name in ("predict_interval", "partial_fit", "fit_chunks")}
 
 
 # Docstrings -----------------------------------------------------------------------------------------------------------
