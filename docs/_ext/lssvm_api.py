@@ -95,14 +95,19 @@ def public() -> dict[str, str]:
     for name in METHODS:
         owner = "LSSVC" if name == "predict_proba" else "LSSVR"
         names[f"{owner}.{name}"] = f"lssvm.{owner}.{name}"
-    return names | {name: names[f"LSSVR.{name}"] for name in ("predict_interval", "partial_fit", "fit_chunks")}
+    bare = {name: f"lssvm.LSSVR.{name}" for name in ("predict_interval", "partial_fit", "fit_chunks")}
+    return names | bare | {"predict_proba": "lssvm.LSSVC.predict_proba"}
 
 
 # Docstrings -----------------------------------------------------------------------------------------------------------
-def process_docstring(app: Sphinx, what: str, name: str, item: Any, options: Any, lines: list[str]) -> None:
-    """Rewrite the sections of a docstring and add its links, before napoleon sees it."""
-    text = SECTION.sub(lambda match: definitions(*match.groups()), "\n".join(lines) + "\n")
-    lines[:] = [*text.rstrip().split("\n"), "", *links(name), ""]
+def rewrite_sections(app: Sphinx, what: str, name: str, item: Any, options: Any, lines: list[str]) -> None:
+    """Replace the sections of a docstring, before napoleon sees them."""
+    lines[:] = SECTION.sub(lambda match: definitions(*match.groups()), "\n".join(lines) + "\n").split("\n")
+
+
+def add_links(app: Sphinx, what: str, name: str, item: Any, options: Any, lines: list[str]) -> None:
+    """Add the links of an object, after napoleon: its last section would take them in."""
+    lines += ["", *links(name), ""]
 
 
 def definitions(title: str, body: str) -> str:
@@ -118,7 +123,8 @@ def definitions(title: str, body: str) -> str:
 
 def linked(kind: str) -> str:
     """The words of a type, classes as references."""
-    return re.sub(r"\b[A-Z]\w+\b", lambda match: f"`{match[0]}`" if match[0] in {**public(), **EXTERNAL} else match[0], kind)
+    known = public() | EXTERNAL
+    return re.sub(r"\b[A-Z]\w+\b", lambda match: f"`{match[0]}`" if match[0] in known else match[0], kind)
 
 
 def links(name: str) -> Iterator[str]:
@@ -149,7 +155,7 @@ def gallery() -> dict[str, set[str]]:
 # References -----------------------------------------------------------------------------------------------------------
 def link_names(app: Sphinx, doctree: nodes.document) -> None:
     """Names in code style become references to the API or, with intersphinx, to other packages."""
-    known = {**EXTERNAL, **public()}
+    known = EXTERNAL | public()
     for reference in doctree.findall(addnodes.pending_xref):
         if reference.get("refdomain") == "py" and reference.get("reftype") == "obj":
             reference["reftarget"] = known.get(reference["reftarget"], reference["reftarget"])
@@ -214,7 +220,8 @@ class Source(SphinxDirective):
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    app.connect("autodoc-process-docstring", process_docstring, priority=400)
+    app.connect("autodoc-process-docstring", rewrite_sections, priority=400)  # napoleon has 500
+    app.connect("autodoc-process-docstring", add_links, priority=600)
     app.connect("doctree-read", link_names)
     app.connect("env-check-consistency", check_complete)
     app.add_directive("summaries", Summaries)
