@@ -27,11 +27,15 @@ class ClassFit:
     coef: Array  # (basis, columns)
     intercept: Array  # (columns,)
     loo: Array  # (rows, columns): leave-one-out values where a row is part of the column's problem, else plain ones
+    unit_loo: Array  # (rows, columns): the same with one copy of the row left out, where its weight counts copies
     leverage: Array  # (rows,): the mean over the problems that a row is part of
 
 
-def solve_classes(problem: Problem, loss: str, coding: str, *, tolerance: float = 1e-10) -> ClassFit:
-    """Fit the classifier. The kernel matrix, or the whitened columns, serve all of its problems."""
+def solve_classes(problem: Problem, loss: str, coding: str, copies: np.ndarray) -> ClassFit:
+    """Fit the classifier. The kernel matrix, or the whitened columns, serve all of its problems.
+
+    `copies` are sample weights, at least 1: a row of weight 3 is as good as three rows, of which one is left out.
+    """
     X, C = problem.X, problem.C
     assert C is not None
     codes, weights = problem.labels, problem.weights
@@ -57,27 +61,30 @@ def solve_classes(problem: Problem, loss: str, coding: str, *, tolerance: float 
     coef = np.zeros((size, len(columns)))
     intercept, found = np.zeros(len(columns)), []
     for number, (rows, t) in enumerate(columns):
-        fit = _two_classes(inputs, rows, t, weights, C, loss, problem.is_dual, tolerance)
+        fit = _two_classes(inputs, rows, t, weights, C, loss, problem.is_dual)
         found.append(fit)
         intercept[number] = fit.intercept
         coef[rows if problem.is_dual else slice(None), number] = arrays.to_numpy(fit.coef)
     coef, intercept = arrays.like(coef, X), arrays.like(intercept, X)
     values = arrays.to_numpy(inputs @ coef + intercept[None, :]).copy()
-    leverage, shares = np.zeros(X.shape[0]), np.zeros(X.shape[0])
+    units, leverage, shares = values.copy(), np.zeros(X.shape[0]), np.zeros(X.shape[0])
     for number, ((rows, _), fit) in enumerate(zip(columns, found, strict=True)):
-        values[rows, number] = arrays.to_numpy(fit.loo)
-        leverage[rows] += arrays.to_numpy(fit.leverage)
+        f, loo, h = (arrays.to_numpy(a) for a in (fit.decision, fit.loo, fit.leverage))
+        values[rows, number] = loo
+        one = (f - loo) * (1.0 - h) / (copies[rows] - h + (copies[rows] == h))
+        units[rows, number] = np.where(copies[rows] > 1.0, f - one, loo)
+        leverage[rows] += h
         shares[rows] += 1.0
     if whitening is None:
         coef = arrays.take(coef, problem.rows)
     else:
         coef = whitening.expand(coef)
-    loo, leverage = arrays.like(values, X), arrays.like(leverage / shares, X)
-    return ClassFit(problem.kernel, C, support, points, coef, intercept, loo, leverage)
+    loo, unit_loo, leverage = (arrays.like(part, X) for part in (values, units, leverage / shares))
+    return ClassFit(problem.kernel, C, support, points, coef, intercept, loo, unit_loo, leverage)
 
 
 def _two_classes(
-    inputs: Array, rows: np.ndarray, t: np.ndarray, weights: Array, C: float, loss: str, dual: bool, tolerance: float
+    inputs: Array, rows: np.ndarray, t: np.ndarray, weights: Array, C: float, loss: str, dual: bool
 ) -> Binary:
     """One problem: `inputs` are the kernel matrix (`dual`) or the whitened columns of all rows."""
     whole = len(rows) == inputs.shape[0]
@@ -92,8 +99,8 @@ def _two_classes(
         size = len(rows) if dual else inputs.shape[1]
         return Binary(arrays.zeros((size,), inputs), constant, values, values, 0.0 * values)
     if dual:
-        return solve_dual(part, targets, own, C, LOSSES[loss], tolerance=tolerance)
+        return solve_dual(part, targets, own, C, LOSSES[loss])
     if len(rows) < inputs.shape[1]:  # fewer rows than columns: their products are the smaller system
-        fit = solve_dual(arrays.gram(part.T), targets, own, C, LOSSES[loss], tolerance=tolerance)
+        fit = solve_dual(arrays.gram(part.T), targets, own, C, LOSSES[loss])
         return Binary(part.T @ fit.coef, fit.intercept, fit.decision, fit.loo, fit.leverage)
-    return solve_primal(part, targets, own, C, LOSSES[loss], tolerance=tolerance)
+    return solve_primal(part, targets, own, C, LOSSES[loss])
