@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -59,20 +60,28 @@ def couple(values: np.ndarray, n_classes: int, slope: float) -> np.ndarray:
 
 
 def pair_slope(values: np.ndarray, codes: np.ndarray, weights: np.ndarray, n_classes: int) -> float:
-    """The slope of `couple` with the smallest log loss of (leave-one-out) decision values.
+    """The slope of `couple` with the smallest log loss of (leave-one-out) decision values."""
+    order = np.random.RandomState(0).permutation(np.flatnonzero(weights > 0))[:CALIBRATION_ROWS]
+    values = values[order]
+    return best_slope(lambda slope: couple(values, n_classes, slope), codes[order], weights[order], n_classes)[0]
+
+
+def best_slope(
+    probabilities: Callable[[float], np.ndarray], codes: np.ndarray, weights: np.ndarray, n_classes: int
+) -> tuple[float, np.ndarray]:
+    """The slope of some probabilities (rows, classes) with the smallest log loss, and the log loss of every row.
 
     As in Platt (1999) a class of n rows aims at the probability (n + 1)/(n + 2), so that classes which can be told
     apart have a finite slope.
     """
-    order = np.random.RandomState(0).permutation(np.flatnonzero(weights > 0))[:CALIBRATION_ROWS]
-    values, codes, weights = values[order], codes[order], weights[order]
     counts = np.bincount(codes, weights=weights, minlength=n_classes) * (len(weights) / weights.sum())
     miss = (1.0 / (counts + 2.0))[codes]
 
-    def loss(log_slope: float) -> float:
-        logs = np.log(couple(values, n_classes, math.exp(log_slope)))
+    def losses(log_slope: float) -> np.ndarray:
+        logs = np.log(np.maximum(probabilities(math.exp(log_slope)), TINY))
         own = logs[np.arange(len(codes)), codes]
-        others = (logs.sum(axis=1) - own) / (n_classes - 1)
-        return -float(weights @ ((1.0 - miss) * own + miss * others))
+        return -((1.0 - miss) * own + miss * (logs.sum(axis=1) - own) / (n_classes - 1))
 
-    return math.exp(minimize_scalar(loss, bounds=SLOPES, method="bounded", options={"xatol": 0.02}).x)
+    total = lambda log_slope: float(weights @ losses(log_slope))  # noqa: E731
+    found = minimize_scalar(total, bounds=SLOPES, method="bounded", options={"xatol": 0.05}).x
+    return math.exp(found), losses(found)

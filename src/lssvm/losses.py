@@ -21,6 +21,8 @@ class Loss:
     `third` is the derivative of the logarithm of the curvature.
     """
 
+    is_quadratic = False  # one step of Newton's method is enough
+
     def value(self, margin: Array) -> Array:
         raise NotImplementedError
 
@@ -36,6 +38,8 @@ class Loss:
 
 class Squared(Loss):
     """1/2 (1 - m)^2, the loss of the LS-SVM."""
+
+    is_quadratic = True
 
     def value(self, margin: Array) -> Array:
         return 0.5 * (1.0 - margin) ** 2

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -57,26 +58,29 @@ def solve_dual(
 ) -> Binary:
     """The rows are the basis; K (l x l) is kept. Rows of weight 0 have no coefficient."""
     xp = arrays.namespace(K)
+    known: list[Any] = [None, None]  # the last curvature, and its system
 
-    def system(curvature: Array) -> tuple[np.ndarray, Array, Array, Array, Array]:
-        """Rows with a weight, their ridges, the factor, A^-1 1 and its sum."""
-        rows = np.flatnonzero(arrays.to_numpy(curvature) > 0)
-        A = _block(K, rows)
-        ridge = 1.0 / (C * arrays.take(curvature, rows))
-        L = arrays.cholesky(arrays.add_diagonal(A, ridge))
-        if L is None:
-            raise NumericalError(f"K + 1/C is not positive definite for C = {C:.3g}: lower C.")
-        ones = _both(L, arrays.zeros((len(rows), 1), K) + 1.0)[:, 0]
-        return rows, ridge, L, ones, xp.sum(ones)
+    def system(curvature: Array) -> tuple[np.ndarray, Array, Array]:
+        """Rows with a weight, their ridges and the factor."""
+        if known[0] is None or not bool(xp.all(known[0] == curvature)):
+            rows = np.flatnonzero(arrays.to_numpy(curvature) > 0)
+            ridge = 1.0 / (C * (curvature if len(rows) == K.shape[0] else arrays.take(curvature, rows)))
+            L = arrays.cholesky(arrays.add_diagonal(_block(K, rows), ridge))
+            if L is None:
+                raise NumericalError(f"K + 1/C is not positive definite for C = {C:.3g}: lower C.")
+            known[:] = curvature, (rows, ridge, L)
+        return known[1]
 
     def solve(curvature: Array, z: Array) -> State:
-        rows, _, L, ones, total = system(curvature)
-        plain = _both(L, arrays.take(z, rows)[:, None])[:, 0]
-        intercept = xp.sum(plain) / total
-        own = plain - intercept * ones
-        coef = arrays.put(arrays.zeros((K.shape[0],), K), rows, own)
-        product = K @ coef if len(rows) == K.shape[0] else _columns(K, rows) @ own
-        return coef, float(intercept), product + intercept
+        rows, ridge, L = system(curvature)
+        own = z if len(rows) == K.shape[0] else arrays.take(z, rows)
+        plain, ones = _both(L, xp.stack([own, 0.0 * own + 1.0], axis=1)).T
+        intercept = float(xp.sum(plain) / xp.sum(ones))
+        coef = plain - intercept * ones
+        if len(rows) == K.shape[0]:
+            return coef, intercept, z - ridge * coef
+        f = _columns(K, rows) @ coef + intercept
+        return arrays.put(arrays.zeros((K.shape[0],), K), rows, coef), intercept, f
 
     def penalty(state: State) -> float:
         coef, intercept, f = state
@@ -85,10 +89,11 @@ def solve_dual(
     coef, intercept, f = _minimise(loss, t, weights, C, solve, penalty, start, tolerance)
     if not loo:
         return Binary(coef, intercept, f, None, None)
-    curvature = weights * loss.curvature(t * f)
-    rows, ridge, L, ones, total = system(curvature)
+    rows, ridge, L = system(weights * loss.curvature(t * f))
     lower = arrays.invert_lower(L)
     squares = xp.sum(lower * lower, axis=0)
+    ones = lower.T @ xp.sum(lower, axis=1)
+    total = xp.sum(ones)
     q = squares - ones * ones / total
     own = arrays.take(C * weights * t * loss.slope(t * f), rows)
     values = arrays.take(f, rows) + own * (ridge - 1.0 / xp.clip(q, EPS * xp.max(squares), None))
@@ -98,6 +103,24 @@ def solve_dual(
         return Binary(coef, intercept, f, left_out, leverage)
     P = arrays.gram_of_lower(lower) - ones[:, None] * ones[None, :] / total
     return Binary(coef, intercept, f, left_out, leverage, P, ones / total)
+
+
+def solve_squares(K: Array, targets: Array, weights: Array, C: float) -> tuple[Array, Array, Array, Array]:
+    """The squared loss of several targets (l, k) on one factor, for positive weights.
+
+    Coefficients, intercepts, leave-one-out values, and P as in `Binary.inverse`.
+    """
+    xp = arrays.namespace(K)
+    L = arrays.cholesky(arrays.add_diagonal(K + 0.0, 1.0 / (C * weights)))
+    if L is None:
+        raise NumericalError(f"K + 1/C is not positive definite for C = {C:.3g}: lower C.")
+    P = arrays.gram_of_lower(arrays.invert_lower(L))
+    ones = xp.sum(P, axis=1)
+    intercept = ones @ targets / xp.sum(ones)
+    P = arrays.add_outer(P, -ones / xp.sum(ones), ones)
+    coef = arrays.matmul(P, targets)
+    q = xp.clip(xp.linalg.diagonal(P), EPS * xp.max(xp.linalg.diagonal(P)), None)
+    return coef, intercept, targets - coef / q[:, None], P
 
 
 def loo_gradient(
@@ -230,6 +253,8 @@ def _minimise(
                 break  # rounding errors decide
         change = float(xp.max(xp.abs(new[2] - f)))
         state, value, f = new, lowered, new[2]
+        if loss.is_quadratic:
+            break
         if change <= tolerance * (1.0 + float(xp.max(xp.abs(f)))):
             break
     assert state is not None

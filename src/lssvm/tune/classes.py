@@ -22,11 +22,11 @@ from sklearn.utils import Bunch
 
 from .. import arrays
 from ..arrays import NumericalError
-from ..coding import couple, pair_rows, pair_slope, pairs_of
+from ..coding import best_slope, couple, pair_rows, pairs_of
 from ..kernels import Kernel
 from ..losses import LOSSES
 from ..problem import Problem, constant_columns
-from ..system.newton import loo_gradient, solve_dual
+from ..system.newton import loo_gradient, solve_dual, solve_squares
 from .plan import PLAN
 from .samples import with_every_class
 from .stacks import Stacks
@@ -129,6 +129,13 @@ class ClassSearch:
             values, kept = self.stacks.squares(K, setting.C)
             value, in_values, in_slope = self._score(values, setting.slope)
             return value, *self.stacks.gradient(kept, in_values, setting.C), in_slope
+        if not self.by_pairs and setting.loss == "squared":  # one factor serves all columns
+            coef, _, values, P = solve_squares(K, self.signs, self.rows.weights, setting.C)
+            value, in_values, in_slope = self._score(values, setting.slope)
+            q = P.diagonal()
+            half = (P @ (-in_values / q[:, None])) @ coef.T
+            G = -0.5 * (half + half.T) - (P * (np.sum(in_values * coef, axis=1) / q**2)[None, :]) @ P
+            return value, G, -float(np.sum(G.diagonal() / (setting.C * self.rows.weights))), in_slope
         loss = LOSSES[setting.loss]
         fits, values = [], np.full((len(K), len(self.columns)), np.nan)
         for number, (rows, t) in enumerate(self.columns):
@@ -295,7 +302,8 @@ def _sample(problem: Problem) -> Rows:
     counts = np.bincount(codes).astype(float)
     work = sum((counts[a] + counts[b]) ** 3 for a, b in pairs_of(len(counts))) or 1.0
     size = int(np.clip(len(codes) * (PLAN.class_work / work) ** (1 / 3), *PLAN.class_rows))
-    chosen = with_every_class(known, np.random.RandomState(0).permutation(known.rows), size)
+    draw = np.random.RandomState(0)
+    chosen = draw.permutation(with_every_class(known, draw.permutation(known.rows), size))  # files may be sorted
     chosen = chosen[np.argsort(known.labels[chosen], kind="stable")]
     unit = column_units(known)
     return Rows(known.with_basis().subset(chosen), unit, problem.C)
@@ -353,28 +361,23 @@ def _row_losses(rows: Rows, setting: Setting) -> np.ndarray:
 
 
 def _log_losses(rows: Rows, coding: str, values: np.ndarray) -> np.ndarray:
-    if rows.n_classes == 2:
-        margin = np.where(rows.codes == 1, values[:, 0], -values[:, 0])
-        loss = lambda slope: np.logaddexp(0.0, -slope * margin)  # noqa: E731
-    elif coding == "one-vs-one":
-        slope = pair_slope(values, rows.codes, rows.weights, rows.n_classes)
-        p = couple(values, rows.n_classes, slope)
-        return -np.log(p[np.arange(len(p)), rows.codes])
-    else:
+    """The log loss of every row for the best slope, with the targets of Platt (1999); see `coding.best_slope`."""
 
-        def loss(slope: float) -> np.ndarray:
-            p = softmax(slope * values, axis=1)
-            return -np.log(np.maximum(p[np.arange(len(p)), rows.codes], 1e-300))
+    def p(slope: float) -> np.ndarray:
+        if coding == "one-vs-one" and rows.n_classes > 2:
+            return couple(values, rows.n_classes, slope)
+        f = np.column_stack([0.0 * values, values]) if rows.n_classes == 2 else values
+        return softmax(slope * f, axis=1)
 
-    def total(log_slope: float) -> float:
-        return float(rows.weights @ loss(math.exp(log_slope))) + 0.5 * ((log_slope - 0.5) / PLAN.class_C_prior) ** 2
-
-    return loss(math.exp(optimize.minimize_scalar(total, bounds=(-3.0, 6.0), method="bounded").x))
+    return best_slope(p, rows.codes, rows.weights, rows.n_classes)[1]
 
 
 def _values(rows: Rows, K: np.ndarray, setting: Setting, warm: Any) -> tuple[np.ndarray, Any]:
     """Leave-one-out values where a row is part of a problem, plain ones elsewhere; decision values to start from."""
     columns = rows.columns(setting.coding)
+    if not rows.by_pairs(setting.coding) and setting.loss == "squared":
+        targets = np.column_stack([t for _, t in columns])
+        return solve_squares(K, targets, rows.weights, setting.C)[2], None
     if Stacks.suit(columns):
         coef, intercept, decision, loo = Stacks(columns, rows.weights).solve(K, setting.C, setting.loss, warm)
     else:
@@ -399,7 +402,7 @@ def _simplest(compared: list[tuple[np.ndarray, Setting]]) -> Setting:
     losses, best = min(compared, key=lambda candidate: candidate[0].mean())
     for others, setting in sorted(compared, key=lambda candidate: candidate[0].mean()):
         gap = others - losses
-        if setting.loss == "squared" and gap.mean() <= gap.std() / math.sqrt(len(gap)):
+        if (setting.loss, setting.coding) == ("squared", best.coding) and gap.mean() <= gap.std() / math.sqrt(len(gap)):
             return setting
     return best
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..arrays import NumericalError
 from ..losses import LOSSES
 
-SMALL = 300  # rows up to which problems are stacked
+SMALL = 150  # rows up to which problems are stacked
 PADDING = 1.3  # largest problem of a stack over the smallest one
 STEPS = 15  # of Newton's method, in a search
 FAR = 40.0  # decision values of the logistic loss are clipped there
@@ -130,8 +130,9 @@ def _newton(
         active = np.where(active.any(axis=1, keepdims=True), active, stack.inside)
         z = np.where(active, f + t * kind.slope(t * f) / np.maximum(v / weights, 1e-12), 0.0)
         ridge = 1.0 / (C * np.maximum(v, 1e-300))
-        inverse, ones, total = _bordered(_matrix(blocks, active, np.where(active, ridge, 1.0)), active)
-        plain = np.where(active, np.einsum("gij,gj->gi", inverse, z), 0.0)
+        A = _matrix(blocks, active, np.where(active, ridge, 1.0))
+        plain, ones = np.moveaxis(np.linalg.solve(A, np.stack([z, active.astype(float)], axis=2)), 2, 0)
+        total = np.maximum(ones.sum(axis=1, keepdims=True), 1e-300)
         b = plain.sum(axis=1) / total[:, 0]
         a = plain - b[:, None] * ones
         new = np.einsum("gij,gj->gi", blocks, a) + b[:, None]
@@ -141,6 +142,7 @@ def _newton(
         f = new
         if done:
             break
+    inverse, ones, total = _bordered(A, active)
     q = np.einsum("gii->gi", inverse) - ones * ones / total
     loo = np.where(active, z - a / np.where(active, np.maximum(q, 1e-300), 1.0), f)
     return a, b, f, loo
