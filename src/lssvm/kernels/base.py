@@ -70,7 +70,8 @@ class Kernel(BaseEstimator):
         kernel = copy.copy(self)
         for name, value in change(self).items():
             setattr(kernel, name, value)
-        for name, value in self.get_params(deep=False).items():
+        for name in self._parameters():
+            value = getattr(self, name)
             if isinstance(value, Kernel):
                 setattr(kernel, name, value.rebuilt(change))
             elif isinstance(value, (list, tuple)) and any(isinstance(part, Kernel) for part in value):
@@ -104,12 +105,20 @@ class Kernel(BaseEstimator):
 
     # What it declares -------------------------------------------------------------------------------------------------
     ard = False
+    _known_parameters: tuple[str, ...] = ()
     """Whether a width left at None may differ from column to column."""
+
+    @classmethod
+    def _parameters(cls) -> tuple[str, ...]:
+        """The names of the constructor's arguments, looked up once per class."""
+        if "_known_parameters" not in vars(cls):
+            cls._known_parameters = tuple(cls._get_param_names())
+        return cls._known_parameters
 
     @property
     def has_width(self) -> bool:
         """True when the kernel has a parameter `sigma`: a width, which is chosen at `fit` where it is None."""
-        return "sigma" in self._get_param_names()
+        return "sigma" in self._parameters()
 
     @property
     def is_precomputed(self) -> bool:
