@@ -136,7 +136,7 @@ def test_a_factor_for_one_ridge_refuses_another():
     K, _, y, weights, support = data()
     for basis in (None, support):
         factor = both_routes(K, y, weights, 0.5, basis)[0]
-        with pytest.raises(ValueError, match=r"serves the ridge 0\.5, not 0\.25"):
+        with pytest.raises(ValueError, match=r"for the ridge 0\.5, not for 0\.25"):
             factor.solution(0.25)
 
 

@@ -600,8 +600,8 @@ def test_choice_of_kernels_whose_widths_are_given(steps, C):
     [
         (Choice([]), "list of at least one kernel, got \\[\\]"),
         (Choice(RBF()), "list of at least one kernel, got RBF"),
-        (Choice([RBF(), Matern()]) + Linear(), "Sum holds a Choice: write a Choice of whole kernels"),
-        (Additive(Choice([RBF(), Matern()])), "Additive holds a Choice"),
+        (Choice([RBF(), Matern()]) + Linear(), "Sum contains a Choice: write a Choice of complete kernels"),
+        (Additive(Choice([RBF(), Matern()])), "Additive contains a Choice"),
     ],
 )
 def test_choices_that_make_no_sense(kernel, match):
