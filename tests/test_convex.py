@@ -866,7 +866,7 @@ def test_spline_places_its_knots_at_fit():
             LSSVR(Spline(knots), C=1.0).fit(X, y)
     with pytest.raises(ValueError, match="give at least 2 finite knots, one column a column of X"):
         LSSVR(Spline(np.zeros((3, 2))), C=1.0).fit(X, y)
-    with pytest.raises(ValueError, match="has no place yet"):
+    with pytest.raises(ValueError, match="has no knots yet"):
         Spline()(X)
 
 

@@ -1143,7 +1143,7 @@ def test_reduced_machines_leave_out_blocks_and_predict_without_each_row(task):
     loo, predictions = reduced_left_out(K, model.support_, t, weights, 0.1, K_new=model.kernel(new, X[model.support_]))
     fit = factor.fit(10.0)
     assert_allclose(fit.loo_residuals, loo, rtol=1e-6, atol=1e-7)
-    assert_allclose(factor.left_out_predictions(new, fit), predictions, rtol=1e-6, atol=1e-7)
+    assert_allclose(factor.loo_predictions(new, fit), predictions, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("fraction", [0.1, 0.25, 0.5])
@@ -1426,7 +1426,7 @@ def test_kernels_of_learned_points_are_parted_by_more_than_chance(gap, winner):
     """The second predicts the rows held out better by `gap`, the first has the better start on many more rows."""
     rng = np.random.default_rng(0)
     losses, noise = rng.chisquare(1, 200), 0.5 * rng.standard_normal(200)
-    place = lambda losses, left_out: Bunch(score=losses.mean(), losses=losses, left_out=left_out)  # noqa: E731
+    place = lambda losses, loo: Bunch(score=losses.mean(), losses=losses, loo=loo)  # noqa: E731
     first, second = losses + noise - noise.mean(), losses - gap
     trails = [[place(first + 1.0, 1.0), place(first, 0.5)], [place(second + 1.0, 1.1), place(second, 0.4)]]
     assert learned._winner(trails) == winner

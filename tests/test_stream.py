@@ -53,7 +53,7 @@ def test_a_row_that_stands_alone_is_said_to_have_few_digits(monkeypatch):
     model = LSSVR(kernels.RBF(1.0), C=1e8, steps=[sparsify.Given(x[::5])])
     without = clone(model).fit(x[:-1], y[:-1])
     assert_allclose(clone(model).fit(x, y, weight).loo_residuals_[-1], 5.0 - without.predict(x[-1:])[0], rtol=1e-6)
-    said = r"a leverage of 1 - \de-\d+: few digits of its left-out residual"
+    said = r"a leverage of 1 - \de-\d+: few digits of its leave-one-out residual"
     with pytest.warns(UserWarning, match=said):
         clone(model).fit_chunks(split(x, y, weight))
     monkeypatch.setattr(arrays, "memory", lambda array: 1000)
@@ -392,7 +392,7 @@ def test_intervals_from_a_sample_equal_real_refits(rows, how, monkeypatch):
     else:
         for chunk in split(X, y, weight):
             found.partial_fit(*chunk)
-    sample = found._left_out_sample()
+    sample = found._loo_sample()
     assert sample.total == 600
     chosen = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in sample.X]
     assert len(set(chosen)) == len(chosen)

@@ -78,7 +78,7 @@ def summary(machine: Any) -> dict[str, Any]:
     if hasattr(machine, "classes_"):
         result["classes"] = [str(label) for label in machine.classes_]
     with suppress(ValueError):  # a machine without left-out values
-        result["rows"] = diagnose.left_out(machine).total
+        result["rows"] = diagnose.loo_values(machine).total
     result["columns"] = int(machine.n_features_in_)
     result["support vectors"] = len(machine.support_vectors_)
     result["kernel"] = type(machine.kernel_).__name__

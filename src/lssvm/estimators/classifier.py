@@ -25,7 +25,7 @@ from ..stream import (
 )
 from ..tune import LeaveOneOut, choose_classifier
 from .base import additive_attributes
-from .chunked import ChunkedLSSVM, LeftOutRows, adds_chunks
+from .chunked import ChunkedLSSVM, RowResults, adds_chunks
 from .planning import class_plan, class_steps, run_steps
 from .validation import (
     balanced_weights,
@@ -122,7 +122,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             "loo_residuals_": residuals[:, 0] if self._single_output_ else residuals,
         }
         return {
-            **self._machine(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
+            **self._model_attributes(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
             **additive_attributes(fit.kernel, fit.points, fit.coef, arrays.take(problem.X, problem.rows)),
             **{name: same_kind(value, problem.X) for name, value in values.items()},
             "weights_": problem.weights,
@@ -229,8 +229,8 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         factors = np.array(self._class_factors_)[class_numbers(targets)]
         return same_kind(arrays.to_numpy(weights) / np.where(factors > 0, factors, 1.0), weights)
 
-    def _left_out(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
-        attributes = super()._left_out(targets, sample_weight, weights, fit)
+    def _loo_attributes(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
+        attributes = super()._loo_attributes(targets, sample_weight, weights, fit)
         own = self._without_class_weights(targets, sample_weight)
         coded, v, own, loo, residuals, leverage = (
             arrays.to_numpy(a) for a in (targets, weights, own, fit.loo_residuals, fit.residuals, fit.leverage)
@@ -297,13 +297,13 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     def _calibration(self) -> Array:
         """The slopes that turn decision values into probabilities; computed where `fit` has left that for later."""
         if "_slopes_" not in vars(self):
-            sample = None if hasattr(self, "_problem_") else self._left_out_sample()
+            sample = None if hasattr(self, "_problem_") else self._loo_sample()
             if sample is None:
                 self.leave_one_out()
             else:  # rows were added to a model without leave-one-out
-                rows = LeftOutRows(sample.residuals, sample.leverage, sample.loo_residuals)
-                left_out = self._left_out(sample.targets, sample.sample_weights, sample.weights, rows)
-                self._slopes_ = left_out["_slopes_"]
+                rows = RowResults(sample.residuals, sample.leverage, sample.loo_residuals)
+                attributes = self._loo_attributes(sample.targets, sample.sample_weights, sample.weights, rows)
+                self._slopes_ = attributes["_slopes_"]
         return self._slopes_
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
