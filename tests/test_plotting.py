@@ -310,7 +310,7 @@ def test_surface_of_widths_needs_widths_and_rows():
 def test_widths_are_sorted_bars():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"a $b": X[:, 0], "off": X[:, 0] ** 2, "wide": -X[:, 0]})
-    model = LSSVR(kernels.RBF(sigma=[20.0, 1e12, 100.0]), C=10.0).fit(table, y)
+    model = LSSVR(kernels.RBF(sigma=[20.0, np.inf, 100.0]), C=10.0).fit(table, y)
     display = WidthsDisplay.from_estimator(model)
     spread = np.std(X[:, 0])
     np.testing.assert_allclose([bar.get_width() for bar in display.bars_], [spread / 20, spread / 100, 0.0])

@@ -23,7 +23,7 @@ def test_one_command_from_a_table_to_a_report(run, folder):
     (folder / "labels.csv").write_text(lines([(*row, v) for row, v in zip(ROWS, labels, strict=True)], (*NAMES, "who")))
     result = run("fit", "labels.csv", "-y", "who", "-o", "who.lssvm", "--report", "who.html")
     assert result.exit_code == 0, result.output
-    assert "task: classification ('who' holds 2 classes: old, young)" in result.stderr
+    assert "task: classification ('who' has 2 classes: old, young)" in result.stderr
     table = read_table(result.stdout)
     assert table["target"] == "who"
     assert float(table["leave-one-out error rate"]) < 0.1
@@ -41,7 +41,7 @@ def test_fit_prints_json(run, folder):
     assert load("m.lssvm").robust == "hampel"
 
 
-def test_columns_that_say_little_are_warned_of(run, folder):
+def test_columns_that_hardly_help_cause_a_warning(run, folder):
     rows = np.random.RandomState(1).normal(size=(40, 2)).round(3)
     (folder / "noise.csv").write_text(lines(rows.astype(str), ("x", "y")))
     result = run("fit", "noise.csv", "-y", "y", "-o", "n.lssvm")
@@ -101,8 +101,8 @@ def test_missing_rows_are_dropped_and_numbers_stay(run, gaps):
 def test_missing_values_are_filled_at_fit_and_at_predict(run, gaps):
     result = run("fit", "gaps.csv", "-y", "price", "-o", "m.lssvm", "--missing", "fill")
     assert result.exit_code == 0
-    assert "rows without a value are dropped: 'price' 1\n" in result.stderr
-    assert "filled with the mean, or no category: 'age' 1, 'city' 1\n" in result.stderr
+    assert "rows are dropped: 'price' 1\n" in result.stderr
+    assert "filled with the mean or with no category: 'age' 1, 'city' 1\n" in result.stderr
     model = load("m.lssvm")
     kept = np.delete(np.arange(60), 9)
     filled = ENCODED.astype(float)

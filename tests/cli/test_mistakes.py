@@ -22,53 +22,53 @@ FIT = ("fit", "table.csv", "-y", "y", "-o", "m.lssvm")
         ("5.1,3.5\n4.9,3.0\n", FIT, 1, "--no-header"),
         ("5.1,setosa\n4.9,setosa\n", FIT, 2, "These look like data.*--no-header"),
         ("x y\n1 2\n", FIT, 1, "only one column was found, 'x y'.*--delimiter"),
-        ("made by us\nx,y\n1,2\n", FIT, 1, "only one column was found, 'made by us'.*lines stand above"),
+        ("made by us\nx,y\n1,2\n", FIT, 1, "only one column was found, 'made by us'.*lines above"),
         ("x,y,,\n1,2,,\n", FIT, 1, "2 columns have no name.*at the ends of the lines"),
-        ("x,y\n1,2.5\n2,2.5\n", FIT, 1, "'y' holds the same value in all rows, '2.5'"),
-        ("x,y\n1,2\n3,4,5\n", FIT, 1, "another number of cells"),
-        ("x,x,y\n1,2,3\n", FIT, 1, "'x' stands there twice"),
+        ("x,y\n1,2.5\n2,2.5\n", FIT, 1, "'y' has the same value in all rows, '2.5'"),
+        ("x,y\n1,2\n3,4,5\n", FIT, 1, "a different number of cells"),
+        ("x,x,y\n1,2,3\n", FIT, 1, "'x' is duplicated"),
         ("", FIT, 1, "is empty: give a file with"),
         ("x,y\n", FIT, 1, "no rows below its header"),
         (
             "x,y\n" + "1,2.5\n" * 9 + "abc,1.5\n",
             FIT,
             1,
-            r"'x' holds a value that is no number \('abc' in row 11\).*--categorical x",
+            r"'x' contains a value that is not numeric \('abc' in row 11\).*--categorical x",
         ),
         ("x,y\n" + "1,2.5\n" * 9 + "2,1.5 EUR\n", FIT, 1, r"'1.5 EUR' in row 11.*--task classification"),
-        ("x,y\n" + "1,2.5\n" * 9 + "1e999,1.5\n", FIT, 1, r"column 'x' .* no number \('1e999' in row 11\)"),
+        ("x,y\n" + "1,2.5\n" * 9 + "1e999,1.5\n", FIT, 1, r"column 'x' .* not numeric \('1e999' in row 11\)"),
         ("x,y\n1,a\n2,a\n", FIT, 1, "only one class, 'a'"),
-        ("x,y\n" + "".join(f"{i},n{i}\n" for i in range(9)), FIT, 1, "9 different texts in 9 rows, too many"),
-        ("x,y\n1,\n2,\n", FIT, 1, "'y' holds no values"),
-        ("x,y\n1,2\n", FIT, 1, "holds 1 row: at least 2"),
+        ("x,y\n" + "".join(f"{i},n{i}\n" for i in range(9)), FIT, 1, "9 distinct texts in 9 rows, too many"),
+        ("x,y\n1,\n2,\n", FIT, 1, "'y' has no values"),
+        ("x,y\n1,2\n", FIT, 1, "has 1 row: at least 2"),
         ("x;y\n" + "".join(f"{i};€ {i}.000,5\n" for i in range(9)), FIT, 1, r"\('€ 0.000,5'\): write plain numbers"),
         ("x,y\n" + "".join(f'{i},"{i},000"\n' for i in range(9)), FIT, 1, r"\('0,000'\): write plain numbers"),
-        (  # the value shown is one that is no number
+        (  # the value shown is one that is not numeric
             "x,y\n" + "".join(f"{i},{i}.5\n" for i in range(9)) + "".join(f'{i},"{i},000"\n' for i in range(1, 9)),
             FIT,
             1,
             r"\('1,000'\): write plain numbers",
         ),
-        ("x,y\n1,2.5\n1,3.5\n", FIT, 1, "no input column is left.*same value in all rows"),
+        ("x,y\n1,2.5\n1,3.5\n", FIT, 1, "no input column remains.*same value in all rows"),
         ("y,x\n2.5,1\n", (*FIT, "--drop", "x"), 1, "nothing to learn from"),
-        ("x,y\n1,2.5\n,3.5\n", (*FIT, "--missing", "drop"), 1, "no input column|at least 2 are needed"),
+        ("x,y\n1,2.5\n,3.5\n", (*FIT, "--missing", "drop"), 1, "no input column|at least 2 are required"),
         ("x,y\n1,2\n", (*FIT, "--delimiter", "ab"), 1, "must be one character"),
         ("x,y\n1,2\n", (*FIT, "--encoding", "nonsense"), 1, "nonsense' is unknown"),
         ("x,y\n1,2\n", (*FIT[:4], "-o", "missing/m.lssvm"), 2, "folder 'missing' does not exist"),
         ("x,y\n1,2\n", FIT[:4], 2, "Missing option '-o'"),
-        ("x,y\n1,2\n", (*FIT[:4], "-o", "table.csv"), 2, "'table.csv' is another file .* would be overwritten"),
-        ("x,y\n1,2\n", (*FIT, "--report", "m.lssvm"), 2, "--report: 'm.lssvm' is another file"),
-        ("x,y\n1,2\n", (*FIT, "--drop", "y"), 2, "--drop 'y': that is the target"),
-        ("x,y\n1,2\n", (*FIT, "--categorical", "y"), 2, "--categorical 'y': that is the target.*--task classification"),
-        ("x,y\n1,2\n", ("fit", "zzzzzz", *FIT[2:]), 1, "no file 'zzzzzz'. Check its name and its folder"),
+        ("x,y\n1,2\n", (*FIT[:4], "-o", "table.csv"), 2, "'table.csv' is also another file .* would be overwritten"),
+        ("x,y\n1,2\n", (*FIT, "--report", "m.lssvm"), 2, "--report: 'm.lssvm' is also another file"),
+        ("x,y\n1,2\n", (*FIT, "--drop", "y"), 2, "--drop 'y': this is the target"),
+        ("x,y\n1,2\n", (*FIT, "--categorical", "y"), 2, "--categorical 'y': this is the target.*--task classification"),
+        ("x,y\n1,2\n", ("fit", "zzzzzz", *FIT[2:]), 1, "no file 'zzzzzz'. Check its name and folder"),
         ("x,y\n1,2\n", ("predict", "none.lssvm", "table.csv"), 2, "does not exist"),
         ("x,y\n1,2\n", ("predict", "table.csv", "table.csv"), 1, "is no model file"),
         ("x,y\n1,2\n", ("inspect", "table.csv"), 1, "is no model file"),
-        ("x,y\n1,2\n", ("fit", ".", *FIT[2:]), 1, "holds no Parquet files"),
+        ("x,y\n1,2\n", ("fit", ".", *FIT[2:]), 1, "contains no Parquet files"),
         ("\0\1\2\0", FIT, 1, "is not text"),
     ],
 )
-def test_mistakes_get_a_message_that_says_what_to_do(run, folder, content, arguments, code, message):
+def test_mistakes_get_a_message_that_explains_what_to_do(run, folder, content, arguments, code, message):
     (folder / "table.csv").write_text(content)
     result = run(*arguments)
     assert result.exit_code == code, result.output
@@ -85,13 +85,13 @@ def test_mistakes_get_a_message_that_says_what_to_do(run, folder, content, argum
         (
             "age,city\nforty,Oslo\n",
             (),
-            "'age' holds a value that is no number \\('forty' in row 2\\): correct it, or leave",
+            "'age' contains a value that is not numeric \\('forty' in row 2\\): correct it, or leave",
         ),
-        ("age,city\n1,Oslo\n", ("-o", "new.csv"), "'new.csv' is another file of this command"),
+        ("age,city\n1,Oslo\n", ("-o", "new.csv"), "'new.csv' is also another file of this command"),
         ("age,city\n", (), "no rows below its header"),
-        ("age,city\n1,Oslo\n", ("--proba",), "--proba is for classes"),
-        ("age,city\n1,Oslo\n", ("--interval", "90"), "90 is no share between 0 and 1: 90 % is 0.9"),
-        ("age,city\n1,Oslo\n", ("--interval", "0"), "0 is no share between 0 and 1, e.g. 0.9"),
+        ("age,city\n1,Oslo\n", ("--proba",), "--proba is for classification"),
+        ("age,city\n1,Oslo\n", ("--interval", "90"), "90 is not between 0 and 1: 90 % is 0.9"),
+        ("age,city\n1,Oslo\n", ("--interval", "0"), "0 is not between 0 and 1, e.g. 0.9"),
     ],
 )
 def test_mistakes_at_predict(run, folder, fitted, content, arguments, message):
@@ -109,7 +109,7 @@ def test_infinite_values_of_parquet_are_named(run, folder):
     parquet.write_table(table({"age": np.where(AGE[4] == AGE, np.inf, AGE), "price": PRICE}), "rows.parquet")
     result = run("fit", "rows.parquet", "-y", "price", "-o", "m.lssvm")
     assert result.exit_code == 1
-    assert re.search(r"column 'age' holds .* no number \('inf' in row 4", result.stderr)
+    assert re.search(r"column 'age' contains .* not numeric \('inf' in row 4", result.stderr)
     assert run("fit", "rows.parquet", "-y", "price", "-o", "m.lssvm", "--categorical", "age").exit_code == 0
     assert "inf" in load("m.lssvm").table_["columns"][0]["categories"]
 
@@ -118,10 +118,10 @@ def test_mistakes_in_the_target_of_other_rows(run, folder, fitted):
     (folder / "other.csv").write_text("age,city,price\n1,Oslo,2\n2,Oslo,much\n")
     result = run("report", fitted, "other.csv")
     assert result.exit_code == 1
-    assert "'price' holds a value that is no number ('much' in row 3): correct it;" in result.stderr
+    assert "'price' contains a value that is not numeric ('much' in row 3): correct it;" in result.stderr
     assert "--task" not in result.stderr  # no option of report
     (folder / "other.csv").write_text("age,city,price\n1,Oslo,2\n")
-    assert "1 complete row(s), at least 2 are needed" in run("report", fitted, "other.csv").stderr
+    assert "1 complete row(s), at least 2 are required" in run("report", fitted, "other.csv").stderr
 
 
 def test_files_without_permission_are_named(run, folder, fitted, monkeypatch):
@@ -134,13 +134,13 @@ def test_files_without_permission_are_named(run, folder, fitted, monkeypatch):
     result = run("fit", "people.csv", "-y", "price", "-o", "m.lssvm")
     assert result.exit_code == 1
     assert result.stderr.strip().endswith(
-        "no permission for 'people.csv': ask its owner for it, or choose another file."
+        "permission denied: 'people.csv'. Ask its owner for access, or choose another file."
     )
     monkeypatch.setattr(os, "access", lambda path, mode: str(path) != ".")
     for arguments in (("fit", "people.csv", "-y", "price", "-o", "m.lssvm"), ("report", fitted, "-o", "m.html")):
         result = run(*arguments)
         assert result.exit_code == 2
-        assert "the folder '.' may not be written to" in result.stderr
+        assert "the folder '.' is not writable" in result.stderr
 
 
 def test_rows_below_a_line_that_states_the_delimiter_keep_their_numbers(run, folder):

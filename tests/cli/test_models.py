@@ -29,7 +29,7 @@ def test_report_of_a_file_and_of_other_rows(run, folder, fitted):
 def test_export_to_python_predicts_the_same(run, folder, fitted):
     result = run("export", fitted, "--to", "python")
     assert result.stdout == "people.py\n"
-    assert "its inputs: age (number), city (text)" in result.stderr
+    assert "inputs: age (number), city (text)" in result.stderr
     exported = runpy.run_path("people.py")
     model = load(fitted)
     with open("people.csv", encoding="utf-8") as file:
@@ -64,10 +64,10 @@ def test_models_saved_from_python_are_inspected_and_reported(run, folder):
     assert "saved from Python" in result.stderr
 
 
-def test_inspect_names_the_columns_left_out(run, folder):
+def test_inspect_names_the_dropped_columns(run, folder):
     rows = np.random.RandomState(0).uniform(-2, 2, (120, 3))
     save(LSSVR(kernels.RBF(ard=True)).fit(rows, np.sin(2 * rows[:, 1])), "wide.lssvm")
-    assert read_table(run("inspect", "wide.lssvm").stdout)["left out"] == "column 0, column 2"
-    assert json.loads(run("inspect", "wide.lssvm", "--json").stdout)["left_out"] == ["column 0", "column 2"]
+    assert read_table(run("inspect", "wide.lssvm").stdout)["dropped columns"] == "column 0, column 2"
+    assert json.loads(run("inspect", "wide.lssvm", "--json").stdout)["dropped_columns"] == ["column 0", "column 2"]
     save(LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(rows, rows[:, 1]), "all.lssvm")
-    assert "left out" not in read_table(run("inspect", "all.lssvm").stdout)
+    assert "dropped columns" not in read_table(run("inspect", "all.lssvm").stdout)

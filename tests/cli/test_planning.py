@@ -31,12 +31,12 @@ def test_task_is_guessed_from_the_target(folder, values, task, labels):
     assert any(remark.startswith(f"task: {task}") for remark in remarks)
 
 
-def test_columns_that_say_nothing_are_left_out_and_said(folder):
+def test_columns_without_information_are_dropped_and_reported(folder):
     rows = [(str(i), f"name {i}", "same", "", str(i % 7), str(i / 3)) for i in range(60)]
     scheme, _, remarks = planned(lines(rows, ("", "name", "constant", "void", "x", "y")), folder)
     assert scheme.names == ["x"]
     text = " ".join(remarks)
-    for found in ("column '' is left out: it has no name", "'name' is left out: 60 different", "'constant'", "'void'"):
+    for found in ("column '' is dropped: it has no name", "'name' is dropped: 60 distinct", "'constant'", "'void'"):
         assert found in text
     scheme, _, _ = planned(
         lines(rows, ("", "name", "constant", "void", "x", "y")), folder, categorical=["name", "x"], drop=["void"]
@@ -45,7 +45,7 @@ def test_columns_that_say_nothing_are_left_out_and_said(folder):
     assert scheme.columns[1].categories == tuple("0123456")
 
 
-def test_dates_signs_and_texts_that_are_all_different_are_left_out(folder):
+def test_dates_units_and_distinct_texts_are_dropped(folder):
     def column(i):
         return f"2021-{i % 12 + 1:02d}-{i % 28 + 1:02d}", f"{i % 20}.5%", f"H{i % 25}", f"1{'ab'[i % 2]}"
 
@@ -54,42 +54,42 @@ def test_dates_signs_and_texts_that_are_all_different_are_left_out(folder):
     scheme, _, remarks = planned(lines(rows, names), folder)
     assert [c.name for c in scheme.columns] == ["share", "grade"]  # 20 shares in 40 rows may be categories
     text = "\n".join(remarks)
-    assert "column 'sold on' is left out: it holds dates ('2021-01-01'); numbers are of use" in text
-    assert "column 'id' is left out: 25 different texts such as 'H0' (--categorical id encodes" in text
-    assert "taken as categories: 'share' (20), 'grade' (2)" in text
+    assert "column 'sold on' is dropped: it contains dates ('2021-01-01'); use numbers" in text
+    assert "column 'id' is dropped: 25 distinct texts such as 'H0' (--categorical id accepts" in text
+    assert "treated as categorical: 'share' (20), 'grade' (2)" in text
     _, _, remarks = planned(lines(rows[:30], names), folder)
-    assert "'share' is left out: 20 different texts such as '0.5%'; write plain numbers" in "\n".join(remarks)
+    assert "'share' is dropped: 20 distinct texts such as '0.5%'; write plain numbers" in "\n".join(remarks)
     mixed = [(f"({i}.5)" if i % 2 else f"{i}.5", *row) for i, row in enumerate(rows)]
     _, _, remarks = planned(lines(mixed, ("account", *names)), folder)
     assert (
-        "column 'account' is left out: 20 of 40 values are no numbers, such as '(1.5)'; write plain numbers, such as "
+        "column 'account' is dropped: 20 of 40 values are not numeric, such as '(1.5)'; write plain numbers, such as "
         "-1234.5"
     ) in remarks
     scheme, _, _ = planned(lines(rows, names), folder, categorical=["sold on", "id"])
     assert [c.name for c in scheme.columns] == list(names[:4])
     _, _, remarks = planned(lines(rows, names), folder, target="grade")
-    assert any(remark.startswith("task: classification ('grade' holds 2 classes: 1a, 1b") for remark in remarks)
+    assert any(remark.startswith("task: classification ('grade' has 2 classes: 1a, 1b") for remark in remarks)
 
 
-def test_doubts_are_said(folder):
+def test_doubts_are_reported(folder):
     rows = [(str(i + 7), str(i), str(i % 5), ["Yes", "no", "yes "][i % 3], str(i % 2)) for i in range(40)]
     rows[20] = ("27", "19", *rows[20][2:])
     scheme, _, remarks = planned(lines(rows, ("row no", "almost", "x", "smoker", "y")), folder)
     assert len(scheme.columns) == 4
     doubts = [remark for remark in remarks if remark.startswith("column ")]
     assert doubts == [
-        "column 'row no' counts the rows: leave it out with --drop 'row no', unless their order matters",
-        "column 'smoker' holds 'Yes' and 'yes': are they the same?",
+        "column 'row no' numbers the rows: drop it with --drop 'row no', unless their order matters",
+        "column 'smoker' contains 'Yes' and 'yes': are they the same?",
     ]
 
 
-def test_numbers_with_zeros_before_them_are_codes(folder, run):
-    """Said of inputs; kept as they are written in a target."""
+def test_numbers_with_leading_zeros_are_codes(folder, run):
+    """Reported for inputs; kept unchanged in a target."""
     rows = [(f"{100 * (i % 9):05d}", str(i % 5), f"{i % 3:02d}") for i in range(60)]
     scheme, _, remarks = planned(lines(rows, ("zip code", "x", "y")), folder)
     assert scheme.labels == "text"
     assert [remark for remark in remarks if remark.startswith("column ")] == [
-        "column 'zip code' is taken as numbers, but some have zeros before them ('00000'): if they are codes, write "
+        "column 'zip code' is treated as numeric, but some values have leading zeros ('00000'): if they are codes, use "
         "--categorical 'zip code' or --drop 'zip code'"
     ]
     (folder / "codes.csv").write_text(lines(rows, ("zip code", "x", "y")))
@@ -138,9 +138,9 @@ def test_truth_values_are_known_however_they_are_spelled(run, folder):
         assert run("fit", own, "-y", "price", "-o", "m.lssvm").exit_code == 0
         results = [run("predict", "m.lssvm", other) for other in names]
         assert {result.stdout for result in results} == {results[0].stdout}
-        assert not any("has not seen" in result.stderr for result in results)
-        assert run("export", "m.lssvm", "--to", "python", "-o", "machine.py").exit_code == 0
-        predict = runpy.run_path("machine.py")["predict"]
+        assert not any("is unknown to the model" in result.stderr for result in results)
+        assert run("export", "m.lssvm", "--to", "python", "-o", "exported.py").exit_code == 0
+        predict = runpy.run_path("exported.py")["predict"]
         for value in (True, np.True_, "true", "True", "TRUE"):
             assert predict({"age": 40, "garden": value}) == predict([40, "True"]) != predict([40, False])
         assert predict([40, "tru"]) not in (predict([40, "True"]), predict([40, "False"]))
