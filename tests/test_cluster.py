@@ -168,7 +168,7 @@ def test_what_travels_does_not_hold_the_rows(rows, tmp_path, monkeypatch):
     assert len(arrived) == 2
     assert not any(arrays.is_dask(value) for sent in arrived for value in vars(sent).values())
     assert isinstance(model.loo_residuals_, da.Array)
-    assert diagnose.left_out(model).sampled
+    assert diagnose.loo_values(model).sampled
 
 
 def test_nothing_given_and_empty_partitions(rows):

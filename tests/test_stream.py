@@ -392,7 +392,7 @@ def test_intervals_from_a_sample_equal_real_refits(rows, how, monkeypatch):
     else:
         for chunk in split(X, y, weight):
             found.partial_fit(*chunk)
-    sample = found._left_out_sample()
+    sample = found._loo_sample()
     assert sample.total == 600
     chosen = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in sample.X]
     assert len(set(chosen)) == len(chosen)

@@ -18,7 +18,7 @@ from .estimators import LSSVC, LSSVR
 from .kernels import Kernel, as_kernel
 from .problem import Fit, Problem, Step, Whitening
 from .robust import WeightFunction
-from .stream import LeftOutSample, Sample, Stream
+from .stream import LooSample, Sample, Stream
 from .system import Moments
 
 Sizes = dict[str, int]
@@ -487,7 +487,7 @@ RECORDS: dict[type, dict[str, Rule]] = {
         "rows": number(0, MOST, int),  # 0 in files of older versions
         "chunks": number(0, MOST, int),
     },
-    LeftOutSample: {
+    LooSample: {
         "whitening": record(Whitening),
         "steps": items(array("rank", "rank"), tuple, 1, 2),
         "centre": array("rank"),
@@ -523,7 +523,7 @@ RELATIONS: dict[type, dict[str, Callable[[Any, Sizes], Any]]] = {  # between the
         "points": lambda whitening, sizes: whitening.factor is not None or sizes["rank"] == sizes["basis"],
     },
     Stream: {"sample": lambda stream, sizes: stream.sample is None or sizes["sampled"] <= stream.rows},
-    LeftOutSample: {"total": lambda sample, sizes: sizes["sampled"] <= sample.total},
+    LooSample: {"total": lambda sample, sizes: sizes["sampled"] <= sample.total},
 }
 
 ATTRIBUTES: dict[str, Rule] = {  # in this order: what binds sizes comes first
@@ -557,5 +557,5 @@ ATTRIBUTES: dict[str, Rule] = {  # in this order: what binds sizes comes first
     "_fit_": record(Fit),
     "_searched_": pack(array("rows", kinds="i"), array("rows", "outputs", finite=False)),
     "_stream_": record(Stream),
-    "_sample_": record(LeftOutSample),
+    "_sample_": record(LooSample),
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ from .problem import Problem, class_numbers, column_spread
 from .tune import class_errors
 
 __all__ = [
-    "LeftOut",
+    "LooValues",
     "beats_constant",
     "c_path",
     "class_codes",
@@ -33,8 +34,8 @@ __all__ = [
     "coverage_path",
     "feature_names",
     "inverse_widths",
-    "left_out",
-    "left_out_probabilities",
+    "loo_probabilities",
+    "loo_values",
     "number_scores",
     "reliability",
     "scores",
@@ -42,12 +43,27 @@ __all__ = [
 ]
 
 
+RENAMED = {"left_out": "loo_values", "left_out_probabilities": "loo_probabilities", "LeftOut": "LooValues"}
+
+
+def __getattr__(name: str) -> Any:
+    """The names of version 0.1.0, deprecated since 0.2."""
+    if name not in RENAMED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(
+        f"diagnose.{name} is now diagnose.{RENAMED[name]}; the old name will be removed in 0.4.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return globals()[RENAMED[name]]
+
+
 class NotKnown(ValueError):
     """A diagnosis that does not apply to a model, or needs what the model does not keep."""
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class LooValues:
     """Every training row as the machine without it sees it; (rows, outputs) each, classes coded -1 and +1."""
 
     actual: np.ndarray
@@ -83,7 +99,7 @@ def check_fitted(model: Any, argument: str = "model") -> None:
         )
 
 
-def left_out(model: Any) -> LeftOut:
+def loo_values(model: Any) -> LooValues:
     """The left-out values of a fitted model, or a ValueError that says why there are none."""
     check_fitted(model)
     if hasattr(model, "_problem_"):
@@ -108,22 +124,22 @@ def left_out(model: Any) -> LeftOut:
     own = given * _class_factors(model, actual) if problem is None else arrays.to_numpy(problem.weights)
     own = weights if model.robust is None else own
     robust = np.divide(weights, own, out=np.zeros(len(weights)), where=own > 0)
-    return LeftOut(actual, actual - residuals, given, weights, robust, arrays.to_numpy(model.leverage_), len(weights))
+    return LooValues(actual, actual - residuals, given, weights, robust, arrays.to_numpy(model.leverage_), len(weights))
 
 
 def _sample(model: Any) -> Any:
     """The sample that a model of chunks keeps of its rows, or None."""
-    return model._left_out_sample() if hasattr(model, "_left_out_sample") else None
+    return model._loo_sample() if hasattr(model, "_loo_sample") else None
 
 
-def _sampled(model: Any, sample: Any) -> LeftOut:
+def _sampled(model: Any, sample: Any) -> LooValues:
     """The rows of a sample, where the others are not kept."""
     actual, residuals, weights, own, leverage = (
         arrays.to_numpy(a)
         for a in (sample.targets, sample.loo_residuals, sample.weights, sample.sample_weights, sample.leverage)
     )
     given = own / _class_factors(model, actual)
-    return LeftOut(actual, actual - residuals, given, weights, weights / own, leverage, sample.total, True)
+    return LooValues(actual, actual - residuals, given, weights, weights / own, leverage, sample.total, True)
 
 
 def _class_factors(model: Any, actual: np.ndarray) -> np.ndarray:
@@ -142,12 +158,12 @@ def _targets(model: Any, residuals: np.ndarray) -> np.ndarray:
     return np.where(arrays.to_numpy(model._codes_)[:, None] == labels[None, :], 1.0, -1.0)
 
 
-def left_out_probabilities(model: Any) -> tuple[np.ndarray, np.ndarray]:
+def loo_probabilities(model: Any) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities (rows, classes) of the left-out decision values, and the class numbers of the rows."""
     check_fitted(model)
     if not is_classifier(model):
         raise NotKnown(f"{type(model).__name__} has no classes: probabilities are those of LSSVC.")
-    rows = left_out(model)
+    rows = loo_values(model)
     return probabilities(rows.predicted, arrays.to_numpy(model._calibration())), class_numbers(rows.actual)
 
 
@@ -177,10 +193,10 @@ def scores(model: Any) -> dict[str, float]:
     >>> {name: round(value, 2) for name, value in diagnose.scores(model).items()}
     {'rmse': 23.04, 'mae': 17.55, 'r2': 0.77}
     """
-    rows = left_out(model)
+    rows = loo_values(model)
     if not is_classifier(model):
         return number_scores(rows.actual, rows.predicted, rows.given)
-    return class_scores(*left_out_probabilities(model), rows.given)
+    return class_scores(*loo_probabilities(model), rows.given)
 
 
 def beats_constant(model: Any) -> bool:
@@ -188,7 +204,7 @@ def beats_constant(model: Any) -> bool:
     found = scores(model)
     if not is_classifier(model):
         return found["r2"] > 0
-    rows = left_out(model)
+    rows = loo_values(model)
     counts = np.bincount(class_numbers(rows.actual), rows.given)
     return found["error_rate"] < 1 - counts.max() / counts.sum()
 
@@ -263,7 +279,7 @@ def _errors_along(problem: Problem, values: np.ndarray, what: str) -> np.ndarray
         return class_errors(factor, values.tolist())
     weights = arrays.to_numpy(problem.weights)[factor.rows]
     squares = np.zeros(len(values))
-    for rows, residuals in factor.left_out(values.tolist()):
+    for rows, residuals in factor.loo_path(values.tolist()):
         squares += weights[rows] @ np.mean(arrays.to_numpy(residuals) ** 2, axis=2)
     return np.sqrt(squares / weights.sum())
 

@@ -14,7 +14,7 @@ from . import arrays
 from .arrays import Array
 from .kernels import Additive, pick_columns
 from .problem import Fit, Problem, column_spread
-from .stream import LeftOutSample
+from .stream import LooSample
 from .tune import LeaveOneOut
 
 FOLDS = 10  # of the jackknives where the search is run again without each of them
@@ -48,10 +48,10 @@ def prediction_intervals(
     moves = factor.system.moves(1.0 / fit.C, blocks)
     out = np.empty((X.shape[0], 2, outputs))
     for rows in arrays.row_blocks(X.shape[0], 48 * n * outputs):
-        left_out = arrays.to_numpy(factor.left_out_predictions(X[rows, :], fit, blocks, moves))
+        without = arrays.to_numpy(factor.loo_predictions(X[rows, :], fit, blocks, moves))
         if blocks is not None:
-            left_out = left_out[:, labels, :]
-        out[rows] = _ends(left_out, size, coverage, method)
+            without = without[:, labels, :]
+        out[rows] = _ends(without, size, coverage, method)
     return out
 
 
@@ -86,12 +86,12 @@ def searched_again(problem: Problem, labels: np.ndarray) -> np.ndarray:
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `fit` has said it of the whole machine
-            machine = LeaveOneOut()(problem.subset(others)).solve(left_out=False)
-        size[fold] = np.abs(y[fold] - arrays.to_numpy(machine.predict(arrays.take(problem.X, fold))))
+            fit = LeaveOneOut()(problem.subset(others)).solve(loo=False)
+        size[fold] = np.abs(y[fold] - arrays.to_numpy(fit.predict(arrays.take(problem.X, fold))))
     return size
 
 
-def sampled_intervals(sample: LeftOutSample, f: Array, X: Array, coverage: float, method: str) -> np.ndarray:
+def sampled_intervals(sample: LooSample, f: Array, X: Array, coverage: float, method: str) -> np.ndarray:
     """The same from some of the training rows: l is their number, f_(i) the machine of all rows but i; f is f(x).
 
     The guarantee is that of l rows, whatever the others are: these count as a fixed part of the machine.
@@ -100,21 +100,21 @@ def sampled_intervals(sample: LeftOutSample, f: Array, X: Array, coverage: float
     size = np.abs(arrays.to_numpy(loo))
     out = np.empty((X.shape[0], 2, size.shape[1]))
     for rows in arrays.row_blocks(X.shape[0], 48 * size.size):
-        left_out = f[rows, None, :] - sample.smoother(X[rows, :], own)[:, :, None] * loo[None, :, :]
-        out[rows] = _ends(arrays.to_numpy(left_out), size, coverage, method)
+        without = f[rows, None, :] - sample.smoother(X[rows, :], own)[:, :, None] * loo[None, :, :]
+        out[rows] = _ends(arrays.to_numpy(without), size, coverage, method)
     return out
 
 
-def _ends(left_out: np.ndarray, size: np.ndarray, coverage: float, method: str) -> np.ndarray:
+def _ends(without: np.ndarray, size: np.ndarray, coverage: float, method: str) -> np.ndarray:
     """The ends (new rows, 2, outputs) from f_(i)(x) (new rows, l, outputs) and R_i (l, outputs)."""
     n = size.shape[0]
     lower_rank = math.floor(round((1 - coverage) * (n + 1), 9))
     upper_rank = math.ceil(round(coverage * (n + 1), 9))
     if method == "jackknife-minmax":
         reach = order_statistic(size[None, :, :], upper_rank)
-        return np.stack([left_out.min(axis=1) - reach, left_out.max(axis=1) + reach], axis=1)
-    lower = order_statistic(left_out - size[None, :, :], lower_rank)
-    return np.stack([lower, order_statistic(left_out + size[None, :, :], upper_rank)], axis=1)
+        return np.stack([without.min(axis=1) - reach, without.max(axis=1) + reach], axis=1)
+    lower = order_statistic(without - size[None, :, :], lower_rank)
+    return np.stack([lower, order_statistic(without + size[None, :, :], upper_rank)], axis=1)
 
 
 def fold_labels(folds: Any, rows: np.ndarray, n_rows: int) -> np.ndarray:

@@ -31,7 +31,7 @@ CIRCLE = 2**31 - 1  # a prime: row n counts with the phase TURN n / CIRCLE of a 
 TURN = 1327217884  # the golden ratio of it: neighbours are far apart
 SAME_DIGITS = 5e-7  # difference of the rows of two passes that is tolerated: four roundings to float32
 Chunk = tuple[Array, Array, Array]  # rows, coded targets, weights
-Machine = tuple[system.Summed, tuple[Array, ...]]  # and `Whitening.steps` to its columns
+Solved = tuple[system.Summed, tuple[Array, ...]]  # and `Whitening.steps` to its columns
 FAN_IN = 4
 SCALE_ROWS = 1_000_000  # robust scales come from a sample of this many residuals
 SAMPLE_ROWS = 5000  # planned on, and left out for intervals
@@ -62,15 +62,15 @@ class Stream:
         moments = moments if self.moments is None else self.moments + moments
         return replace(self, moments=moments, sample=sample, rows=self.rows + X.shape[0], chunks=self.chunks + 1)
 
-    def left_out(self) -> LeftOutSample | None:
+    def loo_sample(self) -> LooSample | None:
         """The sample under the machine of all rows so far."""
         if self.moments is None or self.sample is None:
             return None
-        machine = self.moments.machine(1.0 / self.C)
-        steps = self.whitening.steps(machine.R, machine.condition)
+        summed = self.moments.system(1.0 / self.C)
+        steps = self.whitening.steps(summed.R, summed.condition)
         X, targets, weights = self.sample.arrays
-        rows = (targets, weights, weights, *self.whitening.left_out(machine, steps, X, targets, weights))
-        return left_out_sample(self.whitening, (machine, steps), self.rows, X, *rows)
+        rows = (targets, weights, weights, *self.whitening.row_results(summed, steps, X, targets, weights))
+        return as_loo_sample(self.whitening, (summed, steps), self.rows, X, *rows)
 
     def solve(self) -> tuple[Array, Array]:
         """Coefficients of the basis points, and bias."""
@@ -101,7 +101,7 @@ def start_stream(problem: Problem) -> Stream:
 
 
 @dataclass(frozen=True)
-class LeftOutSample:
+class LooSample:
     """Some of the training rows under a machine of all rows, and what is needed to leave each of them out.
 
     With q the centred columns of `Whitening.steps`, df(x)/dy_i is v_i (q(x)'q_i + 1/sum v): `smoother`. Rows of weight
@@ -130,15 +130,15 @@ class LeftOutSample:
         return self.weights[None, :] * (arrays.matmul(self.columns(X), own.T) + 1.0 / self.weight)
 
 
-def left_out_sample(whitening: Whitening, machine: Machine, total: int, X: Array, *rows: Array) -> LeftOutSample:
-    """Those rows of a sample that count; `rows` are the other arrays of `LeftOutSample`."""
-    summed, steps = machine
+def as_loo_sample(whitening: Whitening, solved: Solved, total: int, X: Array, *rows: Array) -> LooSample:
+    """Those rows of a sample that count; `rows` are the other arrays of `LooSample`."""
+    summed, steps = solved
     counting = np.flatnonzero(arrays.to_numpy(rows[2]) > 0)
     values = (arrays.take(array, counting) for array in (X, *rows))
-    return LeftOutSample(whitening, steps, summed.centre, summed.weight, total, *values)
+    return LooSample(whitening, steps, summed.centre, summed.weight, total, *values)
 
 
-def resumed(sample: LeftOutSample, points: Array, C: float, coef: Array, intercept: Array) -> Stream:
+def resumed(sample: LooSample, points: Array, C: float, coef: Array, intercept: Array) -> Stream:
     """The stream that a fit over chunks leaves behind: its sums are those of its columns q = R'^-1 phi."""
     whitening = sample.whitening
     # `Whitening.steps` has R' by itself, or behind the factor of the basis
@@ -156,7 +156,7 @@ def resumed(sample: LeftOutSample, points: Array, C: float, coef: Array, interce
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class LooPass:
     """What the last pass gives: PRESS, the largest leverage, and, where asked for, what belongs to the rows."""
 
     press: float
@@ -165,8 +165,8 @@ class LeftOut:
         tuple[Array, ...], ...
     ] = ()  # a chunk: targets, sample weights, weights, residuals, leverages, left out
 
-    def __add__(self, other: LeftOut) -> LeftOut:
-        return LeftOut(self.press + other.press, max(self.largest, other.largest), self.rows + other.rows)
+    def __add__(self, other: LooPass) -> LooPass:
+        return LooPass(self.press + other.press, max(self.largest, other.largest), self.rows + other.rows)
 
 
 @dataclass(frozen=True)
@@ -175,14 +175,14 @@ class Passes:
 
     whitening: Whitening
     robust: WeightFunction | None = None
-    machine: Machine | None = None  # whose residuals give the robust weights,
+    solved: Solved | None = None  # whose residuals give the robust weights,
     scales: np.ndarray | None = None  # in units of these
 
     def weigh(self, X: Array, targets: Array, weights: Array) -> Array:
         """Sample weight times robust weight."""
-        if self.robust is None or self.machine is None or self.scales is None:
+        if self.robust is None or self.solved is None or self.scales is None:
             return weights
-        residuals = self.whitening.left_out(*self.machine, X, targets, weights)[0]
+        residuals = self.whitening.row_results(*self.solved, X, targets, weights)[0]
         return weights * arrays.like(self.robust.from_scales(arrays.to_numpy(residuals), self.scales), weights)
 
     def sums(self, steps: tuple[Array, ...], number: int, X: Array, targets: Array, weights: Array) -> system.Moments:
@@ -193,19 +193,19 @@ class Passes:
         """What `system.refined` asks of one chunk."""
         return self.whitening.gradient(coef, intercept, X, targets, self.weigh(X, targets, weights))
 
-    def residuals(self, machine: Machine, number: int, X: Array, targets: Array, weights: Array) -> Sample:
+    def residuals(self, solved: Solved, number: int, X: Array, targets: Array, weights: Array) -> Sample:
         """A sample of the residuals of one chunk, with their sample weights."""
-        e = arrays.to_numpy(self.whitening.left_out(*machine, X, targets, weights)[0])
+        e = arrays.to_numpy(self.whitening.row_results(*solved, X, targets, weights)[0])
         return sample_rows(SCALE_ROWS, number, e, arrays.to_numpy(weights))
 
-    def left_out(self, machine: Machine, keep: bool, number: int, X: Array, targets: Array, own: Array) -> LeftOut:
+    def loo(self, solved: Solved, keep: bool, number: int, X: Array, targets: Array, own: Array) -> LooPass:
         """Leave-one-out of the rows of one chunk."""
         weights = self.weigh(X, targets, own)
-        residuals, leverage, loo = self.whitening.left_out(*machine, X, targets, weights)
+        residuals, leverage, loo = self.whitening.row_results(*solved, X, targets, weights)
         xp = arrays.namespace(loo)
         largest = float(xp.max(leverage)) if X.shape[0] else 0.0
         rows = ((targets, own, weights, residuals, leverage, loo),) if keep else ()
-        return LeftOut(float(xp.sum(weights[:, None] * loo * loo)), largest, rows)
+        return LooPass(float(xp.sum(weights[:, None] * loo * loo)), largest, rows)
 
 
 @dataclass(frozen=True)
@@ -213,26 +213,26 @@ class ChunkedFit:
     """A fit over chunks that can be read again; what belongs to rows is there when it was asked for."""
 
     passes: Passes
-    machine: Machine
-    left_out: LeftOut | None
+    solved: Solved
+    loo: LooPass | None
 
     @property
     def coef(self) -> Array:
         """Coefficients of the basis points."""
-        return self.passes.whitening.expand(self.machine[0].coef)
+        return self.passes.whitening.expand(self.solved[0].coef)
 
     def rows(self) -> tuple[Array, ...]:
         """Targets, sample weights, weights, residuals, leverages and left-out residuals of all rows that were kept."""
-        kept = self.left_out.rows  # type: ignore[union-attr]
+        kept = self.loo.rows  # type: ignore[union-attr]
         return tuple(arrays.namespace(parts[0]).concat(parts) for parts in zip(*kept, strict=True))
 
-    def sample(self, total: int, X: Array, *rows: Array) -> LeftOutSample:
+    def sample(self, total: int, X: Array, *rows: Array) -> LooSample:
         """The rows of a sample that count, out of a total; `rows` is what `rows` gives, of the sample."""
-        return left_out_sample(self.passes.whitening, self.machine, total, X, *rows)
+        return as_loo_sample(self.passes.whitening, self.solved, total, X, *rows)
 
-    def rounding(self, sample: LeftOutSample, points: Array, C: float) -> float:
+    def rounding(self, sample: LooSample, points: Array, C: float) -> float:
         """See `problem.rounding_error`, from a sample of the rows; `points` are all those of the basis."""
-        summed, w = self.machine[0], arrays.namespace(sample.weights).sqrt(sample.weights)
+        summed, w = self.solved[0], arrays.namespace(sample.weights).sqrt(sample.weights)
         Q, centre = w[:, None] * sample.columns(sample.X), summed.R.T @ summed.centre
         primal = system.Primal(Q, summed.R, summed.bottom, None, 1.0 / C, sample.targets, summed.mean, centre, w)
         rows = (sample.targets, sample.weights, sample.residuals, sample.leverage, sample.loo_residuals)
@@ -240,34 +240,34 @@ class ChunkedFit:
         return of_sample * (sample.total / w.shape[0]) ** 0.5
 
 
-def fit_chunks(source: SameRows, passes: Passes, rows: int, ridge: float, *, left_out: bool, keep: bool) -> ChunkedFit:
+def fit_chunks(source: SameRows, passes: Passes, rows: int, ridge: float, *, loo: bool, keep: bool) -> ChunkedFit:
     """The machine by Cholesky QR over the chunks (`system.summed`), robust weights, leave-one-out in one more pass."""
 
-    def solve(passes: Passes, start: system.Summed | None = None) -> Machine:
-        if not left_out and passes.whitening.allows_plain_columns(rows, ridge):
+    def solve(passes: Passes, start: system.Summed | None = None) -> Solved:
+        if not loo and passes.whitening.allows_plain_columns(rows, ridge):
             gradient = lambda *solution: source.reduce(functools.partial(passes.gradient, *solution))  # noqa: E731
             sums = source.reduce(functools.partial(passes.sums, ()))
             found = system.refined(sums, passes.whitening.lower, ridge, gradient)
             if found is not None:
                 return found[0], (found[1],)
         steps = passes.whitening.steps
-        machine = system.summed(lambda R: source.reduce(functools.partial(passes.sums, steps(R))), ridge, start)
-        return machine, steps(machine.R, machine.condition)
+        summed = system.summed(lambda R: source.reduce(functools.partial(passes.sums, steps(R))), ridge, start)
+        return summed, steps(summed.R, summed.condition)
 
-    machine = solve(passes)
+    solved = solve(passes)
     for _ in range(0 if passes.robust is None else passes.robust.iterations):
         assert passes.robust is not None
-        residuals, weights = source.reduce(functools.partial(passes.residuals, machine)).arrays
-        passes = replace(passes, machine=machine, scales=passes.robust.scales(residuals, weights))
-        machine = solve(passes)
-    if not left_out:
-        return ChunkedFit(passes, machine, None)
+        residuals, weights = source.reduce(functools.partial(passes.residuals, solved)).arrays
+        passes = replace(passes, solved=solved, scales=passes.robust.scales(residuals, weights))
+        solved = solve(passes)
+    if not loo:
+        return ChunkedFit(passes, solved, None)
     while True:
-        result = source.reduce(functools.partial(passes.left_out, machine, keep))
-        if machine[0].serves(result.largest):
+        result = source.reduce(functools.partial(passes.loo, solved, keep))
+        if solved[0].serves(result.largest):
             warn_of_leverage(result.largest)
-            return ChunkedFit(passes, machine, result)
-        machine = solve(passes, machine[0])
+            return ChunkedFit(passes, solved, result)
+        solved = solve(passes, solved[0])
 
 
 # Samples --------------------------------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def kkt_columns(K, support, y, weights, ridge):
     return scale * A, scale * np.vstack([y, np.zeros((1, y.shape[1]))])
 
 
-def reduced_left_out(K, support, y, weights, ridge, blocks=None, K_new=None):
+def reduced_loo(K, support, y, weights, ridge, blocks=None, K_new=None):
     """y_B - f_(B)(x_B), the equations of every block deleted; the ridge term is no part of f."""
     A, right = kkt_columns(K, support, y, weights, ridge)
     residuals, predictions = np.full(y.shape, np.nan), []
@@ -106,7 +106,7 @@ def assert_sound(model, X, y, *, reduced=False, smaller=True):
     if reduced:
         square = model.kernel_(X, X)
         solution = np.linalg.lstsq(*kkt_columns(square, support, t, weights, ridge), rcond=None)[0]
-        expected = reduced_left_out(square, support, t, weights, ridge)
+        expected = reduced_loo(square, support, t, weights, ridge)
         assert_allclose(raw(model, X), K @ solution[:-1] + solution[-1], rtol=1e-7, atol=1e-8 * size)
     else:
         again = LSSVR(model.kernel_, model.C_, steps=[Given(basis)]).fit(X, t, weights)

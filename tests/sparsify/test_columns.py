@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sparsify_cases import ROWS, TASKS, coded, columns, make, raw, reduced_left_out
+from sparsify_cases import ROWS, TASKS, coded, columns, make, raw, reduced_loo
 
 from lssvm import kernels
 from lssvm.problem import Problem
@@ -71,12 +71,12 @@ def test_reduced_machines_leave_out_blocks_and_predict_without_each_row(task):
     factor = problem.factorise()
     folds = np.array_split(np.random.default_rng(2).permutation(ROWS), 6)
     K, new = model.kernel(X, X), np.random.default_rng(3).uniform(-2, 2, (4, 2))
-    expected = reduced_left_out(K, model.support_, t, weights, 0.1, blocks=folds)
+    expected = reduced_loo(K, model.support_, t, weights, 0.1, blocks=folds)
     assert_allclose(factor.block_residuals(folds, 10.0), expected, rtol=1e-6, atol=1e-7)
-    loo, predictions = reduced_left_out(K, model.support_, t, weights, 0.1, K_new=model.kernel(new, X[model.support_]))
+    loo, predictions = reduced_loo(K, model.support_, t, weights, 0.1, K_new=model.kernel(new, X[model.support_]))
     fit = factor.fit(10.0)
     assert_allclose(fit.loo_residuals, loo, rtol=1e-6, atol=1e-7)
-    assert_allclose(factor.left_out_predictions(new, fit), predictions, rtol=1e-6, atol=1e-7)
+    assert_allclose(factor.loo_predictions(new, fit), predictions, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("fraction", [0.1, 0.25, 0.5])
@@ -203,7 +203,7 @@ def test_echelon_without_either_takes_the_smallest_good_size(copies):
     for size, support, score in zip(path.sizes, path.supports, path.scores, strict=True):
         assert len(support) == size
         if size < 60:
-            loo = reduced_left_out(K, np.sort(support), y[:, None], np.ones(60), 0.1)
+            loo = reduced_loo(K, np.sort(support), y[:, None], np.ones(60), 0.1)
             assert score == pytest.approx(np.mean(loo**2), rel=1e-5)
         else:
             assert score == pytest.approx(dense, rel=1e-6)

@@ -50,7 +50,7 @@ def test_kernels_of_learned_points_are_parted_by_more_than_chance(gap, winner):
     """The second predicts the rows held out better by `gap`, the first has the better start on many more rows."""
     rng = np.random.default_rng(0)
     losses, noise = rng.chisquare(1, 200), 0.5 * rng.standard_normal(200)
-    place = lambda losses, left_out: Bunch(score=losses.mean(), losses=losses, left_out=left_out)  # noqa: E731
+    place = lambda losses, loo: Bunch(score=losses.mean(), losses=losses, loo=loo)  # noqa: E731
     first, second = losses + noise - noise.mean(), losses - gap
     trails = [[place(first + 1.0, 1.0), place(first, 0.5)], [place(second + 1.0, 1.1), place(second, 0.4)]]
     assert learned._winner(trails) == winner

@@ -78,7 +78,7 @@ def summary(model: Any) -> dict[str, Any]:
     if hasattr(model, "classes_"):
         result["classes"] = [str(label) for label in model.classes_]
     with suppress(ValueError):  # a model without leave-one-out values
-        result["rows"] = diagnose.left_out(model).total
+        result["rows"] = diagnose.loo_values(model).total
     result["columns"] = int(model.n_features_in_)
     result["support vectors"] = len(model.support_vectors_)
     result["kernel"] = type(model.kernel_).__name__

@@ -39,7 +39,7 @@ def is_additive(model: BaseLSSVM) -> bool:
 
 
 class BaseLSSVM(BaseEstimator):
-    """What both estimators share: a subclass codes its targets (`_check_rows`) and adds to `_left_out`."""
+    """What both estimators share: a subclass codes its targets (`_check_rows`) and adds to `_loo_attributes`."""
 
     kernel: Any
     C: Any
@@ -63,17 +63,17 @@ class BaseLSSVM(BaseEstimator):
         last = progress.expect(lambda: most_to_solve(problem))
         problem = run_steps(problem, default_steps(problem) if self.steps is None else self.steps)
         with last:
-            fit = problem.solve(left_out=LeaveOneOut.__name__ in problem.paths)
+            fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths)
         problem, fit = with_digits(problem, fit, retuned)
         describe(problem, fit)
         later = fit.leverage is None
-        left_out = {} if later else checked._left_out(problem.y, problem.weights, fit.weights, fit)
+        loo_attributes = {} if later else checked._loo_attributes(problem.y, problem.weights, fit.weights, fit)
         attributes = {
-            **checked._machine(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
+            **checked._model_attributes(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
             **additive_attributes(fit.kernel, fit.points, fit.coef, arrays.take(problem.X, problem.rows)),
             "weights_": fit.weights,
             "_sample_weight_": given,
-            **left_out,
+            **loo_attributes,
             "support_": same_kind(fit.support, X),
             "path_": main_path(problem),
             "_problem_": problem.replace(fitted=None),
@@ -105,8 +105,8 @@ class BaseLSSVM(BaseEstimator):
             problem = self._problem_
             fit = problem.replace(weights=self.weights_, robust=None).solve()
             warn_of_rounding(fit.rounding, fit.C)
-            left_out = self._left_out(problem.y, problem.weights, fit.weights, fit)
-            self.__dict__ = {**vars(self), **left_out, "_fit_": replace(fit, rounding=0.0)}
+            loo_attributes = self._loo_attributes(problem.y, problem.weights, fit.weights, fit)
+            self.__dict__ = {**vars(self), **loo_attributes, "_fit_": replace(fit, rounding=0.0)}
         elif "loo_residuals_" not in vars(self):
             raise ValueError("Too few rows are kept for leave_one_out(): use fit, or fit_chunks(leave_one_out='rows').")
         return self
@@ -149,7 +149,9 @@ class BaseLSSVM(BaseEstimator):
             classification=classification,
         )
 
-    def _machine(self, kernel: Kernel, C: float, points: Array, coef: Array, intercept: Array) -> dict[str, Any]:
+    def _model_attributes(
+        self, kernel: Kernel, C: float, points: Array, coef: Array, intercept: Array
+    ) -> dict[str, Any]:
         """The attributes that predict."""
         single = self._single_output_
         coef = coef[:, 0] if single else coef
@@ -166,7 +168,7 @@ class BaseLSSVM(BaseEstimator):
         """Sample weights as they were given, from weights that `_check_rows` returned with the targets."""
         return weights
 
-    def _left_out(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
+    def _loo_attributes(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
         """The attributes of leave-one-out."""
         loo = fit.loo_residuals
         return {

@@ -23,7 +23,7 @@ from ..sparsify import Given, Random
 from ..stream import (
     SAMPLE_ROWS,
     ChunkedFit,
-    LeftOutSample,
+    LooSample,
     Passes,
     SameRows,
     Scan,
@@ -52,7 +52,7 @@ def adds_chunks(model: BaseLSSVM) -> bool:
     if getattr(model.kernel, "is_precomputed", False):
         raise AttributeError("partial_fit with kernels.Precomputed: give a kernel of the columns, or use fit.")
     for step in model.steps if isinstance(model.steps, Sequence) else ():
-        if getattr(step, "own_machine", False) is True:
+        if getattr(step, "needs_all_rows", False) is True:
             raise AttributeError(f"partial_fit with {step!r}, a machine that sums of rows are not: use fit.")
     if isinstance(getattr(model, "class_weight", None), str):
         raise AttributeError(
@@ -131,19 +131,19 @@ class ChunkedLSSVM(BaseLSSVM):
         elif stream is None:
             problem = run_steps(checked._problem(X, y, weights), self._chunk_steps())
             stream = start_stream(problem)
-            left_out = checked._left_out(y, weights, weights, problem.solve())
-            calibration = {name: value for name, value in left_out.items() if name == "_slopes_"}
+            loo_attributes = checked._loo_attributes(y, weights, weights, problem.solve())
+            calibration = {name: value for name, value in loo_attributes.items() if name == "_slopes_"}
         stream = stream.add(X, y, weights)
         coef, intercept = stream.solve()
         kernel, points = stream.whitening.kernel, stream.points
-        machine = checked._machine(kernel, stream.C, points, coef, intercept)
-        machine.update(additive_attributes(kernel, points, coef, points))
-        self._store(checked, {**machine, **calibration, "support_": None, "path_": None, "_stream_": stream})
+        attributes = checked._model_attributes(kernel, stream.C, points, coef, intercept)
+        attributes.update(additive_attributes(kernel, points, coef, points))
+        self._store(checked, {**attributes, **calibration, "support_": None, "path_": None, "_stream_": stream})
         return self
 
     def _resumed(self) -> Stream:
         """The sums of a fit over chunks."""
-        sample = self._left_out_sample()
+        sample = self._loo_sample()
         if sample is None:
             raise ValueError("partial_fit needs the sums of fit_chunks, which this file of an older version lacks.")
         single, points = self._single_output_, self.support_vectors_
@@ -211,11 +211,13 @@ class ChunkedLSSVM(BaseLSSVM):
         passes = Passes(stream.whitening, as_weight_function(self.robust))
         keep = leave_one_out == "rows" or (leave_one_out == "auto" and scan.rows <= KEPT_ROWS)
         same = SameRows(source, checked._check_chunk, scan.fingerprint)
-        fit = fit_chunks(same, passes, scan.rows, 1.0 / stream.C, left_out=leave_one_out != "none", keep=keep)
+        fit = fit_chunks(same, passes, scan.rows, 1.0 / stream.C, loo=leave_one_out != "none", keep=keep)
         attributes = {
-            **checked._machine(stream.whitening.kernel, stream.C, stream.points, fit.coef, fit.machine[0].intercept),
+            **checked._model_attributes(
+                stream.whitening.kernel, stream.C, stream.points, fit.coef, fit.solved[0].intercept
+            ),
             **additive_attributes(stream.whitening.kernel, stream.points, fit.coef, stream.points),
-            **plain._chunks_left_out(fit, scan, keep, stream.points, stream.C),
+            **plain._chunked_loo_attributes(fit, scan, keep, stream.points, stream.C),
             "support_": None,
             "path_": None,
         }
@@ -226,17 +228,17 @@ class ChunkedLSSVM(BaseLSSVM):
 
     def _lazy_rows(self, source: DaskChunks, fit: ChunkedFit) -> dict[str, Any]:
         """What belongs to the rows, as lazy Dask arrays."""
-        outputs = () if self._single_output_ else tuple(fit.machine[0].mean.shape)
+        outputs = () if self._single_output_ else tuple(fit.solved[0].mean.shape)
         named = ((), self.classes_.dtype) if isinstance(self, ClassifierMixin) else (outputs, np.float64)
         kinds = [((), np.float64), ((), np.float64), (outputs, np.float64), named]
-        function = functools.partial(self._rows_left_out, fit.passes, fit.machine)
+        function = functools.partial(self._chunk_loo_values, fit.passes, fit.solved)
         names = ("weights_", "leverage_", "loo_residuals_", "loo_predictions_")
         return dict(zip(names, source.rows(function, kinds), strict=True))
 
-    def _rows_left_out(self, passes: Passes, machine: Any, number: int, *chunk: Any) -> tuple[Array, ...]:
+    def _chunk_loo_values(self, passes: Passes, solved: Any, number: int, *chunk: Any) -> tuple[Array, ...]:
         """Weights, leverages, left-out residuals and left-out predictions of the rows of a chunk."""
-        ((targets, _, weights, _, leverage, loo),) = passes.left_out(
-            machine, True, number, *self._check_chunk(number, *chunk)
+        ((targets, _, weights, _, leverage, loo),) = passes.loo(
+            solved, True, number, *self._check_chunk(number, *chunk)
         ).rows
         f, single = targets - loo, self._single_output_
         if isinstance(self, ClassifierMixin):
@@ -272,30 +274,32 @@ class ChunkedLSSVM(BaseLSSVM):
         """The rows of a chunk, which may be none."""
         return self._check_rows(X, y, weight, reset=False, smallest=0)
 
-    def _chunks_left_out(self, fit: ChunkedFit, scan: Scan, keep: bool, points: Array, C: float) -> dict[str, Any]:
+    def _chunked_loo_attributes(
+        self, fit: ChunkedFit, scan: Scan, keep: bool, points: Array, C: float
+    ) -> dict[str, Any]:
         """The attributes of leave-one-out: all of them, or PRESS and what a sample of the rows tells."""
         sample = self._check_chunk(0, *scan.sample.arrays)
-        (few,) = fit.passes.left_out(fit.machine, True, 0, *sample).rows
+        (few,) = fit.passes.loo(fit.solved, True, 0, *sample).rows
         targets, own, weights, *rest = fit.rows() if keep else few
-        attributes = self._left_out(targets, own, weights, LeftOutRows(*rest))
+        attributes = self._loo_attributes(targets, own, weights, RowResults(*rest))
         attributes["_sample_weight_"] = self._without_class_weights(targets, own)
         if not keep:
             attributes = {name: value for name, value in attributes.items() if name == "_slopes_"}
         attributes["_sample_"] = fit.sample(scan.rows, sample[0], *few)
         warn_of_rounding(fit.rounding(attributes["_sample_"], points, C), C)
-        return attributes if fit.left_out is None else {**attributes, "press_": fit.left_out.press}
+        return attributes if fit.loo is None else {**attributes, "press_": fit.loo.press}
 
-    def _left_out_sample(self) -> LeftOutSample | None:
+    def _loo_sample(self) -> LooSample | None:
         """A sample of the rows of `partial_fit` or `fit_chunks`, each of them left out."""
-        return self._stream_.left_out() if hasattr(self, "_stream_") else getattr(self, "_sample_", None)
+        return self._stream_.loo_sample() if hasattr(self, "_stream_") else getattr(self, "_sample_", None)
 
     def _chunk_steps(self) -> Any:
         return (Random(BASIS_SIZE, random_state=0),) if self.steps is None else self.steps
 
 
 @dataclass(frozen=True)
-class LeftOutRows:
-    """What `_left_out` reads of a fit over chunks."""
+class RowResults:
+    """What `_loo_attributes` reads of a fit over chunks."""
 
     residuals: Array
     leverage: Array

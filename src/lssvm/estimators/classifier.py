@@ -21,7 +21,7 @@ from ..problem import class_numbers
 from ..stream import (
     Scan,
 )
-from .chunked import ChunkedLSSVM, LeftOutRows, adds_chunks
+from .chunked import ChunkedLSSVM, RowResults, adds_chunks
 from .validation import (
     balanced_weights,
     check_weights,
@@ -171,8 +171,8 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         factors = np.array(self._class_factors_)[class_numbers(targets)]
         return same_kind(arrays.to_numpy(weights) / np.where(factors > 0, factors, 1.0), weights)
 
-    def _left_out(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
-        attributes = super()._left_out(targets, sample_weight, weights, fit)
+    def _loo_attributes(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
+        attributes = super()._loo_attributes(targets, sample_weight, weights, fit)
         own = self._without_class_weights(targets, sample_weight)
         coded, v, own, loo, residuals, leverage = (
             arrays.to_numpy(a) for a in (targets, weights, own, fit.loo_residuals, fit.residuals, fit.leverage)
@@ -225,13 +225,13 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     def _calibration(self) -> Array:
         """The slopes that turn decision values into probabilities; computed where `fit` has left that for later."""
         if "_slopes_" not in vars(self):
-            sample = None if hasattr(self, "_problem_") else self._left_out_sample()
+            sample = None if hasattr(self, "_problem_") else self._loo_sample()
             if sample is None:
                 self.leave_one_out()
             else:  # rows were added to a model without leave-one-out
-                rows = LeftOutRows(sample.residuals, sample.leverage, sample.loo_residuals)
-                left_out = self._left_out(sample.targets, sample.sample_weights, sample.weights, rows)
-                self._slopes_ = left_out["_slopes_"]
+                rows = RowResults(sample.residuals, sample.leverage, sample.loo_residuals)
+                attributes = self._loo_attributes(sample.targets, sample.sample_weights, sample.weights, rows)
+                self._slopes_ = attributes["_slopes_"]
         return self._slopes_
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

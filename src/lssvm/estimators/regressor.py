@@ -141,8 +141,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         if scan.counting < 2:
             raise ValueError(f"The chunks hold {scan.counting} rows of positive weight: at least 2 must count.")
 
-    def _left_out(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
-        attributes = super()._left_out(targets, sample_weight, weights, fit)
+    def _loo_attributes(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
+        attributes = super()._loo_attributes(targets, sample_weight, weights, fit)
         f = targets - fit.loo_residuals
         return {**attributes, "loo_predictions_": f[:, 0] if self._single_output_ else f}
 
@@ -211,7 +211,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
                     "method='cv+' leaves out whole folds, and a model of partial_fit or fit_chunks keeps only a sample "
                     "of its rows: use 'jackknife+'."
                 )
-            sample = self._left_out_sample()
+            sample = self._loo_sample()
             if sample is None:
                 raise ValueError(
                     "predict_interval needs training rows, which this file of an older version lacks: fit again."

@@ -13,8 +13,8 @@ from ..diagnose import (
     check_fitted,
     class_codes,
     class_scores,
-    left_out,
-    left_out_probabilities,
+    loo_probabilities,
+    loo_values,
     number_scores,
     reliability,
 )
@@ -84,7 +84,7 @@ class LeaveOneOutDisplay(Display):
                 "LeaveOneOutDisplay is for regression; for classification use ReliabilityDisplay, or "
                 "sklearn.metrics.ConfusionMatrixDisplay.from_predictions(y, model.loo_predictions_)."
             )
-        rows = left_out(estimator)
+        rows = loo_values(estimator)
         actual, predicted = one_output(rows.actual, output), one_output(rows.predicted, output)
         if name is None:
             score = number_scores(actual[:, None], predicted[:, None], rows.given)
@@ -160,7 +160,7 @@ class ResidualsDisplay(Display):
         display : ResidualsDisplay
         """
         check_fitted(estimator, "estimator")
-        rows = left_out(estimator)
+        rows = loo_values(estimator)
         display = cls(
             predicted=one_output(rows.predicted, output),
             residuals=one_output(rows.residuals, output),
@@ -275,8 +275,8 @@ class ReliabilityDisplay(Display):
             raise ValueError("ReliabilityDisplay: give both X and y, or neither for leave-one-out.")
         if X is None:
             check_fitted(estimator, "estimator")
-            given = left_out(estimator).given
-            probability, codes = (array[given > 0] for array in left_out_probabilities(estimator))
+            given = loo_values(estimator).given
+            probability, codes = (array[given > 0] for array in loo_probabilities(estimator))
             weights = given[given > 0]
         else:
             check_is_fitted(estimator)

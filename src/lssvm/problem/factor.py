@@ -66,9 +66,9 @@ class Factor:
         counted = (arrays.take(array, self.rows) for array in rows)
         return rounding_error(self.system, self.whitening, fit.points, fit.coef, fit.C, *counted)
 
-    def left_out(self, C: Sequence[float]) -> Iterator[tuple[slice, Array]]:
+    def loo_path(self, C: Sequence[float]) -> Iterator[tuple[slice, Array]]:
         """Blocks of the rows that count and their left-out residuals (rows, values of C, outputs), to compare C by."""
-        return self.system.left_out([1.0 / float(value) for value in C])
+        return self.system.loo_path([1.0 / float(value) for value in C])
 
     def criterion(self, *, classes: bool = False) -> tuple[float, Array, float]:
         """What tuning minimises, and its gradient in the log widths and in log C; the basis is fixed.
@@ -137,7 +137,7 @@ class Factor:
         """The columns of the factorised system at new points: kernel values, or whitened ones."""
         return self.problem.kernel.evaluate(X, self.points) if self.whitening is None else self.whitening(X)
 
-    def left_out_predictions(
+    def loo_predictions(
         self, X: Array, fit: Fit, folds: Sequence[np.ndarray] | None = None, moves: Array | None = None
     ) -> Array:
         """f_(B)(x) for new points x (rows), every left-out fold B (columns) and every output: (m, folds, k).

@@ -223,28 +223,28 @@ class Problem:
         check_finite(K, self.kernel)
         return K
 
-    def solve(self, *, left_out: bool = True) -> Fit:
+    def solve(self, *, loo: bool = True) -> Fit:
         """The machine, its residuals, leverages and exact left-out residuals; robust weights included.
 
-        Without `left_out` the last two may be None, which spares a dense machine of many rows its factorisation.
+        Without `loo` the last two may be None, which spares a dense machine of many rows its factorisation.
         """
         if self.fitted is not None:
             return self.fitted
         if self.coefficients is not None:
             return self._given_fit(*self.coefficients)
-        fit = self._solve_once(left_out)  # no factor is kept: the next one needs the memory
+        fit = self._solve_once(loo)  # no factor is kept: the next one needs the memory
         if self.robust is not None:
             sample_weight = arrays.to_numpy(self.weights)
             for _ in range(self.robust.iterations):
                 robust = self.robust(arrays.to_numpy(fit.residuals), sample_weight)
                 weighted = self.replace(weights=self.weights * arrays.like(robust, self.weights))
-                fit = weighted._solve_once(left_out)
+                fit = weighted._solve_once(loo)
         return fit
 
-    def _solve_once(self, left_out: bool = True) -> Fit:
+    def _solve_once(self, loo: bool = True) -> Fit:
         if not self.fits_memory:
             return self._solve_in_blocks()
-        if not left_out and self.is_dual and not self.reduced and arrays.is_numpy(self.X):
+        if not loo and self.is_dual and not self.reduced and arrays.is_numpy(self.X):
             fit = self._solve_by_gradients() if len(self.rows) > ITERATIVE_ROWS else None
             if fit is not None:
                 return fit
@@ -311,16 +311,16 @@ class Problem:
             points = self.kernel.basis_points(self.X, np.asarray(self.support))
         whitening = whiten(self.kernel, points, self._among(self.support, points))
         rows = (self.X, self.y, self.weights)
-        machine = None
+        summed = None
         while True:
-            machine = system.summed(lambda R: whitening.sums(whitening.steps(R), *rows), 1.0 / self.C, machine)
-            residuals, leverage, loo = whitening.left_out(machine, whitening.steps(machine.R, machine.condition), *rows)
+            summed = system.summed(lambda R: whitening.sums(whitening.steps(R), *rows), 1.0 / self.C, summed)
+            residuals, leverage, loo = whitening.row_results(summed, whitening.steps(summed.R, summed.condition), *rows)
             largest = float(arrays.namespace(leverage).max(leverage))
-            if machine.serves(largest):
+            if summed.serves(largest):
                 break
         warn_of_leverage(largest)
-        coef = whitening.expand(machine.coef)
-        check_solution(coef, machine.intercept, loo)
+        coef = whitening.expand(summed.coef)
+        check_solution(coef, summed.intercept, loo)
         return Fit(
             self.kernel,
             self.C,
@@ -328,7 +328,7 @@ class Problem:
             self.support,
             points,
             coef,
-            machine.intercept,
+            summed.intercept,
             residuals,
             leverage,
             loo,
@@ -365,7 +365,7 @@ class Step(BaseEstimator):
         raise TypeError(f"{type(self).__name__} does not define __call__(problem).")
 
     @property
-    def own_machine(self) -> bool:
+    def needs_all_rows(self) -> bool:
         """Whether it ends with coefficients of its own or on columns of the KKT system, which sums of rows are not."""
         return False
 

@@ -18,7 +18,7 @@ SURELY_KEPT = 1e-7  # a bound of them, as a share of that, below which nothing i
 
 
 def rounding_error(
-    machine: system.System,
+    factorised: system.System,
     whitening: Whitening | None,
     points: Array,
     coef: Array,
@@ -44,7 +44,7 @@ def rounding_error(
     norm = lambda values: xp.sqrt(xp.sum(values * values, axis=0))[None, :]  # noqa: E731
     mean, top = xp.mean(y, axis=0)[None, :], xp.max(xp.abs(y), axis=0)[None, :]
     spread = xp.max(xp.abs(y - mean), axis=0)[None, :] + TINY
-    left_out, floor = xp.abs(loo_residuals), 100.0 * EPS * top  # what targets far from 0 have lost anyhow
+    loo, floor = xp.abs(loo_residuals), 100.0 * EPS * top  # what targets far from 0 have lost anyhow
 
     def share(moves: Array, values: Array) -> float:
         largest = float(xp.max((xp.abs(moves) - floor) / xp.maximum(spread + 0.0 * values, values)))
@@ -59,14 +59,14 @@ def rounding_error(
         return bool(xp.all(reach * moves <= SURELY_KEPT * spread))
 
     if whitening is None:
-        if machine.diagonal is None:
+        if factorised.diagonal is None:
             return 0.0
-        diagonal = xp.sqrt(xp.abs(machine.diagonal))
+        diagonal = xp.sqrt(xp.abs(factorised.diagonal))
         size = EPS * C * norm(diagonal[:, None] * e)
         if is_small(float(xp.max(diagonal)) * size):
             return 0.0
-        fitted, missed = (moves[:, None] * size for moves in machine.noise(lam)[0])
-        return max(share(fitted, 0.0 * fitted), share(missed, left_out))
+        fitted, missed = (moves[:, None] * size for moves in factorised.noise(lam)[0])
+        return max(share(fitted, 0.0 * fitted), share(missed, loo))
     if not whitening.rank:
         return 0.0
     if _lacks_dimensions(whitening, points, float(xp.max(C * norm(e) / spread))):
@@ -77,22 +77,22 @@ def rounding_error(
     of_targets, of_gradient = EPS * largest * beta, EPS * (largest * norm(e) + lam * beta)
     if is_small(of_targets) and not (near.size or from_sums or whitening.kernel.has_finite_rank):
         return 0.0
-    first, second = machine.noise(lam, whitening.lower)
+    first, second = factorised.noise(lam, whitening.lower)
     plain = [moves[:, None] * of_targets for moves in first]
     fitted, missed = (a + b[:, None] * of_gradient for a, b in zip(plain, second, strict=True))
     if not whitening.kernel.has_finite_rank:
-        lost = [share(plain[0], 0.0 * fitted), share(plain[1], left_out)]
+        lost = [share(plain[0], 0.0 * fitted), share(plain[1], loo)]
     else:
-        lost = [share(fitted, 0.0 * fitted), share(missed, left_out)]
+        lost = [share(fitted, 0.0 * fitted), share(missed, loo)]
     if from_sums:  # residuals divided by 1 - h, and nothing better
         complements = xp.clip(1.0 - leverage, EPS, None)[:, None]
-        lost.append(share(EPS * top / complements, left_out))
+        lost.append(share(EPS * top / complements, loo))
         missed = fitted / complements
-    elif near.size and machine.orthogonal is not None:
-        again = machine.orthogonal.careful(near, lam, residuals, leverage, loo_residuals, disturbed=True)[2]
-        lost.append(share(again - loo_residuals, left_out))
+    elif near.size and factorised.orthogonal is not None:
+        again = factorised.orthogonal.careful(near, lam, residuals, leverage, loo_residuals, disturbed=True)[2]
+        lost.append(share(again - loo_residuals, loo))
     if near.size:
-        lost.append(share(arrays.take(missed, near), arrays.take(left_out, near)))
+        lost.append(share(arrays.take(missed, near), arrays.take(loo, near)))
     return max(lost)
 
 

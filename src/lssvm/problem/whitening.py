@@ -100,14 +100,14 @@ class Whitening:
             total[-1, :] += arrays.namespace(e).sum(e, axis=0)
         return total
 
-    def left_out(
-        self, machine: system.Summed, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array
+    def row_results(
+        self, summed: system.Summed, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array
     ) -> tuple[Array, Array, Array]:
         """Residuals, leverages and left-out residuals of rows under a machine from sums."""
         out = (targets + 0.0, weights + 0.0, targets + 0.0)
         for rows in self._blocks(X):
             columns = self.columns(steps, X[rows, :])
-            residuals, leverage, loo = machine.left_out(columns, targets[rows, :], weights[rows])
+            residuals, leverage, loo = summed.row_results(columns, targets[rows, :], weights[rows])
             out[0][rows, :], out[1][rows], out[2][rows, :] = residuals, leverage, loo
         return out
 

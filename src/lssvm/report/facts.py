@@ -24,13 +24,13 @@ class Facts:
         self.target = str(about.get("target") or ("class" if self.classes else "y"))
         self.names = diagnose.feature_names(model)
         self.problem = getattr(model, "_problem_", None)
-        self.loo: Any = _known(diagnose.left_out, model)
+        self.loo: Any = _known(diagnose.loo_values, model)
         self.sampled = self.loo is not None and self.loo.sampled  # the row numbers are then unknown
         total = (self.rows or 0) + len(about.get("dropped", ()))
         self._numbers = np.setdiff1d(np.arange(total), np.asarray(about.get("dropped", ()), dtype=int))
         self._numbers += int(about.get("row", 0))
         self.scores = _known(diagnose.scores, model)
-        self.probability: Any = _known(diagnose.left_out_probabilities, model) if self.classes else None
+        self.probability: Any = _known(diagnose.loo_probabilities, model) if self.classes else None
         self.inverse_widths = _known(diagnose.inverse_widths, model)
         self.small = self.problem is not None and _is_small(self.problem)
         self.c_path = _known(diagnose.c_path, model) if self.small else None

@@ -26,7 +26,7 @@ class _Columns(Step):
     """A machine on some columns of the KKT system."""
 
     @property
-    def own_machine(self) -> bool:
+    def needs_all_rows(self) -> bool:
         return True
 
 

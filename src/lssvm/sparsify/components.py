@@ -186,9 +186,9 @@ class _Refits:
         """The mean squared error of the validation rows, or of all rows, each left out."""
         key = tuple(int(number) for number in kept)
         if key not in self.scores:
-            machine = self.problem.replace(kernel=_restricted(self.problem.kernel, self.numbers[kept]))
-            fit = machine.replace(C=best_C(machine)[0]).solve()
-            rows = self.held_out if len(self.held_out) else machine.rows
+            problem = self.problem.replace(kernel=_restricted(self.problem.kernel, self.numbers[kept]))
+            fit = problem.replace(C=best_C(problem)[0]).solve()
+            rows = self.held_out if len(self.held_out) else problem.rows
             residuals = arrays.to_numpy(fit.residuals if len(self.held_out) else fit.loo_residuals)[rows]
             self.scores[key] = float(np.average(np.sum(residuals**2, axis=1), weights=self.weights[rows]))
         return self.scores[key]

@@ -264,11 +264,11 @@ class Prune(Step):
         w = np.sqrt(arrays.to_numpy(weights)[weighted.rows])[:, None]
         loss_weights = arrays.to_numpy(problem.weights)[weighted.rows]
         while True:
-            machine = _inverse_of(weighted.with_basis(support), ridge)
-            if machine is None:
+            inverse = _inverse_of(weighted.with_basis(support), ridge)
+            if inverse is None:
                 self._dependent(weighted.with_basis(support), loss_weights, problem, trail)
                 return
-            columns, coef, e, complement = machine
+            columns, coef, e, complement = inverse
             elimination, alive = _Elimination(columns, len(w)), np.arange(len(support))
             while True:
                 loo = e / np.maximum(complement, EPS)[:, None]

@@ -22,7 +22,7 @@ class ValidatedStep(Step):
     refit: bool
 
     @property
-    def own_machine(self) -> bool:
+    def needs_all_rows(self) -> bool:
         return not self.refit
 
     @property

@@ -55,7 +55,7 @@ class Dual(System):
         intercept = self.mean + self.bias_row @ self.targets - self.bias_change @ a
         return Solution(w * a, intercept, lam * a / w, 1.0 - lam * q, a / (w * q[:, None]))
 
-    def left_out(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
+    def loo_path(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
         """Blocks of rows and their left-out residuals (rows, ridges, k), of all ridges by two products."""
         for rows, a, q in for_ridges(self.root, [self._spectrum(lam) for lam in ridges], self.root.T @ self.targets):
             yield rows, a / (self.sqrt_weights[rows, None] * q)[:, :, None]
@@ -110,8 +110,8 @@ class Dual(System):
         """How far targets that are off by sqrt(k_ii), with random signs, move fitted values and left-out ones (l,)."""
         xp = arrays.namespace(self.root)
         z = xp.sqrt(xp.abs(self.diagonal))[:, None] * random_signs(self.diagonal.shape[0], self.diagonal)
-        residuals, left_out = self.response(z, lam)
-        return [largest_moves(z - residuals, left_out)]
+        residuals, loo = self.response(z, lam)
+        return [largest_moves(z - residuals, loo)]
 
     def smoother(self, K_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows) and training rows (columns); K_new holds k(x, x_i)."""

@@ -43,10 +43,10 @@ class Moments:
 
     def solve(self, ridge: float) -> tuple[Array, Array, float]:
         """Weights of the whitened columns, bias, and the condition of the system that gave them."""
-        machine = self.machine(ridge)
-        return machine.coef, machine.intercept, machine.condition
+        system = self.system(ridge)
+        return system.coef, system.intercept, system.condition
 
-    def machine(self, ridge: float) -> Summed:
+    def system(self, ridge: float) -> Summed:
         """The machine of rows that do not pass by again."""
         lower, condition = cholesky_pass(arrays.add_diagonal(self.scatter + 0.0, ridge))
         bottom = arrays.whiten_rows(math.sqrt(ridge) * arrays.identity(lower.shape[0], lower), lower)
@@ -113,7 +113,7 @@ class Summed:
         """The bias."""
         return self.mean - self.centre @ self.projected
 
-    def left_out(self, q: Array, targets: Array, weights: Array) -> tuple[Array, Array, Array]:
+    def row_results(self, q: Array, targets: Array, weights: Array) -> tuple[Array, Array, Array]:
         """Residuals, leverages and left-out residuals of some rows from their columns q, which are overwritten."""
         xp = arrays.namespace(q)
         q -= self.centre[None, :]

@@ -103,7 +103,7 @@ class Primal(System):
             residuals, leverage, loo = self.careful(near, lam, residuals, leverage, loo)
         return Solution(coef, self.mean - self.centre @ coef, residuals, leverage, loo)
 
-    def left_out(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
+    def loo_path(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
         """Blocks of rows and their left-out residuals (rows, ridges, k), not careful, of all ridges by two products."""
         xp = arrays.namespace(self.Q)
         ones = arrays.zeros((self.Q.shape[1],), self.Q) + 1.0
@@ -352,9 +352,9 @@ class Wide(System):
         solution = self.dual.solution(lam)
         return replace(solution, coef=self.phi.T @ solution.coef)
 
-    def left_out(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
+    def loo_path(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
         """As in `Dual`."""
-        return self.dual.left_out(ridges)
+        return self.dual.loo_path(ridges)
 
     def criterion(self, classes: bool, lower: Array | None = None) -> tuple[float, Array, Array, float]:
         """As for `Primal`. With G the derivative in phi phi', those are 2 G phi L^-1 and -L^-T phi'G phi L^-1."""
@@ -374,9 +374,9 @@ class Wide(System):
     def noise(self, lam: float, lower: Array | None = None) -> list[tuple[Array, ...]]:
         """As in `Primal`."""
         z = random_signs(self.phi.shape[0], self.phi)
-        residuals, left_out = self.dual.response(z, lam)
+        residuals, loo = self.dual.response(z, lam)
         moved = self.dual.response(self.phi @ gradient_noise(lower) / lam, lam)
-        return [largest_moves(z - residuals, left_out), largest_moves(*moved)]
+        return [largest_moves(z - residuals, loo), largest_moves(*moved)]
 
     def smoother(self, phi_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows, whitened columns phi_new) and training rows (columns)."""

@@ -33,14 +33,14 @@ class Reduced(System):
         rows, x, equation = self._solve()
         leverage = arrays.row_squares(rows + 0.0)
         residuals = self._decision(equation, x)
-        left_out = self._moves(equation, leverage)
+        loo = self._moves(equation, leverage)
         inside = np.flatnonzero(self.position >= 0)
-        # x_(i) = x - R^-1 q_i w_i left_out_i, of which the own coefficient of row i
+        # x_(i) = x - R^-1 q_i w_i loo_i, of which the own coefficient of row i
         inverse = arrays.take(arrays.invert_lower(self.R.T + 0.0).T, self.position[inside])
         own = xp.sum(inverse * arrays.take(rows, inside), axis=1) * arrays.take(self.sqrt_weights, inside)
-        shrunk = arrays.take(x, self.position[inside]) - own[:, None] * arrays.take(left_out, inside)
+        shrunk = arrays.take(x, self.position[inside]) - own[:, None] * arrays.take(loo, inside)
         loo = arrays.put(
-            left_out + 0.0, inside, arrays.take(left_out, inside) + arrays.take(self.ridge, inside)[:, None] * shrunk
+            loo + 0.0, inside, arrays.take(loo, inside) + arrays.take(self.ridge, inside)[:, None] * shrunk
         )
         return Solution(x[:-1, :], x[-1, :], residuals, leverage, loo)
 

@@ -53,7 +53,7 @@ class System:
         """The coefficients alone, where they are known without more work."""
         return None
 
-    def left_out(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
+    def loo_path(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
         """Blocks of rows and their leave-one-out residuals (rows, ridges, k)."""
         raise ValueError(f"{type(self).__name__} serves one C.")
 

@@ -98,7 +98,7 @@ class Learned(Step):
         sample = np.sort(rest[: max(2000, 5 * self.n)] if arrays.is_numpy(known.X) else rest)
         points = known.kernel.basis_points(known.X, np.asarray(known.support)) + 0.0
         if len(sample) < 3:  # too few to leave one out: nothing moves
-            yield Bunch(score=0.0, losses=np.zeros(1), left_out=0.0, kernel=known.kernel, points=points)
+            yield Bunch(score=0.0, losses=np.zeros(1), loo=0.0, kernel=known.kernel, points=points)
             return
         inputs, targets, weights = (arrays.take(a, held) for a in (known.X, known.y, known.weights))
         spread = column_spread(known)
@@ -108,19 +108,17 @@ class Learned(Step):
         matters = np.any(np.isfinite(logs), axis=0) | (len(leaves) == 0)  # columns that are not dropped
         free = known.paths["LeaveOneOut"].free if asked.is_free else [False] * len(leaves)
         scale = arrays.like(spread * matters, known.X)
-        machine = known.subset(sample)
+        part = known.subset(sample)
         log_C = np.array([np.log(known.C or 1.0)])
         in_points, in_widths, in_C = Adam(), Adam(), Adam()
         while True:
             kernel = known.kernel.with_widths(list(np.exp(logs))) if any(free) else known.kernel
-            factor = machine.with_basis(points=points, kernel=kernel, C=float(np.exp(log_C[0]))).factorise(quick=True)
+            factor = part.with_basis(points=points, kernel=kernel, C=float(np.exp(log_C[0]))).factorise(quick=True)
             solution = factor.system.solution(1.0 / factor.C, careful=False)
             residuals = targets - factor.columns(inputs) @ solution.coef - solution.intercept[None, :]
             losses = _weighted_squares(residuals, weights)
-            left_out = _weighted_squares(solution.loo_residuals, arrays.take(machine.weights, factor.rows))
-            yield Bunch(
-                score=float(losses.mean()), losses=losses, left_out=left_out.mean(), kernel=kernel, points=points
-            )
+            loo = _weighted_squares(solution.loo_residuals, arrays.take(part.weights, factor.rows))
+            yield Bunch(score=float(losses.mean()), losses=losses, loo=loo.mean(), kernel=kernel, points=points)
             if not factor.has_point_gradient:
                 return
             try:
@@ -147,7 +145,7 @@ def _winner(trails: list[list[Bunch]]) -> int:
         difference = place.losses - best.losses
         if difference.mean() <= SURE * difference.std() / np.sqrt(len(difference)):
             close.append(number)
-    return min(close, key=lambda number: trails[number][0].left_out)
+    return min(close, key=lambda number: trails[number][0].loo)
 
 
 def _weighted_squares(residuals: Any, weights: Any) -> np.ndarray:

@@ -129,8 +129,8 @@ def _reproduced(blocks: Blocks, features: list[tuple[np.ndarray, np.ndarray]]) -
     z = np.random.RandomState(0).standard_normal((blocks.A.shape[1],))
     alpha = blocks.alpha(z)
     for (phi, factor), Q, place in zip(features, blocks.Q, blocks.places, strict=True):
-        left_out = Q.shape[1] < phi.shape[1]
-        if left_out and np.abs(phi @ (factor.T @ alpha) - Q @ z[place]).max(initial=0.0) > 1e-5:
+        dropped = Q.shape[1] < phi.shape[1]
+        if dropped and np.abs(phi @ (factor.T @ alpha) - Q @ z[place]).max(initial=0.0) > 1e-5:
             return False
     return True
 
