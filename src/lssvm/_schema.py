@@ -405,7 +405,11 @@ PARAMETERS[LSSVC] = {**PARAMETERS[LSSVR], "class_weight": optional(test(_is_clas
 
 PATH: dict[str, Rule] = {  # what steps record
     **dict(evaluations=number(0, MOST, int), plan=TEXTS, free=items(TRUTH), C=optional(C), loo=LOSS, error_rate=LOSS),
-    **dict(widths=items(numbers(0, 1, above=0.0)), score=LOSS, shifts=either(values_of(1), items(number(-1e300)))),
+    **dict(
+        widths=items(numbers(0, 1, above=0.0, finite=False)),
+        score=LOSS,
+        shifts=either(values_of(1), items(number(-1e300))),
+    ),
     **dict.fromkeys(("sizes", "support"), values_of(1, kinds="iu")),
     **dict.fromkeys(("errors", "zeta", "rho", "intercept"), values_of(1)),
     **dict.fromkeys(("supports", "kept"), items(values_of(1, kinds="iu"))),
