@@ -713,9 +713,9 @@ def test_columns_too_different_in_size_are_told():
 
 def test_few_rows_are_told():
     X, y = data(4)
-    with pytest.raises(ValueError, match="validation=5 folds need as many rows, 4 count"):
+    with pytest.raises(ValueError, match="validation=5 folds need at least as many rows, but only 4"):
         LSSVR(RBF(1.0), C=1.0, steps=[Substrate(validation=5)]).fit(X, y)
-    with pytest.raises(ValueError, match="1 of 2 rows is left for the path"):
+    with pytest.raises(ValueError, match="1 of 2 rows for the path"):
         LSSVR(Additive(Linear()), C=1.0, steps=[Components()]).fit(X[:2], y[:2])
 
 
@@ -816,16 +816,18 @@ def test_components_refuse_what_makes_no_sense():
             additive.set_params(steps=[Substrate(value)]).fit(X, y)
     with pytest.raises(ValueError, match="rho=0 keeps every input"):
         additive.set_params(steps=[Components(0)]).fit(X, y)
-    with pytest.raises(ValueError, match="validation=None is leave-one-out"):
+    with pytest.raises(ValueError, match="validation=None needs refitted models"):
         additive.set_params(steps=[Components(validation=None, refit=False)]).fit(X, y)
     for value in (0, 1.0, True, "x", []):
         with pytest.raises(ValueError, match=r"Components: validation must be a share .* or None with refit=True"):
             additive.set_params(steps=[Components(validation=value)]).fit(X, y)
-        with pytest.raises(ValueError, match=r"Substrate: validation must be a share .* folds of at least 2"):
+        with pytest.raises(
+            ValueError, match=r"Substrate: validation must be a share .* number of folds \(at least 2\)"
+        ):
             additive.set_params(steps=[Substrate(validation=value)]).fit(X, y)
-    with pytest.raises(ValueError, match="validation holds row 0 to 30, but X has rows 0 to 29"):
+    with pytest.raises(ValueError, match="validation contains rows 0 to 30, but X has rows 0 to 29"):
         additive.set_params(steps=[Substrate(validation=[0, 30])]).fit(X, y)
-    with pytest.raises(ValueError, match="validation holds 30 of the 30 rows"):
+    with pytest.raises(ValueError, match="validation contains 30 of the 30 rows"):
         additive.set_params(steps=[Substrate(validation=np.arange(30))]).fit(X, y)
 
 
@@ -862,9 +864,11 @@ def test_spline_places_its_knots_at_fit():
     assert_allclose(moved.predict(1e3 * X + 7.0), model.predict(X), rtol=1e-6)
     assert_allclose(model.components(X)[:, 7], 0.0, atol=1e-12)
     for knots in (1, 2.5, True, "x"):
-        with pytest.raises(ValueError, match="Spline: knots must be an integer of at least 2"):
+        with pytest.raises(ValueError, match="Spline: knots must be an integer >= 2"):
             LSSVR(Spline(knots), C=1.0).fit(X, y)
-    with pytest.raises(ValueError, match="give at least 2 finite knots, one column a column of X"):
+    with pytest.raises(
+        ValueError, match="give at least 2 finite knots, either common to all columns or one column of knots"
+    ):
         LSSVR(Spline(np.zeros((3, 2))), C=1.0).fit(X, y)
     with pytest.raises(ValueError, match="has no knots yet"):
         Spline()(X)

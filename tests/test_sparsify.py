@@ -245,7 +245,7 @@ def test_composes_with_a_sparsifier_before_it(step):
         assert np.isin(model.support_, drawn).all()
     points = clone(model).set_params(steps=[Given(POINTS), step])
     if isinstance(step, Prune):
-        with pytest.raises(ValueError, match="Prune needs a basis of rows"):
+        with pytest.raises(ValueError, match="Prune needs a basis of training rows"):
             points.fit(X, y)
     else:
         assert_sound(points.fit(X, y), X, y)
@@ -349,7 +349,9 @@ def test_a_share_that_is_none(step, value):
     model, X, y = make("numbers", rows=20)
     shares = {"fraction", "tolerance", "validation", "error"} | ({"tol"} if isinstance(step, FeatureVectors) else set())
     for name in shares & set(step.get_params()):
-        with pytest.raises(ValueError, match=rf"{type(step).__name__}: {name} must be (a number from 0|a share of)"):
+        with pytest.raises(
+            ValueError, match=rf"{type(step).__name__}: {name} must be (a number in \[0, 1\)|a share of)"
+        ):
             clone(model).set_params(steps=[clone(step).set_params(**{name: value})]).fit(X, y)
 
 
@@ -1249,7 +1251,7 @@ def test_echelon_takes_a_tolerance_or_a_count():
     model, X, y = make("numbers")
     with pytest.raises(ValueError, match=r"Echelon: give tol=0.1 or n=5, not both"):
         clone(model).set_params(steps=[Echelon(tol=0.1, n=5)]).fit(X, y)
-    with pytest.raises(ValueError, match=r"Echelon: tol must not be negative"):
+    with pytest.raises(ValueError, match=r"Echelon: tol must be non-negative"):
         clone(model).set_params(steps=[Echelon(tol=-0.1)]).fit(X, y)
     with pytest.raises(ValueError, match=r"lower tol"):
         clone(model).set_params(steps=[Echelon(tol=1e3)]).fit(X, y)
@@ -1359,7 +1361,7 @@ def test_adaline_of_numbers_is_not_signed():
 @pytest.mark.parametrize("step", [Adaline(tol=-1.0), Adaline(tol=float("nan"))])
 def test_adaline_needs_a_tolerance(step):
     model, X, y = make("numbers")
-    with pytest.raises(ValueError, match="Adaline: tol must not be negative"):
+    with pytest.raises(ValueError, match="Adaline: tol must be non-negative"):
         model.set_params(steps=[step]).fit(X, y)
 
 
