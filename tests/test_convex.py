@@ -707,7 +707,7 @@ def test_columns_too_different_in_size_are_told():
     X, _ = datasets.make_additive(60, 4, random_state=0)
     X[:, 2] = 1e4 * X[:, 2] + 1e4
     X[:, 3] = 1.0
-    with pytest.warns(UserWarning, match=r"kernels of components \[0, 1\] are below 1e-07.*centre and scale"):
+    with pytest.warns(UserWarning, match=r"kernel values of components \[0, 1\] are below 1e-07.*centre and scale"):
         component_blocks(Additive(Polynomial(2)), X, X, np.ones(60, dtype=bool))
 
 
