@@ -533,7 +533,7 @@ def test_dates_in_any_cell_are_refused():
 def test_missing_labels_are_refused_by_score():
     X = np.arange(12.0).reshape(6, 2)
     model = LSSVC(kernels.RBF(1.0), C=1.0).fit(X, list("ababab"))
-    with pytest.raises(ValueError, match="y is missing in 1 row\(s\), first in row 0"):
+    with pytest.raises(ValueError, match=r"y is missing in 1 row\(s\), first in row 0"):
         model.score(X, pd.Series([pd.NA, *"babab"], dtype="string"))
 
 
@@ -558,7 +558,7 @@ def test_classifiers_do_not_raise_on_underflow(labels):
 def test_missing_texts_are_refused():
     X = np.arange(12.0).reshape(6, 2)
     y = np.array([*"abab", None, "a"], dtype=np.dtypes.StringDType(na_object=None))
-    with pytest.raises(ValueError, match="y is missing in 1 row\(s\), first in row 4"):
+    with pytest.raises(ValueError, match=r"y is missing in 1 row\(s\), first in row 4"):
         LSSVC(kernels.RBF(1.0), C=1.0).fit(X, y)
     with pytest.raises(ValueError, match=r"y contains values that are not numeric.*LSSVC"):
         LSSVR(kernels.RBF(1.0), C=1.0).fit(X, np.array([*"ababab"], dtype=np.dtypes.StringDType()))

@@ -340,7 +340,7 @@ def test_more_than_there_is(step):
 def test_a_size_that_is_none(step, n):
     model, X, y = make("numbers", rows=20)
     for name in {"n", "candidates", "pool", "max_iter"} & set(step.get_params()):
-        with pytest.raises(ValueError, match=rf"{type(step).__name__}: {name} must be an integer of at least 1"):
+        with pytest.raises(ValueError, match=rf"{type(step).__name__}: {name} must be a positive integer"):
             clone(model).set_params(steps=[clone(step).set_params(**{name: n})]).fit(X, y)
 
 
