@@ -75,7 +75,7 @@ LAYERS = {
     "problem": 2,
     **dict.fromkeys(["sparsify", "tune", "stream", "cluster"], 3),
     **dict.fromkeys(["estimators", "intervals", "diagnose"], 4),
-    **dict.fromkeys(["_schema", "persist", "export", "plotting", "report", "tables", "cli"], 5),
+    **dict.fromkeys(["persist", "export", "plotting", "report", "tables", "cli"], 5),
     "__main__": 6,
 }
 SAME_LAYER = {
@@ -87,7 +87,6 @@ SAME_LAYER = {
     ("sparsify", "tune"),
     ("cluster", "stream"),
     ("export", "tables"),
-    ("persist", "_schema"),
     *(("cli", module) for module in ("persist", "export", "report", "tables")),
 }
 # Heavy or optional packages: imported inside the functions that need them. click's decorators are the command line.

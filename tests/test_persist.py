@@ -24,7 +24,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import Bunch
 
-from lssvm import LSSVC, LSSVR, _schema, kernels, load, persist, robust, save, sparsify, tune
+from lssvm import LSSVC, LSSVR, kernels, load, persist, robust, save, sparsify, tune
+from lssvm.persist import schema
 from lssvm.problem import Step
 from lssvm.report import to_html
 
@@ -784,16 +785,16 @@ def test_the_schema_has_a_rule_for_every_field_and_parameter(name):
     cls = {**persist.CLASSES, **persist.MODELS}[name]
     if dataclasses.is_dataclass(cls):
         fields = (field for field in dataclasses.fields(cls) if field.metadata.get("in_files", True))
-        assert set(_schema.RECORDS[cls]) == {field.name for field in fields}
+        assert set(schema.RECORDS[cls]) == {field.name for field in fields}
     else:
-        assert set(_schema.PARAMETERS[cls]) == set(cls._get_param_names())
+        assert set(schema.PARAMETERS[cls]) == set(cls._get_param_names())
 
 
 def test_the_schema_has_a_rule_for_every_attribute():
     learned = set()
     for model, _ in originals():
         learned |= {name for name in vars(model) if name.endswith("_")}
-    assert learned | {"feature_names_in_", "table_"} == set(_schema.ATTRIBUTES)
+    assert learned | {"feature_names_in_", "table_"} == set(schema.ATTRIBUTES)
 
 
 TABLE = {
