@@ -26,35 +26,42 @@ from .values import CODES, DTYPES, Reader, Writer
 __all__ = ["load", "save"]
 
 FORMAT = 1
-START = b'{"__metadata__":{"sha256":"'  # every header begins so: the digest has a fixed place
+START = b'{"__metadata__":{"sha256":"'  # start of every header, so that the digest has a fixed position
 NO_DIGEST = b"0" * 64
 LARGEST_HEADER = 2**30
-SPARE_MEMORY = 9 * 10**7  # bytes that loading may take beside ten times the size of the file
-FITTED = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*_")  # names of learned values
-ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)  # of unsound files
+SPARE_MEMORY = 9 * 10**7  # bytes that loading may take in addition to ten times the size of the file
+FITTED = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*_")  # names of fitted attributes
+ERRORS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)  # of invalid files
 MODELS: dict[str, type] = {"LSSVR": LSSVR, "LSSVC": LSSVC}
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model to a file, whole or not at all.
+    """Write a fitted model to a file, completely or not at all.
 
-    The file appears under its name only when it is complete and on the disk, so that a crash leaves the previous file,
-    whose mode and owner are kept. Only a file with several names (hard links), or in a folder that takes no new file,
-    is overwritten in place. A device or FIFO is written to directly.
+    The file appears under its name only once it is complete and on disk, so that a crash leaves the previous file
+    intact. The mode and owner of an existing file are kept. A file is overwritten in place only if it has several hard
+    links or if no new file can be created in its folder. A device or FIFO is written to directly.
 
     Parameters
     ----------
     model : LSSVR or LSSVC
-        Fitted by `fit`, `fit_chunks` or `partial_fit`. A kernel or step that is a function of the user is refused:
-        a file holds values, no code. Attributes whose name ends in ``_`` are kept, if they are plain values or arrays;
-        lazy Dask arrays are not.
+        Fitted by `fit`, `fit_chunks` or `partial_fit`. User-defined kernels and steps are rejected, because a file
+        contains values, not code. Attributes whose names end in ``_`` are saved if they are plain values or arrays,
+        except lazy Dask arrays.
     path : path
-        By convention it ends in ``.lssvm``.
+        Conventionally with the extension ``.lssvm``.
 
     Raises
     ------
     TypeError, ValueError
-        The model holds what a file cannot hold, or what `load` would refuse.
+        The model contains values that cannot be saved, or that `load` would reject.
 
     Examples
     --------
@@ -69,7 +76,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """
     check_fitted(model)
     if MODELS.get(type(model).__name__) is not type(model):
-        raise TypeError(f"save takes a fitted LSSVR or LSSVC, got {type(model).__name__}: save the model itself.")
+        raise TypeError(f"save expects a fitted LSSVR or LSSVC, got {type(model).__name__}: save the model itself.")
     parts = _pack(model)
     with _files.written(path) as file:
         for part in parts:
@@ -77,7 +84,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a model that `save` wrote: it predicts bitwise the same, and has the fitted attributes of the original.
+    """Read a model written by `save`: its predictions are bitwise identical and it has the same fitted attributes.
 
     Parameters
     ----------
@@ -90,8 +97,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     ValueError
-        The file is no model, is damaged, or is of a later version. Every value is checked, and loading takes at most
-        ten times the size of the file and 100 MB of memory.
+        The file is not a model file, is damaged, or was written by a later version. Every value is checked, and
+        loading takes at most ten times the size of the file plus 100 MB of memory.
 
     Examples
     --------
@@ -106,7 +113,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         size = os.fstat(file.fileno()).st_size
         start = file.read(8 + len(START))
         if len(start) < 8 + len(START) or start[8:] != START:
-            raise ValueError(f"{os.fspath(path)!r} is no model file: give one that lssvm.save or lssvm fit wrote.")
+            raise ValueError(f"{os.fspath(path)!r} is not a model file: give one written by lssvm.save or lssvm fit.")
         length = struct.unpack("<Q", start[:8])[0]
         if length > min(LARGEST_HEADER, size - 8):
             raise ValueError(f"{os.fspath(path)!r} ends too early: copy it again, or save the model again.")
@@ -115,7 +122,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _pack(model: Any) -> list[Any]:
-    """The parts of the file, in order: length and header, then one array after the other."""
+    """The parts of the file in order: length, header, then the arrays."""
     writer = Writer()
     tree = {
         "class": type(model).__name__,
@@ -139,9 +146,9 @@ def _pack(model: Any) -> list[Any]:
         header[name] = {"dtype": CODES[array.dtype], "shape": array.shape, "data_offsets": [offset, end]}
         offset = end
     text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # arrays begin at a multiple of 8
+    text += b" " * (-len(text) % 8)  # arrays start at a multiple of 8
     allowance = _allowance(text, 8 + len(text) + offset)
-    _model(tree, Reader(writer.arrays, allowance), "The model cannot be saved, as it could not be loaded again")
+    _model(tree, Reader(writer.arrays, allowance), "The model cannot be saved, because it could not be loaded again")
     parts: list[Any] = [
         struct.pack("<Q", len(text)),
         text,
@@ -155,13 +162,13 @@ def _pack(model: Any) -> list[Any]:
 
 
 def _unpack(content: bytes, length: int, path: str) -> Any:
-    """The model of a file's content."""
+    """The model in the content of a file."""
     place = 8 + len(START)
     digest = hashlib.sha256(content[:place])
     digest.update(NO_DIGEST)
     digest.update(memoryview(content)[place + 64 :])
     if digest.hexdigest().encode() != content[place : place + 64]:
-        raise ValueError(f"{path!r} is damaged (its SHA-256 does not agree): copy it again, or save the model again.")
+        raise ValueError(f"{path!r} is damaged (its SHA-256 does not match): copy it again, or save the model again.")
     try:
         text = content[8 : 8 + length]
         allowance = _allowance(text, len(content))
@@ -172,7 +179,7 @@ def _unpack(content: bytes, length: int, path: str) -> Any:
         metadata = header.pop("__metadata__")
         written = int(metadata["lssvm_format"])
     except (LookupError, RecursionError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"{path!r} is no model file of lssvm ({error}).") from None
+        raise ValueError(f"{path!r} is not a model file of lssvm ({error}).") from None
     if written != FORMAT:
         raise ValueError(
             f"{path!r} has format {written}, written by lssvm {metadata.get('lssvm_version')}; this version of lssvm "
@@ -182,15 +189,15 @@ def _unpack(content: bytes, length: int, path: str) -> Any:
         arrays = _arrays(header, memoryview(content)[8 + length :])
         tree = json.loads(metadata["model"])
     except ERRORS as error:
-        raise ValueError(f"{path!r} holds no sound model: {error}") from None
-    return _model(tree, Reader(arrays, allowance), f"{path!r} holds no sound model")
+        raise ValueError(f"{path!r} contains no valid model: {error}") from None
+    return _model(tree, Reader(arrays, allowance), f"{path!r} contains no valid model")
 
 
 def _allowance(text: bytes, size: int) -> int:
-    """Bytes that references and labels may take in a file of some size, which its JSON text and its arrays leave.
+    """The number of bytes that references and labels may take, given the JSON text and the size of the file.
 
-    Loading takes at most ten times the size and `SPARE_MEMORY`: four times for the file, its text and its arrays, and
-    the objects of the text, whose sizes are bounded by the characters that they need.
+    Loading takes at most ten times the size of the file plus `SPARE_MEMORY`: four times for the file, its text and its
+    arrays, plus the objects in the text, whose sizes are bounded by the number of characters that they need.
     """
     characters = 4 if b"\\u" in text else 1
     brackets = text.count(b"[") + text.count(b"{")
@@ -199,20 +206,20 @@ def _allowance(text: bytes, size: int) -> int:
 
 
 def _arrays(header: dict[str, Any], data: memoryview) -> dict[str, np.ndarray]:
-    """The arrays of the header's entries, which must fill the data without gap or overlap."""
+    """The arrays listed in the header, which must fill the data without gaps or overlaps."""
     arrays, end = {}, 0
     for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
         if set(entry) != {"dtype", "shape", "data_offsets"} or len(entry["data_offsets"]) != 2:
-            raise ValueError(f"the array {name!r} is not described as it should be.")
+            raise ValueError(f"the array {name!r} is not described correctly.")
         dtype, shape = np.dtype(DTYPES[entry["dtype"]]), entry["shape"]
         whole = [*shape, *entry["data_offsets"]]
         if len(shape) > 8 or not all(type(number) is int and 0 <= number <= 2**48 for number in whole):
             raise ValueError(f"the array {name!r} has shape {shape!r} and offsets {entry['data_offsets']!r}.")
         start, stop = entry["data_offsets"]
         if start != end or stop > len(data) or stop - start != dtype.itemsize * math.prod(shape):
-            raise ValueError(f"the array {name!r} does not fill its place in the file.")
+            raise ValueError(f"the array {name!r} does not fill its part of the file.")
         if dtype == np.bool_ and np.frombuffer(data[start:stop], dtype=np.uint8).max(initial=0) > 1:
-            raise ValueError(f"the array {name!r} holds truth values other than 0 and 1.")
+            raise ValueError(f"the array {name!r} contains boolean values other than 0 and 1.")
         arrays[name] = np.frombuffer(data[start:stop], dtype=dtype).reshape(shape).copy()
         end = stop
     if end != len(data):
@@ -221,15 +228,15 @@ def _arrays(header: dict[str, Any], data: memoryview) -> dict[str, np.ndarray]:
 
 
 def _model(tree: Any, reader: Reader, problem: str) -> Any:
-    """The model of a JSON tree, checked; `problem` begins the message of the ValueError where there is none."""
+    """The model described by a JSON tree, checked; `problem` starts the message of a ValueError."""
     try:
         if set(tree) != {"class", "parameters", "fitted"}:
-            raise ValueError("the model is not described as it should be.")
+            raise ValueError("the model is not described correctly.")
         cls: Any = MODELS[tree["class"]]
         model = cls(**{name: reader.value(item) for name, item in tree["parameters"].items()})
         for name, item in tree["fitted"].items():
             if not FITTED.fullmatch(name) or hasattr(cls, name):
-                raise ValueError(f"{name!r} is no name of a learned value.")
+                raise ValueError(f"{name!r} is not a name of a fitted attribute.")
             vars(model)[name] = reader.value(item)
         check_model(model)
     except ERRORS as error:

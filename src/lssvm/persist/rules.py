@@ -22,11 +22,11 @@ MAY_BE_EMPTY = ("rank", "kept")  # a kernel of zeros; an additive model without 
 def demand(true: Any, name: str) -> None:
     """Raise ValueError unless `true`."""
     if not true:
-        raise ValueError(f"{name} is not what a model file may hold.")
+        raise ValueError(f"{name} is not valid in a model file.")
 
 
 def test(condition: Callable[[Any], Any]) -> Rule:
-    """A condition that needs no sizes."""
+    """A condition that does not depend on sizes."""
     return lambda value, name, sizes: demand(condition(value), name)
 
 
@@ -41,12 +41,12 @@ def option(*names: Any) -> Rule:
 
 
 def optional(rule: Rule) -> Rule:
-    """None, or what the rule accepts."""
+    """None, or a value that the rule accepts."""
     return lambda value, name, sizes: None if value is None else rule(value, name, sizes)
 
 
 def either(first: Rule, second: Rule) -> Rule:
-    """What one of two rules accepts."""
+    """A value that one of two rules accepts."""
 
     def check(value: Any, name: str, sizes: Sizes) -> None:
         try:
@@ -58,7 +58,7 @@ def either(first: Rule, second: Rule) -> Rule:
 
 
 def numbers(*dimensions: int, above: float = -math.inf, finite: bool = True, kinds: str = "biuf") -> Rule:
-    """A number, list or array of numbers, as users give them."""
+    """A number, or a list or array of numbers, as given by a user."""
 
     def check(value: Any, name: str, sizes: Sizes) -> None:
         demand(isinstance(value, (int, float, list, tuple, np.ndarray)), name)
@@ -91,12 +91,12 @@ def sized(rule: Callable[[Sizes], Rule]) -> Rule:
 
 
 def by_output(rows: str, finite: bool = True) -> Rule:
-    """One value per row, and per output where the targets had two dimensions."""
+    """One value per row, and per output if the targets were two-dimensional."""
     return sized(lambda sizes: array(rows, *([] if sizes["single"] else ["outputs"]), finite=finite))
 
 
 def indices(size: str, below: str, least: int = 0) -> Rule:
-    """Integers from `least` to below a size."""
+    """Integers from `least` up to, but excluding, a size."""
 
     def check(value: Any, name: str, sizes: Sizes) -> None:
         array(size, kinds="iu", least=least)(value, name, sizes)
@@ -149,7 +149,7 @@ def values_of(*dimensions: int, kinds: str = "biuf") -> Rule:
 
 
 def entries(rules: dict[str, Rule], kind: Any = dict, *, needed: Sequence[str] = ()) -> Rule:
-    """A dict whose entries obey the rules that there are for them, and which has those that are needed."""
+    """A dict whose entries obey their rules, if they have one, and which contains all entries in `needed`."""
 
     def check(value: Any, name: str, sizes: Sizes) -> None:
         demand(isinstance(value, kind) and all(isinstance(key, str) for key in value), name)

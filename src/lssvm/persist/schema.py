@@ -40,14 +40,16 @@ from .rules import (
 )
 
 TINY, BELOW_ONE = math.ulp(0.0), math.nextafter(1.0, 0.0)
-MOST_COLUMNS = 2**17  # in all groups of an additive kernel together
-MOST_PARTS = 100  # steps, or kernels to choose from
-MOST_KNOTS = 10_000  # of a spline, whose cubic work is done at every prediction
-MOST_ITERATIONS = 10**6  # of robust weights, which intervals may run again
+MOST_COLUMNS = 2**17  # in all groups of an additive kernel combined
+MOST_PARTS = 100  # steps, or kernels of a Choice
+MOST_KNOTS = 10_000  # of a spline, with cubic work in every prediction
+MOST_ITERATIONS = 10**6  # of robust weights, which intervals may repeat
 
 
 def check_model(model: Any) -> None:
-    """Check all that was read; sizes come first, so that no check takes more time or memory than the file justifies."""
+    """Check everything that was read. Sizes come first, so that no check takes more time or memory than the file size
+    justifies.
+    """
     fitted = vars(model)
     demand(type(fitted["kernel_"]) in PARAMETERS and isinstance(fitted["kernel_"], Kernel), "kernel_")
     sizes = {"precomputed": int(fitted["kernel_"].is_precomputed)}
@@ -63,7 +65,7 @@ def _required(model: Any) -> list[str]:
     """The attributes without which a method of the model would fail."""
     fitted = vars(model)
     names = ["n_features_in_", "support_vectors_", "_single_output_", "dual_coef_", "intercept_", "C_", "support_"]
-    later = "_problem_" in fitted and "_fit_" not in fitted  # leave-one-out was not asked for yet
+    later = "_problem_" in fitted and "_fit_" not in fitted  # leave-one-out has not been computed yet
     if isinstance(model, LSSVC):
         names += ["classes_", "_class_factors_" if later else "_slopes_"]
     if isinstance(model.kernel_, kernels.Additive):
@@ -167,7 +169,7 @@ def _is_class_weight(value: Any) -> bool:
 
 
 def path(value: Any, name: str, sizes: Sizes) -> None:
-    """What a step has recorded: see the documentation of ``path_`` of each."""
+    """The record of a step: see the documentation of its ``path_``."""
     entries(PATH, Bunch)(value, name, sizes)
     for first, *others in LISTED:
         if first in value:
@@ -188,7 +190,7 @@ def paths(value: Any, name: str, sizes: Sizes) -> None:
 
 
 def table(value: Any, name: str, sizes: Sizes) -> None:
-    """What the command line knows of the table, or a user of the data."""
+    """Information about the table or the data, from the command line or the user."""
     entries(TABLE)(value, name, sizes)
     if "columns" in value:
         entries({}, needed=("target", "task", "labels"))(value, name, sizes)
@@ -207,7 +209,7 @@ POSITIVE = number(TINY)
 SEED = optional(either(number(0, 2**32 - 1, int), test(lambda value: isinstance(value, np.random.RandomState))))
 C = number(1e-300, 1e300, float)
 WEIGHT_SUM = number(TINY, 1e300, float)
-WIDTH = optional(numbers(0, 1, above=0.0, finite=False))  # inf: the column is not used
+WIDTH = optional(numbers(0, 1, above=0.0, finite=False))  # inf: the column is dropped
 ROW_NUMBERS = numbers(1, above=-1, kinds="iu")
 ACTIVE = optional(either(test(lambda value: np.shape(value) == (0,)), ROW_NUMBERS))
 VALIDATION, FOLDS = either(OPEN_SHARE, ROW_NUMBERS), number(2, MOST, int)
@@ -217,7 +219,7 @@ ROBUST = {"scale": option("iqr", "mad"), "iterations": number(1, MOST_ITERATIONS
 ROW_WEIGHTS = array("rows", least=0.0)
 TEXT = test(lambda value: isinstance(value, str))
 TEXTS, PLACES = items(TEXT), items(number(0, MOST, int))
-LOSS = test(lambda value: type(value) in (int, float) and not value < 0)  # NaN where it is not known
+LOSS = test(lambda value: type(value) in (int, float) and not value < 0)  # NaN if unknown
 PLACE = number(0.0, math.inf)  # on a path
 ANY_ROWS = optional(indices("basis", "any"))
 SAMPLE_WEIGHTS = array("sampled", least=TINY)
@@ -273,7 +275,7 @@ PARAMETERS: dict[type, dict[str, Rule]] = {
 }
 PARAMETERS[LSSVC] = {**PARAMETERS[LSSVR], "class_weight": optional(test(_is_class_weight))}
 
-PATH: dict[str, Rule] = {  # what steps record
+PATH: dict[str, Rule] = {  # records of the steps
     **dict(evaluations=number(0, MOST, int), plan=TEXTS, free=items(TRUTH), C=optional(C), loo=LOSS, error_rate=LOSS),
     **dict(
         widths=items(numbers(0, 1, above=0.0, finite=False)),
@@ -286,7 +288,7 @@ PATH: dict[str, Rule] = {  # what steps record
     **dict(scores=optional(values_of(1, 2)), coef=values_of(2), max_variation=values_of(2, 3)),
     **dict(chosen=either(PLACE, items(PLACE)), outputs=items(path, list)),
 }
-LISTED = [  # of one length
+LISTED = [  # of the same length
     ("sizes", "scores", "errors", "supports"),
     ("rho", "max_variation", "kept", "scores"),
     ("zeta", "coef", "intercept", "supports", "scores"),
@@ -396,7 +398,7 @@ RELATIONS: dict[type, dict[str, Callable[[Any, Sizes], Any]]] = {  # between the
     LooSample: {"total": lambda sample, sizes: sizes["sampled"] <= sample.total},
 }
 
-ATTRIBUTES: dict[str, Rule] = {  # in this order: what binds sizes comes first
+ATTRIBUTES: dict[str, Rule] = {  # in this order: attributes that bind sizes come first
     "n_features_in_": _features,
     "support_vectors_": points("basis"),
     "_single_output_": _single_output,

@@ -21,8 +21,8 @@ from ..robust import WeightFunction
 from ..stream import LooSample, Sample, Stream
 from ..system import Moments
 
-DEEPEST = 40  # values within values
-RANDOM_STATE_BYTES = 2**20  # they count as so many: few are needed, and each takes a long time to make
+DEEPEST = 40  # maximum nesting of values
+RANDOM_STATE_BYTES = 2**20  # memory charged for one: few are needed, and each is slow to create
 DTYPES = {
     "F64": "<f8",
     "F32": "<f4",
@@ -42,7 +42,7 @@ ABSTRACT = (Kernel, kernels.Function, WeightFunction)
 
 
 def _registry() -> dict[str, type]:
-    """Every class that a file may name."""
+    """All classes that a file may refer to."""
     classes: dict[str, type] = {"Bunch": Bunch, "RandomState": np.random.RandomState}
     for record in (Problem, Fit, Stream, Sample, Whitening, Moments):
         classes[record.__name__] = record
@@ -60,14 +60,14 @@ NAMES = {item: name for name, item in CLASSES.items()}
 
 
 class Writer:
-    """Turns values into JSON and gathers the arrays that they hold, each content once."""
+    """Converts values to JSON and collects the arrays in them, storing equal arrays once."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
         self._known: dict[Any, str] = {}
 
     def value(self, value: Any, place: str) -> Any:
-        """The JSON of a value; `place` names it in messages and is the name of an array."""
+        """The JSON of a value; `place` is its name in messages, and the name of an array."""
         if isinstance(value, np.generic):
             value = value.item()
         if value is None or isinstance(value, (bool, int)):
@@ -89,10 +89,10 @@ class Writer:
             return self._array(np.asarray(arrays.to_numpy(value)), place)
         if callable(value) or isinstance(value, kernels.Function):
             raise TypeError(
-                f"{place}={value!r} is a function or class of yours, which a model file does not hold: files hold "
-                "values, no code. Use what lssvm.kernels, lssvm.sparsify, lssvm.tune and lssvm.robust offer."
+                f"{place}={value!r} is a user-defined function or class, which cannot be saved: files contain "
+                "values, not code. Use classes of lssvm.kernels, lssvm.sparsify, lssvm.tune and lssvm.robust."
             )
-        raise TypeError(f"{place} holds a {type(value).__name__}, which a model file cannot hold: {value!r}.")
+        raise TypeError(f"{place} contains a {type(value).__name__}, which cannot be saved: {value!r}.")
 
     def _items(self, values: Any, place: str) -> list[Any]:
         return [self.value(value, f"{place}[{number}]") for number, value in enumerate(values)]
@@ -102,23 +102,23 @@ class Writer:
             return self._labels(array, place)
         if array.dtype.newbyteorder("<") not in CODES:
             remedy = "use text as labels" if place == "classes_" else "use float64"
-            raise TypeError(f"{place} is an array of {array.dtype}, which a model file cannot hold: {remedy}.")
-        # Matrix products of rows and of columns may differ in the last bit: the order in memory is kept.
+            raise TypeError(f"{place} is an array of {array.dtype}, which cannot be saved: {remedy}.")
+        # Matrix products depend on the memory order in the last bit, so the order is kept.
         by_columns = array.ndim > 1 and array.flags.f_contiguous and not array.flags.c_contiguous
         stored = np.ascontiguousarray((array.T if by_columns else array).astype(array.dtype.newbyteorder("<")))
-        stored = stored.reshape((array.T if by_columns else array).shape)  # ascontiguousarray makes 0-d arrays 1-d
+        stored = stored.reshape((array.T if by_columns else array).shape)  # 0-d arrays became 1-d
         key = (stored.dtype, stored.shape, hashlib.sha256(stored.data).digest())
         name = self._known.setdefault(key, place)
         self.arrays[name] = stored
         return {"array": name, "by_columns": True} if by_columns else {"array": name}
 
     def _labels(self, array: np.ndarray, place: str) -> dict[str, Any]:
-        """Text, or labels of other kinds in an object array: the distinct ones, and their numbers."""
+        """Text, or other labels in an object array: the distinct labels, and their indices."""
         places: dict[Any, int] = {}
         values = [value.item() if isinstance(value, np.generic) else value for value in array.ravel().tolist()]
         for value in values:
             if not isinstance(value, (str, int, float, type(None))):
-                raise TypeError(f"{place} holds a {type(value).__name__}, which a model file cannot hold: {value!r}.")
+                raise TypeError(f"{place} contains a {type(value).__name__}, which cannot be saved: {value!r}.")
         codes = [places.setdefault((type(value), value), len(places)) for value in values]
         return {
             "labels": [self.value(value, place) for _, value in places],
@@ -128,7 +128,7 @@ class Writer:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """What a registered object is made of."""
+    """The fields of an object of a registered class."""
     if isinstance(value, np.random.RandomState):
         state: Any = value.get_state(legacy=True)
         return dict(zip(("name", "key", "position", "has_gauss", "gauss"), state, strict=True))
@@ -141,20 +141,20 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 class Reader:
-    """The way back from JSON to values."""
+    """Converts JSON back to values."""
 
     def __init__(self, arrays: dict[str, np.ndarray], allowance: int) -> None:
         self.arrays = arrays
         self.left = allowance
 
     def spend(self, size: int) -> None:
-        """Count bytes that the same part of a file may ask for again and again."""
+        """Charge memory that the same part of a file may request repeatedly."""
         self.left -= size
         if self.left < 0:
-            raise ValueError("its labels and references would take too much memory: shorten them, or keep arrays.")
+            raise ValueError("its labels and references would take too much memory: shorten them, or use arrays.")
 
     def value(self, tree: Any, depth: int = 0) -> Any:
-        """The value of some JSON."""
+        """The value of a JSON tree."""
         if depth > DEEPEST:
             raise ValueError(f"values are nested more than {DEEPEST} deep.")
         if isinstance(tree, float) and not math.isfinite(tree):
@@ -181,7 +181,7 @@ class Reader:
             return array.T if tree.get("by_columns") is True else array
         if keys == {"labels", "codes", "dtype"}:
             return self._labels(self._list(tree["labels"], depth), self.value(tree["codes"], depth + 1), tree["dtype"])
-        raise ValueError(f"a value is described by {sorted(map(str, keys))}, which this version does not know.")
+        raise ValueError(f"a value is described by {sorted(map(str, keys))}, which this version does not support.")
 
     def _list(self, tree: Any, depth: int) -> list[Any]:
         if not isinstance(tree, list):
@@ -190,11 +190,11 @@ class Reader:
 
     def _labels(self, labels: list[Any], codes: Any, kind: str) -> np.ndarray:
         if not (isinstance(codes, np.ndarray) and codes.dtype == np.int32):
-            raise ValueError("labels have no numbers.")
+            raise ValueError("labels have no indices.")
         if any(not isinstance(label, (str, int, float, type(None))) for label in labels):
-            raise ValueError("a label is neither text nor number.")
+            raise ValueError("a label is neither text nor a number.")
         if codes.size and not (codes.min() >= 0 and codes.max() < len(labels)):
-            raise ValueError("a label's number is out of range.")
+            raise ValueError("the index of a label is out of range.")
         self.spend(_label_bytes(labels, codes.size))
         if kind == "O":
             distinct = np.empty(len(labels), dtype=object)
@@ -207,7 +207,7 @@ class Reader:
 
 
 def _build(cls: type, fields: dict[str, Any]) -> Any:
-    """An object of a registered class; constructors only keep what they are given."""
+    """An object of a registered class; its constructor only stores its arguments."""
     if cls is Bunch:
         return Bunch(**fields)
     if cls is np.random.RandomState:
@@ -218,13 +218,13 @@ def _build(cls: type, fields: dict[str, Any]) -> Any:
 def _random_state(name: str, key: np.ndarray, position: int, has_gauss: int, gauss: float) -> np.random.RandomState:
     numbers = type(position) is int and 0 <= position <= 624 and has_gauss in (0, 1) and math.isfinite(gauss)
     if name != "MT19937" or not numbers or key.shape != (624,) or key.dtype != np.uint32:
-        raise ValueError("the state of a random_state is not one.")
+        raise ValueError("the state of a random_state is invalid.")
     state = np.random.RandomState()
     state.set_state((name, key, position, has_gauss, float(gauss)))
     return state
 
 
 def _label_bytes(labels: list[Any], count: int) -> int:
-    """What an array of so many labels takes at most."""
+    """An upper bound on the bytes of an array of labels."""
     longest = max((len(label) for label in labels if isinstance(label, str)), default=0)
     return (16 + 4 * longest) * (count + len(labels))
