@@ -77,11 +77,11 @@ MODULES = ["lssvm", *(module.name for module in pkgutil.walk_packages([str(ROOT)
 
 LAYERS = {
     **dict.fromkeys(["_files", "progress", "_threads", "_blas", "arrays"], 0),
-    **dict.fromkeys(["kernels", "losses", "system", "conjugate", "robust", "datasets"], 1),
+    **dict.fromkeys(["coding", "kernels", "losses", "system", "conjugate", "robust", "datasets"], 1),
     "problem": 2,
     **dict.fromkeys(["sparsify", "tune", "stream", "cluster"], 3),
     **dict.fromkeys(["estimators", "intervals", "diagnose"], 4),
-    **dict.fromkeys(["_schema", "persist", "export", "plotting", "report", "tables", "cli"], 5),
+    **dict.fromkeys(["persist", "export", "plotting", "report", "tables", "cli"], 5),
     "__main__": 6,
 }
 SAME_LAYER = {
@@ -91,7 +91,6 @@ SAME_LAYER = {
     ("sparsify", "tune"),
     ("cluster", "stream"),
     ("export", "tables"),
-    ("persist", "_schema"),
     *(("cli", module) for module in ("persist", "export", "report", "tables")),
 }
 # Heavy or optional packages: imported inside the functions that need them. click's decorators are the command line.
