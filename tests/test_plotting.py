@@ -256,7 +256,7 @@ def test_fit_of_pairs_draws_the_rows_of_its_basis():
     model = LSSVC(kernels.RBF(sigma=0.5), C=5.0, loss="logistic", coding="one-vs-one", steps=steps).fit(inputs, labels)
     display = FitDisplay.from_estimator(model, grid_resolution=9)
     np.testing.assert_array_equal(display.X, inputs[model.support_])
-    np.testing.assert_array_equal(display.y, labels[model.support_])
+    np.testing.assert_array_equal(model.classes_[display.y], labels[model.support_])
 
 
 def test_components_of_a_loss_without_deviations_have_no_band():

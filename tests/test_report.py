@@ -157,7 +157,8 @@ def tuned():
     """Numbers and classes of 2 columns out of 5, everything chosen."""
     rows = np.random.RandomState(0).uniform(-2, 2, (150, 5))
     values = np.sin(2 * rows[:, 0]) + rows[:, 1] + 0.1 * np.random.RandomState(1).normal(size=150)
-    return LSSVR().fit(rows, values), LSSVC().fit(rows, np.where(values > 0, "yes", "no")), rows, values
+    labels = np.where(values > 0, "yes", "no")
+    return LSSVR().fit(rows, values), LSSVC(loss="squared").fit(rows, labels), rows, values
 
 
 def test_what_the_search_recorded_is_shown(tuned):
@@ -235,6 +236,15 @@ def test_classifiers_that_were_compared_are_listed(load_data):
     assert len(compared) == len(model.path_.candidates)
     assert f"{model.path_.evaluations} models evaluated" in cells(reader, "search by leave-one-out")[1]
     assert not any("error against C" in text for text in reader.text)
+    error = cells(reader, "leave-one-out error")[1]
+    assert error.startswith(f"log loss {model.path_.loo:.4g}; weighted error rate {model.path_.error_rate:.2%}")
+
+
+def test_a_classifier_with_one_width_per_column_and_few_rows_is_warned_of():
+    model = LSSVC(kernels.RBF(sigma=[0.5, 0.6]), C=5.0, loss="logistic").fit(RIPLEY[::8], LABELS[::8])
+    assert "widths were chosen" not in report.to_html(model)
+    model.path_.plan.append("one width per column")  # as a search records it
+    assert "2 widths were chosen by the leave-one-out error of only 32 rows" in report.to_html(model)
 
 
 def test_confusion_and_wrong_rows_are_those_of_the_model():
