@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import jobs, tables
+from benchmarks import jobs, loo_classes, tables
 
 JOBS = [
     ("dense", {"rows": 250, "left_out": True}),
@@ -172,3 +172,14 @@ def test_ranks_of_equal_errors_are_averaged():
     means = {"one": {"lssvm": record, **dict.fromkeys(tables.PEERS, record)}}
     assert list(tables.summarise(means).values()) == pytest.approx([1.0, 1.0, 1.0, 2.5])
     assert tables.worst_set(means, {"one": 100}) == ("one", pytest.approx(1.0), 0.0)
+
+
+# Leave-one-out of classifiers -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("dense", [True, False])
+def test_leave_one_out_of_losses_against_refits(dense):
+    """Exact for squares; for the others as near as docs/theory.md says."""
+    assert loo_classes.accuracy("squared", range(3), dense=dense)["f, largest"] < 1e-10
+    for loss in ("squared_hinge", "logistic"):
+        found = loo_classes.accuracy(loss, range(3), dense=dense)
+        assert found["probability, root mean square"] < 0.06
+        assert 1e-6 < found["f, root mean square"] < 0.3 * found["f of refits, root mean square"]
