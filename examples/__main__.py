@@ -19,6 +19,7 @@ ORDER = [  # the most useful to a newcomer first
     "two_inputs",
     "classes",
     "several_classes",
+    "coding_and_loss",
     "kernels",
     "c_path",
     "width_surface",

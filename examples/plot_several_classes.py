@@ -1,7 +1,7 @@
 """Three classes at once
 
-Fisher's iris data by petal length and width. Each class is fitted against the rest, all from one factorisation. The
-largest decision value wins, and the probabilities are calibrated on leave-one-out decision values.
+Fisher's iris data by petal length and width. Leave-one-out chooses whether the classes are fitted one against the rest
+or one against one. The probabilities are calibrated on leave-one-out decision values, and the most probable class wins.
 """
 
 from matplotlib import pyplot

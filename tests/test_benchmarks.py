@@ -5,10 +5,11 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import jobs
+from benchmarks import jobs, loo_classes, tables
 
 JOBS = [
     ("dense", {"rows": 250, "loo": True}),
@@ -131,3 +132,55 @@ def test_every_benchmark_can_be_imported(module):
     if module in needs:
         pytest.importorskip(needs[module])
     importlib.import_module(f"benchmarks.{module}")
+
+
+# Tables ---------------------------------------------------------------------------------------------------------------
+def write_tables(folder):
+    """Two tiny sets: classes that are far apart, and noise; peers of the second split of the second set are missing."""
+    draw = np.random.RandomState(0)
+    parts = {}
+    for name, gap in (("apart", 6.0), ("noise", 0.0)):
+        y = np.repeat(["a", "b", "c"], 12)
+        parts[f"{name}/X"] = draw.normal(size=(36, 2)) + gap * np.repeat(np.eye(3)[:, :2], 12, axis=0)
+        parts[f"{name}/y"] = y
+        parts[f"{name}/masks"] = np.stack([np.arange(36) % 3 == split for split in range(3)], axis=1)
+    np.savez(folder / "classes.npz", **parts)
+    lines = ["set,split,model,rows,columns,error,log_loss,fit_cpu_seconds"]
+    for name, split, models in (("apart", 0, tables.PEERS), ("noise", 0, tables.PEERS), ("noise", 1, tables.PEERS[:3])):
+        losses = ["", "0.5", "0.5", "0.5"]
+        lines += [f"{name},{split},{model},24,2,0.25,{loss},1.0" for model, loss in zip(models, losses, strict=False)]
+    (folder / "peers.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def test_tables_of_classes(tmp_path, capsys):
+    write_tables(tmp_path)
+    tables.main(["classes", "--data", str(tmp_path), "--splits", "0", "1"])
+    shown = capsys.readouterr().out
+    assert "| apart | 36 x 2, 3 | 0.0 | 25.0 | 25.0 | 25.0 | 25.0 |" in shown
+    assert "| 2 sets, 2 splits |" in shown
+    assert "0.1.0's + 0.01): noise" in shown
+    found = tables.classes(tmp_path, [0], ["apart"], 1)
+    assert found["(error + 0.01)/(tuned SVM's + 0.01), geometric mean"] == pytest.approx(0.01 / 0.26)
+    assert found["mean rank among lssvm, tuned SVM, forest and LightGBM"] == 1.0
+    with pytest.raises(SystemExit, match="No set is called 'absent'"):
+        tables.classes(tmp_path, [0], ["absent"], 1)
+    with pytest.raises(SystemExit, match="No split has all peers"):
+        tables.classes(tmp_path, [2], [], 1)
+
+
+def test_ranks_of_equal_errors_are_averaged():
+    record = {"error": 0.1, "log_loss": 0.2, "fit_cpu_seconds": 1.0}
+    means = {"one": {"lssvm": record, **dict.fromkeys(tables.PEERS, record)}}
+    assert list(tables.summarise(means).values()) == pytest.approx([1.0, 1.0, 1.0, 2.5])
+    assert tables.worst_set(means, {"one": 100}) == ("one", pytest.approx(1.0), 0.0)
+
+
+# Leave-one-out of classifiers -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("dense", [True, False])
+def test_leave_one_out_of_losses_against_refits(dense):
+    """Exact for squares; for the others as near as docs/theory.md says."""
+    assert loo_classes.accuracy("squared", range(3), dense=dense)["f, largest"] < 1e-10
+    for loss in ("squared_hinge", "logistic"):
+        found = loo_classes.accuracy(loss, range(3), dense=dense)
+        assert found["probability, root mean square"] < 0.06
+        assert 1e-6 < found["f, root mean square"] < 0.3 * found["f of refits, root mean square"]
