@@ -84,6 +84,7 @@ SAME_LAYER = {
     ("arrays", "_threads"),
     ("estimators", "intervals"),
     ("diagnose", "intervals"),
+    ("diagnose", "estimators"),
     ("sparsify", "tune"),
     ("cluster", "stream"),
     ("export", "tables"),
@@ -100,6 +101,7 @@ OPTIONAL = {
     "matplotlib",
     "onnx",
     "pandas",
+    "piqp",
     "polars",
     "pyarrow",
     "torch",
@@ -183,3 +185,35 @@ def test_public_names_resolve(name):
 def test_unknown_names_are_refused():
     assert not hasattr(lssvm, "nonsense")
     assert {"LSSVR", "LSSVC", "kernels", "sparsify", "robust", "tune", "datasets"} <= set(lssvm.__all__)
+
+
+def test_estimators_work_without_optional_packages(tmp_path):
+    program = f"""
+import sys
+from importlib.abc import MetaPathFinder
+
+class Refuse(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.split(".")[0] in {OPTIONAL!r}:
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Refuse())
+import numpy as np
+import lssvm
+from lssvm import datasets, export, kernels, report, sparsify
+
+X, y = datasets.load_motorcycle(return_X_y=True)
+model = lssvm.LSSVR(steps=[sparsify.Random(20, random_state=0)], robust="hampel").fit(X, y)
+assert model.predict_interval(X).shape == (len(X), 2)
+lssvm.save(model, "model.lssvm")
+assert (lssvm.load("model.lssvm").predict(X) == model.predict(X)).all()
+assert export.to_c(model) and export.to_python(model) and report.to_html(model)
+assert lssvm.LSSVC(class_weight="balanced").fit(X, y > -20).predict_proba(X).shape == (len(X), 2)
+try:
+    lssvm.LSSVR(kernels.Additive(kernels.Spline()), steps=[sparsify.Components()]).fit(X, y)
+except ImportError as error:
+    assert "pip install 'lssvm[components]'" in str(error)
+else:
+    raise AssertionError("Components did not ask for piqp")
+"""
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
