@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
 from . import arrays
+from .arrays import ArrayLike
+from .estimators import LSSVC, LSSVR
 from .intervals import order_statistic, probabilities
 from .kernels import Additive, Kernel
 from .problem import Problem, class_numbers, column_spread
@@ -83,7 +86,7 @@ def check_fitted(model: Any, argument: str = "model") -> None:
         )
 
 
-def left_out(model: Any) -> LeftOut:
+def left_out(model: LSSVR | LSSVC) -> LeftOut:
     """The left-out values of a fitted model, or a ValueError that says why there are none."""
     check_fitted(model)
     if hasattr(model, "_problem_"):
@@ -142,7 +145,7 @@ def _targets(model: Any, residuals: np.ndarray) -> np.ndarray:
     return np.where(arrays.to_numpy(model._codes_)[:, None] == labels[None, :], 1.0, -1.0)
 
 
-def left_out_probabilities(model: Any) -> tuple[np.ndarray, np.ndarray]:
+def left_out_probabilities(model: LSSVR | LSSVC) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities (rows, classes) of the left-out decision values, and the class numbers of the rows."""
     check_fitted(model)
     if not is_classifier(model):
@@ -151,7 +154,7 @@ def left_out_probabilities(model: Any) -> tuple[np.ndarray, np.ndarray]:
     return probabilities(rows.predicted, arrays.to_numpy(model._calibration())), class_numbers(rows.actual)
 
 
-def class_codes(model: Any, y: Any) -> np.ndarray:
+def class_codes(model: LSSVR | LSSVC, y: ArrayLike) -> np.ndarray:
     """Class numbers of labels; a label that the model has not seen is a ValueError."""
     if not hasattr(model, "classes_"):
         check_fitted(model)
@@ -163,7 +166,7 @@ def class_codes(model: Any, y: Any) -> np.ndarray:
     return np.searchsorted(model.classes_, labels)
 
 
-def scores(model: Any) -> dict[str, float]:
+def scores(model: LSSVR | LSSVC) -> dict[str, float]:
     """Leave-one-out quality: of numbers RMSE, MAE, R2; of classes error rate, log loss and Brier score.
 
     Rows count by their sample weights as given (0: not at all); robust and class weights and rows that a step such as
@@ -183,7 +186,7 @@ def scores(model: Any) -> dict[str, float]:
     return class_scores(*left_out_probabilities(model), rows.given)
 
 
-def beats_constant(model: Any) -> bool:
+def beats_constant(model: LSSVR | LSSVC) -> bool:
     """Whether the left-out error is smaller than that of the mean, or of always naming the largest class."""
     found = scores(model)
     if not is_classifier(model):
@@ -233,7 +236,7 @@ def _weights(model: Any) -> Any:
     return arrays.like(arrays.to_numpy(model.weights_), model._problem_.weights)
 
 
-def c_path(model: Any, decades: float = 4.0, n_values: int = 41) -> tuple[np.ndarray, np.ndarray]:
+def c_path(model: LSSVR | LSSVC, decades: float = 4.0, n_values: int = 41) -> tuple[np.ndarray, np.ndarray]:
     """C about the model's own, and the root mean square left-out residual at each, from one factorisation.
 
     Of several outputs the mean is over all of them, as in `scores`; rows count by their weights.
@@ -268,7 +271,9 @@ def _errors_along(problem: Problem, values: np.ndarray, what: str) -> np.ndarray
     return np.sqrt(squares / weights.sum())
 
 
-def width_surface(model: Any, n_widths: int = 21, n_values: int = 33) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def width_surface(
+    model: LSSVR | LSSVC, n_widths: int = 21, n_values: int = 33
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """C, factors of the model's widths, and the root mean square left-out residual at each: (factors, values of C).
 
     For classes the mean log loss of the left-out decision values, as in `c_path`.
@@ -303,14 +308,14 @@ def width_surface(model: Any, n_widths: int = 21, n_values: int = 33) -> tuple[n
     return values, factors, np.array(errors)
 
 
-def feature_names(model: Any) -> list[str]:
+def feature_names(model: LSSVR | LSSVC) -> list[str]:
     """Names of the columns: those seen in fit, else column 0, column 1, ..."""
     check_fitted(model)
     names = getattr(model, "feature_names_in_", None)
     return [f"column {c}" for c in range(model.n_features_in_)] if names is None else [str(name) for name in names]
 
 
-def inverse_widths(model: Any) -> np.ndarray:
+def inverse_widths(model: LSSVR | LSSVC) -> np.ndarray:
     """Spread/sigma of each column, the largest over the kernel's parts; 0: the column is left out (`columns_used`).
 
     The larger, the faster f may bend along the column. A column of a wide kernel may still matter, about linearly. A
@@ -324,7 +329,7 @@ def inverse_widths(model: Any) -> np.ndarray:
     return np.where(columns_used(model), np.max([spread / _sigma(leaf, len(spread)) for leaf in leaves], axis=0), 0.0)
 
 
-def columns_used(model: Any) -> np.ndarray:
+def columns_used(model: LSSVR | LSSVC) -> np.ndarray:
     """True for the columns that play a part: not where tuning left a column out, nor `Additive` its component.
 
     Examples
@@ -392,7 +397,9 @@ def reliability(
     return Bunch(predicted=predicted, observed=observed, count=count, low=middle - half, high=middle + half)
 
 
-def coverage_path(model: Any, coverages: Any = (0.5, 0.8, 0.9, 0.95), rows: int = 500) -> Bunch:
+def coverage_path(
+    model: LSSVR | LSSVC, coverages: Sequence[float] | np.ndarray = (0.5, 0.8, 0.9, 0.95), rows: int = 500
+) -> Bunch:
     """Share of the training rows inside the jackknife+ interval of the machine that never saw them, exactly.
 
     The interval of row i comes from the machines without i and j, j all other rows: with H the matrix of

@@ -78,7 +78,7 @@ NAMES = {item: name for name, item in CLASSES.items()}
 MODELS: dict[str, type] = {"LSSVR": LSSVR, "LSSVC": LSSVC}
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> None:
+def save(model: LSSVR | LSSVC, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file, whole or not at all.
 
     The file appears under its name only when it is complete and on the disk, so that a crash leaves the previous file,
@@ -119,7 +119,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
             file.write(part)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str]) -> LSSVR | LSSVC:
     """Read a model that `save` wrote: it predicts bitwise the same, and has the fitted attributes of the original.
 
     Parameters

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from .. import arrays
-from ..arrays import Array
+from ..arrays import Array, ArrayLike
 from ..cluster import DaskChunks
 from ..problem import Problem
 from ..problem.rescue import warn_of_rounding
@@ -65,7 +65,7 @@ def adds_chunks(model: BaseLSSVM) -> bool:
 class ChunkedLSSVM(BaseLSSVM):
     """Fits of rows in memory, of Dask collections and of chunks."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the machine.
 
         Parameters
@@ -89,7 +89,7 @@ class ChunkedLSSVM(BaseLSSVM):
         return self._fit_rows(X, y, sample_weight)
 
     @available_if(adds_chunks)
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Add a chunk of rows to the machine, exactly: the result equals `fit` on all rows so far with this basis.
 
         The first call plans kernel, C and basis on its rows (500 of them for ``steps=None``); later calls keep them.

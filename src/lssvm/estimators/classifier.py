@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -11,13 +12,15 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from .. import arrays
-from ..arrays import Array
+from ..arrays import Array, ArrayLike
 from ..cluster import lazily
 from ..intervals import (
     calibrate,
     probabilities,
 )
-from ..problem import class_numbers
+from ..kernels import Kernel
+from ..problem import Problem, class_numbers
+from ..robust import WeightFunction
 from ..stream import (
     Scan,
 )
@@ -70,7 +73,13 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     """
 
     def __init__(
-        self, kernel: Any = None, C: Any = None, *, steps: Any = None, robust: Any = None, class_weight: Any = None
+        self,
+        kernel: Kernel | Callable[[Array, Array], Array] | None = None,
+        C: float | None = None,
+        *,
+        steps: Sequence[Callable[[Problem], Problem]] | None = None,
+        robust: str | WeightFunction | None = None,
+        class_weight: Mapping[Any, float] | str | None = None,
     ) -> None:
         self.kernel = kernel
         self.C = C
@@ -79,7 +88,9 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         self.class_weight = class_weight
 
     @available_if(adds_chunks)
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, classes: Any = None) -> Self:
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, classes: ArrayLike | None = None
+    ) -> Self:
         """Add a chunk of rows to the machine, exactly: the result equals `fit` on all rows so far with this basis.
 
         The first call plans kernel, C, basis and the calibration of `predict_proba` on its rows; later calls keep
@@ -188,14 +199,14 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         slopes = same_kind(calibrate(coded - unit, codes, v), targets)
         return {**attributes, "loo_predictions_": winner, "_slopes_": slopes, "_codes_": same_kind(codes, targets)}
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: ArrayLike) -> Array:
         """Decision values: (n_samples,) for two classes, positive for ``classes_[1]``; else (n_samples, n_classes)."""
         if arrays.is_dask(X):
             return lazily(self, "decision_function", X)
         f = self._raw_predict(X, "decision_function")
         return f[:, 0] if self.dual_coef_.ndim == 1 else f
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: ArrayLike) -> Array:
         """The class of every row.
 
         Parameters
@@ -212,7 +223,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             return lazily(self, "predict", X)
         return winning_class(self._raw_predict(X, "predict"), self.classes_)
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: ArrayLike) -> Array:
         """Class probabilities (n_samples, n_classes), calibrated on left-out decision values without a refit.
 
         The most probable class is the one that `predict` names.
@@ -234,6 +245,6 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
                 self._slopes_ = left_out["_slopes_"]
         return self._slopes_
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Share of rows whose class is predicted."""
         return score_of(accuracy_score, self.predict(X), y, sample_weight)

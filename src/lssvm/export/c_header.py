@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
+from ..estimators import LSSVC, LSSVR
 from ..tables import MISSING, Column, spellings
 from .kernel_functions import Function, kernel_functions, uses_splines
 from .machine import Machine, read_machine
@@ -119,7 +121,7 @@ static inline double NAMEspline(double u, double v)
 }"""
 
 
-def to_c(model: Any, name: str = "lssvm") -> str:
+def to_c(model: LSSVR | LSSVC | Pipeline, name: str = "lssvm") -> str:
     """The machine as a C99 header that needs only the standard library.
 
     Parameters

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from .. import __version__
+from ..estimators import LSSVC, LSSVR
 from ..kernels import RBF, Additive, Linear, Matern, Product, Spline, Sum, spline_kernel
 from ..tables import MISSING, spellings
 from .machine import Machine, component_places, read_machine, spline_tables
+
+if TYPE_CHECKING:
+    import onnx
 
 __all__ = ["to_onnx"]
 
@@ -19,7 +24,7 @@ INT64, STRING, BOOL, DOUBLE = 7, 8, 9, 11  # the numbers of onnx.TensorProto, wh
 OUTPUTS = ("prediction", "label", "decision_function", "probabilities", "complete")
 
 
-def to_onnx(model: Any) -> Any:
+def to_onnx(model: LSSVR | LSSVC | Pipeline) -> onnx.ModelProto:
     """The machine as an ONNX graph of core operators, in float64 (opset 18); needs ``pip install lssvm[onnx]``.
 
     Parameters

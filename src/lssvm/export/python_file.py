@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from sklearn.pipeline import Pipeline
+
+from ..estimators import LSSVC, LSSVR
 from ..tables import MISSING, Column, spellings
 from .kernel_functions import kernel_functions, uses_splines
 from .machine import Machine, read_machine
@@ -43,7 +45,7 @@ def spline(u, v):
     return integral - spline_mean(u) - spline_mean(v) + 0.05 + u * v - 0.5 * (u + v) + 0.25"""
 
 
-def to_python(model: Any) -> str:
+def to_python(model: LSSVR | LSSVC | Pipeline) -> str:
     """The machine as a Python file that imports only math.
 
     Parameters
