@@ -1,18 +1,31 @@
 """How the documentation is built: python -m sphinx -W --keep-going docs docs/_build/html"""
 
+import sys
+from pathlib import Path
+
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
 
 import lssvm
 
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
 project = "lssvm"
 author = "The lssvm developers"
 project_copyright = f"2026, {author}"
 release = version = lssvm.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_copybutton"]
-exclude_patterns = ["_build"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "lssvm_api",
+]
+exclude_patterns = ["_build", "_ext"]
 root_doc = "index"
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]
@@ -22,8 +35,21 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the docstrings say it in words
 napoleon_google_docstring = False
 napoleon_use_rtype = False
-napoleon_use_ivar = True
-default_role = "code"  # `name` in a docstring is a name
+default_role = "py:obj"  # `name` in a docstring links to its entry, if there is one
+smartquotes_action = "D"  # dashes, not quotes: "hampel" is a string
+
+# The few names that these pages use are in docs/inventories as well: a build needs no network.
+intersphinx_mapping = {
+    name: (url, (None, f"inventories/{name}.txt"))
+    for name, url in {
+        "python": "https://docs.python.org/3/",
+        "numpy": "https://numpy.org/doc/stable/",
+        "scipy": "https://docs.scipy.org/doc/scipy/",
+        "sklearn": "https://scikit-learn.org/stable/",
+        "pandas": "https://pandas.pydata.org/docs/",
+    }.items()
+}
+intersphinx_timeout = 5
 
 html_theme = "furo"
 html_title = f"lssvm {release}"
@@ -47,7 +73,7 @@ def _inline(translator: object, node: nodes.math) -> None:
 def _display(translator: object, node: nodes.math_block) -> None:
     tex = node.astext().strip()
     if "\\\\" in tex and "\\begin" not in tex:
-        tex = f"\\begin{{split}}{tex}\\end{{split}}"
+        tex = f"\\begin{{aligned}}{tex}\\end{{aligned}}"
     translator.body.append(f'<div class="math">{tex2mathml(tex, as_block=True)}</div>')
     raise nodes.SkipNode
 

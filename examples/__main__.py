@@ -48,6 +48,11 @@ def script(name: str) -> Path:
     return HERE / f"plot_{name}.py"
 
 
+def label(name: str) -> str:
+    """What links to a section of the page."""
+    return name.replace("_", "-")
+
+
 def about(name: str) -> tuple[str, str]:
     """Title and text of a script, from its docstring."""
     documentation = ast.get_docstring(ast.parse(script(name).read_text(encoding="utf-8")))
@@ -58,9 +63,12 @@ def about(name: str) -> tuple[str, str]:
 def page() -> str:
     """The gallery in Markdown: a grid of pictures, then a section for each."""
     titles = {name: about(name)[0] for name in ORDER}
-    grid = [f"[![{title}](images/gallery/{name}.png)](#{name.replace('_', '-')})" for name, title in titles.items()]
+    grid = [
+        f"- [![{title}](images/gallery/{name}.png)](#{label(name)})\n\n  [{title}](#{label(name)})"
+        for name, title in titles.items()
+    ]
     sections = [
-        f"({name.replace('_', '-')})=\n\n## {titles[name]}\n\n{about(name)[1]}\n\n"
+        f"({label(name)})=\n\n## {titles[name]}\n\n{about(name)[1]}\n\n"
         f"![{titles[name]}](images/gallery/{name}.png)\n\n"
         f"<details><summary>examples/plot_{name}.py</summary>\n\n"
         f"```{{literalinclude}} ../examples/plot_{name}.py\n:language: python\n```\n\n</details>\n"

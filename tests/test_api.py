@@ -79,9 +79,7 @@ LAYERS = {
     "__main__": 6,
 }
 SAME_LAYER = {
-    ("_blas", "_threads"),
-    ("arrays", "_blas"),
-    ("arrays", "_threads"),
+    ("system", "losses"),
     ("estimators", "intervals"),
     ("diagnose", "intervals"),
     ("diagnose", "estimators"),

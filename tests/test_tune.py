@@ -14,7 +14,7 @@ from scipy.special import expit
 from sklearn.datasets import load_iris, make_friedman1
 from sklearn.model_selection import GroupKFold, PredefinedSplit, ShuffleSplit, TimeSeriesSplit
 
-from lssvm import LSSVC, LSSVR, datasets, kernels, losses, sparsify, tune
+from lssvm import LSSVC, LSSVR, arrays, datasets, kernels, losses, sparsify, tune
 from lssvm.kernels import RBF, Additive, Choice, Linear, Matern, Polynomial, Spline
 from lssvm.problem import Problem, column_spread
 from lssvm.tune import penalty, scores
@@ -693,8 +693,8 @@ def test_a_size_pays_by_what_it_gains_and_costs(gain, rows, size):
 def test_an_accelerator_searches_on_the_last_machine_alone(steps, monkeypatch):
     X, y = make_friedman1(500, 8, noise=1.0, random_state=0)
     usual = LSSVR(steps=steps).fit(X, y)
-    monkeypatch.setattr(tune.arrays, "on_accelerator", lambda array: True)
-    monkeypatch.setattr(tune.arrays, "memory", lambda array: 2**34)
+    monkeypatch.setattr(arrays, "on_accelerator", lambda array: True)
+    monkeypatch.setattr(arrays, "memory", lambda array: 2**34)
     model = LSSVR(steps=steps).fit(X, y)
     searches = [[part for part in fit.path_.plan if "by gradient" in part] for fit in (usual, model)]
     assert [len(found) for found in searches] == [2, 1]
