@@ -8,7 +8,9 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+import sklearn
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.fixes import parse_version
 
 import lssvm
 from lssvm import LSSVC, LSSVR, kernels, robust, sparsify
@@ -23,7 +25,6 @@ def explained(estimator):
     if estimator.C is None or estimator.kernel is None or estimator.kernel.is_free or counting:
         reason = "leave-one-out drops a row once, not its copies; a drawn basis depends on the number of rows"
         failures["check_sample_weight_equivalence_on_dense_data"] = reason
-        failures["check_sample_weight_equivalence_on_sparse_data"] = reason
     if isinstance(estimator, LSSVC) and isinstance(estimator.kernel, kernels.Precomputed):
         failures["check_decision_proba_consistency"] = (
             "the check hands a precomputed kernel a matrix that is not square"
@@ -62,6 +63,10 @@ def explained(estimator):
 @pytest.mark.filterwarnings("ignore:The sums over the chunks have a condition:UserWarning")
 @pytest.mark.filterwarnings("ignore:Components. no input is kept:UserWarning")
 def test_scikit_learn_common_checks(estimator, check):
+    if parse_version(sklearn.__version__) < parse_version("1.9") and isinstance(estimator, LSSVC):
+        options = getattr(check, "keywords", {})
+        if options.get("array_namespace", "numpy") != "numpy":
+            pytest.skip("scikit-learn before 1.9 wants classes_ in the namespace of X, which may have no text")
     check(estimator)
 
 
