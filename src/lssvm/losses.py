@@ -1,4 +1,4 @@
-"""Losses of leave-one-out values and their derivatives."""
+"""Losses: those that classifiers minimise, and those of leave-one-out values by which models are compared."""
 
 from __future__ import annotations
 
@@ -7,10 +7,86 @@ import math
 from . import arrays
 from .arrays import EPS, Array, NumericalError
 
+FAR = 700.0  # margins beyond which exp overflows
+FLOOR = 1e-6  # smallest curvature of the logistic loss: steps of rows that are far from the border stay finite
 MARGIN = 1e6  # decision values of classes count as no larger
 SLOPE_STEPS = 30  # at most, of the slope of a log loss,
 TINY = 1e-300
 SLOPE_ACCURACY = 1e-6  # until it moves by less than this, relatively: the loss is then sure to the square of it
+
+
+class Loss:
+    """A loss of the margin m = t f, t = -1 or +1: its value, its slope -d/dm and its curvature d^2/dm^2.
+
+    `third` is the derivative of the logarithm of the curvature.
+    """
+
+    is_quadratic = False  # one step of Newton's method is enough
+
+    def value(self, margin: Array) -> Array:
+        raise NotImplementedError
+
+    def slope(self, margin: Array) -> Array:
+        raise NotImplementedError
+
+    def curvature(self, margin: Array) -> Array:
+        raise NotImplementedError
+
+    def third(self, margin: Array) -> Array:
+        return 0.0 * margin
+
+
+class Squared(Loss):
+    """1/2 (1 - m)^2, the loss of the LS-SVM."""
+
+    is_quadratic = True
+
+    def value(self, margin: Array) -> Array:
+        return 0.5 * (1.0 - margin) ** 2
+
+    def slope(self, margin: Array) -> Array:
+        return 1.0 - margin
+
+    def curvature(self, margin: Array) -> Array:
+        return 0.0 * margin + 1.0
+
+
+class SquaredHinge(Loss):
+    """1/2 max(0, 1 - m)^2: rows beyond the margin cost nothing."""
+
+    def value(self, margin: Array) -> Array:
+        return 0.5 * arrays.namespace(margin).clip(1.0 - margin, 0.0, None) ** 2
+
+    def slope(self, margin: Array) -> Array:
+        return arrays.namespace(margin).clip(1.0 - margin, 0.0, None)
+
+    def curvature(self, margin: Array) -> Array:
+        return arrays.namespace(margin).where(margin < 1.0, 1.0 + 0.0 * margin, 0.0 * margin)
+
+
+class Logistic(Loss):
+    """log(1 + exp(-m)), the loss of (kernel) logistic regression."""
+
+    def value(self, margin: Array) -> Array:
+        xp = arrays.namespace(margin)
+        return xp.clip(-margin, 0.0, None) + xp.log1p(xp.exp(-xp.abs(margin)))
+
+    def slope(self, margin: Array) -> Array:
+        xp = arrays.namespace(margin)
+        return 1.0 / (1.0 + xp.exp(xp.clip(margin, None, FAR)))
+
+    def curvature(self, margin: Array) -> Array:
+        """p (1 - p), and a floor: a fixed point of Newton's method does not depend on it."""
+        slope = self.slope(margin)
+        return arrays.namespace(margin).clip(slope * (1.0 - slope), FLOOR, None)
+
+    def third(self, margin: Array) -> Array:
+        slope = self.slope(margin)
+        curvature = slope * (1.0 - slope)
+        return arrays.namespace(margin).where(curvature > FLOOR, 2.0 * slope - 1.0, 0.0 * margin)
+
+
+LOSSES: dict[str, Loss] = {"squared": Squared(), "squared_hinge": SquaredHinge(), "logistic": Logistic()}
 
 
 def log_press(e: Array, complement: Array) -> tuple[float, Array, Array]:

@@ -130,7 +130,7 @@ def identity(n: int, reference: Array) -> Array:
     return xp.eye(n, dtype=xp.float64, device=device(reference))
 
 
-def add_diagonal(A: Array, value: float) -> Array:
+def add_diagonal(A: Array, value: float | Array) -> Array:
     """Add `value` to the diagonal of A, in place where the namespace allows it."""
     if is_numpy(A):
         A.flat[:: A.shape[0] + 1] += value

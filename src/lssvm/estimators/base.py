@@ -59,7 +59,11 @@ class BaseLSSVM(BaseEstimator):
         checked = copy.copy(self)
         X, y, weights = checked._check_rows(X, y, sample_weight, reset=True)
         given = None if sample_weight is None else checked._without_class_weights(y, weights)
-        problem = checked._problem(X, y, weights)
+        self._store(checked, checked._fitted(checked._problem(X, y, weights), given))
+        return self
+
+    def _fitted(self, problem: Problem, given: Array | None) -> dict[str, Any]:
+        """The attributes of a fitted model; `given` are the sample weights of the user."""
         last = progress.expect(lambda: most_to_solve(problem))
         problem = run_steps(problem, default_steps(problem) if self.steps is None else self.steps)
         with last:
@@ -67,20 +71,18 @@ class BaseLSSVM(BaseEstimator):
         problem, fit = with_digits(problem, fit, retuned)
         describe(problem, fit)
         later = fit.leverage is None
-        left_out = {} if later else checked._left_out(problem.y, problem.weights, fit.weights, fit)
-        attributes = {
-            **checked._machine(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
+        left_out = {} if later else self._left_out(problem.y, problem.weights, fit.weights, fit)
+        return {
+            **self._machine(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
             **additive_attributes(fit.kernel, fit.points, fit.coef, arrays.take(problem.X, problem.rows)),
             "weights_": fit.weights,
             "_sample_weight_": given,
             **left_out,
-            "support_": same_kind(fit.support, X),
+            "support_": same_kind(fit.support, problem.X),
             "path_": main_path(problem),
             "_problem_": problem.replace(fitted=None),
             **({} if later else {"_fit_": replace(fit, rounding=0.0)}),
         }
-        self._store(checked, attributes)
-        return self
 
     def __getattr__(self, name: str) -> Any:
         if name in _LATER and "_problem_" in self.__dict__:

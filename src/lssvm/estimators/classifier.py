@@ -14,17 +14,21 @@ from sklearn.utils.multiclass import check_classification_targets
 from .. import arrays
 from ..arrays import Array, ArrayLike
 from ..cluster import lazily
+from ..coding import couple, pair_slope
 from ..intervals import (
     calibrate,
     probabilities,
 )
-from ..kernels import Kernel
-from ..problem import Problem, class_numbers
+from ..kernels import RBF, Choice, Kernel, Matern
+from ..problem import Problem, class_numbers, solve_classes
 from ..robust import WeightFunction
 from ..stream import (
     Scan,
 )
+from ..tune import LeaveOneOut, choose_classifier
+from .base import additive_attributes
 from .chunked import ChunkedLSSVM, LeftOutRows, adds_chunks
+from .planning import class_plan, class_steps, run_steps
 from .validation import (
     balanced_weights,
     check_weights,
@@ -80,12 +84,59 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         steps: Sequence[Callable[[Problem], Problem]] | None = None,
         robust: str | WeightFunction | None = None,
         class_weight: Mapping[Any, float] | str | None = None,
+        coding: str = "auto",
+        loss: str = "auto",
     ) -> None:
         self.kernel = kernel
         self.C = C
         self.steps = steps
         self.robust = robust
         self.class_weight = class_weight
+        self.coding = coding
+        self.loss = loss
+
+    def _fitted(self, problem: Problem, given: Array | None) -> dict[str, Any]:
+        plan = class_plan(self, problem)
+        if plan is None:
+            return {**super()._fitted(problem, given), "coding_": "one-vs-rest", "loss_": "squared"}
+        if self.kernel is None:
+            problem = problem.replace(kernel=Choice([Matern(ard=True), RBF(ard=True)]))
+        setting, record = choose_classifier(problem, *plan)
+        problem = problem.replace(kernel=setting.kernel, C=setting.C)
+        steps = class_steps(problem, setting.coding) if self.steps is None else self.steps
+        problem = run_steps(problem, [step for step in steps if not isinstance(step, LeaveOneOut)])
+        codes, weights = problem.labels, arrays.to_numpy(problem.weights)
+        copies = arrays.to_numpy(self._without_class_weights(problem.y, problem.weights))
+        fit = solve_classes(problem, setting.loss, setting.coding, np.maximum(copies, 1.0))
+        coding = "one-vs-rest" if self._single_output_ else setting.coding
+        unit, loo, n_classes = arrays.to_numpy(fit.unit_loo), arrays.to_numpy(fit.loo), len(self.classes_)
+        if coding == "one-vs-one":
+            slopes = np.array([pair_slope(unit, codes, weights, n_classes)])
+            loo = 2.0 * couple(loo, n_classes, slopes[0]) - 1.0
+        else:
+            slopes = calibrate(unit, codes, weights)
+        residuals = arrays.to_numpy(problem.y) - loo
+        record.loo = float(np.average(-np.log(_own_probability(loo, codes, slopes, coding)), weights=weights))
+        record.error_rate = float(np.average(class_numbers(loo) != codes, weights=weights))
+        values = {
+            "_slopes_": slopes,
+            "_codes_": codes,
+            "loo_residuals_": residuals[:, 0] if self._single_output_ else residuals,
+        }
+        return {
+            **self._machine(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
+            **additive_attributes(fit.kernel, fit.points, fit.coef, arrays.take(problem.X, problem.rows)),
+            **{name: same_kind(value, problem.X) for name, value in values.items()},
+            "weights_": problem.weights,
+            "_sample_weight_": given,
+            "leverage_": fit.leverage,
+            "loo_predictions_": same_kind(self.classes_[class_numbers(loo)], problem.X),
+            "press_": float(weights @ np.sum(residuals**2, axis=1)),
+            "support_": same_kind(fit.support, problem.X),
+            "path_": record,
+            "coding_": coding,
+            "loss_": setting.loss,
+        }
 
     @available_if(adds_chunks)
     def partial_fit(
@@ -204,7 +255,18 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         if arrays.is_dask(X):
             return lazily(self, "decision_function", X)
         f = self._raw_predict(X, "decision_function")
+        if self._by_pairs:
+            return 2.0 * self._coupled(f) - 1.0
         return f[:, 0] if self.dual_coef_.ndim == 1 else f
+
+    @property
+    def _by_pairs(self) -> bool:
+        return getattr(self, "coding_", "") == "one-vs-one"
+
+    def _coupled(self, f: Array) -> Array:
+        """Probabilities from the decision values of pairs."""
+        slope = float(arrays.to_numpy(self._slopes_)[0])
+        return same_kind(couple(arrays.to_numpy(f), len(self.classes_), slope), f)
 
     def predict(self, X: ArrayLike) -> Array:
         """The class of every row.
@@ -221,7 +283,8 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         """
         if arrays.is_dask(X):
             return lazily(self, "predict", X)
-        return winning_class(self._raw_predict(X, "predict"), self.classes_)
+        f = self._raw_predict(X, "predict")
+        return winning_class(self._coupled(f) if self._by_pairs else f, self.classes_)
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Class probabilities (n_samples, n_classes), calibrated on left-out decision values without a refit.
@@ -231,6 +294,8 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         if arrays.is_dask(X):
             return lazily(self, "predict_proba", X)
         f = self._raw_predict(X, "predict_proba")
+        if self._by_pairs:
+            return self._coupled(f)
         return same_kind(probabilities(arrays.to_numpy(f), arrays.to_numpy(self._calibration())), f)
 
     def _calibration(self) -> Array:
@@ -248,3 +313,8 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Share of rows whose class is predicted."""
         return score_of(accuracy_score, self.predict(X), y, sample_weight)
+
+
+def _own_probability(loo: np.ndarray, codes: np.ndarray, slopes: np.ndarray, coding: str) -> np.ndarray:
+    p = 0.5 * (loo + 1.0) if coding == "one-vs-one" else probabilities(loo, slopes)
+    return np.maximum(p[np.arange(len(codes)), codes], 1e-15)

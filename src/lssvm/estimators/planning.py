@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import reprlib
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from ..coding import CODINGS, pairs_of
 from ..kernels import RBF, Choice, Kernel, Matern
+from ..losses import LOSSES
 from ..problem import Problem, Step
 from ..progress import work
 from ..sparsify import Random
@@ -66,3 +71,45 @@ def main_path(problem: Problem) -> Any:
     names = list(problem.paths)
     chosen = [name for name in names if name != LeaveOneOut.__name__] or names
     return problem.paths[chosen[-1]] if chosen else None
+
+
+def class_plan(model: Any, problem: Problem) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """The codings and losses that `LSSVC` compares; None: least squares, one class against the rest.
+
+    That is what "auto" means where there is nothing to choose, or where a step or robust weights ask for squares.
+    """
+    for name, allowed in (("coding", CODINGS), ("loss", tuple(LOSSES))):
+        if getattr(model, name) not in ("auto", *allowed):
+            raise ValueError(f"{name}={getattr(model, name)!r}: give 'auto' or one of {allowed}.")
+    two = problem.y.shape[1] == 1
+    squares = model.loss in ("auto", "squared") and (two or model.coding in ("auto", "one-vs-rest"))
+    asked = model.loss == "squared" and (two or model.coding == "one-vs-rest")
+    steps = model.steps if isinstance(model.steps, Sequence) else ()
+    ties = [step for step in steps if getattr(step, "needs_squares", False)]
+    if squares and (asked or problem.is_known or problem.robust is not None or ties or _chooses(steps)):
+        return None
+    what = f"loss={model.loss!r}, coding={model.coding!r}"
+    if problem.robust is not None:
+        raise ValueError(f"robust weights are defined for squares, got {what}: leave robust at None.")
+    if ties:
+        raise ValueError(
+            f"{type(ties[0]).__name__} is defined for squares, got {what}: write loss='squared', coding='one-vs-rest', "
+            "or choose the basis by another step of lssvm.sparsify."
+        )
+    codings = ("one-vs-one", "one-vs-rest") if model.coding == "auto" else (model.coding,)
+    losses = tuple(LOSSES) if model.loss == "auto" else (model.loss,)
+    return codings, losses
+
+
+def _chooses(steps: Sequence[Any]) -> bool:
+    return any(isinstance(step, LeaveOneOut) for step in steps)
+
+
+def class_steps(problem: Problem, coding: str) -> Sequence[Step]:
+    """The plan for ``steps=None`` of `LSSVC`: dense where that costs less than a given work, else a basis of rows."""
+    counts = np.bincount(problem.labels[problem.rows]).astype(float)
+    pairs = np.array([counts[a] + counts[b] for a, b in pairs_of(len(counts))])
+    sizes = pairs if coding == "one-vs-one" else np.array([counts.sum()])
+    if np.sum(sizes**3) <= PLAN.dense_class_work or problem.kernel.is_precomputed:
+        return ()
+    return (Random(int(np.clip(math.sqrt(PLAN.class_basis_work / sizes.sum()), *PLAN.class_basis)), random_state=0),)

@@ -1,5 +1,7 @@
 """The problem behind every method, its factorisation and its solution."""
 
+from .classes import ClassFit as ClassFit
+from .classes import solve_classes as solve_classes
 from .factor import Factor as Factor
 from .factor import Fit as Fit
 from .factor import Path as Path

@@ -360,6 +360,9 @@ class Problem:
 class Step(BaseEstimator):
     """What `steps` holds: a sparsifier or a tuner, a Problem in and a Problem out."""
 
+    needs_squares = False
+    """Whether the step is defined for the squared loss, and one class against the rest, alone."""
+
     def __call__(self, problem: Problem) -> Problem:
         """The problem with a smaller basis, or with hyper-parameters chosen."""
         raise TypeError(f"{type(self).__name__} does not define __call__(problem).")

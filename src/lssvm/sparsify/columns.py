@@ -25,6 +25,8 @@ __all__ = ["AdaPinv", "Adaline", "Echelon", "InversePrune"]
 class _Columns(Step):
     """A machine on some columns of the KKT system."""
 
+    needs_squares = True
+
     @property
     def own_machine(self) -> bool:
         return True

@@ -67,6 +67,8 @@ class Prune(Step):
     True
     """
 
+    needs_squares = True
+
     def __init__(
         self,
         n: int | None = None,

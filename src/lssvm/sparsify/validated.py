@@ -18,6 +18,8 @@ from .programmes import (
 class ValidatedStep(Step):
     """A path whose end is chosen on validation rows, and refitted or not."""
 
+    needs_squares = True
+
     validation: Any
     refit: bool
 

@@ -1,5 +1,6 @@
 """Steps that choose what was left at None, by exact leave-one-out, k-fold cross-validation or held-out rows."""
 
+from .classes import choose_classifier as choose_classifier
 from .penalty import best_C as best_C
 from .penalty import kernel_variance as kernel_variance
 from .penalty import most_for_C as most_for_C

@@ -45,6 +45,24 @@ class SearchPlan:
     class_values: int = 2**24
     """Leave-one-out decision values of classes that are held in memory at a time."""
 
+    # Classifiers
+    class_work: float = 700.0**3
+    """Sum of the cubed sizes of all pairs in the sample on which a classifier is searched: 700 rows of two classes."""
+    class_rows: tuple[int, int] = (200, 1500)
+    """Fewest and most rows of that sample."""
+    class_C: float = 30.0
+    class_C_prior: float = 3.0
+    """Centre of the prior of C, and the standard deviation of log C and of the log slope."""
+    class_width_prior: float = 2.0
+    """Standard deviation of the mean log width about sqrt(number of columns)."""
+    class_worth: float = 1.64
+    """Standard errors by which one width per column has to lower the log loss of rows that did not choose it."""
+    dense_class_work: float = 6e10
+    """Cubes of the sizes of all pairs, summed, up to which a classifier is dense."""
+    class_basis_work: float = 2.5e9
+    """Squares of the basis size times rows of all pairs beyond that; the basis has 300 to 1000 points."""
+    class_basis: tuple[int, int] = (300, 1000)
+
     # One width per column
     width_bound: float = math.log(300.0)
     """Largest log width. A wider column gains little, and the C that it calls for frees the narrow ones."""

@@ -160,6 +160,8 @@ class LeaveOneOut(Step):
 class _Validation(Step):
     """C and a common factor of the widths, by the error of rows that are left out in larger parts."""
 
+    needs_squares = True
+
     def __call__(self, problem: Problem) -> Problem:
         problem = as_asked(problem)
         if problem.is_known or is_fixed(problem):

@@ -1,0 +1,87 @@
+"""How several classes become problems of two: one against the rest, or one against one.
+
+Pair (a, b), a < b, has the targets -1 for class a and +1 for class b, as two classes have everywhere. Its decision
+values say nothing about rows of other classes; `couple` turns those of all pairs into probabilities of the classes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import expit
+
+from . import arrays
+
+CODINGS = ("one-vs-rest", "one-vs-one")
+SURE = 1e-7  # smallest probability of a class in a pair
+SLOPES = (-5.0, 8.0)  # logarithms of the slopes that are searched
+CALIBRATION_ROWS = 4000  # at most, by which the slope of pairs is chosen
+TINY = 1e-12
+
+
+def pairs_of(n_classes: int) -> list[tuple[int, int]]:
+    """The pairs (a, b) of classes, a < b, in the order of the outputs."""
+    return list(itertools.combinations(range(n_classes), 2))
+
+
+def pair_rows(codes: np.ndarray, n_classes: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The rows of each pair, sorted, and their targets -1 and +1."""
+    members = [np.flatnonzero(codes == c) for c in range(n_classes)]
+    found = []
+    for a, b in pairs_of(n_classes):
+        rows = np.sort(np.concatenate([members[a], members[b]]))
+        found.append((rows, np.where(codes[rows] == b, 1.0, -1.0)))
+    return found
+
+
+def couple(values: np.ndarray, n_classes: int, slope: float) -> np.ndarray:
+    """Probabilities (rows, classes) from decision values (rows, pairs): Wu, Lin & Weng (2004), their second method.
+
+    With r_ab = 1/(1 + exp(slope f_ab)) the probability of a among a and b, they minimise
+    sum_ab (r_ba p_a - r_ab p_b)^2 subject to sum_a p_a = 1: p is proportional to Q^-1 1 with Q_aa = sum_b r_ba^2 and
+    Q_ab = -r_ba r_ab.
+    """
+    out = np.empty((len(values), n_classes))
+    first, second = np.array(pairs_of(n_classes)).T
+    diagonal = np.arange(n_classes)
+    for rows in arrays.row_blocks(len(values), 32 * n_classes**2):
+        later = np.clip(expit(slope * values[rows]), SURE, 1.0 - SURE)
+        R = np.zeros((len(later), n_classes, n_classes))
+        R[:, second, first], R[:, first, second] = later, 1.0 - later
+        Q = -R * R.transpose(0, 2, 1)
+        Q[:, diagonal, diagonal] = np.sum(R * R, axis=1) + TINY
+        p = np.maximum(np.linalg.solve(Q, np.ones((len(R), n_classes, 1)))[:, :, 0], TINY)
+        out[rows] = p / p.sum(axis=1, keepdims=True)
+    return out
+
+
+def pair_slope(values: np.ndarray, codes: np.ndarray, weights: np.ndarray, n_classes: int) -> float:
+    """The slope of `couple` with the smallest log loss of (leave-one-out) decision values."""
+    order = np.random.RandomState(0).permutation(np.flatnonzero(weights > 0))[:CALIBRATION_ROWS]
+    values = values[order]
+    return best_slope(lambda slope: couple(values, n_classes, slope), codes[order], weights[order], n_classes)[0]
+
+
+def best_slope(
+    probabilities: Callable[[float], np.ndarray], codes: np.ndarray, weights: np.ndarray, n_classes: int
+) -> tuple[float, np.ndarray]:
+    """The slope of some probabilities (rows, classes) with the smallest log loss, and the log loss of every row.
+
+    As in Platt (1999) a class of n rows aims at the probability (n + 1)/(n + 2), so that classes which can be told
+    apart have a finite slope.
+    """
+    counts = np.bincount(codes, weights=weights, minlength=n_classes) * (len(weights) / weights.sum())
+    miss = (1.0 / (counts + 2.0))[codes]
+
+    def losses(log_slope: float) -> np.ndarray:
+        logs = np.log(np.maximum(probabilities(math.exp(log_slope)), TINY))
+        own = logs[np.arange(len(codes)), codes]
+        return -((1.0 - miss) * own + miss * (logs.sum(axis=1) - own) / (n_classes - 1))
+
+    total = lambda log_slope: float(weights @ losses(log_slope))  # noqa: E731
+    found = minimize_scalar(total, bounds=SLOPES, method="bounded", options={"xatol": 0.05}).x
+    return math.exp(found), losses(found)
