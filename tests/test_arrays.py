@@ -244,11 +244,11 @@ def test_one_product_of_both_factors_only_where_digits_allow(torch):
 
         kernel = kernels.RBF(width)
         whitening = whiten(kernel, X[:40], kernel(X[:40]))
-        machine = system.summed(lambda R, w=whitening: w.sums(w.steps(R), X, y, ones), 1.0)
-        steps = whitening.steps(machine.R, machine.condition)
+        summed = system.summed(lambda R, w=whitening: w.sums(w.steps(R), X, y, ones), 1.0)
+        steps = whitening.steps(summed.R, summed.condition)
         assert (len(steps) == 1) is single
         fit = Problem(kernel, X, y, ones, C=1.0, points=X[:40]).solve()
-        loo = whitening.left_out(machine, steps, X, y, ones)[2]
+        loo = whitening.row_results(summed, steps, X, y, ones)[2]
         assert_allclose(loo, fit.loo_residuals, rtol=1e-7, atol=1e-10)
 
 

@@ -168,7 +168,7 @@ def test_what_travels_does_not_hold_the_rows(rows, tmp_path, monkeypatch):
     assert len(arrived) == 2
     assert not any(arrays.is_dask(value) for sent in arrived for value in vars(sent).values())
     assert isinstance(model.loo_residuals_, da.Array)
-    assert diagnose.left_out(model).sampled
+    assert diagnose.loo_values(model).sampled
 
 
 def test_nothing_given_and_empty_partitions(rows):
@@ -280,7 +280,7 @@ def test_a_worker_out_of_memory_ends_with_the_remedy(rows):
     ):
         dX, dy = collections(X, y, size=300)
         dX = dX.map_blocks(greedy, dtype=float, meta=np.empty((0, 3)))
-        with pytest.raises(RuntimeError, match=r"(?s)out of memory; smaller chunks.*memory_limit.*Dask says"):
+        with pytest.raises(RuntimeError, match=r"(?s)out of memory: use smaller chunks.*memory_limit.*Dask reports"):
             regressor(X).fit(dX, dy)
         assert client is not None
 
@@ -297,7 +297,7 @@ def test_paused_workers_end_with_the_remedy(rows, monkeypatch):
         Client(workers) as client,
     ):
         assert client is not None
-        with pytest.raises(RuntimeError, match="All 2 Dask workers have paused"):
+        with pytest.raises(RuntimeError, match="All 2 Dask workers have been paused"):
             regressor(X).fit(*collections(X, y))
 
 

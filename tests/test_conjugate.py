@@ -75,7 +75,7 @@ def test_the_machine_is_that_of_the_factorisation(kernel, C, weighted, small):
 
 def test_the_residual_of_the_system_is_as_small_as_said_and_residuals_are_those_of_the_machine(small):
     machine = Problem(kernels.RBF(0.7), X, Y, np.where(np.arange(400) % 9 == 0, 0.0, 1.5), C=30.0)
-    fit = machine.solve(left_out=False)
+    fit = machine.solve(loo=False)
     assert small == [True]
     assert fit.leverage is None
     assert fit.loo_residuals is None
@@ -229,7 +229,7 @@ def test_bits_are_the_same_and_threads_agree(small):
     found = []
     for threads in (1, 1, 2):
         with threadpool_limits(threads):
-            found.append(Problem(kernels.RBF(1.5), X, Y, np.ones(400), C=10.0).solve(left_out=False))
+            found.append(Problem(kernels.RBF(1.5), X, Y, np.ones(400), C=10.0).solve(loo=False))
     for name in ("coef", "intercept", "residuals"):
         first, second, other = (getattr(fit, name) for fit in found)
         assert_array_equal(first, second)

@@ -86,7 +86,7 @@ def test_scores_are_those_of_scikit_learn():
 def test_left_out_probabilities_and_their_scores(n_classes):
     labels = LABELS if n_classes == 2 else np.where(RIPLEY[:, 0] > 0.3, "far", np.where(LABELS > 0, "up", "down"))
     model = LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(RIPLEY, labels)
-    probability, codes = diagnose.left_out_probabilities(model)
+    probability, codes = diagnose.loo_probabilities(model)
     np.testing.assert_array_equal(model.classes_[codes], labels)
     np.testing.assert_array_equal(model.classes_[np.argmax(probability, axis=1)], model.loo_predictions_)
     scores = diagnose.scores(model)
@@ -102,7 +102,7 @@ def test_left_out_values_of_chunks_are_those_of_the_whole():
         whole = estimator(kernels.RBF(sigma=0.5), C=5.0, steps=basis).fit(RIPLEY, targets)
         halves = estimator(kernels.RBF(sigma=0.5), C=5.0, steps=basis)
         halves.fit_chunks([(RIPLEY[:20], targets[:20]), (RIPLEY[20:], targets[20:])])
-        expected, found = diagnose.left_out(whole), diagnose.left_out(halves)
+        expected, found = diagnose.loo_values(whole), diagnose.loo_values(halves)
         np.testing.assert_allclose(found.actual, expected.actual)
         np.testing.assert_allclose(found.predicted, expected.predicted, atol=1e-8)
 
@@ -116,9 +116,9 @@ def test_a_sample_tells_what_the_rows_tell(robust):
     models = [clone(model).fit_chunks([(X, y, weight)], leave_one_out="press")]
     if robust is None:
         models.append(clone(model).partial_fit(X[:20], y[:20], weight[:20]).partial_fit(X[20:], y[20:], weight[20:]))
-    expected, counts = diagnose.left_out(whole), weight > 0
+    expected, counts = diagnose.loo_values(whole), weight > 0
     for sampled in models:
-        found = diagnose.left_out(sampled)
+        found = diagnose.loo_values(sampled)
         assert found.sampled
         assert found.total == len(y)
         order, other = np.argsort(expected.predicted[counts, 0]), np.argsort(found.predicted[:, 0])
@@ -178,8 +178,8 @@ def test_a_very_wide_kernel_leaves_no_column_out():
         diagnose.coverage_path,
         diagnose.feature_names,
         diagnose.inverse_widths,
-        diagnose.left_out,
-        diagnose.left_out_probabilities,
+        diagnose.loo_values,
+        diagnose.loo_probabilities,
         diagnose.scores,
         diagnose.width_surface,
     ],
@@ -200,13 +200,13 @@ def test_what_is_not_a_model_is_refused_by_name(function):
 
 def test_what_is_not_known_is_said():
     with pytest.raises(NotFittedError):
-        diagnose.left_out(LSSVR())
+        diagnose.loo_values(LSSVR())
     with pytest.raises(ValueError, match="no leave-one-out values"):
-        diagnose.left_out(LSSVR(KERNEL, C=1.0, steps=[sparsify.Adaline(final_solve=False)]).fit(X, y))
+        diagnose.loo_values(LSSVR(KERNEL, C=1.0, steps=[sparsify.Adaline(final_solve=False)]).fit(X, y))
     with pytest.raises(ValueError, match="needs the training rows"):
         diagnose.c_path(LSSVR(KERNEL, C=1.0).partial_fit(X, y))
     with pytest.raises(ValueError, match="has no classes"):
-        diagnose.left_out_probabilities(LSSVR(KERNEL, C=1.0).fit(X, y))
+        diagnose.loo_probabilities(LSSVR(KERNEL, C=1.0).fit(X, y))
     with pytest.raises(ValueError, match="one C only"):
         diagnose.c_path(LSSVR(KERNEL, C=1.0, steps=[sparsify.InversePrune()]).fit(X, y))
     classifier = LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(RIPLEY, LABELS)
@@ -221,7 +221,7 @@ def test_scores_weigh_rows_by_sample_weights_as_given(way):
     given = np.where(np.arange(len(y)) % 3 == 0, 0.0, WEIGHTS)
     model = LSSVR(KERNEL, C=50.0, steps=[sparsify.Given(X[::3])], robust=None if way == "partial_fit" else "hampel")
     getattr(model, way)(*([[(X, y, given)]] if way == "fit_chunks" else [X, y, given]))
-    rows = diagnose.left_out(model)
+    rows = diagnose.loo_values(model)
     score = diagnose.scores(model)
     w = rows.given
     assert w.sum() == pytest.approx(given.sum())
@@ -239,8 +239,8 @@ def test_scores_of_classes_weigh_rows_but_not_classes(way):
     given = draw.uniform(0.0, 2.0, len(LABELS)) * (draw.uniform(size=len(LABELS)) > 0.3)
     model = LSSVC(kernels.RBF(0.5), C=5.0, steps=[sparsify.Given(RIPLEY[::4])], class_weight={-1: 1.0, 1: 4.0})
     getattr(model, way)(*([[(RIPLEY, LABELS, given)]] if way == "fit_chunks" else [RIPLEY, LABELS, given]))
-    probability, codes = diagnose.left_out_probabilities(model)
-    score, w = diagnose.scores(model), diagnose.left_out(model).given
+    probability, codes = diagnose.loo_probabilities(model)
+    score, w = diagnose.scores(model), diagnose.loo_values(model).given
     assert w.sum() == pytest.approx(given.sum())
     assert score["log_loss"] == pytest.approx(log_loss(codes, probability, sample_weight=w))
     wrong = probability.argmax(axis=1) != codes
@@ -267,3 +267,11 @@ def test_reliability_of_weighted_rows_is_that_of_copies():
             assert weighted[name][bin] == pytest.approx(one[name][0])
     mixed = diagnose.reliability(np.column_stack([1 - p, p]), codes, 1, copies)
     assert mixed.observed[0] == pytest.approx(np.average(codes, weights=copies))
+
+
+@pytest.mark.parametrize(("old", "new"), diagnose.RENAMED.items())
+def test_names_of_the_first_version_still_work_and_warn(old, new):
+    with pytest.warns(FutureWarning, match=new):
+        assert getattr(diagnose, old) is getattr(diagnose, new)
+    with pytest.raises(AttributeError, match="no attribute 'other'"):
+        _ = diagnose.other

@@ -1,4 +1,4 @@
-"""Exported machines predict what the model predicts: ONNX, C and plain Python, each run by its own means."""
+"""Exports predict what the model predicts: ONNX, C and plain Python, each run by its own means."""
 
 import csv
 import ctypes
@@ -82,25 +82,25 @@ def run_c(model, rows, folder):
     """The same by a compiled library."""
     if COMPILER is None:
         pytest.skip("no C compiler")
-    header = export.to_c(model, name="machine")
-    classes = "machine_classes" in header
-    (folder / "machine.h").write_text(header, encoding="ascii")
-    text = "char *const machine_classes" in header
-    label = "machine_classes[c]" if text else "&machine_classes[c]"
-    source = ['#include "machine.h"']
+    header = export.to_c(model, name="exported")
+    classes = "exported_classes" in header
+    (folder / "exported.h").write_text(header, encoding="ascii")
+    text = "char *const exported_classes" in header
+    label = "exported_classes[c]" if text else "&exported_classes[c]"
+    source = ['#include "exported.h"']
     if classes:
         source += [
-            "void f(const double *x, double *y) { machine_decision_function(x, y); }",
-            "int predict(const double *x) { return machine_predict(x); }",
-            "void probabilities(const double *x, double *p) { machine_predict_proba(x, p); }",
+            "void f(const double *x, double *y) { exported_decision_function(x, y); }",
+            "int predict(const double *x) { return exported_predict(x); }",
+            "void probabilities(const double *x, double *p) { exported_predict_proba(x, p); }",
             f"const void *label(int c) {{ return {label}; }}",
         ]
     else:
-        source += ["void f(const double *x, double *y) { machine_predict(x, y); }"]
-    (folder / "machine.c").write_text("\n".join([*source, ""]), encoding="ascii")
+        source += ["void f(const double *x, double *y) { exported_predict(x, y); }"]
+    (folder / "exported.c").write_text("\n".join([*source, ""]), encoding="ascii")
     library = folder / f"compiled{len(os.listdir(folder))}.so"  # a loaded one is not loaded again
     options = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fPIC", "-shared"]
-    command = [COMPILER, *options, "-o", str(library), str(folder / "machine.c"), "-lm"]
+    command = [COMPILER, *options, "-o", str(library), str(folder / "exported.c"), "-lm"]
     subprocess.run(command, check=True, capture_output=True)
     loaded = ctypes.CDLL(str(library))
     vector = np.ctypeslib.ndpointer(dtype=np.float64, flags="C_CONTIGUOUS")
@@ -124,10 +124,10 @@ def run_c(model, rows, folder):
 
 def run_python(model, rows, folder):
     """The same by a Python that finds no package."""
-    (folder / "machine.py").write_text(export.to_python(model), encoding="ascii")
-    program = "import json, machine, sys\nrows = json.loads(sys.stdin.read())\nout = {}\n"
+    (folder / "exported.py").write_text(export.to_python(model), encoding="ascii")
+    program = "import json, exported, sys\nrows = json.loads(sys.stdin.read())\nout = {}\n"
     program += "for name in ('predict', 'decision_function', 'predict_proba'):\n"
-    program += "    if hasattr(machine, name): out[name] = [getattr(machine, name)(row) for row in rows]\n"
+    program += "    if hasattr(exported, name): out[name] = [getattr(exported, name)(row) for row in rows]\n"
     program += "assert not {'numpy', 'lssvm'} & sys.modules.keys()\nprint(json.dumps(out))"
     (folder / "main.py").write_text(program, encoding="ascii")
     command = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(folder)!r}); import main"]
@@ -214,14 +214,14 @@ SPARSE = [[sparsify.Prune(10)], [sparsify.Given(np.vstack([X[:8], X[:3]]))], [sp
 
 
 @pytest.mark.parametrize("steps", SPARSE, ids=lambda steps: type(steps[0]).__name__)
-def test_sparse_machines(steps, tmp_path):
+def test_sparse_models(steps, tmp_path):
     assert_parity(LSSVR(kernels.RBF(sigma=WIDTHS), C=10.0, steps=steps).fit(X, Y[:, 0]), tmp_path)
     assert_parity(LSSVC(kernels.RBF(sigma=WIDTHS), C=10.0, steps=steps).fit(X, MANY), tmp_path)
 
 
 @pytest.mark.parametrize("kernel", [kernels.Spline(5), kernels.RBF(sigma=2.0)], ids=repr)
-def test_machines_of_chosen_components(kernel, tmp_path):
-    """Columns that `Components` left out move no prediction, here and elsewhere."""
+def test_models_with_chosen_components(kernel, tmp_path):
+    """Columns that `Components` dropped change no prediction, in any export."""
     model = LSSVR(kernels.Additive(kernel), C=10.0, steps=[sparsify.Components(random_state=0)])
     model.fit(X, np.sin(2 * X[:, 0]) + 0.5 * X[:, 1])
     assert_array_equal(model.kernel_.active, [0, 1])
@@ -231,7 +231,7 @@ def test_machines_of_chosen_components(kernel, tmp_path):
 
 
 @pytest.mark.parametrize("labels", [None, TWO, MANY], ids=["numbers", "two", "many"])
-def test_machines_fitted_on_tensors(labels, tmp_path):
+def test_models_fitted_on_tensors(labels, tmp_path):
     torch = pytest.importorskip("torch")
     kernel = kernels.RBF(sigma=torch.tensor(WIDTHS, dtype=torch.float64))
     if labels is None:
@@ -265,7 +265,7 @@ def test_one_output_in_a_matrix_stays_one(tmp_path):
     assert_parity(model, tmp_path)
 
 
-def test_points_without_a_coefficient_are_left_out():
+def test_points_without_a_coefficient_are_dropped():
     model = LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(X, Y[:, 0])
     model.dual_coef_ = np.where(np.arange(50) < 7, model.dual_coef_, 0.0)
     assert "7 support vectors" in export.to_c(model)
@@ -357,13 +357,13 @@ def test_onnx_has_no_prediction_for_nan_and_infinity(name):
 def test_python_refuses_what_the_model_refuses(name):
     for fit, y in ((LSSVR, Y), (LSSVC, TWO), (LSSVC, MANY)):
         model = fit(KERNELS[name], C=10.0).fit(X, y)
-        machine: dict = {}
-        exec(export.to_python(model), machine)
-        methods = [machine[method] for method in ("predict", "decision_function", "predict_proba") if method in machine]
+        module: dict = {}
+        exec(export.to_python(model), module)
+        methods = [module[method] for method in ("predict", "decision_function", "predict_proba") if method in module]
         for row, message in (
             *((row, "Column [012] is -?(nan|inf): give a finite number") for row in HOLES.tolist()),
-            ([0.0, 0.0], "has 2 values, the model takes 3"),
-            ([0.0, 0.0, 0.0, 0.0], "has 4 values, the model takes 3"),
+            ([0.0, 0.0], "has 2 values, but the model takes 3"),
+            ([0.0, 0.0, 0.0, 0.0], "has 4 values, but the model takes 3"),
             ([1.7e308, -1.7e308, 1.7e308], "overflows"),
             (np.array([1.7e308, -1.7e308, 1.7e308]), "overflows"),
         ):
@@ -377,16 +377,16 @@ def test_python_refuses_what_the_model_refuses(name):
 def test_python_takes_large_values_as_the_model_does():
     for kernel in (kernels.Linear(), kernels.Additive(kernels.Spline(4)), kernels.RBF(sigma=1e200)):
         model = LSSVR(kernel, C=10.0).fit(X, Y[:, 0])
-        machine: dict = {}
-        exec(export.to_python(model), machine)
+        module: dict = {}
+        exec(export.to_python(model), module)
         row = [1e200, -1e200, 3e199]
-        assert machine["predict"](row) == pytest.approx(model.predict([row])[0], rel=1e-9)
+        assert module["predict"](row) == pytest.approx(model.predict([row])[0], rel=1e-9)
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    exec(export.to_python(LSSVR(kernels.RBF(sigma=1.0), C=10.0).fit(frame, Y)), machine)
+    exec(export.to_python(LSSVR(kernels.RBF(sigma=1.0), C=10.0).fit(frame, Y)), module)
     with pytest.raises(ValueError, match="Column 'b' is nan"):
-        machine["predict"]([1.0, math.nan, 1.0])
+        module["predict"]([1.0, math.nan, 1.0])
     with pytest.raises(ValueError, match="overflows"):
-        machine["predict"]([1e200, 0.0, 0.0])
+        module["predict"]([1e200, 0.0, 0.0])
 
 
 # Tables ---------------------------------------------------------------------------------------------------------------
@@ -440,13 +440,13 @@ def fit_table(folder, table, kind, missing):
 
 
 def table_by_python(model, names, rows, folder):
-    (folder / "machine.py").write_text(export.to_python(model), encoding="ascii")
-    machine = runpy.run_path(str(folder / "machine.py"))
+    (folder / "exported.py").write_text(export.to_python(model), encoding="ascii")
+    module = runpy.run_path(str(folder / "exported.py"))
     records = [dict(zip(names, row, strict=True)) for row in rows]
-    assert [machine["predict"](row) for row in rows] == [machine["predict"](row) for row in records]
-    if "predict_proba" not in machine:
-        return [[machine["predict"](row)] for row in records]
-    return [[machine["predict"](row), *(machine["predict_proba"](row) or [])] for row in records]
+    assert [module["predict"](row) for row in rows] == [module["predict"](row) for row in records]
+    if "predict_proba" not in module:
+        return [[module["predict"](row)] for row in records]
+    return [[module["predict"](row), *(module["predict_proba"](row) or [])] for row in records]
 
 
 def table_by_onnx(model, names, rows, folder):
@@ -533,26 +533,26 @@ def test_values_of_other_types_in_python(table, tmp_path):
     """Numbers stand for categories that are numbers, None and NaN for nothing; text may have blanks around it."""
     names, _, _, _ = table
     model, _ = fit_table(tmp_path, table, "number", "fill")
-    machine: dict = {}
-    exec(export.to_python(model), machine)
-    predicted = machine["predict"]([33, "Köln", "TRUE", 1])
-    assert predicted == machine["predict"]([" 33 ", " Köln ", "TRUE", "1"])
-    assert predicted == machine["predict"]([33.0, "Köln", True, 1.0]) != machine["predict"]([33.0, "Köln", False, 1.0])
-    assert predicted == machine["predict"]([np.float64(33), "Köln", np.True_, np.int64(1)])
-    assert machine["predict"]([None, None, None, None]) == machine["predict"]([math.nan, "", "NA", math.nan])
-    assert machine["INPUTS"] == names
+    module: dict = {}
+    exec(export.to_python(model), module)
+    predicted = module["predict"]([33, "Köln", "TRUE", 1])
+    assert predicted == module["predict"]([" 33 ", " Köln ", "TRUE", "1"])
+    assert predicted == module["predict"]([33.0, "Köln", True, 1.0]) != module["predict"]([33.0, "Köln", False, 1.0])
+    assert predicted == module["predict"]([np.float64(33), "Köln", np.True_, np.int64(1)])
+    assert module["predict"]([None, None, None, None]) == module["predict"]([math.nan, "", "NA", math.nan])
+    assert module["INPUTS"] == names
 
 
 def test_rows_of_a_table_that_python_refuses(table, tmp_path):
     names, _, _, _ = table
     model, _ = fit_table(tmp_path, table, "two", "fill")
-    machine: dict = {}
-    exec(export.to_python(model), machine)
+    module: dict = {}
+    exec(export.to_python(model), module)
     row = ["33", "Köln", "TRUE", "1"]
     surplus = next(csv.DictReader([",".join(["33", "Paris", "TRUE", "1", "5"])], fieldnames=names))
     for value, message in (
-        ([*row, "5"], "has 5 values, the model takes 4"),
-        (row[:3], "has 3 values, the model takes 4"),
+        ([*row, "5"], "has 5 values, but the model takes 4"),
+        (row[:3], "has 3 values, but the model takes 4"),
         (surplus, r"more values than the header: \['5'\]"),
         ([math.inf, *row[1:]], "Column 'age' holds inf: give a finite number"),
         (["1e999", *row[1:]], "Column 'age' holds '1e999'"),
@@ -561,21 +561,21 @@ def test_rows_of_a_table_that_python_refuses(table, tmp_path):
     ):
         for method in ("predict", "decision_function", "predict_proba"):
             with pytest.raises(ValueError, match=message):
-                machine[method](value)
+                module[method](value)
     more = dict(zip(names, row, strict=True)) | {"other": "1"}  # a table may have more columns
-    assert machine["predict"](more) == machine["predict"](row)
+    assert module["predict"](more) == module["predict"](row)
     for other in (math.inf, 10**400):  # an unknown category
-        assert machine["predict"]([*row[:3], other]) == machine["predict"]([*row[:3], "inf"])
+        assert module["predict"]([*row[:3], other]) == module["predict"]([*row[:3], "inf"])
 
 
 def test_a_whole_number_beyond_all_floats_is_refused_as_infinity_is():
-    machine: dict = {}
+    module: dict = {}
     model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y[:, 0])
-    exec(export.to_python(model), machine)
+    exec(export.to_python(model), module)
     for value in (10**400, -(10**400), math.inf):
         row = [0.0, value, *X[0, 2:].tolist()]
         with pytest.raises(ValueError, match=r"Column 1 is -?inf: give a finite number"):
-            machine["predict"](row)
+            module["predict"](row)
 
 
 def test_columns_named_like_outputs_of_the_graph(tmp_path):
@@ -615,5 +615,5 @@ def test_what_cannot_be_exported_says_so():
             convert(GridSearchCV(LSSVR(kernels.Linear()), {"C": [1.0]}, cv=2).fit(X, Y))
         with pytest.raises(TypeError, match="StandardScaler"):
             convert(StandardScaler().fit(X))
-    with pytest.raises(ValueError, match="no name in C"):
+    with pytest.raises(ValueError, match="not a valid C identifier"):
         export.to_c(LSSVR(kernels.Linear(), **fits).fit(X, Y), name="my model")

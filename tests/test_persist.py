@@ -543,7 +543,7 @@ def test_what_a_file_cannot_be_or_hold_is_named(path):
     days = np.array(["2020-01-01", "2021-01-01", "2020-01-01"], dtype="datetime64[D]")
     with pytest.raises(TypeError, match=r"classes_ is an array of datetime64.*use text as labels"):
         save(LSSVC(kernels.RBF(1.0), C=1.0).fit(np.eye(3), days), path)
-    with pytest.raises(FileNotFoundError, match=r"no folder '.*missing' to save 'model.lssvm' in"):
+    with pytest.raises(FileNotFoundError, match=r"The folder '.*missing' for 'model.lssvm' does not exist"):
         save(LSSVR(kernels.Linear(), C=1.0).fit(X, Y), path.parent / "missing" / "model.lssvm")
 
 

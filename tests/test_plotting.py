@@ -59,10 +59,10 @@ def test_path_holds_and_draws_what_the_model_recorded(step):
     np.testing.assert_array_equal(display.sizes, path.sizes)
     if name == "FeatureVectors":
         np.testing.assert_array_equal(display.errors, path.errors)
-        assert display.ax_.get_ylabel() == "mean reconstruction error (share of 1)"
+        assert display.ax_.get_ylabel() == "mean reconstruction error (fraction of 1)"
     else:
         np.testing.assert_allclose(display.errors**2, path.scores, rtol=1e-12)
-        assert display.ax_.get_ylabel() == "root mean square left-out error (units of y)"
+        assert display.ax_.get_ylabel() == "root mean square leave-one-out error (units of y)"
     assert display.chosen == path.chosen == len(model.support_vectors_)
     drawn_sizes, drawn = display.line_.get_data()
     order = np.argsort(path.sizes)
@@ -93,8 +93,8 @@ def test_path_label_follows_the_score():
     assert label(sparsify.Prune(score="kfold", random_state=0)) == "root mean square 10-fold error (units of y)"
     validation = sparsify.Prune(100, score="validation", random_state=0)
     assert label(validation) == "root mean square validation error (units of y)"
-    assert label(sparsify.Prune(100), LSSVC, labels) == "root mean square left-out error (targets -1, +1)"
-    assert label(sparsify.Prune(100), robust="hampel") == "mean absolute left-out error (units of y)"
+    assert label(sparsify.Prune(100), LSSVC, labels) == "root mean square leave-one-out error (targets -1, +1)"
+    assert label(sparsify.Prune(100), robust="hampel") == "mean absolute leave-one-out error (units of y)"
 
 
 def test_robust_path_is_drawn_as_recorded():
@@ -183,7 +183,7 @@ def test_without_matplotlib_the_extra_is_named(display, monkeypatch):
         display.from_estimator(model)
 
 
-# The fit, its left-out values and what was chosen ---------------------------------------------------------------------
+# The fit, its leave-one-out values and the tuning ---------------------------------------------------------------------
 def test_fit_over_one_input_draws_prediction_interval_rows_and_support_vectors():
     model = fitted(sparsify.Random(20, random_state=0))
     display = FitDisplay.from_estimator(model, coverage=0.8, grid_resolution=50)
@@ -195,7 +195,7 @@ def test_fit_over_one_input_draws_prediction_interval_rows_and_support_vectors()
     np.testing.assert_array_equal(display.points_.get_xydata(), np.column_stack([X, y]))
     np.testing.assert_array_equal(display.support_.get_xdata(), model.support_vectors_[:, 0])
     labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert labels == ["prediction", "80 % interval", "rows", "20 support vectors"]
+    assert labels == ["prediction", "80 % interval", "data", "20 support vectors"]
 
 
 def test_fit_over_two_inputs_draws_contours():
@@ -243,7 +243,7 @@ def test_fit_of_other_models_is_refused():
         FitDisplay.from_estimator(LSSVR(**GIVEN).fit(X, y), output=1)
 
 
-def test_left_out_predictions_against_actual_values():
+def test_loo_predictions_against_actual_values():
     model = LSSVR(**GIVEN).fit(X, np.column_stack([y, y**2]))
     display = LeaveOneOutDisplay.from_estimator(model, output=1)
     np.testing.assert_allclose(display.predicted, model.loo_predictions_[:, 1])
@@ -281,7 +281,7 @@ def test_path_of_C_is_marked_at_the_models_own():
 
 
 @pytest.mark.parametrize("steps", [None, [sparsify.Given(X[::9])]])
-def test_surface_of_widths_holds_left_out_errors_of_refits(steps):
+def test_surface_of_widths_holds_loo_errors_of_refits(steps):
     model = LSSVR(kernels.RBF(8.0) + kernels.Matern(20.0), C=100.0, steps=steps, robust="huber").fit(X, y)
     display = WidthSurfaceDisplay.from_estimator(model)
     assert display.errors.shape == (len(display.factors), len(display.C))
@@ -310,22 +310,22 @@ def test_surface_of_widths_needs_widths_and_rows():
 def test_widths_are_sorted_bars():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"a $b": X[:, 0], "off": X[:, 0] ** 2, "wide": -X[:, 0]})
-    model = LSSVR(kernels.RBF(sigma=[20.0, 1e12, 100.0]), C=10.0).fit(table, y)
+    model = LSSVR(kernels.RBF(sigma=[20.0, np.inf, 100.0]), C=10.0).fit(table, y)
     display = WidthsDisplay.from_estimator(model)
     spread = np.std(X[:, 0])
     np.testing.assert_allclose([bar.get_width() for bar in display.bars_], [spread / 20, spread / 100, 0.0])
     assert [text.get_text() for text in display.ax_.get_yticklabels()] == [r"a \$b", "wide", "off"]
-    assert "left out" in [text.get_text() for text in display.ax_.texts]
+    assert "dropped" in [text.get_text() for text in display.ax_.texts]
     assert "(1 of 3 columns)" in WidthsDisplay.from_estimator(model, max_columns=1).ax_.get_title()
     display.figure_.canvas.draw()
 
 
-def test_columns_that_tuning_left_out_are_said_to_be():
+def test_columns_that_tuning_dropped_are_marked():
     rows = np.random.RandomState(0).uniform(-2, 2, (120, 4))
     model = LSSVR(kernels.RBF(ard=True)).fit(rows, np.sin(2 * rows[:, 1]) + 0.1 * np.cos(50 * rows[:, 3]))
     display = WidthsDisplay.from_estimator(model)
     assert (display.inverse_widths > 0).tolist() == [False, True, False, False]
-    assert [text.get_text() for text in display.ax_.texts] == ["left out"] * 3
+    assert [text.get_text() for text in display.ax_.texts] == ["dropped"] * 3
     kernel = kernels.Additive(kernels.RBF(sigma=1.0), groups=[[0], [3, 1], [2]], active=[1])
     display = WidthsDisplay.from_estimator(LSSVR(kernel, C=1.0).fit(rows, rows[:, 1]))
     assert (display.inverse_widths > 0).tolist() == [False, True, False, True]
@@ -333,8 +333,8 @@ def test_columns_that_tuning_left_out_are_said_to_be():
     assert not WidthsDisplay.from_estimator(both).ax_.texts  # it has a part, a linear one
 
 
-def test_displays_of_machines_fitted_on_tensors(additive):
-    """What is drawn is NumPy's, and that of the same machine fitted on arrays."""
+def test_displays_of_models_fitted_on_tensors(additive):
+    """What is drawn is NumPy's, and that of the same model fitted on arrays."""
     torch = pytest.importorskip("torch")
     apart = X + 0.01 * np.arange(len(X))[:, None]  # copies of a row would be pruned in any order
     sparse = {**GIVEN, "C": 20.0, "steps": [sparsify.Prune(20, rows="drop")]}
@@ -373,22 +373,22 @@ def test_displays_of_machines_fitted_on_tensors(additive):
         pyplot.close("all")
 
 
-def test_reliability_of_left_out_and_of_other_rows():
+def test_reliability_of_loo_and_of_new_rows():
     train, test = datasets.load_ripley(), datasets.load_ripley(subset="test")
     model = LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(train.data, train.target)
     display = ReliabilityDisplay.from_estimator(model, test.data, test.target, n_bins=4)
     p = np.sort(model.predict_proba(test.data)[:, 1])
     np.testing.assert_allclose(display.predicted, p.reshape(4, -1).mean(axis=1))
     np.testing.assert_array_equal(display.line_.get_xdata(), display.predicted)
-    left_out = ReliabilityDisplay.from_estimator(model, ax=display.ax_)
-    assert left_out.count.sum() == len(train.data)
+    loo = ReliabilityDisplay.from_estimator(model, ax=display.ax_)
+    assert loo.count.sum() == len(train.data)
     labels = [text.get_text().split(":")[0] for text in display.ax_.get_legend().get_texts()]
-    assert labels == ["given rows", "left-out rows"]
+    assert labels == ["new data", "leave-one-out"]
     with pytest.raises(ValueError, match="both X and y"):
         ReliabilityDisplay.from_estimator(model, test.data)
 
 
-# Additive machines ----------------------------------------------------------------------------------------------------
+# Additive models ------------------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def additive():
     rows, targets = datasets.make_additive(60, 6, random_state=0)
@@ -448,11 +448,11 @@ def test_components_of_a_frame(additive):
         ComponentsDisplay.from_estimator(named, frame[frame.columns[::-1]])
 
 
-def test_additive_displays_refuse_other_machines(additive):
+def test_additive_displays_refuse_other_models(additive):
     plain = LSSVR(**GIVEN, steps=()).fit(X, y)
     with pytest.raises(ValueError, match="no path of maximal variations"):
         MaximalVariationDisplay.from_estimator(plain)
-    with pytest.raises(ValueError, match="no additive machine of one output"):
+    with pytest.raises(ValueError, match="not additive with one output"):
         ComponentsDisplay.from_estimator(plain, X)
     with pytest.raises(NotFittedError):
         ComponentsDisplay.from_estimator(LSSVR(), X)

@@ -102,7 +102,7 @@ def test_left_out_predictions_are_those_of_refits(basis, every):
     weights[3] = 0.0
     for machine in (problem(basis), problem(basis, weights=weights)):
         factor = machine.factorise(machine.C, every=every)
-        predictions = factor.left_out_predictions(NEW, factor.fit(machine.C))
+        predictions = factor.loo_predictions(NEW, factor.fit(machine.C))
         _, expected = left_out(machine, K_new=KERNEL(NEW, basis_of(machine)))
         assert_allclose(predictions, expected[:, machine.weights > 0], rtol=1e-8, atol=1e-9)
 
@@ -378,7 +378,7 @@ def test_a_subset_of_the_rows_is_the_machine_without_the_others(basis):
     if basis == "dual":
         assert_allclose(given.subset(rows).solve().loo_residuals, expected, rtol=1e-10)
     else:
-        with pytest.raises(ValueError, match="basis among the rows"):
+        with pytest.raises(ValueError, match="must be among the rows"):
             given.subset(rows)
 
 

@@ -63,7 +63,7 @@ def cells(reader, first):
 
 
 def chosen(reader, first):
-    """The same of the table of what was chosen, which follows that of what was asked."""
+    """The same of the table of what was chosen, which follows that of what was requested."""
     return [row for row in reader.rows if row and row[0] == first][1]
 
 
@@ -142,7 +142,7 @@ def test_functions_of_several_columns_are_named_not_drawn():
     kernel = kernels.Additive(kernels.RBF(sigma=10.0), groups=[[0], [1, 2], [0, 2]], active=[0, 1])
     page = report.to_html(LSSVR(kernel, C=5.0).fit(rows, y))
     section = re.search(r'<section id="components".*?</section>', page, re.DOTALL).group()
-    assert "together, not drawn: column 1 and column 2." in section
+    assert "which are not drawn: column 1 and column 2." in section
     assert len(re.findall(r'<path class="line"', section)) == 1
 
 
@@ -154,44 +154,44 @@ def tuned():
     return LSSVR().fit(rows, values), LSSVC().fit(rows, np.where(values > 0, "yes", "no")), rows, values
 
 
-def test_what_the_search_recorded_is_told(tuned):
+def test_what_the_search_recorded_is_shown(tuned):
     for model in tuned[:2]:
         record = model.path_
         reader = Reader(report.to_html(model))
         told = cells(reader, "search by leave-one-out")[1]
-        assert told == "; ".join([*record.plan, f"{record.evaluations} machines evaluated"])
+        assert told == "; ".join([*record.plan, f"{record.evaluations} models evaluated"])
         assert chosen(reader, "C")[1].startswith(f"{model.C_:.4g}, chosen by leave-one-out")
-        error = cells(reader, "left-out error")[1]
+        error = cells(reader, "leave-one-out error")[1]
         squares = f"RMSE {np.sqrt(np.mean(model.loo_residuals_**2)):.4g} ("
-        assert error.startswith(f"log loss {record.loo:.4g} with one slope" if isinstance(model, LSSVC) else squares)
-        assert ("in a wrong class" in error) == isinstance(model, LSSVC)
-    assert f"{np.mean(model.loo_predictions_ != np.where(tuned[3] > 0, 'yes', 'no')):.2%} of the weight" in error
+        assert error.startswith(f"log loss {record.loo:.4g} with one " if isinstance(model, LSSVC) else squares)
+        assert ("weighted error rate" in error) == isinstance(model, LSSVC)
+    assert f"weighted error rate {np.mean(model.loo_predictions_ != np.where(tuned[3] > 0, 'yes', 'no')):.2%}" in error
 
 
-def test_columns_left_out_are_named_without_their_widths(tuned):
+def test_dropped_columns_are_named_without_their_widths(tuned):
     for model in tuned[:2]:
         assert (np.asarray(model.kernel_.sigma)[2:] > 1e5).all()
         page = report.to_html(model)
         reader = Reader(page)
-        assert cells(reader, "left out: 3 of 5 columns")[1] == "column 2, column 3, column 4"
-        assert "sigma=(one width a column)" in chosen(reader, "kernel")[1]
-        assert reader.text.count("left out") == 3  # the bars
+        assert cells(reader, "dropped: 3 of 5 columns")[1] == "column 2, column 3, column 4"
+        assert "sigma=(one width per column)" in chosen(reader, "kernel")[1]
+        assert reader.text.count("dropped") == 3  # the bars
         assert not re.search(r"e\+0[56]|1184", " ".join(reader.text))
     both = LSSVR(kernels.RBF(sigma=[1.0, 1.0, 1e7, 1e7, 1e7]) + kernels.Linear(), C=1.0).fit(*tuned[2:])
-    assert not any("left out" in row[0] for row in Reader(report.to_html(both)).rows if row)  # all act linearly
+    assert not any("dropped" in row[0] for row in Reader(report.to_html(both)).rows if row)  # all act linearly
     additive = LSSVR(kernels.Additive(kernels.Spline(3), active=[0, 1]), C=1.0).fit(*tuned[2:])
     reader = Reader(report.to_html(additive))
-    assert cells(reader, "left out: 3 of 5 columns")[1] == "column 2, column 3, column 4"
-    assert chosen(reader, "kernel")[1] == "Additive(active=[0, 1], kernel=Spline(knots=(3 a column)))"
+    assert cells(reader, "dropped: 3 of 5 columns")[1] == "column 2, column 3, column 4"
+    assert chosen(reader, "kernel")[1] == "Additive(active=[0, 1], kernel=Spline(knots=(3 per column)))"
 
 
 @pytest.mark.parametrize(
-    ("step", "words"), [(tune.KFold(5), "k-fold cross-validation"), (tune.Holdout(), "the error on rows held out")]
+    ("step", "words"), [(tune.KFold(5), "k-fold cross-validation"), (tune.Holdout(), "the error on held-out rows")]
 )
 def test_other_searches_are_named(step, words):
     model = LSSVR(kernels.RBF(), steps=[step]).fit(X, y)
     reader = Reader(report.to_html(model))
-    assert cells(reader, "C")[1] == f"None: chosen for you by {words}"
+    assert cells(reader, "C")[1] == f"None: chosen automatically by {words}"
     assert chosen(reader, "C")[1].startswith(f"{model.C_:.4g}, chosen by {words}: ")
     assert cells(reader, f"search by {words}")[1].endswith(f"RMSE {model.path_.score**0.5:.4g} (units of y)")
     chunked = Reader(report.to_html(LSSVR(kernels.RBF(13.1)).partial_fit(X, y)))
@@ -200,7 +200,7 @@ def test_other_searches_are_named(step, words):
 
 @pytest.mark.parametrize("classes", [False, True])
 def test_tensors_make_the_same_report(classes):
-    """Of a machine fitted on tensors, and of other rows in tensors."""
+    """Of a model fitted on tensors, and of other rows in tensors."""
     torch = pytest.importorskip("torch")
     model, rows = LSSVR(kernels.RBF(13.1), C=50.0, robust="hampel"), (X, y)
     if classes:
@@ -268,7 +268,7 @@ def test_warnings_come_first(model, warning):
     assert page.index('<section id="warnings"') < page.index('<section id="figures"')
 
 
-def test_no_warning_is_said_with_what_was_checked():
+def test_without_warnings_the_checks_are_listed():
     always = "None. Checked: quality against a constant, "
     model = LSSVC(kernels.RBF(sigma=0.5), C=5.0)
     page = report.to_html(model.fit(RIPLEY, LABELS))
@@ -286,11 +286,11 @@ def test_a_sample_of_many_rows_has_no_row_numbers(monkeypatch):
     classes = LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit_chunks([(RIPLEY, LABELS)], leave_one_out="press")
     for model, total in ((numbers, len(y)), (classes, 250)):
         page = report.to_html(model)
-        assert f"Of the {total} rows, a sample of 60 is left out here." in page
+        assert f"These figures come from a random sample of 60 of the {total} rows." in page
         assert f"<dt>rows</dt><dd>{total}</dd>" in page
         assert 'id="row-' not in page
         assert "The first row of the data" not in page
-    assert "The jackknife+ interval for each of 60 rows" in report.to_html(numbers)
+    assert "The share of 60 rows that lie inside" in report.to_html(numbers)
 
 
 @pytest.mark.parametrize("size", [1e-9, 1e-3, 0.1, 1.0, 30.0, 4e4, 3e6, 5e9])
@@ -340,7 +340,7 @@ def test_other_objects_are_refused():
 @pytest.mark.parametrize(
     "about", [[], {"seconds": [1]}, {"warnings": "no"}, {"row": "2"}, {"dropped": [-1]}, {"dropped": 3}]
 )
-def test_what_is_said_of_a_fit_is_checked(about):
+def test_information_about_a_fit_is_checked(about):
     model = LSSVR(**GIVEN).fit(X[:20], y[:20])
     model.table_ = about
     with pytest.raises((TypeError, ValueError), match="about"):
@@ -364,7 +364,7 @@ def test_a_thinned_cloud_is_even_but_for_the_largest_residuals():
     chart.cloud(x, e, e)
     page = chart.svg()
     places = np.array([*map(str.split, re.search(r'class="dots" d="M([^"]*)h0"', page)[1].split("h0M"))], dtype=float)
-    assert f">{len(places)} of 9000 points drawn: an even share, and the 1000 largest residuals<" in page
+    assert f">{len(places)} of 9000 points drawn: an even sample and the 1000 largest residuals<" in page
     assert abs(np.mean(places[:, 0] > np.median(places[:, 0])) - 0.5) < 0.01
     across = np.interp(x, [x.min(), x.max()], [places[:, 0].min(), places[:, 0].max()])
     for share in (0.25, 0.5, 0.75):  # as many to the left as of all rows
@@ -431,7 +431,7 @@ def show(browser, site, page):
     ]
 
 
-def test_browser_fetches_nothing_and_says_nothing(browser, site):
+def test_browser_fetches_nothing_and_logs_nothing(browser, site):
     model, about = hostile_model()
     requests, messages = show(browser, site, report.to_html(model, title=HOSTILE, about=about))
     assert requests == ["/report.html"]

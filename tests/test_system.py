@@ -136,7 +136,7 @@ def test_a_factor_for_one_ridge_refuses_another():
     K, _, y, weights, support = data()
     for basis in (None, support):
         factor = both_routes(K, y, weights, 0.5, basis)[0]
-        with pytest.raises(ValueError, match=r"serves the ridge 0\.5, not 0\.25"):
+        with pytest.raises(ValueError, match=r"for the ridge 0\.5, not for 0\.25"):
             factor.solution(0.25)
 
 
@@ -416,7 +416,7 @@ def test_left_out_residuals_of_several_ridges_are_those_of_each(kind, monkeypatc
         factor = system.factorise_wide(rng.normal(size=(40, 50)), targets, weights, None)
     blocks = lambda *args: iter([slice(0, 7), slice(7, 40)])  # noqa: E731
     monkeypatch.setattr(arrays, "row_blocks", blocks)
-    found = np.concatenate([part for _, part in factor.left_out(ridges)])
+    found = np.concatenate([part for _, part in factor.loo_path(ridges)])
     monkeypatch.undo()
     for place, ridge in enumerate(ridges):
         assert_allclose(found[:, place], factor.solution(ridge).loo_residuals, rtol=1e-11)
@@ -467,7 +467,7 @@ def systems():
             "smoother": lambda f=factor, new=new: f.smoother(new, ridge),
         }
         if name != "reduced":
-            calls["left_out"] = lambda f=factor: np.concatenate([block for _, block in f.left_out([ridge])])
+            calls["loo_path"] = lambda f=factor: np.concatenate([block for _, block in f.loo_path([ridge])])
         if name == "dual":
             calls["inverse"] = lambda f=factor: f.inverse()
             calls["criterion"] = lambda f=factor: f.criterion(False)[1]

@@ -59,7 +59,7 @@ def test_rows_below_a_long_header_show_the_decimal_comma(tmp_path):
 def test_quotation_mark_that_is_not_closed_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(tables.reading, "SAMPLE_LIMIT", 1 << 20)
     (tmp_path / "open.csv").write_text('x,"y\n' + "1,2\n" * 500_000)
-    with pytest.raises(TableError, match="take more than 1 MiB: look for a quotation mark that is not closed"):
+    with pytest.raises(TableError, match="take more than 1 MiB: look for an unclosed quotation mark"):
         open_table(str(tmp_path / "open.csv"))
 
 

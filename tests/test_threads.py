@@ -362,5 +362,5 @@ def test_what_cannot_be_worked_on_in_place_is_refused(spoil):
         lambda: parallel.solve_columns(np.eye(6), Z),
         lambda: parallel.add_gram(Z[:4], np.ones((5, 4)), 1.0),
     ):
-        with pytest.raises(TypeError, match="float64 by rows"):
+        with pytest.raises(TypeError, match="row-major float64"):
             work()

@@ -508,7 +508,7 @@ def test_the_machine_of_the_C_path_is_that_of_a_factor_of_its_own(weighted, monk
     model = LSSVR(RBF(1.0), steps=[sparsify.Random(60, random_state=0)])
     found = model.fit(X, y, weights)
     solved = []
-    monkeypatch.setattr(Problem, "_solve_once", lambda self, *left_out: solved.append(self))
+    monkeypatch.setattr(Problem, "_solve_once", lambda self, *loo: solved.append(self))
     LSSVR(RBF(1.0), steps=model.steps).fit(X, y, weights)  # by the path alone
     monkeypatch.undo()
     assert not solved
@@ -600,8 +600,8 @@ def test_choice_of_kernels_whose_widths_are_given(steps, C):
     [
         (Choice([]), "list of at least one kernel, got \\[\\]"),
         (Choice(RBF()), "list of at least one kernel, got RBF"),
-        (Choice([RBF(), Matern()]) + Linear(), "Sum holds a Choice: write a Choice of whole kernels"),
-        (Additive(Choice([RBF(), Matern()])), "Additive holds a Choice"),
+        (Choice([RBF(), Matern()]) + Linear(), "Sum contains a Choice: write a Choice of complete kernels"),
+        (Additive(Choice([RBF(), Matern()])), "Additive contains a Choice"),
     ],
 )
 def test_choices_that_make_no_sense(kernel, match):

@@ -14,11 +14,13 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from . import kernels, robust, sparsify, tune
+from .coding import CODINGS
 from .estimators import LSSVC, LSSVR
 from .kernels import Kernel, as_kernel
+from .losses import LOSSES
 from .problem import Fit, Problem, Step, Whitening
 from .robust import WeightFunction
-from .stream import LeftOutSample, Sample, Stream
+from .stream import LooSample, Sample, Stream
 from .system import Moments
 
 Sizes = dict[str, int]
@@ -55,7 +57,10 @@ def _required(model: Any) -> list[str]:
         names += ["classes_", "_class_factors_" if later else "_slopes_"]
     if isinstance(model.kernel_, kernels.Additive):
         names += ["active_", "max_variation_", "_component_means_"]
-    if model.kernel_.is_precomputed or not fitted.keys().isdisjoint(("_problem_", "_fit_", "_searched_")):
+    squares = fitted.get("loss_", "squared") == "squared" and fitted.get("coding_") != "one-vs-one"
+    if (model.kernel_.is_precomputed and squares and "path_" not in fitted) or not fitted.keys().isdisjoint(
+        ("_problem_", "_fit_", "_searched_")
+    ):
         names += ["_problem_", "weights_"]
     if "weights_" in fitted and not later:
         names += ["leverage_", "loo_residuals_", "loo_predictions_", "press_"]
@@ -256,7 +261,13 @@ def _classes(value: Any, name: str, sizes: Sizes) -> None:
     demand(isinstance(value, np.ndarray) and value.ndim == 1 and np.array_equal(np.unique(value), value), name)
     sizes["classes"] = len(value)
     demand(len(value) >= 2 and sizes["single"] == (len(value) == 2), name)
-    demand(sizes["single"] or sizes.setdefault("outputs", len(value)) == len(value), name)
+    outputs = len(value) * (len(value) - 1) // 2 if sizes.get("pairs") else len(value)
+    demand(sizes["single"] or sizes.setdefault("outputs", outputs) == outputs, name)
+
+
+def _coding(value: Any, name: str, sizes: Sizes) -> None:
+    option(*CODINGS)(value, name, sizes)
+    sizes["pairs"] = int(value == "one-vs-one")
 
 
 def _groups(value: Any) -> bool:
@@ -401,16 +412,27 @@ PARAMETERS: dict[type, dict[str, Rule]] = {
         "robust": optional(either(option("hampel", "huber", "logistic", "myriad"), WEIGHTING)),
     },
 }
-PARAMETERS[LSSVC] = {**PARAMETERS[LSSVR], "class_weight": optional(test(_is_class_weight))}
+PARAMETERS[LSSVC] = {
+    **PARAMETERS[LSSVR],
+    "class_weight": optional(test(_is_class_weight)),
+    "coding": option("auto", *CODINGS),
+    "loss": option("auto", *LOSSES),
+}
+CANDIDATE: dict[str, Rule] = dict(kernel=fitted_kernel, C=C, coding=option(*CODINGS), loss=option(*LOSSES), loo=LOSS)
 
 PATH: dict[str, Rule] = {  # what steps record
     **dict(evaluations=number(0, MOST, int), plan=TEXTS, free=items(TRUTH), C=optional(C), loo=LOSS, error_rate=LOSS),
-    **dict(widths=items(numbers(0, 1, above=0.0)), score=LOSS, shifts=either(values_of(1), items(number(-1e300)))),
+    **dict(
+        widths=items(numbers(0, 1, above=0.0, finite=False)),
+        score=LOSS,
+        shifts=either(values_of(1), items(number(-1e300))),
+    ),
     **dict.fromkeys(("sizes", "support"), values_of(1, kinds="iu")),
     **dict.fromkeys(("errors", "zeta", "rho", "intercept"), values_of(1)),
     **dict.fromkeys(("supports", "kept"), items(values_of(1, kinds="iu"))),
     **dict(scores=optional(values_of(1, 2)), coef=values_of(2), max_variation=values_of(2, 3)),
     **dict(chosen=either(PLACE, items(PLACE)), outputs=items(path, list)),
+    **dict(gain=number(-1e300), candidates=items(entries(CANDIDATE, Bunch, needed=tuple(CANDIDATE)), list, most=1000)),
 }
 LISTED = [  # of one length
     ("sizes", "scores", "errors", "supports"),
@@ -483,7 +505,7 @@ RECORDS: dict[type, dict[str, Rule]] = {
         "rows": number(0, MOST, int),  # 0 in files of older versions
         "chunks": number(0, MOST, int),
     },
-    LeftOutSample: {
+    LooSample: {
         "whitening": record(Whitening),
         "steps": items(array("rank", "rank"), tuple, 1, 2),
         "centre": array("rank"),
@@ -519,13 +541,15 @@ RELATIONS: dict[type, dict[str, Callable[[Any, Sizes], Any]]] = {  # between the
         "points": lambda whitening, sizes: whitening.factor is not None or sizes["rank"] == sizes["basis"],
     },
     Stream: {"sample": lambda stream, sizes: stream.sample is None or sizes["sampled"] <= stream.rows},
-    LeftOutSample: {"total": lambda sample, sizes: sizes["sampled"] <= sample.total},
+    LooSample: {"total": lambda sample, sizes: sizes["sampled"] <= sample.total},
 }
 
 ATTRIBUTES: dict[str, Rule] = {  # in this order: what binds sizes comes first
     "n_features_in_": _features,
     "support_vectors_": points("basis"),
     "_single_output_": _single_output,
+    "coding_": _coding,
+    "loss_": option(*LOSSES),
     "classes_": _classes,
     "dual_coef_": by_output("basis"),
     "intercept_": sized(lambda sizes: number(-1e300, 1e300, float) if sizes["single"] else array("outputs")),
@@ -536,7 +560,9 @@ ATTRIBUTES: dict[str, Rule] = {  # in this order: what binds sizes comes first
     "weights_": ROW_WEIGHTS,
     "_sample_weight_": optional(ROW_WEIGHTS),
     "leverage_": array("rows", finite=False),
-    "loo_residuals_": by_output("rows", finite=False),
+    "loo_residuals_": sized(
+        lambda sizes: array("rows", "classes", finite=False) if sizes.get("pairs") else by_output("rows", finite=False)
+    ),
     "loo_predictions_": sized(
         lambda sizes: optional(labels(sizes["rows"])) if "classes" in sizes else by_output("rows", finite=False)
     ),
@@ -553,5 +579,5 @@ ATTRIBUTES: dict[str, Rule] = {  # in this order: what binds sizes comes first
     "_fit_": record(Fit),
     "_searched_": pack(array("rows", kinds="i"), array("rows", "outputs", finite=False)),
     "_stream_": record(Stream),
-    "_sample_": record(LeftOutSample),
+    "_sample_": record(LooSample),
 }

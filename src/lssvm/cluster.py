@@ -1,7 +1,7 @@
-"""Dask collections as a source of chunks: one task a chunk, then a tree of sums, on the user's scheduler.
+"""Dask collections as a source of chunks: one task per chunk, then a tree of sums, on the user's scheduler.
 
-The whole fit is in the graph, so that what a lost worker held is computed again, and the tree has a fixed shape, so
-that it is computed again to the last bit. Only sums and samples come back.
+The whole computation is in the graph, so that results of a lost worker are recomputed, and the tree has a fixed shape,
+so that recomputed results are bitwise the same. Only sums and samples are returned to the client.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 from . import arrays
 from .stream import FAN_IN, add_all
 
-NO_WORKERS = 30.0  # seconds without any worker at work after which a fit gives up
+NO_WORKERS = 30.0  # seconds without a running worker after which a fit gives up
 REMEDY = (
-    "smaller chunks need less memory (rechunk or repartition), as do fewer threads a worker; or give the workers more "
-    "of it (memory_limit)."
+    "use smaller chunks (rechunk or repartition) or fewer threads per worker, which need less memory, or give the "
+    "workers more memory (memory_limit)."
 )
 
 
@@ -32,15 +32,19 @@ class DaskChunks:
         named = [(name, part) for name, part in (("X", X), ("y", y), ("sample_weight", weight)) if part is not None]
         for name, part in named:
             if not arrays.is_dask(part):
-                raise TypeError(f"X is a Dask collection, {name} is a {type(part).__name__}: make it one as well.")
+                raise TypeError(
+                    f"X is a Dask collection, but {name} is a {type(part).__name__}: give a Dask collection for both."
+                )
         if y is None:
-            raise ValueError("y is None: give one target a row.")
+            raise ValueError("y is None: give one target per row.")
         values = [part for _, part in named if hasattr(part, "chunks")]
         rows = values[0].chunks[0] if values and not np.isnan(values[0].chunks[0]).any() else None
         blocks = [_blocks(part, rows) for _, part in named]
         if len({len(part) for part in blocks}) > 1:
             counts = ", ".join(f"{name} has {len(part)}" for (name, _), part in zip(named, blocks, strict=True))
-            raise ValueError(f"The collections are cut differently ({counts} partitions): repartition or rechunk them.")
+            raise ValueError(
+                f"The collections are partitioned differently ({counts} partitions): repartition or rechunk them."
+            )
         self.blocks = [(*parts, None)[:3] for parts in zip(*blocks, strict=True)]
         self.lengths = rows or (np.nan,) * len(self.blocks)
         self._first = tuple(None if part is None else _meta(part) for part in (X, y, weight))
@@ -51,7 +55,7 @@ class DaskChunks:
     def reduce(self, function: Callable[..., Any]) -> Any:
         import dask
 
-        shared = dask.delayed(function, traverse=False)  # an argument, so that the graph holds the basis once
+        shared = dask.delayed(function, traverse=False)  # as an argument, so that the graph holds the basis only once
         work, add = dask.delayed(_apply, pure=False), dask.delayed(add_all, pure=False)
         parts = [work(shared, number, *block) for number, block in enumerate(self.blocks)]
         while len(parts) > 1:
@@ -59,9 +63,9 @@ class DaskChunks:
         return _compute(parts[0])
 
     def rows(self, function: Callable[..., Any], kinds: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
-        """Lazy Dask arrays of what function(number, X, y, weight) returns: one array a kind, with a row for each row.
+        """Lazy Dask arrays of the per-row results of function(number, X, y, weight), one array per kind.
 
-        A kind is the shape of a row and the type of its values.
+        A kind is the shape of one row and the dtype.
         """
         import dask
         import dask.array
@@ -87,7 +91,10 @@ def _blocks(collection: Any, rows: tuple[int, ...] | None) -> list[Any]:
     if rows is not None:
         chunks = (rows, *(-1 for _ in collection.shape[1:]))
         if sum(rows) != collection.shape[0]:
-            raise ValueError(f"X has {sum(rows)} rows, another collection {collection.shape[0]}: inconsistent lengths.")
+            raise ValueError(
+                f"X has {sum(rows)} rows, but another collection has {collection.shape[0]}: inconsistent numbers of "
+                "samples."
+            )
         collection = collection.rechunk(chunks)
     elif len(collection.shape) > 1:
         collection = collection.rechunk({1: -1})
@@ -95,21 +102,21 @@ def _blocks(collection: Any, rows: tuple[int, ...] | None) -> list[Any]:
 
 
 def _meta(collection: Any) -> Any:
-    """Something without rows that has the columns of a collection."""
+    """An object with the columns of a collection, but without rows."""
     if not hasattr(collection, "chunks"):
         return collection._meta
     return np.empty((0, *collection.shape[1:]))
 
 
 def _compute(node: Any) -> Any:
-    """The value of a delayed node; on a cluster, an error when no worker has been at work for a while."""
+    """The value of a delayed node; on a cluster, raises an error if no worker has been running for a while."""
     import dask
 
     try:
         from distributed import Client, KilledWorker, get_client
 
         client: Client = get_client()
-    except (ImportError, ValueError):  # no cluster: threads or processes of this machine
+    except (ImportError, ValueError):  # no cluster: threads or processes on this computer
         return dask.compute(node)[0]
     future = client.compute(node)
     alone: float | None = None
@@ -123,23 +130,23 @@ def _compute(node: Any) -> Any:
             alone = None if working else (alone or now)
             if alone is not None and now - alone > NO_WORKERS:
                 raise RuntimeError(
-                    f"No Dask worker is left for {NO_WORKERS:.0f} s: start workers again and fit again, or look into "
-                    f"their logs. A worker out of memory is killed; {REMEDY}"
+                    f"No Dask worker has been running for {NO_WORKERS:.0f} s: restart the workers and fit again, or "
+                    f"check their logs. Workers that run out of memory are killed: {REMEDY}"
                     if not workers
-                    else f"All {workers} Dask workers have paused for {NO_WORKERS:.0f} s, out of memory: {REMEDY}"
+                    else f"All {workers} Dask workers have been paused for {NO_WORKERS:.0f} s, out of memory: {REMEDY}"
                 )
         return future.result()
     except KilledWorker as error:
         raise RuntimeError(
-            f"A chunk was given up: every Dask worker that worked on it died, most likely out of memory; {REMEDY} "
-            f"Dask says: {error}"
+            f"Dask gave up on a chunk: every worker that processed it died, most likely out of memory: {REMEDY} "
+            f"Dask reports: {error}"
         ) from error
     finally:
         future.release()
 
 
 def _count_workers(dask_scheduler: Any) -> tuple[int, int]:
-    """How many workers there are, and how many of them are at work: a paused one starts no new task."""
+    """The number of workers, and how many of them are running: a paused worker starts no new tasks."""
     workers = dask_scheduler.workers.values()
     return len(workers), sum(worker.status.name == "running" or bool(worker.executing) for worker in workers)
 
@@ -159,9 +166,11 @@ def lazily(model: Any, name: str, X: Any, **options: Any) -> Any:
     blocks = _blocks(X, None)
     call = dask.delayed(_call, pure=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the row of zeros has no names of columns
+        warnings.simplefilter("ignore")  # the row of zeros has no column names
         example = getattr(model, name)(np.zeros((1, model.n_features_in_)), **options)
-    alone = copy.copy(model)  # without lazy arrays, which hold on to the training rows; with what the example left
+    alone = copy.copy(
+        model
+    )  # without lazy arrays, which refer to the training rows, but with results cached by the example
     alone.__dict__ = {name: value for name, value in vars(model).items() if not arrays.is_dask(value)}
     fitted = dask.delayed(alone, traverse=False)
     lengths = X.chunks[0] if hasattr(X, "chunks") else (np.nan,) * len(blocks)
@@ -174,5 +183,5 @@ def lazily(model: Any, name: str, X: Any, **options: Any) -> Any:
 
 
 def _call(model: Any, method: str, X: Any, options: dict[str, Any], nothing: Any) -> Any:
-    """The result for a block, which may have lost all its rows to a filter."""
+    """The result for a block, which may be empty after filtering."""
     return getattr(model, method)(X, **options) if len(X) else nothing

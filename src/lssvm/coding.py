@@ -21,6 +21,8 @@ SURE = 1e-7  # smallest probability of a class in a pair
 SLOPES = (-5.0, 8.0)  # logarithms of the slopes that are searched
 CALIBRATION_ROWS = 4000  # at most, by which the slope of pairs is chosen
 TINY = 1e-12
+FAR = 300.0
+STEP, MOVES = 0.4, 10  # of the logarithm of a slope about a guess
 
 
 def pairs_of(n_classes: int) -> list[tuple[int, int]]:
@@ -62,26 +64,67 @@ def couple(values: np.ndarray, n_classes: int, slope: float) -> np.ndarray:
 def pair_slope(values: np.ndarray, codes: np.ndarray, weights: np.ndarray, n_classes: int) -> float:
     """The slope of `couple` with the smallest log loss of (leave-one-out) decision values."""
     order = np.random.RandomState(0).permutation(np.flatnonzero(weights > 0))[:CALIBRATION_ROWS]
-    values = values[order]
-    return best_slope(lambda slope: couple(values, n_classes, slope), codes[order], weights[order], n_classes)[0]
+    return pair_losses(values[order], codes[order], weights[order], n_classes)[0]
+
+
+def pair_losses(values: np.ndarray, codes: np.ndarray, weights: np.ndarray, n_classes: int) -> tuple[float, np.ndarray]:
+    """The slope of `couple` with the smallest log loss, and the log loss of every row.
+
+    Coupling costs a system of equations per row and slope. The slope that suits the pairs of each row's own class,
+    which costs little, is where the search starts.
+    """
+    first, second = np.array(pairs_of(n_classes)).T
+    own = (codes[:, None] == second[None, :]) * 1.0 - (codes[:, None] == first[None, :])
+    margins = own * values
+
+    def of_pairs(slope: float) -> np.ndarray:
+        wrong = np.where(own != 0.0, np.exp(np.clip(-slope * margins, -FAR, FAR)), 0.0).sum(axis=1)
+        return np.column_stack([1.0 / (1.0 + wrong), wrong / (1.0 + wrong)])
+
+    aims = platt_aims(codes, weights, n_classes)
+    guess = best_slope(of_pairs, np.zeros(len(codes), dtype=int), weights, aims)[0]
+    return best_slope(lambda slope: couple(values, n_classes, slope), codes, weights, aims, guess)
 
 
 def best_slope(
-    probabilities: Callable[[float], np.ndarray], codes: np.ndarray, weights: np.ndarray, n_classes: int
+    probabilities: Callable[[float], np.ndarray],
+    codes: np.ndarray,
+    weights: np.ndarray,
+    aims: np.ndarray,
+    guess: float | None = None,
 ) -> tuple[float, np.ndarray]:
     """The slope of some probabilities (rows, classes) with the smallest log loss, and the log loss of every row.
 
-    As in Platt (1999) a class of n rows aims at the probability (n + 1)/(n + 2), so that classes which can be told
-    apart have a finite slope.
+    `aims` are the probabilities that the rows' own classes aim at. With a guess, a parabola through three points about
+    the minimum has to do.
     """
-    counts = np.bincount(codes, weights=weights, minlength=n_classes) * (len(weights) / weights.sum())
-    miss = (1.0 / (counts + 2.0))[codes]
+    known: dict[float, np.ndarray] = {}
 
     def losses(log_slope: float) -> np.ndarray:
-        logs = np.log(np.maximum(probabilities(math.exp(log_slope)), TINY))
-        own = logs[np.arange(len(codes)), codes]
-        return -((1.0 - miss) * own + miss * (logs.sum(axis=1) - own) / (n_classes - 1))
+        if log_slope not in known:
+            logs = np.log(np.maximum(probabilities(math.exp(log_slope)), TINY))
+            own = logs[np.arange(len(codes)), codes]
+            others = (logs.sum(axis=1) - own) / (logs.shape[1] - 1)
+            known[log_slope] = -(aims * own + (1.0 - aims) * others)
+        return known[log_slope]
 
-    total = lambda log_slope: float(weights @ losses(log_slope))  # noqa: E731
-    found = minimize_scalar(total, bounds=SLOPES, method="bounded", options={"xatol": 0.05}).x
-    return math.exp(found), losses(found)
+    def total(log_slope: float) -> float:
+        return float(weights @ losses(log_slope))
+
+    if guess is None:
+        found = float(minimize_scalar(total, bounds=SLOPES, method="bounded", options={"xatol": 0.05}).x)
+        return math.exp(found), losses(found)
+    middle = math.log(guess)
+    for _ in range(MOVES):
+        below, here, above = total(middle - STEP), total(middle), total(middle + STEP)
+        if here <= min(below, above):
+            middle += 0.5 * STEP * (below - above) / max(below - 2.0 * here + above, 1e-300)
+            break
+        middle += STEP if above < below else -STEP
+    return math.exp(middle), losses(middle)
+
+
+def platt_aims(codes: np.ndarray, weights: np.ndarray, n_classes: int) -> np.ndarray:
+    """(n + 1)/(n + 2) for rows of a class of n rows (Platt 1999), so that separable classes have a finite slope."""
+    counts = np.bincount(codes, weights=weights, minlength=n_classes)
+    return ((counts + 1.0) / (counts + 2.0))[codes]

@@ -1,11 +1,11 @@
-"""Conjugate gradients for the dual machine of many rows, preconditioned by a randomly pivoted Cholesky factor.
+"""Conjugate gradients for the dual system of many rows, preconditioned by a randomly pivoted Cholesky factor.
 
     (S K S + lam I) a + w b = S t,  w'a = 0,  S = diag(w),  w = sqrt(v),  coefficients S a       (`system.dual`)
 
 A Cholesky factor costs l^3/3 flops; this costs tens of products of K with a vector, each of which reads K once, and
 about 3 l r^2 flops for a factor K ~ F'F of rank r (Diaz, Epperly, Frangella, Tropp & Webber 2023). The bias needs no
-second right-hand side: all steps stay in w'a = 0, and the preconditioner is that of the bordered system. K is known by
-its products and rows alone.
+second right-hand side: all steps stay in w'a = 0, and the preconditioner is that of the bordered system. Only products
+with K and rows of K are needed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from . import arrays
 from .arrays import EPS, parallel
 
-RESIDUAL = 1e-8  # of the system, in units of its right-hand side
+RESIDUAL = 1e-8  # tolerance of the residual of the system, relative to the right-hand side
 
 Block = Callable[[np.ndarray, np.ndarray | None, np.ndarray | None], np.ndarray]
 
@@ -27,11 +27,11 @@ Block = Callable[[np.ndarray, np.ndarray | None, np.ndarray | None], np.ndarray]
 def randomly_pivoted(
     block: Block, diagonal: np.ndarray, limit: int, floor: float, draw: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows chosen by randomly pivoted Cholesky, and the factor F (rows chosen x all rows) of K ~ F'F.
+    """Rows chosen by randomly pivoted Cholesky, and the factor F (chosen rows x all rows) of K ~ F'F.
 
-    The accelerated form (Epperly, Tropp & Webber 2024): blocks of proposals, thinned by rejection. It ends at `limit`
-    rows, or where the trace of K - F'F is at most `floor`. `block(rows, columns, out)` gives values of K, those of all
-    columns for None, written into `out` unless that is None; `diagonal` is that of K.
+    This is the accelerated algorithm of Epperly, Tropp & Webber (2024): blocks of proposals, thinned by rejection. It
+    stops at `limit` rows, or when the trace of K - F'F is at most `floor`. `block(rows, columns, out)` returns values
+    of K, for all columns if `columns` is None, written into `out` unless that is None; `diagonal` is that of K.
     """
     n_rows = len(diagonal)
     limit = min(limit, n_rows)
@@ -59,7 +59,7 @@ def randomly_pivoted(
 
 
 def reject(H: np.ndarray, bound: np.ndarray, draw: np.random.RandomState, limit: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cholesky with rejection: proposal i stays with probability (what is left of H_ii)/bound_i, `limit` at most."""
+    """Cholesky with rejection: accepts proposal i with probability (remainder of H_ii)/bound_i, at most `limit`."""
     accepted: list[int] = []
     L = np.zeros_like(H)
     left = H.diagonal().copy()
@@ -74,13 +74,13 @@ def reject(H: np.ndarray, bound: np.ndarray, draw: np.random.RandomState, limit:
 
 
 def symmetric_product(K: np.ndarray, V: np.ndarray) -> np.ndarray:
-    """V K for a symmetric K: each row of V at half the reads where they are few, all together otherwise."""
+    """V K for a symmetric K: few rows of V one by one, each reading half of K, otherwise all rows together."""
     if len(V) <= 3:
         return np.stack([parallel.symmetric_product(K, row) for row in V])
     return arrays.matmul(V, K)
 
 
-# The machine ----------------------------------------------------------------------------------------------------------
+# The solver -----------------------------------------------------------------------------------------------------------
 def solve(
     product: Callable[[np.ndarray], np.ndarray],
     factor: np.ndarray,
@@ -90,8 +90,8 @@ def solve(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Coefficients (l, k), bias (k,) and residuals (l, k); `product(V)` is V K for V (k, l), `factor` is overwritten.
 
-    None where the residual of the system does not come down to RESIDUAL, or to what rounding leaves of it, within as
-    many products as a Cholesky factor is worth; or where K with the ridge is not positive definite.
+    None if the residual of the system does not fall to RESIDUAL, or to the level of rounding errors, within as many
+    products as a Cholesky factorisation would cost, or if K with the ridge is not positive definite.
     """
     w = np.sqrt(weights)
     u = w / np.linalg.norm(w)
@@ -102,7 +102,7 @@ def solve(
         return None
 
     def inverse(R: np.ndarray) -> np.ndarray:
-        """R M^-1 for M = S F'F S + lam I: Woodbury's formula with Q'Q at most 1, so that nothing is blown up."""
+        """R M^-1 for M = S F'F S + lam I by Woodbury's formula, with Q'Q <= 1, so that no errors are amplified."""
         return (R - arrays.matmul(arrays.matmul(R, Q.T), Q)) / ridge
 
     border = inverse(u[None, :])[0]
@@ -122,7 +122,7 @@ def solve(
     unknown, rest, bias = np.zeros_like(right), right, np.zeros(len(right))
     most = max(100, len(w) // 40)
     while True:
-        # as good as a factorisation would be is good enough: its residual is a few roundings of |A| |x|
+        # the accuracy of a factorisation is enough: its residual is a few rounding errors of |A| |x|
         bound = np.maximum(RESIDUAL * _lengths(right), 4.0 * EPS * norm * _lengths(unknown))
         open_rows = np.flatnonzero(~(_lengths(rest) <= bound))
         if not len(open_rows):
@@ -147,7 +147,7 @@ def _descend(
     bound: np.ndarray,
     most: int,
 ) -> tuple[np.ndarray | None, int]:
-    """Steps that lower the residuals `rest` (rows) to their bounds as the recurrence tells, and how many were taken."""
+    """Steps that reduce the residuals `rest` (rows), according to the recurrence, to their bounds; and their number."""
     total = np.zeros_like(rest)
     active = np.arange(len(rest))
     Z = precondition(rest)
@@ -172,7 +172,7 @@ def _descend(
 
 
 def _whitened(factor: np.ndarray, w: np.ndarray, ridge: float) -> np.ndarray | None:
-    """Q with Q'Q = S F' (F S^2 F' + lam I)^-1 F S, in place of the factor; None where that has no Cholesky factor."""
+    """Q with Q'Q = S F' (F S^2 F' + lam I)^-1 F S, overwriting the factor; None if the Cholesky factorisation fails."""
     factor *= w
     if not len(factor):
         return factor

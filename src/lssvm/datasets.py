@@ -1,4 +1,4 @@
-"""Small data sets and generators of the LS-SVM literature."""
+"""Small data sets and generators from the LS-SVM literature."""
 
 from importlib.resources import files
 from numbers import Integral, Real
@@ -30,8 +30,8 @@ regression curve fitting, Journal of the Royal Statistical Society B 47(1), 1-52
 _RIPLEY = f"""\
 Ripley: two classes in the plane, each a mixture of two normal distributions.
 
-250 rows for training and 1000 for testing; inputs `xs` and `ys`, target `yc` -1 or +1, in equal
-shares (coded 0 and 1 in the source). The rows are sorted by class. The best possible error is
+250 rows for training and 1000 for testing; inputs `xs` and `ys`, target `yc` -1 or +1 (0 and 1 in
+the source), in equal proportions. The rows are sorted by class. The best possible error rate is
 about 8 %.
 
 Source: B. D. Ripley (1994), Neural networks and related methods for classification, Journal of the
@@ -41,11 +41,11 @@ Royal Statistical Society B 56, 409-456.
 _TICTACTOE = """\
 Tic-tac-toe: every final board of a game in which x moves first.
 
-958 rows; nine cells, row by row, with x = +1, o = -1, blank = 0; target `x_wins`: +1 where x has
-won (626 boards), otherwise -1 (332: o has won 316, 16 are drawn). The boards x has won come first.
+958 rows; nine cells, row by row, with x = +1, o = -1, blank = 0; target `x_wins`: +1 if x has won
+(626 boards), otherwise -1 (332 boards: 316 won by o, 16 drawn). The boards won by x come first.
 
-The set is that of D. W. Aha (1991), Tic-Tac-Toe Endgame, UCI repository. It is generated here from
-the rules, not copied, so no licence applies to it.
+The data set is that of D. W. Aha (1991), Tic-Tac-Toe Endgame, UCI repository. It is generated here
+from the rules, not copied, so no licence applies to it.
 """
 
 _LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
@@ -107,7 +107,7 @@ def load_ripley(*, subset: str = "train", return_X_y: bool = False) -> Bunch | X
 
 
 def load_tictactoe(*, return_X_y: bool = False) -> Bunch | XY:
-    """All 958 final boards of tic-tac-toe, x moving first; the target is whether x has won.
+    """All 958 final boards of tic-tac-toe with x moving first; the target is whether x has won.
 
     Parameters
     ----------
@@ -149,21 +149,21 @@ def make_sinc(
     """Noisy samples of sinc(x) = sin(pi x) / (pi x), x uniform on [-5, 5].
 
     The robust regression problem of Suykens et al. (2002), section 5: either Gaussian noise with a
-    few strong outliers (``outliers=3``) or heavy-tailed noise (``distribution="t4"``). The paper
-    gives neither the range of x nor the size of noise and outliers; these are our choice.
+    few large outliers (``outliers=3``) or heavy-tailed noise (``distribution="t4"``). The paper
+    specifies neither the range of x nor the size of noise and outliers; these are our choice.
 
     Parameters
     ----------
     n_samples : int, default=300
         Number of rows.
     noise : float, default=0.1
-        Factor on the standard noise; for Gaussian noise its standard deviation.
+        Factor of the standard noise; for Gaussian noise, its standard deviation.
     distribution : {"gaussian", "t4"}, default="gaussian"
         The noise: normal, or Student's t with 4 degrees of freedom.
     outliers : int, default=0
         Number of rows, drawn at random, that are shifted by plus or minus `outlier_size`.
     outlier_size : float, default=2.0
-        How far outliers are shifted.
+        Size of the shift of the outliers.
     random_state : int, RandomState or None, default=None
         Seed of the draw.
 
@@ -189,7 +189,7 @@ def make_sinc(
     _check_scale("outlier_size", outlier_size)
     _check_int("outliers", outliers, least=0, example=3)
     if outliers > n_samples:
-        raise ValueError(f"outliers={outliers} is more than n_samples={n_samples}; ask for fewer.")
+        raise ValueError(f"outliers={outliers} is more than n_samples={n_samples}; use fewer outliers.")
     if distribution not in ("gaussian", "t4"):
         raise ValueError(f"distribution={distribution!r} is unknown; use distribution='gaussian' or distribution='t4'.")
     rng = check_random_state(random_state)
@@ -211,7 +211,7 @@ def make_additive(
     noise: float = 1.0,
     random_state: int | np.random.RandomState | None = None,
 ) -> XY:
-    """Vapnik's additive function of four inputs among many.
+    """Vapnik's additive function of four inputs, with further irrelevant inputs.
 
     Pelckmans et al. (2005), eq. (31), with inputs uniform on [0, 1]::
 
@@ -222,7 +222,7 @@ def make_additive(
     n_samples : int, default=100
         Number of rows.
     n_features : int, default=25
-        Number of inputs, at least 4; all beyond the fourth are irrelevant.
+        Number of inputs, at least 4; all after the fourth are irrelevant.
     noise : float, default=1.0
         Standard deviation of the Gaussian noise.
     random_state : int, RandomState or None, default=None
@@ -274,7 +274,7 @@ def _pack(
 
 
 def _final_boards() -> dict[tuple[int, ...], int]:
-    """Every final board of a legal game, with +1 where x has won and -1 elsewhere."""
+    """Every final board of a legal game, with +1 if x has won and -1 otherwise."""
     final: dict[tuple[int, ...], int] = {}
     boards: set[tuple[int, ...]] = {(0,) * 9}
     for player in (1, -1, 1, -1, 1, -1, 1, -1, 1):  # all boards after each move, x first
@@ -302,4 +302,4 @@ def _check_scale(name: str, value: float) -> None:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name}={value!r} is not a number; try {name}=0.1.")
     if not 0 <= value < np.inf:
-        raise ValueError(f"{name}={value} must be finite and not negative; try {name}=0.1.")
+        raise ValueError(f"{name}={value} must be finite and non-negative; try {name}=0.1.")

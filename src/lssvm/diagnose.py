@@ -1,13 +1,14 @@
-"""What a fitted machine knows about itself: left-out values, the path of C, widths of columns, coverage.
+"""Diagnostics of fitted models: leave-one-out values, the path of C, widths of columns, coverage of intervals.
 
-Everything is read from the fit or follows from one factorisation; nothing is refitted row by row. Displays, the report
-and the command line draw and print what these functions return.
+All results are read from the fit or follow from one factorisation; nothing is refitted row by row. The displays, the
+report and the command line draw and print the results of these functions.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +28,7 @@ from .problem import Problem, class_numbers, column_spread
 from .tune import class_errors
 
 __all__ = [
-    "LeftOut",
+    "LooValues",
     "beats_constant",
     "c_path",
     "class_codes",
@@ -36,8 +37,8 @@ __all__ = [
     "coverage_path",
     "feature_names",
     "inverse_widths",
-    "left_out",
-    "left_out_probabilities",
+    "loo_probabilities",
+    "loo_values",
     "number_scores",
     "reliability",
     "scores",
@@ -45,31 +46,63 @@ __all__ = [
 ]
 
 
+RENAMED = {"left_out": "loo_values", "left_out_probabilities": "loo_probabilities", "LeftOut": "LooValues"}
+
+
+def __getattr__(name: str) -> Any:
+    """The names of version 0.1.0, deprecated since 0.2."""
+    if name not in RENAMED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(
+        f"diagnose.{name} is now diagnose.{RENAMED[name]}; the old name will be removed in 0.4.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return globals()[RENAMED[name]]
+
+
 class NotKnown(ValueError):
-    """A diagnosis that does not apply to a model, or needs what the model does not keep."""
+    """A diagnostic that does not apply to a model, or that needs data which the model does not keep."""
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """Every training row as the machine without it sees it; (rows, outputs) each, classes coded -1 and +1."""
+class LooValues:
+    """Leave-one-out values of the training rows.
+
+    Attributes
+    ----------
+    actual, predicted : array (rows, outputs)
+        Targets, and predictions of each row by the model without it; classes are coded -1 and +1.
+    given : array (rows,)
+        Sample weights as given, which weight the rows in `scores`.
+    weights : array (rows,)
+        Weights in the fit, including robust and class weights.
+    robust : array (rows,)
+        Robust weights alone.
+    leverage : array (rows,)
+    total : int
+        Number of training rows.
+    sampled : bool
+        True if the rows are only a sample of the training rows, in no particular order.
+    """
 
     actual: np.ndarray
     predicted: np.ndarray
-    given: np.ndarray  # (rows,): sample weight as given, by which the row counts in scores
-    weights: np.ndarray  # (rows,): that of the machine, robust and class weights included
-    robust: np.ndarray  # (rows,): robust weight alone
-    leverage: np.ndarray  # (rows,)
-    total: int  # number of training rows
-    sampled: bool = False  # these are some of them, in no order
+    given: np.ndarray
+    weights: np.ndarray
+    robust: np.ndarray
+    leverage: np.ndarray
+    total: int
+    sampled: bool = False
 
     @property
     def residuals(self) -> np.ndarray:
-        """y - f_(i)(x_i)."""
+        """Leave-one-out residuals y_i - f_(i)(x_i)."""
         return self.actual - self.predicted
 
 
 def check_fitted(model: Any, argument: str = "model") -> None:
-    """TypeError or NotFittedError unless the argument is a fitted LSSVR or LSSVC."""
+    """Raise TypeError or NotFittedError unless the argument is a fitted LSSVR or LSSVC."""
     if isinstance(model, type):
         raise TypeError(
             f"{argument}={model.__name__} is a class: give a fitted instance, {model.__name__}(...).fit(X, y)."
@@ -81,13 +114,29 @@ def check_fitted(model: Any, argument: str = "model") -> None:
     if not hasattr(model, "dual_coef_"):
         got = "None" if model is None else type(model).__name__
         raise TypeError(
-            f"{argument} must be a fitted LSSVR or LSSVC, got {got}: of a Pipeline give pipeline[-1], of a search "
+            f"{argument} must be a fitted LSSVR or LSSVC, got {got}: for a Pipeline give pipeline[-1], for a search "
             "best_estimator_."
         )
 
 
-def left_out(model: LSSVR | LSSVC) -> LeftOut:
-    """The left-out values of a fitted model, or a ValueError that says why there are none."""
+def loo_values(model: LSSVR | LSSVC) -> LooValues:
+    """Leave-one-out values of a fitted model.
+
+    Parameters
+    ----------
+    model : LSSVR or LSSVC
+        Fitted model.
+
+    Returns
+    -------
+    LooValues
+        For a model fitted on chunks, possibly those of a sample of the rows.
+
+    Raises
+    ------
+    ValueError
+        The model has no leave-one-out values; the message gives the reason.
+    """
     check_fitted(model)
     if hasattr(model, "_problem_"):
         model.leave_one_out()
@@ -98,9 +147,9 @@ def left_out(model: LSSVR | LSSVC) -> LeftOut:
     residuals = None if residuals is None else arrays.to_numpy(residuals)
     if residuals is None or np.isnan(residuals).any():
         raise NotKnown(
-            f"{type(model).__name__} has no leave-one-out values: sparsify.Substrate and Components without refit and "
-            "Adaline without final_solve have none, nor has a file of an older version written after partial_fit. Fit "
-            "it again."
+            f"{type(model).__name__} has no leave-one-out values, which is the case after sparsify.Substrate or "
+            "Components with refit=False, after Adaline with final_solve=False, and for model files of older versions "
+            "saved after partial_fit: fit the model again."
         )
     residuals = residuals.reshape(len(residuals), -1)
     actual = _targets(model, residuals)
@@ -111,22 +160,22 @@ def left_out(model: LSSVR | LSSVC) -> LeftOut:
     own = given * _class_factors(model, actual) if problem is None else arrays.to_numpy(problem.weights)
     own = weights if model.robust is None else own
     robust = np.divide(weights, own, out=np.zeros(len(weights)), where=own > 0)
-    return LeftOut(actual, actual - residuals, given, weights, robust, arrays.to_numpy(model.leverage_), len(weights))
+    return LooValues(actual, actual - residuals, given, weights, robust, arrays.to_numpy(model.leverage_), len(weights))
 
 
 def _sample(model: Any) -> Any:
-    """The sample that a model of chunks keeps of its rows, or None."""
-    return model._left_out_sample() if hasattr(model, "_left_out_sample") else None
+    """The sample of rows that a model fitted on chunks keeps, or None."""
+    return model._loo_sample() if hasattr(model, "_loo_sample") else None
 
 
-def _sampled(model: Any, sample: Any) -> LeftOut:
-    """The rows of a sample, where the others are not kept."""
+def _sampled(model: Any, sample: Any) -> LooValues:
+    """The values of a sample of rows, if the others are not kept."""
     actual, residuals, weights, own, leverage = (
         arrays.to_numpy(a)
         for a in (sample.targets, sample.loo_residuals, sample.weights, sample.sample_weights, sample.leverage)
     )
     given = own / _class_factors(model, actual)
-    return LeftOut(actual, actual - residuals, given, weights, weights / own, leverage, sample.total, True)
+    return LooValues(actual, actual - residuals, given, weights, weights / own, leverage, sample.total, True)
 
 
 def _class_factors(model: Any, actual: np.ndarray) -> np.ndarray:
@@ -136,7 +185,7 @@ def _class_factors(model: Any, actual: np.ndarray) -> np.ndarray:
 
 
 def _targets(model: Any, residuals: np.ndarray) -> np.ndarray:
-    """Targets as the machine saw them, (rows, outputs)."""
+    """Targets as used in the fit, (rows, outputs)."""
     if hasattr(model, "_problem_"):
         return arrays.to_numpy(model._problem_.y)
     if not is_classifier(model):
@@ -145,32 +194,54 @@ def _targets(model: Any, residuals: np.ndarray) -> np.ndarray:
     return np.where(arrays.to_numpy(model._codes_)[:, None] == labels[None, :], 1.0, -1.0)
 
 
-def left_out_probabilities(model: LSSVR | LSSVC) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities (rows, classes) of the left-out decision values, and the class numbers of the rows."""
+def loo_probabilities(model: LSSVR | LSSVC) -> tuple[np.ndarray, np.ndarray]:
+    """Class probabilities from leave-one-out decision values, and the actual classes.
+
+    Parameters
+    ----------
+    model : LSSVC
+        Fitted classifier.
+
+    Returns
+    -------
+    probability : array (rows, classes)
+    codes : array (rows,)
+        Class numbers of the rows, as positions in ``classes_``.
+    """
     check_fitted(model)
     if not is_classifier(model):
-        raise NotKnown(f"{type(model).__name__} has no classes: probabilities are those of LSSVC.")
-    rows = left_out(model)
+        raise NotKnown(f"{type(model).__name__} has no classes: give a fitted LSSVC.")
+    rows = loo_values(model)
     return probabilities(rows.predicted, arrays.to_numpy(model._calibration())), class_numbers(rows.actual)
 
 
 def class_codes(model: LSSVR | LSSVC, y: ArrayLike) -> np.ndarray:
-    """Class numbers of labels; a label that the model has not seen is a ValueError."""
+    """Class numbers of labels, as positions in ``classes_``; ValueError for labels that were not seen in `fit`."""
     if not hasattr(model, "classes_"):
         check_fitted(model)
-        raise ValueError(f"{type(model).__name__} has no classes: class numbers are those of LSSVC.")
+        raise ValueError(f"{type(model).__name__} has no classes: give a fitted LSSVC.")
     labels = np.asarray(arrays.to_numpy(y))
     unknown = np.setdiff1d(labels, model.classes_)
     if len(unknown):
-        raise ValueError(f"y holds the class {unknown[0]!r}, which is not among the classes {model.classes_!r}.")
+        raise ValueError(f"y contains the class {unknown[0]!r}, which is not among the classes {model.classes_!r}.")
     return np.searchsorted(model.classes_, labels)
 
 
 def scores(model: LSSVR | LSSVC) -> dict[str, float]:
-    """Leave-one-out quality: of numbers RMSE, MAE, R2; of classes error rate, log loss and Brier score.
+    """Leave-one-out scores: RMSE, MAE and R2 for regression; error rate, log loss and Brier score for classes.
 
-    Rows count by their sample weights as given (0: not at all); robust and class weights and rows that a step such as
-    `sparsify.Prune` has dropped from the machine change nothing in this.
+    Rows are weighted by the sample weights as given. Robust weights, class weights and the rows that a step such as
+    `sparsify.Prune` has dropped make no difference.
+
+    Parameters
+    ----------
+    model : LSSVR or LSSVC
+        Fitted model.
+
+    Returns
+    -------
+    dict of str to float
+        Keys ``rmse``, ``mae``, ``r2`` or ``error_rate``, ``log_loss``, ``brier``.
 
     Examples
     --------
@@ -180,24 +251,24 @@ def scores(model: LSSVR | LSSVC) -> dict[str, float]:
     >>> {name: round(value, 2) for name, value in diagnose.scores(model).items()}
     {'rmse': 23.04, 'mae': 17.55, 'r2': 0.77}
     """
-    rows = left_out(model)
+    rows = loo_values(model)
     if not is_classifier(model):
         return number_scores(rows.actual, rows.predicted, rows.given)
-    return class_scores(*left_out_probabilities(model), rows.given)
+    return class_scores(*loo_probabilities(model), rows.given)
 
 
 def beats_constant(model: LSSVR | LSSVC) -> bool:
-    """Whether the left-out error is smaller than that of the mean, or of always naming the largest class."""
+    """Whether the leave-one-out error is smaller than that of predicting the mean, or always the largest class."""
     found = scores(model)
     if not is_classifier(model):
         return found["r2"] > 0
-    rows = left_out(model)
+    rows = loo_values(model)
     counts = np.bincount(class_numbers(rows.actual), rows.given)
     return found["error_rate"] < 1 - counts.max() / counts.sum()
 
 
 def number_scores(actual: np.ndarray, predicted: np.ndarray, weights: np.ndarray | None = None) -> dict[str, float]:
-    """RMSE, MAE and R2 over all outputs together, rows counting by their weights."""
+    """Weighted RMSE, MAE and R2, over all outputs together."""
     residuals = actual - predicted
     mean = functools.partial(np.average, axis=0, weights=weights)
     spread = float(np.mean(mean((actual - mean(actual)) ** 2)))
@@ -210,7 +281,7 @@ def number_scores(actual: np.ndarray, predicted: np.ndarray, weights: np.ndarray
 
 
 def class_scores(probability: np.ndarray, codes: np.ndarray, weights: np.ndarray | None = None) -> dict[str, float]:
-    """Error rate, log loss and Brier score (sum over classes) of class probabilities, rows counting by weights."""
+    """Weighted error rate, log loss and Brier score (summed over classes) of class probabilities."""
     own = probability[np.arange(len(codes)), codes]
     truth = np.eye(probability.shape[1])[codes]
     mean = functools.partial(np.average, weights=weights)
@@ -222,13 +293,13 @@ def class_scores(probability: np.ndarray, codes: np.ndarray, weights: np.ndarray
 
 
 def _whole_problem(model: Any, what: str) -> Problem:
-    """The solved problem with its final weights; ValueError where the model keeps no rows."""
+    """The solved problem with its final weights; ValueError if the model does not keep its rows."""
     check_fitted(model)
     problem = getattr(model, "_problem_", None)
     if problem is None:
-        raise NotKnown(f"{what} needs the training rows, which a model of partial_fit or fit_chunks does not keep.")
+        raise NotKnown(f"{what} needs the training rows, which a model does not keep after partial_fit or fit_chunks.")
     if problem.coefficients is not None:
-        raise NotKnown(f"{what}: the coefficients of this model were not solved for, so that C plays no part.")
+        raise NotKnown(f"{what}: a step has set the coefficients of this model, so that C has no effect.")
     return problem.replace(kernel=model.kernel_, C=model.C_, weights=_weights(model), robust=None)
 
 
@@ -237,12 +308,25 @@ def _weights(model: Any) -> Any:
 
 
 def c_path(model: LSSVR | LSSVC, decades: float = 4.0, n_values: int = 41) -> tuple[np.ndarray, np.ndarray]:
-    """C about the model's own, and the root mean square left-out residual at each, from one factorisation.
+    """Leave-one-out errors along a path of C, from one factorisation.
 
-    Of several outputs the mean is over all of them, as in `scores`; rows count by their weights.
+    Kernel, basis and weights stay as they are.
 
-    For classes the mean log loss of the left-out decision values, by which `tune.LeaveOneOut` chooses C. Kernel, basis
-    and weights stay as they are. Decades are those on either side of ``C_``, which is among the values.
+    Parameters
+    ----------
+    model : LSSVR or LSSVC
+        Fitted model.
+    decades : float
+        The path extends over this many decades on either side of ``C_``.
+    n_values : int
+        Number of values of C; if it is odd, ``C_`` is one of them.
+
+    Returns
+    -------
+    C : array (n_values,)
+    errors : array (n_values,)
+        Weighted root mean square leave-one-out residual over all outputs, as in `scores`. For classes, the mean log
+        loss of the leave-one-out decision values, by which `tune.LeaveOneOut` chooses C.
 
     Examples
     --------
@@ -258,15 +342,15 @@ def c_path(model: LSSVR | LSSVC, decades: float = 4.0, n_values: int = 41) -> tu
 
 
 def _errors_along(problem: Problem, values: np.ndarray, what: str) -> np.ndarray:
-    """The root mean square left-out residual (classes: mean log loss) at each C, from one factorisation."""
+    """The root mean square leave-one-out residual (classes: mean log loss) for each C, from one factorisation."""
     if problem.reduced:
-        raise NotKnown(f"{what}: this machine is solved on columns of the KKT system, for one C only.")
+        raise NotKnown(f"{what}: this model is solved on columns of the KKT system, for one C only.")
     factor = problem.factorise(float(values[-1]), every=True)
     if problem.classification:
         return class_errors(factor, values.tolist())
     weights = arrays.to_numpy(problem.weights)[factor.rows]
     squares = np.zeros(len(values))
-    for rows, residuals in factor.left_out(values.tolist()):
+    for rows, residuals in factor.loo_path(values.tolist()):
         squares += weights[rows] @ np.mean(arrays.to_numpy(residuals) ** 2, axis=2)
     return np.sqrt(squares / weights.sum())
 
@@ -274,11 +358,24 @@ def _errors_along(problem: Problem, values: np.ndarray, what: str) -> np.ndarray
 def width_surface(
     model: LSSVR | LSSVC, n_widths: int = 21, n_values: int = 33
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """C, factors of the model's widths, and the root mean square left-out residual at each: (factors, values of C).
+    """Leave-one-out errors over a grid of C and of a common factor of all widths.
 
-    For classes the mean log loss of the left-out decision values, as in `c_path`.
-    All widths are multiplied by the same factor, a decade on either side; C goes over four decades on either side, from
-    one factorisation a factor. The basis and the weights stay as they are. A ValueError for kernels without widths.
+    The factor covers one decade on either side of 1, C four decades on either side of ``C_``; each factor takes one
+    factorisation. Basis and weights stay as they are.
+
+    Parameters
+    ----------
+    model : LSSVR or LSSVC
+        Fitted model whose kernel has widths; ValueError for other kernels.
+    n_widths, n_values : int
+        Numbers of factors and of values of C.
+
+    Returns
+    -------
+    C : array (n_values,)
+    factors : array (n_widths,)
+    errors : array (n_widths, n_values)
+        As in `c_path`.
 
     Examples
     --------
@@ -294,7 +391,7 @@ def width_surface(
     problem = _whole_problem(model, "The surface of widths and C")
     leaves = problem.kernel.leaves
     if not leaves:
-        raise NotKnown(f"{model.kernel_!r} has no widths: they are those of kernels.RBF and kernels.Matern.")
+        raise NotKnown(f"{model.kernel_!r} has no widths: give a model with a kernel such as kernels.RBF or Matern.")
     values = model.C_ * np.logspace(-4.0, 4.0, n_values)
     factors = np.logspace(-1.0, 1.0, n_widths)
     errors = [
@@ -309,28 +406,29 @@ def width_surface(
 
 
 def feature_names(model: LSSVR | LSSVC) -> list[str]:
-    """Names of the columns: those seen in fit, else column 0, column 1, ..."""
+    """Names of the columns: those seen in `fit`, or else "column 0", "column 1", ..."""
     check_fitted(model)
     names = getattr(model, "feature_names_in_", None)
     return [f"column {c}" for c in range(model.n_features_in_)] if names is None else [str(name) for name in names]
 
 
 def inverse_widths(model: LSSVR | LSSVC) -> np.ndarray:
-    """Spread/sigma of each column, the largest over the kernel's parts; 0: the column is left out (`columns_used`).
+    """Inverse widths of the columns: spread/sigma, the largest value over the parts of the kernel.
 
-    The larger, the faster f may bend along the column. A column of a wide kernel may still matter, about linearly. A
-    ValueError for kernels without widths.
+    The larger the value, the more f may vary along the column. A column with a small value may still have an almost
+    linear effect; 0 means that the column is dropped (see `columns_used`). Raises ValueError for kernels without
+    widths.
     """
     check_fitted(model)
     leaves = model.kernel_.leaves
     if not leaves:
-        raise NotKnown(f"{model.kernel_!r} has no widths: they are those of kernels.RBF and kernels.Matern.")
+        raise NotKnown(f"{model.kernel_!r} has no widths: give a model with a kernel such as kernels.RBF or Matern.")
     spread = _spread(model)
     return np.where(columns_used(model), np.max([spread / _sigma(leaf, len(spread)) for leaf in leaves], axis=0), 0.0)
 
 
 def columns_used(model: LSSVR | LSSVC) -> np.ndarray:
-    """True for the columns that play a part: not where tuning left a column out, nor `Additive` its component.
+    """Mask of the columns that the model uses: neither dropped by tuning nor outside the kept components of `Additive`.
 
     Examples
     --------
@@ -365,7 +463,7 @@ def _sigma(leaf: Any, n_features: int) -> np.ndarray:
 
 
 def _spread(model: Any) -> np.ndarray:
-    """Of the training rows, or of the basis, which is a sample of them."""
+    """The spread of the columns over the training rows, or over the basis if the rows are not kept."""
     problem = getattr(model, "_problem_", None)
     return np.std(arrays.to_numpy(model.support_vectors_), axis=0) if problem is None else column_spread(problem)
 
@@ -373,11 +471,24 @@ def _spread(model: Any) -> np.ndarray:
 def reliability(
     probability: np.ndarray, codes: np.ndarray, n_bins: int = 10, weights: np.ndarray | None = None
 ) -> Bunch:
-    """Predicted probability against the observed share, in bins of equal count.
+    """Predicted probabilities and observed frequencies in bins of equal count.
 
-    Of two classes, the probability of the second; of more, that of the class named. Returns ``predicted``,
-    ``observed``, ``count`` and the ends ``low``, ``high`` of Wilson's 95 % interval of each bin. Rows count by their
-    weights, which are positive; the interval is then that of (sum w)^2/sum w^2 rows.
+    Parameters
+    ----------
+    probability : array (rows, classes)
+        For two classes the probability of the second is used, otherwise that of the predicted class.
+    codes : array (rows,)
+        Class numbers of the rows.
+    n_bins : int
+        Largest number of bins.
+    weights : array (rows,) or None
+        Positive weights of the rows.
+
+    Returns
+    -------
+    Bunch
+        ``predicted``, ``observed``, ``count`` and the ends ``low`` and ``high`` of Wilson's 95 % interval for each bin;
+        with weights, the interval for (sum w)^2/sum w^2 rows.
     """
     w = np.ones(len(codes)) if weights is None else weights
     if probability.shape[1] == 2:
@@ -400,14 +511,28 @@ def reliability(
 def coverage_path(
     model: LSSVR | LSSVC, coverages: Sequence[float] | np.ndarray = (0.5, 0.8, 0.9, 0.95), rows: int = 500
 ) -> Bunch:
-    """Share of the training rows inside the jackknife+ interval of the machine that never saw them, exactly.
+    """Exact share of the training rows that lie in the jackknife+ interval of the model fitted without them.
 
-    The interval of row i comes from the machines without i and j, j all other rows: with H the matrix of
-    df(x_i)/dy_j and e the residuals, the residuals of rows i and j left out together are (I - H_BB)^-1 e_B, B = {i,
-    j}, so that one factorisation serves all pairs. C, kernel, weights and basis are held fixed, also where
-    `predict_interval` runs the search again without folds: widths that few rows chose look right here. Of a model of
-    chunks the rows are those of its sample. At most `rows` rows, evenly spread, are tested. Returns ``asked``,
-    ``observed``, ``width`` (mean of the finite ones), each (levels,) or (levels, outputs), and ``rows``.
+    The interval of row i comes from the models without rows i and j, for all other rows j: with H the matrix of
+    df(x_i)/dy_j and e the residuals, the residuals of rows i and j left out together are (I - H_BB)^-1 e_B,
+    B = {i, j}, so that one factorisation serves all pairs. C, kernel, weights and basis are held fixed, even if
+    `predict_interval` repeats the search without folds: widths that were chosen with too few rows are not detected
+    here. For a model fitted on chunks the rows are those of its sample.
+
+    Parameters
+    ----------
+    model : LSSVR
+        Fitted model.
+    coverages : sequence of float
+        Nominal coverages.
+    rows : int
+        Largest number of rows to test; they are evenly spaced.
+
+    Returns
+    -------
+    Bunch
+        ``asked`` (levels,); ``observed`` coverage and mean ``width`` (infinite if an interval is), each (levels,) or
+        (levels, outputs); and ``rows``, the numbers of the rows tested.
 
     Examples
     --------
@@ -419,7 +544,7 @@ def coverage_path(
     """
     check_fitted(model)
     if is_classifier(model):
-        raise NotKnown("Intervals are those of numbers: LSSVC has predict_proba.")
+        raise NotKnown("Prediction intervals exist only for LSSVR: for LSSVC use predict_proba.")
     sample = None if hasattr(model, "_problem_") else _sample(model)
     if sample is not None:
         counting, found, own = np.arange(len(sample.weights)), sample, sample.columns(sample.X)
@@ -429,7 +554,7 @@ def coverage_path(
         counting, found = factor.rows, model.leave_one_out()._fit_
     n = len(counting)
     if n < 3:
-        raise NotKnown(f"Interval coverage needs 3 rows at least, got {n}.")
+        raise NotKnown(f"Interval coverage needs at least 3 rows, got {n}.")
     tested = np.unique(np.linspace(0, n - 1, min(rows, n)).astype(int))
     e = arrays.to_numpy(found.residuals)[counting]
     h = np.clip(arrays.to_numpy(found.leverage)[counting], 0.0, 1.0 - 1e-12)

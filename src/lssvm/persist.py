@@ -28,7 +28,7 @@ from .estimators import LSSVC, LSSVR
 from .kernels import Kernel
 from .problem import Fit, Problem, Whitening
 from .robust import WeightFunction
-from .stream import LeftOutSample, Sample, Stream
+from .stream import LooSample, Sample, Stream
 from .system import Moments
 
 __all__ = ["load", "save"]
@@ -63,8 +63,9 @@ ABSTRACT = (Kernel, kernels.Function, WeightFunction)
 def _registry() -> dict[str, type]:
     """Every class that a file may name."""
     classes: dict[str, type] = {"Bunch": Bunch, "RandomState": np.random.RandomState}
-    for record in (Problem, Fit, Stream, LeftOutSample, Sample, Whitening, Moments):
+    for record in (Problem, Fit, Stream, Sample, Whitening, Moments):
         classes[record.__name__] = record
+    classes["LeftOutSample"] = LooSample  # the name of the class in version 0.1.0
     for module in (kernels, robust, sparsify, tune):
         for name in module.__all__:
             item = getattr(module, name)

@@ -1,8 +1,8 @@
-"""How far long work is, for whoever listens: the command line shows a bar. Where nobody does, nothing is counted.
+"""Progress of long computations, reported to a listener such as the progress bar of the command line.
 
-Those who plan work say what it takes at most (`expect`); those who do it say what they have done (`did`). What a part
-does not need after all, such as the steps that a search may still take when it ends, is no longer expected. Work is in
-nanoseconds of one core, roughly: only ratios matter.
+Without a listener nothing is counted. Code that plans work announces an upper bound of it (`expect`); code that does
+the work reports it (`did`). When a part ends early, such as a search that converges, its remaining work is dropped.
+Work is measured in approximate nanoseconds of one core; only ratios matter.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class _Work:
         self.parts: list[_Part] = []
         self.now: _Part | None = None
 
-    def tell(self) -> None:
+    def report(self) -> None:
         left = sum(part.left for part in self.parts)
         self.listener(self.done / (self.done + left) if left > 0.0 else 1.0)
 
 
 class _Part:
-    """A part of the work: what is done inside the context belongs to it, and at its end nothing of it is left."""
+    """A part of the work: work done inside the context counts towards it, and at the end nothing of it remains."""
 
     def __init__(self, work: _Work, most: float) -> None:
         self.work, self.left = work, most
@@ -37,7 +37,7 @@ class _Part:
 
     def __exit__(self, *_: object) -> None:
         self.work.now, self.left = None, 0.0
-        self.work.tell()
+        self.work.report()
 
 
 _work: ContextVar[_Work | None] = ContextVar("lssvm_work", default=None)
@@ -45,7 +45,7 @@ _work: ContextVar[_Work | None] = ContextVar("lssvm_work", default=None)
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Call `listener` with the share of the work that is done, as it goes on."""
+    """Call `listener` with the share of the work done so far, whenever it changes."""
     token = _work.set(_Work(listener))
     try:
         yield
@@ -53,13 +53,13 @@ def listening(listener: Listener) -> Iterator[None]:
         _work.reset(token)
 
 
-def is_heard() -> bool:
-    """Whether somebody listens."""
+def has_listener() -> bool:
+    """Whether a listener is registered."""
     return _work.get() is not None
 
 
 def expect(most: Callable[[], float]) -> AbstractContextManager[None]:
-    """A part of the work to come, which takes that much at most."""
+    """Announce a part of the work to come, with an upper bound of its amount."""
     work = _work.get()
     if work is None:
         return nullcontext()
@@ -69,7 +69,7 @@ def expect(most: Callable[[], float]) -> AbstractContextManager[None]:
 
 
 def did(amount: Callable[[], float]) -> None:
-    """That much of the work has been done."""
+    """Report that this amount of work has been done."""
     work = _work.get()
     if work is None:
         return
@@ -77,14 +77,14 @@ def did(amount: Callable[[], float]) -> None:
     work.done += done
     if work.now is not None:
         work.now.left = max(work.now.left - done, 0.0)
-    work.tell()
+    work.report()
 
 
 def work(rows: int, basis: int | None, *, every: bool = False) -> float:
-    """About what it takes to factorise so many rows with a basis (None: the rows), for one C or every one.
+    """Approximate work of factorising so many rows with a basis (None: the rows), for one C or for every C.
 
-    In nanoseconds of one core, as measured with 300 to 200,000 rows: what cannot be said beforehand, such as the way
-    that an ill-conditioned system needs, may take three times as long.
+    In nanoseconds of one core, as measured with 300 to 200,000 rows. What cannot be predicted, such as the extra passes
+    of an ill-conditioned system, may take three times as long.
     """
     slope = {(True, False): 0.08, (True, True): 0.36, (False, False): 0.04, (False, True): 0.06}[basis is None, every]
     size = rows if basis is None else basis
@@ -92,11 +92,11 @@ def work(rows: int, basis: int | None, *, every: bool = False) -> float:
 
 
 def share_of_work(rows: slice, basis: int) -> float:
-    """The part of a block of rows."""
+    """The share of `work` that a block of rows accounts for."""
     return work(rows.stop - rows.start, basis) - work(0, basis)
 
 
 def gradient_work(rows: int, basis: int | None, columns: int) -> float:
-    """About what the derivative of leave-one-out takes then."""
+    """Approximate work of the derivative of the leave-one-out loss, in the units of `work`."""
     size, slope = (rows, 0.1) if basis is None else (basis, 0.0)
     return rows * size * (12.0 + 3.0 * columns + slope * size)

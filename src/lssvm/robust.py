@@ -1,8 +1,8 @@
 """Robust weights from residuals (Suykens et al. 2002, Algorithm 1).
 
-A weight function sees residuals in units of a robust scale and returns weights in [1e-4, 1]. `Problem.solve` applies it
-`iterations` times: solve, weigh, solve again. One iteration is the paper's algorithm; where C or widths are chosen by
-leave-one-out there are at least three.
+A weight function takes residuals in units of a robust scale and returns weights in [1e-4, 1]. `Problem.solve` applies
+it `iterations` times: solve, compute weights, solve again. One iteration is the paper's algorithm; if C or widths are
+chosen by leave-one-out, there are at least three.
 """
 
 from __future__ import annotations
@@ -19,27 +19,30 @@ NORMAL_QUARTILE = 0.6745
 
 
 class WeightFunction(BaseEstimator):
-    """Base class: `weight(r)` for residuals r in units of the scale, r >= 0."""
+    """Base class of robust weight functions.
+
+    Subclasses define `weight(r)` for the absolute values r >= 0 of residuals in units of the scale.
+    """
 
     scale: str
     iterations: int
 
     def __call__(self, residuals: np.ndarray, sample_weight: np.ndarray | None = None) -> np.ndarray:
-        """One weight for each row of residuals (rows, or rows x outputs)."""
+        """One weight per row of the residuals (rows, or rows x outputs)."""
         return self.from_scales(residuals, self.scales(residuals, sample_weight))
 
     def scales(self, residuals: np.ndarray, sample_weight: np.ndarray | None = None) -> np.ndarray:
-        """The robust scale of each output; 0 where it is one of rounding errors."""
+        """The robust scale of each output; 0 if the residuals are rounding errors."""
         self.check()
         columns = np.asarray(residuals, dtype=float).reshape(len(residuals), -1)
         scales = np.array([robust_scale(column, self.scale, sample_weight) for column in columns.T])
         return np.where(scales > 1e-12 * np.max(np.abs(columns), axis=0, initial=0.0), scales, 0.0)
 
     def from_scales(self, residuals: np.ndarray, scales: np.ndarray) -> np.ndarray:
-        """One weight for each row of residuals, given the scale of each output.
+        """One weight per row of the residuals, given the scale of each output.
 
-        Several outputs share a weight, that of the root mean square of their scaled residuals. A scale of 0 (more than
-        half of the residuals equal) says nothing about outliers: all weights are then 1.
+        All outputs of a row share one weight, computed from the root mean square of their scaled residuals. A scale of
+        0 (more than half of the residuals are equal) carries no information about outliers: all weights are then 1.
         """
         usable = scales > 0
         if not usable.any():
@@ -52,12 +55,12 @@ class WeightFunction(BaseEstimator):
         raise TypeError(f"{type(self).__name__} does not define weight(r).")
 
     def check(self) -> None:
-        """Raise ValueError when a parameter is out of range."""
+        """Raise ValueError if a parameter is out of range."""
         name = type(self).__name__
         if self.scale not in ("iqr", "mad"):
             raise ValueError(f"{name}: scale must be 'iqr' or 'mad', got {self.scale!r}.")
         if not (isinstance(self.iterations, (int, np.integer)) and self.iterations >= 1):
-            raise ValueError(f"{name}: iterations must be an integer of at least 1, got {self.iterations!r}.")
+            raise ValueError(f"{name}: iterations must be a positive integer, got {self.iterations!r}.")
         for parameter in ("c", "c1", "c2", "delta"):
             value = getattr(self, parameter, 1.0)
             if not (isinstance(value, (int, float, np.number)) and np.isfinite(value) and value > 0):
@@ -65,10 +68,10 @@ class WeightFunction(BaseEstimator):
 
 
 class Hampel(WeightFunction):
-    """1 up to c1, then falling linearly to c2, then the floor 1e-4 (Suykens et al. 2002, eq. 14).
+    """Hampel weights: 1 up to c1, decreasing linearly up to c2, then 1e-4 (Suykens et al. 2002, eq. 14).
 
-    Several outputs (or classes) share one weight a row, that of the root mean square of their residuals, each in units
-    of the scale of its output: with k outputs an outlier in one of them keeps weight 1 up to c1 sqrt(k).
+    All outputs (or classes) of a row share one weight, computed from the root mean square of their residuals, each in
+    units of the scale of its output: with k outputs, an outlier in one of them keeps weight 1 up to c1 sqrt(k).
 
     Parameters
     ----------
@@ -77,13 +80,13 @@ class Hampel(WeightFunction):
     scale : {"iqr", "mad"}
         Interquartile range / (2 * 0.6745), or 1.483 times the median absolute deviation.
     iterations : int
-        How often weights are taken from the residuals and the machine is solved again.
+        How often the weights are computed from the residuals and the problem is solved again.
 
     Examples
     --------
     >>> import numpy as np
     >>> from lssvm import LSSVR, datasets, robust
-    >>> robust.Hampel().weight(np.array([1.0, 2.75, 10.0]))  # what falls below 1e-4 is raised to it
+    >>> robust.Hampel().weight(np.array([1.0, 2.75, 10.0]))  # fit raises weights to at least 1e-4
     array([1. , 0.5, 0. ])
     >>> X, y = datasets.make_sinc(200, outliers=5, random_state=0)
     >>> int((LSSVR(robust=robust.Hampel()).fit(X, y).weights_ < 1e-3).sum())
@@ -106,12 +109,12 @@ class Hampel(WeightFunction):
 
 
 class Huber(WeightFunction):
-    """1 up to c, then c/r. Several outputs share a weight as in `Hampel`.
+    """Huber weights: 1 up to c, then c/r. Several outputs share a weight as in `Hampel`.
 
     Parameters
     ----------
     c : float
-        Corner, in units of the scale; 1.345 keeps 95 % efficiency under normal errors.
+        Corner, in units of the scale; 1.345 gives 95 % efficiency for normal errors.
     scale, iterations
         As in `Hampel`.
 
@@ -133,7 +136,7 @@ class Huber(WeightFunction):
 
 
 class Logistic(WeightFunction):
-    """tanh(r)/r. Several outputs share a weight as in `Hampel`.
+    """Logistic weights tanh(r)/r. Several outputs share a weight as in `Hampel`.
 
     Parameters
     ----------
@@ -158,12 +161,12 @@ class Logistic(WeightFunction):
 
 
 class Myriad(WeightFunction):
-    """delta^2/(delta^2 + r^2): the weights of Cauchy errors. Several outputs share a weight as in `Hampel`.
+    """Myriad weights delta^2/(delta^2 + r^2), those of Cauchy errors. Several outputs share a weight as in `Hampel`.
 
     Parameters
     ----------
     delta : float
-        Residual, in units of the scale, that gets weight 1/2.
+        Residual, in units of the scale, at which the weight is 1/2.
     scale, iterations
         As in `Hampel`.
 
@@ -185,7 +188,7 @@ class Myriad(WeightFunction):
 
 
 def robust_scale(residuals: np.ndarray, method: str = "iqr", sample_weight: np.ndarray | None = None) -> float:
-    """Robust standard deviation: IQR/(2 * 0.6745) or 1.483 MAD; integer weights count as copies, 0 as absent."""
+    """Robust standard deviation: IQR/(2 * 0.6745) or 1.483 MAD; integer weights act like copies of rows."""
     if method == "iqr":
         lower, upper = _quantile(residuals, (0.25, 0.75), sample_weight)
         return float(upper - lower) / (2 * NORMAL_QUARTILE)
@@ -195,7 +198,7 @@ def robust_scale(residuals: np.ndarray, method: str = "iqr", sample_weight: np.n
 
 
 def _quantile(values: np.ndarray, levels: tuple[float, ...], weights: np.ndarray | None) -> list[float]:
-    """Quantiles by linear interpolation between order statistics, row i standing weights_i times in the sample."""
+    """Quantiles by linear interpolation between order statistics of a sample with weights_i copies of row i."""
     order = np.argsort(values, kind="stable")
     values = values[order]
     mass = np.ones(len(values)) if weights is None else weights[order]
@@ -213,12 +216,13 @@ def _quantile(values: np.ndarray, levels: tuple[float, ...], weights: np.ndarray
 
 
 def as_weight_function(robust: Any) -> WeightFunction | None:
-    """A weight function from itself, from its name ("hampel", "huber", "logistic", "myriad") or from None."""
+    """The weight function with that name ("hampel", "huber", "logistic", "myriad"); others and None are returned."""
     if robust is None or isinstance(robust, WeightFunction):
         return robust
     names = {"hampel": Hampel, "huber": Huber, "logistic": Logistic, "myriad": Myriad}
     if isinstance(robust, str) and robust in names:
         return names[robust]()
     raise ValueError(
-        f"robust={robust!r} is not a weight function: give one of {sorted(names)}, an object of lssvm.robust, or None."
+        f"robust={robust!r} is not a weight function: give one of {sorted(names)}, a weight function of lssvm.robust, "
+        "or None."
     )

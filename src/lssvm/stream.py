@@ -1,10 +1,11 @@
-"""The same machine from sums over chunks of rows: `partial_fit`, `fit_chunks` and Dask collections.
+"""Fits from sums over chunks of rows: `partial_fit`, `fit_chunks` and Dask collections.
 
-The basis is fixed, so the machine needs only `Moments`, which add. Chunks that can be read again allow what one pass
-cannot: another orthogonalising pass where the condition asks for it, and leave-one-out for every row.
+The basis is fixed, so the solution needs only `Moments`, which are additive. Chunks that can be read again allow more
+than a single pass: further orthogonalising passes for ill-conditioned problems, and leave-one-out for every row.
 
 A source of chunks has `first()`, the first (X, y, weight), and `reduce(function)`, the sum of function(number, X, y,
-weight) over all chunks by a tree of fixed shape: the same chunks give the same bits, whoever adds them.
+weight) over all chunks. The sum is a tree of fixed shape: the same chunks give bitwise the same result, whichever
+worker adds them.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ from .arrays import EPS, Array
 from .problem import Problem, Whitening, rounding_error, warn_of_leverage, whiten
 from .robust import WeightFunction
 
-CIRCLE = 2**31 - 1  # a prime: row n counts with the phase TURN n / CIRCLE of a turn,
-TURN = 1327217884  # the golden ratio of it: neighbours are far apart
-SAME_DIGITS = 5e-7  # difference of the rows of two passes that is tolerated: four roundings to float32
+CIRCLE = 2**31 - 1  # a prime: row n has the phase TURN n / CIRCLE, in turns;
+TURN = 1327217884  # about CIRCLE over the golden ratio, so that neighbouring rows have distant phases
+SAME_DIGITS = 5e-7  # tolerated difference between the rows of two passes: four roundings to float32
 Chunk = tuple[Array, Array, Array]  # rows, coded targets, weights
-Machine = tuple[system.Summed, tuple[Array, ...]]  # and `Whitening.steps` to its columns
+Solved = tuple[system.Summed, tuple[Array, ...]]  # the system, and the factors from `Whitening.steps` for its columns
 FAN_IN = 4
-SCALE_ROWS = 1_000_000  # robust scales come from a sample of this many residuals
-SAMPLE_ROWS = 5000  # planned on, and left out for intervals
-CHUNK_BYTES = 2**25  # of the rows that arrays and files are cut into
+SCALE_ROWS = 1_000_000  # size of the sample of residuals for robust scales
+SAMPLE_ROWS = 5000  # size of the sample for planning and for intervals
+CHUNK_BYTES = 2**25  # size of the chunks into which arrays and files are cut
 
 
 # Fits -----------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Stream:
-    """A fixed basis, its whitening, the sums over the rows so far and a sample of them."""
+    """A fixed basis with its whitening, the sums over the rows so far, and a sample of these rows."""
 
     points: Array
     whitening: Whitening
@@ -54,7 +55,7 @@ class Stream:
     def add(self, X: Array, targets: Array, weights: Array) -> Stream:
         """The stream with the rows of one more chunk."""
         moments = self.whitening.sums(self.whitening.steps(), X, targets, weights)
-        if self.moments is None or self.sample is not None:  # a stream of an older file goes on without
+        if self.moments is None or self.sample is not None:  # streams in older files have no sample
             sample = sample_rows(SAMPLE_ROWS, self.chunks, X, targets, weights)
             sample = sample if self.sample is None else self.sample + sample
         else:
@@ -62,25 +63,25 @@ class Stream:
         moments = moments if self.moments is None else self.moments + moments
         return replace(self, moments=moments, sample=sample, rows=self.rows + X.shape[0], chunks=self.chunks + 1)
 
-    def left_out(self) -> LeftOutSample | None:
-        """The sample under the machine of all rows so far."""
+    def loo_sample(self) -> LooSample | None:
+        """Leave-one-out values of the sample, in the solution for all rows so far."""
         if self.moments is None or self.sample is None:
             return None
-        machine = self.moments.machine(1.0 / self.C)
-        steps = self.whitening.steps(machine.R, machine.condition)
+        summed = self.moments.system(1.0 / self.C)
+        steps = self.whitening.steps(summed.R, summed.condition)
         X, targets, weights = self.sample.arrays
-        rows = (targets, weights, weights, *self.whitening.left_out(machine, steps, X, targets, weights))
-        return left_out_sample(self.whitening, (machine, steps), self.rows, X, *rows)
+        rows = (targets, weights, weights, *self.whitening.row_results(summed, steps, X, targets, weights))
+        return as_loo_sample(self.whitening, (summed, steps), self.rows, X, *rows)
 
     def solve(self) -> tuple[Array, Array]:
         """Coefficients of the basis points, and bias."""
         if self.moments is None:
-            raise ValueError("No rows yet: add a chunk first.")
+            raise ValueError("The stream has no rows yet: add a chunk first.")
         theta, intercept, condition = self.moments.solve(1.0 / self.C)
         if EPS * condition > 1e-6:
             warnings.warn(
-                f"The sums over the chunks have a condition of {condition:.1e}: few digits of the coefficients are "
-                "sure. Lower C, or use fit or fit_chunks, which read the rows again.",
+                f"The sums over the chunks have a condition number of {condition:.1e}: few digits of the coefficients "
+                "are correct. Lower C, or use fit or fit_chunks, which read the rows again.",
                 stacklevel=arrays.user_level(),
             )
         return self.whitening.expand(theta), intercept
@@ -89,11 +90,11 @@ class Stream:
 def start_stream(problem: Problem) -> Stream:
     """A stream with the kernel, C and basis of a planned problem, and no rows yet."""
     if problem.kernel.is_precomputed or problem.C is None:
-        raise ValueError(f"{problem.kernel!r} has no chunks: give a kernel of the columns, or use fit.")
+        raise ValueError(f"{problem.kernel!r} cannot be fitted in chunks: give a kernel of the columns, or use fit.")
     if problem.reduced or problem.coefficients is not None:
         raise ValueError(
-            "The steps end with a machine of their own, which sums over chunks are not: use fit, or steps that choose "
-            "the basis alone (Substrate and Components with refit=True do)."
+            "The steps compute coefficients that sums over chunks cannot reproduce: use fit, or steps that only choose "
+            "the basis (such as Substrate and Components with refit=True)."
         )
     support = problem.rows if problem.support is None else problem.support
     points = problem.kernel.basis_points(problem.X, support) if problem.points is None else problem.points
@@ -101,11 +102,11 @@ def start_stream(problem: Problem) -> Stream:
 
 
 @dataclass(frozen=True)
-class LeftOutSample:
-    """Some of the training rows under a machine of all rows, and what is needed to leave each of them out.
+class LooSample:
+    """Leave-one-out values of a sample of the training rows, in the solution for all rows.
 
-    With q the centred columns of `Whitening.steps`, df(x)/dy_i is v_i (q(x)'q_i + 1/sum v): `smoother`. Rows of weight
-    0 are not among them.
+    With q the centred columns of `Whitening.steps`, df(x)/dy_i is v_i (q(x)'q_i + 1/sum v): see `smoother`. All rows of
+    the sample have positive weight.
     """
 
     whitening: Whitening
@@ -116,7 +117,7 @@ class LeftOutSample:
     X: Array
     targets: Array
     sample_weights: Array
-    weights: Array  # times robust weights
+    weights: Array  # sample weights times robust weights
     residuals: Array
     leverage: Array
     loo_residuals: Array
@@ -126,29 +127,29 @@ class LeftOutSample:
         return self.whitening.columns(self.steps, X) - self.centre[None, :]
 
     def smoother(self, X: Array, own: Array) -> Array:
-        """df(x)/dy_i for some rows x (rows) and those of the sample (columns), whose q are `own`."""
+        """df(x)/dy_i for some rows x (rows) and those of the sample (columns), whose columns q are `own`."""
         return self.weights[None, :] * (arrays.matmul(self.columns(X), own.T) + 1.0 / self.weight)
 
 
-def left_out_sample(whitening: Whitening, machine: Machine, total: int, X: Array, *rows: Array) -> LeftOutSample:
-    """Those rows of a sample that count; `rows` are the other arrays of `LeftOutSample`."""
-    summed, steps = machine
+def as_loo_sample(whitening: Whitening, solved: Solved, total: int, X: Array, *rows: Array) -> LooSample:
+    """The rows of a sample with positive weight; `rows` are the remaining arrays of `LooSample`."""
+    summed, steps = solved
     counting = np.flatnonzero(arrays.to_numpy(rows[2]) > 0)
     values = (arrays.take(array, counting) for array in (X, *rows))
-    return LeftOutSample(whitening, steps, summed.centre, summed.weight, total, *values)
+    return LooSample(whitening, steps, summed.centre, summed.weight, total, *values)
 
 
-def resumed(sample: LeftOutSample, points: Array, C: float, coef: Array, intercept: Array) -> Stream:
-    """The stream that a fit over chunks leaves behind: its sums are those of its columns q = R'^-1 phi."""
+def resumed(sample: LooSample, points: Array, C: float, coef: Array, intercept: Array) -> Stream:
+    """The stream that continues a fit over chunks: its sums follow from the factor R of the columns q = R'^-1 phi."""
     whitening = sample.whitening
-    # `Whitening.steps` has R' by itself, or behind the factor of the basis
+    # `Whitening.steps` holds the factor of the basis and R', or their product
     R = sample.steps[1].T if len(sample.steps) == 2 else arrays.solve_lower(whitening.lower, sample.steps[0]).T
     theta, mean = whitening.contract(coef), R.T @ sample.centre
-    total = arrays.gram(R)  # of the columns, with the ridge
+    total = arrays.gram(R)  # scatter of the columns plus the ridge
     scatter = arrays.add_diagonal(total + 0.0, -1.0 / C)
     moments = system.Moments(sample.weight, mean, intercept + mean @ theta, scatter, total @ theta)
     size = counting = sample.X.shape[0]
-    if size == SAMPLE_ROWS:  # about as many rows count as weigh what all of them weigh
+    if size == SAMPLE_ROWS:  # estimated number of rows with positive weight
         counting = min(max(size, round(sample.weight / float(np.mean(arrays.to_numpy(sample.weights))))), sample.total)
     keys = _smallest_keys(np.random.default_rng(0), size, counting)
     rows = Sample(SAMPLE_ROWS, keys, (sample.X, sample.targets, sample.weights))
@@ -156,33 +157,34 @@ def resumed(sample: LeftOutSample, points: Array, C: float, coef: Array, interce
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """What the last pass gives: PRESS, the largest leverage, and, where asked for, what belongs to the rows."""
+class LooPass:
+    """Results of the last pass: PRESS, the largest leverage and, if requested, the per-row results of each chunk.
+
+    `rows` has one tuple per chunk: targets, sample weights, weights, residuals, leverages, leave-one-out residuals.
+    """
 
     press: float
     largest: float
-    rows: tuple[
-        tuple[Array, ...], ...
-    ] = ()  # a chunk: targets, sample weights, weights, residuals, leverages, left out
+    rows: tuple[tuple[Array, ...], ...] = ()
 
-    def __add__(self, other: LeftOut) -> LeftOut:
-        return LeftOut(self.press + other.press, max(self.largest, other.largest), self.rows + other.rows)
+    def __add__(self, other: LooPass) -> LooPass:
+        return LooPass(self.press + other.press, max(self.largest, other.largest), self.rows + other.rows)
 
 
 @dataclass(frozen=True)
 class Passes:
-    """What is done with a chunk of checked rows: weigh it, then sum its rows or leave each of them out."""
+    """The operations of a pass over chunks of checked rows: robust weights, sums, residuals and leave-one-out."""
 
     whitening: Whitening
     robust: WeightFunction | None = None
-    machine: Machine | None = None  # whose residuals give the robust weights,
-    scales: np.ndarray | None = None  # in units of these
+    solved: Solved | None = None  # the solution whose residuals determine the robust weights
+    scales: np.ndarray | None = None  # of these residuals
 
     def weigh(self, X: Array, targets: Array, weights: Array) -> Array:
         """Sample weight times robust weight."""
-        if self.robust is None or self.machine is None or self.scales is None:
+        if self.robust is None or self.solved is None or self.scales is None:
             return weights
-        residuals = self.whitening.left_out(*self.machine, X, targets, weights)[0]
+        residuals = self.whitening.row_results(*self.solved, X, targets, weights)[0]
         return weights * arrays.like(self.robust.from_scales(arrays.to_numpy(residuals), self.scales), weights)
 
     def sums(self, steps: tuple[Array, ...], number: int, X: Array, targets: Array, weights: Array) -> system.Moments:
@@ -190,49 +192,49 @@ class Passes:
         return self.whitening.sums(steps, X, targets, self.weigh(X, targets, weights))
 
     def gradient(self, coef: Array, intercept: Array, number: int, X: Array, targets: Array, weights: Array) -> Array:
-        """What `system.refined` asks of one chunk."""
+        """The gradient over one chunk, for `system.refined`."""
         return self.whitening.gradient(coef, intercept, X, targets, self.weigh(X, targets, weights))
 
-    def residuals(self, machine: Machine, number: int, X: Array, targets: Array, weights: Array) -> Sample:
+    def residuals(self, solved: Solved, number: int, X: Array, targets: Array, weights: Array) -> Sample:
         """A sample of the residuals of one chunk, with their sample weights."""
-        e = arrays.to_numpy(self.whitening.left_out(*machine, X, targets, weights)[0])
+        e = arrays.to_numpy(self.whitening.row_results(*solved, X, targets, weights)[0])
         return sample_rows(SCALE_ROWS, number, e, arrays.to_numpy(weights))
 
-    def left_out(self, machine: Machine, keep: bool, number: int, X: Array, targets: Array, own: Array) -> LeftOut:
+    def loo(self, solved: Solved, keep: bool, number: int, X: Array, targets: Array, own: Array) -> LooPass:
         """Leave-one-out of the rows of one chunk."""
         weights = self.weigh(X, targets, own)
-        residuals, leverage, loo = self.whitening.left_out(*machine, X, targets, weights)
+        residuals, leverage, loo = self.whitening.row_results(*solved, X, targets, weights)
         xp = arrays.namespace(loo)
         largest = float(xp.max(leverage)) if X.shape[0] else 0.0
         rows = ((targets, own, weights, residuals, leverage, loo),) if keep else ()
-        return LeftOut(float(xp.sum(weights[:, None] * loo * loo)), largest, rows)
+        return LooPass(float(xp.sum(weights[:, None] * loo * loo)), largest, rows)
 
 
 @dataclass(frozen=True)
 class ChunkedFit:
-    """A fit over chunks that can be read again; what belongs to rows is there when it was asked for."""
+    """A fit over chunks that can be read again; per-row results are kept only if requested."""
 
     passes: Passes
-    machine: Machine
-    left_out: LeftOut | None
+    solved: Solved
+    loo: LooPass | None
 
     @property
     def coef(self) -> Array:
         """Coefficients of the basis points."""
-        return self.passes.whitening.expand(self.machine[0].coef)
+        return self.passes.whitening.expand(self.solved[0].coef)
 
     def rows(self) -> tuple[Array, ...]:
-        """Targets, sample weights, weights, residuals, leverages and left-out residuals of all rows that were kept."""
-        kept = self.left_out.rows  # type: ignore[union-attr]
+        """Targets, sample weights, weights, residuals, leverages and leave-one-out residuals of all rows."""
+        kept = self.loo.rows  # type: ignore[union-attr]
         return tuple(arrays.namespace(parts[0]).concat(parts) for parts in zip(*kept, strict=True))
 
-    def sample(self, total: int, X: Array, *rows: Array) -> LeftOutSample:
-        """The rows of a sample that count, out of a total; `rows` is what `rows` gives, of the sample."""
-        return left_out_sample(self.passes.whitening, self.machine, total, X, *rows)
+    def sample(self, total: int, X: Array, *rows: Array) -> LooSample:
+        """A sample out of `total` rows, without rows of weight 0; `rows` are the results of `rows` for the sample."""
+        return as_loo_sample(self.passes.whitening, self.solved, total, X, *rows)
 
-    def rounding(self, sample: LeftOutSample, points: Array, C: float) -> float:
-        """See `problem.rounding_error`, from a sample of the rows; `points` are all those of the basis."""
-        summed, w = self.machine[0], arrays.namespace(sample.weights).sqrt(sample.weights)
+    def rounding(self, sample: LooSample, points: Array, C: float) -> float:
+        """`problem.rounding_error`, estimated from a sample of the rows; `points` are all points of the basis."""
+        summed, w = self.solved[0], arrays.namespace(sample.weights).sqrt(sample.weights)
         Q, centre = w[:, None] * sample.columns(sample.X), summed.R.T @ summed.centre
         primal = system.Primal(Q, summed.R, summed.bottom, None, 1.0 / C, sample.targets, summed.mean, centre, w)
         rows = (sample.targets, sample.weights, sample.residuals, sample.leverage, sample.loo_residuals)
@@ -240,40 +242,40 @@ class ChunkedFit:
         return of_sample * (sample.total / w.shape[0]) ** 0.5
 
 
-def fit_chunks(source: SameRows, passes: Passes, rows: int, ridge: float, *, left_out: bool, keep: bool) -> ChunkedFit:
-    """The machine by Cholesky QR over the chunks (`system.summed`), robust weights, leave-one-out in one more pass."""
+def fit_chunks(source: SameRows, passes: Passes, rows: int, ridge: float, *, loo: bool, keep: bool) -> ChunkedFit:
+    """Fit by Cholesky QR over the chunks (`system.summed`), with robust weights; leave-one-out takes one more pass."""
 
-    def solve(passes: Passes, start: system.Summed | None = None) -> Machine:
-        if not left_out and passes.whitening.allows_plain_columns(rows, ridge):
+    def solve(passes: Passes, start: system.Summed | None = None) -> Solved:
+        if not loo and passes.whitening.allows_plain_columns(rows, ridge):
             gradient = lambda *solution: source.reduce(functools.partial(passes.gradient, *solution))  # noqa: E731
             sums = source.reduce(functools.partial(passes.sums, ()))
             found = system.refined(sums, passes.whitening.lower, ridge, gradient)
             if found is not None:
                 return found[0], (found[1],)
         steps = passes.whitening.steps
-        machine = system.summed(lambda R: source.reduce(functools.partial(passes.sums, steps(R))), ridge, start)
-        return machine, steps(machine.R, machine.condition)
+        summed = system.summed(lambda R: source.reduce(functools.partial(passes.sums, steps(R))), ridge, start)
+        return summed, steps(summed.R, summed.condition)
 
-    machine = solve(passes)
+    solved = solve(passes)
     for _ in range(0 if passes.robust is None else passes.robust.iterations):
         assert passes.robust is not None
-        residuals, weights = source.reduce(functools.partial(passes.residuals, machine)).arrays
-        passes = replace(passes, machine=machine, scales=passes.robust.scales(residuals, weights))
-        machine = solve(passes)
-    if not left_out:
-        return ChunkedFit(passes, machine, None)
+        residuals, weights = source.reduce(functools.partial(passes.residuals, solved)).arrays
+        passes = replace(passes, solved=solved, scales=passes.robust.scales(residuals, weights))
+        solved = solve(passes)
+    if not loo:
+        return ChunkedFit(passes, solved, None)
     while True:
-        result = source.reduce(functools.partial(passes.left_out, machine, keep))
-        if machine[0].serves(result.largest):
+        result = source.reduce(functools.partial(passes.loo, solved, keep))
+        if solved[0].serves(result.largest):
             warn_of_leverage(result.largest)
-            return ChunkedFit(passes, machine, result)
-        machine = solve(passes, machine[0])
+            return ChunkedFit(passes, solved, result)
+        solved = solve(passes, solved[0])
 
 
 # Samples --------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Sample:
-    """A uniform sample of rows: those with the smallest of random keys, in the order of the keys; samples add."""
+    """A uniform sample of rows: those with the smallest random keys, ordered by key; ``+`` merges two samples."""
 
     size: int
     keys: np.ndarray
@@ -287,7 +289,7 @@ class Sample:
 
 
 def sample_rows(limit: int, number: int, *values: Array) -> Sample:
-    """A sample of the rows that count by the last of some arrays, their weights; the chunk's number seeds its keys."""
+    """A sample of the rows with positive weight; the last array holds the weights, and `number` seeds the keys."""
     draw, counting = np.random.default_rng(number), np.flatnonzero(arrays.to_numpy(values[-1]) > 0)
     rows = len(counting)
     size = min(limit, rows)
@@ -297,15 +299,15 @@ def sample_rows(limit: int, number: int, *values: Array) -> Sample:
 
 
 def _smallest_keys(draw: np.random.Generator, size: int, rows: int) -> np.ndarray:
-    """The smallest of as many uniform keys as there are rows, in order: sums of exponential gaps."""
+    """The `size` smallest of `rows` uniform random keys in ascending order, from sums of exponential gaps."""
     return -np.expm1(-np.cumsum(draw.exponential(size=size) / (rows - np.arange(size))))
 
 
 @dataclass(frozen=True)
 class Scan:
-    """What the first pass learns: how many rows count, a sample of the rows, the labels and the weight of each.
+    """Results of the first pass: numbers of rows, a sample, and the labels with their total weights.
 
-    The fingerprint shows in later passes whether the rows are still the same.
+    `counting` is the number of rows with positive weight. The fingerprint detects changes of the rows in later passes.
     """
 
     rows: int
@@ -318,7 +320,7 @@ class Scan:
     def __add__(self, other: Scan) -> Scan:
         pair = [*self.labels[:1].tolist(), *other.labels[:1].tolist()]
         if len(pair) == 2 and isinstance(pair[0], str) != isinstance(pair[1], str):
-            raise ValueError(f"y holds labels of several types ({pair[0]!r}, {pair[1]!r}): use one type.")
+            raise ValueError(f"y contains labels of several types ({pair[0]!r}, {pair[1]!r}): use one type.")
         labels, place = np.unique(np.concatenate([self.labels, other.labels]), return_inverse=True)
         weights = np.bincount(place, np.concatenate([self.label_weights, other.label_weights]), len(labels))
         sample, counting = self.sample + other.sample, self.counting + other.counting
@@ -328,10 +330,10 @@ class Scan:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Sums over rows that change with their values and their order, but not with the chunks that they come in.
+    """Sums over rows that depend on their values and order, but not on how they are divided into chunks.
 
-    For every column of X, y and weight: the sum of its values, each times exp(i phase of its row), and that of their
-    squares. Rounding, which is random, moves the first by about that share of the root of the second.
+    For every column of X, y and weight: the sum of its values, each multiplied by exp(i phase of its row), and the sum
+    of their squares. Random rounding errors change the first by about that fraction of the square root of the second.
     """
 
     rows: int
@@ -340,14 +342,14 @@ class Fingerprint:
     features: int  # columns of X, which come first; weight comes last
 
     def __add__(self, other: Fingerprint) -> Fingerprint:
-        with np.errstate(all="ignore"):  # what is infinite is not compared
+        with np.errstate(all="ignore"):  # infinite values are not compared
             waves = self.waves + np.exp(1j * _phase(self.rows)) * other.waves
             return replace(self, rows=self.rows + other.rows, waves=waves, squares=self.squares + other.squares)
 
     def difference(self, other: Fingerprint) -> str:
-        """What is not the same in the rows of another pass, or ""."""
+        """A description of the first difference to the rows of another pass, or ""."""
         if self.waves.shape != other.waves.shape or self.rows != other.rows:
-            return f"there were {self.rows} of them, now {other.rows}, or the columns are others"
+            return f"there were {self.rows} rows and now there are {other.rows}, or the columns differ"
         with np.errstate(all="ignore"):
             changed = abs(self.waves - other.waves) > SAME_DIGITS * np.sqrt(self.squares)
         if not changed.any():
@@ -358,12 +360,12 @@ class Fingerprint:
 
 
 def _phase(number: Any) -> Any:
-    """Of a row, in radians; whole numbers keep it exact for any number of rows."""
+    """The phase of a row in radians; integer arithmetic keeps it exact for any number of rows."""
     return 2.0 * np.pi / CIRCLE * (number % CIRCLE * TURN % CIRCLE)
 
 
 def fingerprint(X: Array, y: Any, weight: Any) -> Fingerprint:
-    """That of a chunk; X is validated, y and weight are as the user gave them."""
+    """The fingerprint of a chunk; X is validated, y and weight are as the user gave them."""
     phase = _phase(np.arange(X.shape[0]))
     turns, waves, squares = np.stack([np.cos(phase), np.sin(phase)]), [], []
     weights = np.broadcast_to(1.0 if weight is None else arrays.to_numpy(weight), phase.shape)
@@ -378,7 +380,7 @@ def fingerprint(X: Array, y: Any, weight: Any) -> Fingerprint:
 
 
 def _as_numbers(values: Any) -> Array:
-    """Numbers as they are, labels as a number of their text."""
+    """Numbers as they are; labels as a checksum of their text."""
     if not (arrays.is_torch(values) or arrays.is_cupy(values)):
         values = arrays.to_numpy(values)
         if values.dtype.kind not in "biuf":
@@ -390,7 +392,7 @@ def _as_numbers(values: Any) -> Array:
 
 @dataclass(frozen=True)
 class Seen:
-    """What was made of some rows, and their fingerprint."""
+    """A result for some rows, and their fingerprint."""
 
     value: Any
     fingerprint: Fingerprint
@@ -401,10 +403,10 @@ class Seen:
 
 @dataclass(frozen=True)
 class SameRows:
-    """A source whose chunks are checked and coded, and whose rows have to be those of the first pass."""
+    """A source whose chunks are checked and coded, and whose rows must be the same as in the first pass."""
 
     source: Source
-    check: Callable[[int, Any, Any, Any], Chunk]  # of the number of the chunk and its parts
+    check: Callable[[int, Any, Any, Any], Chunk]  # takes the number of the chunk and its parts
     known: Fingerprint
 
     def reduce(self, function: Callable[..., Any]) -> Any:
@@ -414,8 +416,8 @@ class SameRows:
         if difference:
             raise ValueError(
                 f"chunks: the rows are not the same as in the first pass: {difference}. Chunks are read several times "
-                "and must give the same rows every time, in the same order: do not shuffle or draw anew; fix the seed, "
-                "or persist() a Dask collection."
+                "and must return the same rows in the same order every time: do not shuffle them or draw new random "
+                "numbers; fix the seed, or persist() a Dask collection."
             )
         return seen.value
 
@@ -427,13 +429,13 @@ def _see(check: Callable[..., Chunk], function: Callable[..., Any], number: int,
 
 # Sources --------------------------------------------------------------------------------------------------------------
 class Source(Protocol):
-    """Where chunks come from."""
+    """A source of chunks."""
 
     def first(self) -> tuple[Any, Any, Any]:
-        """The first chunk, or one without rows that looks like it."""
+        """The first chunk, or a chunk of the same kind without rows."""
 
     def reduce(self, function: Callable[..., Any]) -> Any:
-        """The sum of function(number, X, y, weight) over all chunks, by `add_all` of FAN_IN at a time."""
+        """The sum of function(number, X, y, weight) over all chunks, with `add_all` over FAN_IN parts at a time."""
 
 
 def add_all(parts: Sequence[Any]) -> Any:
@@ -442,7 +444,10 @@ def add_all(parts: Sequence[Any]) -> Any:
 
 
 class Chunks:
-    """Chunks of this process, one after the other; the tree keeps a few sums a level. Progress on a terminal."""
+    """Chunks read one after the other in this process, with progress on a terminal.
+
+    The tree of sums keeps a few sums per level.
+    """
 
     def __init__(self, read: Callable[[], Iterator[Any]]) -> None:
         self.read = read
@@ -466,15 +471,15 @@ class Chunks:
             self.rows = progress.rows
         if levels and progress.rows != self.rows:
             raise ValueError(
-                f"chunks gave {self.rows} rows at first and {progress.rows} in pass {self.passes}: they are read "
-                "several times and must be the same every time."
+                f"chunks gave {self.rows} rows in the first pass and {progress.rows} in pass {self.passes}: they are "
+                "read several times and must be the same every time."
             )
         for level in range(len(levels)):
             if level + 1 == len(levels):
                 return add_all(levels[level])
             if levels[level]:
                 levels[level + 1].append(add_all(levels[level]))
-        raise ValueError("chunks is empty the second time: give a list, or a function that starts anew.")
+        raise ValueError("chunks is empty in the second pass: give a list, or a function that returns a new iterator.")
 
 
 def _push(levels: list[list[Any]], level: int, part: Any) -> None:
@@ -487,7 +492,7 @@ def _push(levels: list[list[Any]], level: int, part: Any) -> None:
 
 
 class Progress:
-    """Rows so far, on a terminal alone, unless somebody listens who shows it in another way."""
+    """Shows the number of rows so far on a terminal, unless a listener displays progress in another way."""
 
     def __init__(self, label: str) -> None:
         self.label = label
@@ -501,9 +506,9 @@ class Progress:
         """Count rows, and show them twice a second."""
         self.rows += rows
         now = time.monotonic()
-        if now - self.shown > 0.5 and sys.stderr.isatty() and not progress.is_heard():
+        if now - self.shown > 0.5 and sys.stderr.isatty() and not progress.has_listener():
             rate = self.rows / (now - self.started)
-            print(f"\r{self.label}: {self.rows:,} rows, {rate:,.0f} a second ", end="", file=sys.stderr, flush=True)
+            print(f"\r{self.label}: {self.rows:,} rows, {rate:,.0f} per second ", end="", file=sys.stderr, flush=True)
             self.shown = now
 
     def __exit__(self, *exception: object) -> None:
@@ -512,11 +517,13 @@ class Progress:
 
 
 def as_source(chunks: Any, columns: Sequence[str] | None, target: Any, weight: str | None) -> Chunks:
-    """A source from what `fit_chunks` takes."""
+    """The source for the `chunks` argument of `fit_chunks`."""
     if isinstance(chunks, (str, Path)) or type(chunks).__module__.startswith("pyarrow"):
         return Chunks(_read_table(chunks, columns, target, weight))
     if columns is not None or target is not None or weight is not None:
-        raise ValueError("columns, target and weight name columns of a Parquet file or dataset: chunks is neither.")
+        raise ValueError(
+            "columns, target and weight name columns of a Parquet file or pyarrow dataset, but chunks is neither."
+        )
     if isinstance(chunks, tuple) and len(chunks) in (2, 3) and len(getattr(chunks[0], "shape", ())) == 2:
         return Chunks(functools.partial(_slices, chunks))
     if callable(chunks):
@@ -534,7 +541,7 @@ def _slices(values: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
     """Row slices of arrays, which may be memory maps."""
     if len({array.shape[0] for array in values}) > 1:
         raise ValueError(
-            f"The arrays have {[array.shape[0] for array in values]} rows: they must have the same number."
+            f"chunks: the arrays have {[array.shape[0] for array in values]} rows: give the same number of rows in all."
         )
     rows = max(1, CHUNK_BYTES // (8 * max(values[0].shape[1], 1)))
     if arrays.on_accelerator(values[0]):
@@ -564,7 +571,7 @@ def _read_table(
         source = pyarrow.dataset.dataset(source if not isinstance(source, Path) else str(source))
     names = source.schema.names
     if target is None:
-        raise ValueError(f"target=None: name the column to predict (or several), one of {names}.")
+        raise ValueError(f"target=None: name the column or columns to predict, out of {names}.")
     targets = [target] if isinstance(target, str) else list(target)
     others = {*targets, *([] if weight is None else [weight])}
     features = [name for name in names if name not in others] if columns is None else list(columns)
@@ -573,7 +580,9 @@ def _read_table(
             raise ValueError(f"There is no column {name!r}: the columns are {names}.")
     for name in features:
         if name in others or features.count(name) > 1:
-            raise ValueError(f"columns={columns!r} holds {name!r} twice, or it is the target or weight: leave it out.")
+            raise ValueError(
+                f"columns={columns!r} lists {name!r} twice, or {name!r} is the target or the weight: remove it."
+            )
     rows = max(1, CHUNK_BYTES // (8 * max(len(features), 1)))
 
     def read() -> Iterator[Any]:
@@ -588,9 +597,9 @@ def _read_table(
 
 
 def normalise(chunk: Any) -> tuple[Any, Any, Any]:
-    """(X, y, weight or None) of what a user yields."""
+    """A user's chunk as (X, y, weight or None)."""
     if not isinstance(chunk, Sequence):
-        raise ValueError(f"chunks must yield (X, y) or (X, y, weight), got {type(chunk).__name__}: wrap it in a tuple.")
+        raise ValueError(f"chunks must yield (X, y) or (X, y, weight), got {type(chunk).__name__}: yield a tuple.")
     if len(chunk) not in (2, 3):
         raise ValueError(f"chunks must yield (X, y) or (X, y, weight), got {len(chunk)} parts.")
     X, y, *weight = chunk

@@ -1,6 +1,6 @@
-"""Everything above this package is written once for NumPy, torch and CuPy.
+"""Array operations for NumPy, torch and CuPy, so that all other packages are written only once.
 
-NumPy keeps its BLAS and LAPACK routes (in place, SYRK, TRSM, POTRF); other namespaces use their own operators.
+NumPy arrays go directly to BLAS and LAPACK (in place, SYRK, TRSM, POTRF); other namespaces use their own operators.
 """
 
 from .linalg import LOSS as LOSS

@@ -1,6 +1,6 @@
-"""Linear algebra in place.
+"""In-place linear algebra.
 
-All matrices are row-major; a lower factor L is stored as such, so that ``L.T`` is what Fortran sees, without a copy.
+All matrices are row-major; a lower factor L is stored as such, so that Fortran sees ``L.T`` without a copy.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .threads import own_threads as own_threads
 if TYPE_CHECKING:
     from .namespaces import Array
 
-TALL, WIDE = 2, 64  # rows a column, and columns, from which triangular systems may be solved by the inverse,
-LOSS = 1e-9  # where it costs no more than this, relatively, by a bound that is five to fifty times too large
+TALL, WIDE = 2, 64  # rows per column, and columns, from which triangular systems may be solved with the inverse,
+LOSS = 1e-9  # if the relative error stays below this; the bound that is used is five to fifty times too large
 DIVIDED = 4096  # order up to which the memory of an eigendecomposition does not matter
 SMALL = 512  # order up to which a triangular matrix is inverted by substitution on an accelerator
 
 
 def matmul(A: Array, B: Array) -> Array:
-    """A @ B; a large product of NumPy matrices is shared out, unless reading A is all the work."""
+    """A @ B; threads share a large product of NumPy matrices, unless reading A is all the work."""
     if not is_numpy(A, B) or A.ndim != 2 or B.ndim != 2 or A.size * B.shape[1] < 2**18 or B.shape[1] <= 4:
         return A @ B
     if A.dtype != np.float64 or B.dtype != np.float64:
@@ -51,7 +51,7 @@ def gram(A: Array) -> Array:
 
 
 def add_gram(G: Array | None, A: Array) -> Array:
-    """G + A'A (None: A'A), in place where the namespace allows it; of NumPy's the lower triangle alone."""
+    """G + A'A (None: A'A), in place where the namespace allows it; for NumPy only the lower triangle."""
     if not is_numpy(A):
         return _gram_of_parts(A) if G is None else G + _gram_of_parts(A)
     if A.size == 0:
@@ -69,7 +69,7 @@ def gram_of_lower(A: Array) -> Array:
 
 
 def mirrored(G: Array) -> Array:
-    """The whole of a matrix from `add_gram`, in place."""
+    """Complete a matrix from `add_gram` by its upper triangle, in place."""
     if not is_numpy(G):
         return G
     for start in range(0, G.shape[0], 256):
@@ -96,13 +96,13 @@ def row_squares(A: Array, factors: Array | None = None) -> Array:
 
 
 def _parts(n: int) -> list[slice]:
-    """Up to 32 parts of n columns, of 256 at least: triangles are then worked on by matrix products alone."""
+    """Up to 32 parts of n columns, each at least 256 wide: work on triangles then consists of matrix products."""
     width = max(256, 128 * math.ceil(n / (32 * 128)))
     return [slice(start, min(start + width, n)) for start in range(0, n, width)]
 
 
 def _gram_of_parts(A: Array) -> Array:
-    """A'A from matrix products, about half of the full one."""
+    """A'A from matrix products, at about half the cost of the full product."""
     G = empty((A.shape[1], A.shape[1]), A)
     for part in _parts(A.shape[1]):
         block = A[:, part].T @ A[:, : part.stop]
@@ -121,7 +121,7 @@ def cholesky(A: Array) -> Array | None:
         return parallel.cholesky(A)
     xp = namespace(A)
     try:
-        # torch factorises the columns in place: the transpose of a symmetric A spares a copy of it
+        # torch factorises the columns in place: passing the transpose of a symmetric A avoids a copy
         L = xp.linalg.cholesky(A.T, out=A.T) if is_torch(A) and A.is_contiguous() else xp.linalg.cholesky(A)
     except Exception as error:  # each namespace has its own class of LinAlgError
         if type(error).__name__ not in {"LinAlgError", "_LinAlgError"}:
@@ -131,7 +131,7 @@ def cholesky(A: Array) -> Array | None:
 
 
 def pivoted_cholesky(A: Array, tolerance: float) -> tuple[Array, np.ndarray]:
-    """Factor (n x rank) and pivots of a semi-definite A, with A = F F'; stops at pivots <= tolerance."""
+    """Factor F (n x rank) and pivots of a semi-definite A = F F'; stops at pivots <= tolerance."""
     n = A.shape[0]
     upper, pivots, rank, _ = lapack.dpstrf(to_numpy(A), lower=0, tol=tolerance)
     pivots = np.asarray(pivots, dtype=np.intp) - 1
@@ -163,8 +163,8 @@ def solve_lower(L: Array, B: Array, *, transpose: bool = False) -> Array:
 def whiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None = None) -> Array:
     """Z L^-T, overwriting Z where the namespace allows it: every row z becomes L^-1 z.
 
-    Many rows of NumPy's are multiplied by the inverse of L (if it is known, `inverse`), unless that may cost more than
-    a relative `loss`.
+    Many NumPy rows are multiplied by the inverse of L (`inverse`, if it is known), unless that might cause a relative
+    error above `loss`.
     """
     if is_numpy(Z, L):
         if not Z.size or not Z.flags.carray or Z.dtype != np.float64:
@@ -187,9 +187,9 @@ def whiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None = 
 
 
 def _inverse_that_pays(Z: np.ndarray, L: np.ndarray, loss: float, inverse: np.ndarray | None) -> np.ndarray | None:
-    """The inverse of L where it is known or many rows are to be solved for, and costs no more digits than that.
+    """The inverse of L if it is known or pays off for many rows, and if its error stays below `loss`; else None.
 
-    Products with it run at the rate of DGEMM, which solutions reach on few processors.
+    Products with it run at the speed of DGEMM, which triangular solves reach on few processors.
     """
     rows, columns = Z.shape
     if inverse is None:
@@ -201,7 +201,7 @@ def _inverse_that_pays(Z: np.ndarray, L: np.ndarray, loss: float, inverse: np.nd
 
 def _multiply(out: Array, A: Array, B: Array, factor: float = 1.0, *, add: bool = False) -> None:
     """Overwrite `out`, a part of a matrix, with factor * A B, or add that to it."""
-    if is_torch(out):  # where it belongs, without a copy
+    if is_torch(out):  # writes into `out` without a copy
         out.addmm_(A, B, beta=float(add), alpha=factor)
     elif add:
         out += factor * (A @ B)
@@ -210,7 +210,10 @@ def _multiply(out: Array, A: Array, B: Array, factor: float = 1.0, *, add: bool 
 
 
 def unwhiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None = None) -> Array:
-    """Z L^-1, overwriting Z where the namespace allows it: what a derivative in L^-1 z is in z; see `whiten_rows`."""
+    """Z L^-1, overwriting Z where the namespace allows it: turns derivatives in L^-1 z into those in z.
+
+    See `whiten_rows`.
+    """
     if is_numpy(Z, L) and Z.size:
         Z = np.require(Z, np.float64, ["C", "A", "W"])
         inverse = _inverse_that_pays(Z, L, loss, inverse)
@@ -246,7 +249,7 @@ def invert_lower(L: Array) -> Array:
 
 
 def _invert_diagonal(L: Array, parts: list[slice]) -> list[Array]:
-    """Inverses of diagonal blocks of a lower triangular matrix, all of one size but the last; torch's together."""
+    """Inverses of diagonal blocks of a lower triangular matrix, all of one size but the last; torch batches them."""
     sizes = [part.stop - part.start for part in parts]
     count = sizes.count(sizes[0]) if is_torch(L) else 0
     found: list[Array] = []
@@ -257,7 +260,7 @@ def _invert_diagonal(L: Array, parts: list[slice]) -> list[Array]:
 
 
 def _invert_parts(out: Array, L: Array) -> None:
-    """Complete the inverse of a lower triangular matrix, whose diagonal blocks `out` holds, half by half."""
+    """Complete, by recursive halving, the inverse of a lower triangular matrix whose diagonal blocks are in `out`."""
     n = L.shape[0]
     half = SMALL * math.ceil(n / (2 * SMALL))
     if n <= SMALL:
@@ -274,7 +277,7 @@ def _invert_parts(out: Array, L: Array) -> None:
 
 
 def condition(L: Array, norm: float) -> float:
-    """Estimate of the 1-norm condition of L L', whose 1-norm is `norm`."""
+    """Estimate of the condition number of L L' in the 1-norm; `norm` is the 1-norm of L L'."""
     if is_numpy(L):
         if L.shape[0] == 0:
             return 1.0
@@ -296,7 +299,7 @@ def eigh(A: Array) -> tuple[Array, Array]:
 
 
 def eigh_matrices(n: int) -> int:
-    """Matrices of order n that `eigh` holds: divide and conquer, faster and more orthogonal, takes one more."""
+    """Number of n x n matrices that `eigh` holds: divide and conquer, faster and more orthogonal, needs one more."""
     return 3 if n <= DIVIDED else 2
 
 

@@ -1,4 +1,4 @@
-"""Array namespaces, and the few operations that they lack or spell differently."""
+"""Array namespaces, and the few operations that some of them lack or spell differently."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SQUARE = 256  # rows and columns of a tile of a symmetric matrix
 
 
 class NumericalError(ValueError):
-    """Numbers that overflow or leave nothing to divide by, here and not for other widths or another C."""
+    """Overflow or division by zero that may not occur with other widths or another C."""
 
 
 def user_level() -> int:
-    """The stacklevel with which a warning of the caller names the line that called into lssvm, however deep it is."""
+    """The stacklevel at which a warning points to the line of user code that called lssvm, however deep the caller."""
     level, frame = 1, sys._getframe(1)
     inside = (__name__.partition(".")[0], "contextlib", "numpy")  # a decorated method is called from these
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in inside:
@@ -70,7 +70,7 @@ def is_dask(collection: Any) -> bool:
 
 
 def on_accelerator(array: Array) -> bool:
-    """True for an array in the memory of a GPU or the like."""
+    """True for an array in the memory of a GPU or another accelerator."""
     return is_cupy(array) or (is_torch(array) and array.device.type != "cpu")
 
 
@@ -81,7 +81,7 @@ def _package(thing: Any) -> str:
 def to_numpy(array: Array) -> np.ndarray:
     """A NumPy array with the same values, wherever the array lives."""
     if isinstance(array, np.ndarray):
-        return array.astype(object) if array.dtype.kind == "T" else array  # text of StringDType, which few take
+        return array.astype(object) if array.dtype.kind == "T" else array  # few functions take StringDType
     if is_cupy(array):
         return np.asarray(array.get())
     if is_torch(array):
@@ -92,7 +92,7 @@ def to_numpy(array: Array) -> np.ndarray:
 
 
 def device(array: Array) -> Any:
-    """The device that an array lives on."""
+    """The device of an array."""
     return array_api_compat.device(array)
 
 
@@ -155,7 +155,7 @@ def add_outer(B: Array, u: Array, v: Array) -> Array:
 
 
 def subtract_pair(K: Array, u: Array, v: Array, *, lower: bool = False) -> None:
-    """Overwrite K with K - u v' - v u'; of NumPy's the lower triangle alone where that is enough."""
+    """Overwrite K with K - u v' - v u'; with `lower` NumPy updates only the lower triangle."""
     if is_torch(K):
         stack = namespace(K).stack
         K.addmm_(stack([u, v], 1), stack([v, u], 0), alpha=-1.0)
@@ -184,7 +184,7 @@ def put(A: Array, index: Any, values: Array) -> Array:
 
 
 def add_at(A: Array, rows: np.ndarray, columns: np.ndarray, values: Array) -> Array:
-    """A with `values` added at the places (row, column)."""
+    """A with `values` added at the positions (row, column)."""
     if is_numpy(A) or is_torch(A) or is_cupy(A):
         A[rows, columns] += values
         return A
@@ -196,8 +196,8 @@ def add_at(A: Array, rows: np.ndarray, columns: np.ndarray, values: Array) -> Ar
 def row_blocks(n_rows: int, bytes_per_row: int, array: Array = None, least: int = 1) -> Iterator[slice]:
     """Slices of rows, each within scikit-learn's ``working_memory``.
 
-    They stay within 16 MiB, which the allocator reuses, unless that is fewer than `least` rows; on an accelerator,
-    which `array` tells, within a share of its memory, which keeps it busy.
+    Blocks take at most 16 MiB, which the allocator reuses, unless that is fewer than `least` rows. If `array` lives on
+    an accelerator, they may take a fixed share of its memory, which keeps it busy.
     """
     limit = get_config()["working_memory"] * 2**20
     budget = min(limit, max(2**24, least * bytes_per_row))
@@ -209,7 +209,7 @@ def row_blocks(n_rows: int, bytes_per_row: int, array: Array = None, least: int 
 
 
 def memory(array: Array) -> int | None:
-    """Bytes of memory where the array lives, free or not; None where that is not known."""
+    """Total memory, in bytes, of the device of the array; None if it is not known."""
     try:
         if is_cupy(array):
             return int(array.device.mem_info[1])
@@ -223,13 +223,13 @@ def memory(array: Array) -> int | None:
 
 
 def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: int, *, symmetric: bool = False) -> None:
-    """Call `function(rows, columns)` for tiles that cover `array`, each tile a matrix product of that depth.
+    """Call `function(rows, columns)` for tiles that cover `array`; each tile is a matrix product of inner size `depth`.
 
-    Of a `symmetric` one they cover the lower triangle, and more only where they reach its diagonal.
+    For a `symmetric` array they cover the lower triangle, and more only in the tiles on the diagonal.
 
-    NumPy's elementwise functions use one thread, and the threads of its BLAS keep the cores busy for a while after a
-    product. So a thread a core takes tile after tile of a large array, its product included; a tile stays in the
-    core's cache.
+    NumPy's elementwise functions use one thread, and BLAS threads keep the cores busy for a while after a product. So
+    one thread per core takes tile after tile of a large array, matrix product included, and a tile stays in the core's
+    cache.
     """
     n_rows, n_columns = array.shape
     if not is_numpy(array) or array.size < 2**17 or depth > 128:

@@ -1,9 +1,9 @@
-"""Products, triangular solves and factorisations of row-major matrices, shared out among threads.
+"""Products, triangular solves and factorisations of row-major matrices, shared among threads.
 
-SciPy's wrappers of BLAS keep Python's lock, so that two threads cannot use them at the same time. The routines are
-called here by their addresses, which SciPy publishes for Cython, without the lock; each works in place on a part of
-a matrix, whose rows need not be adjacent. A factorisation goes half by half, and what lies between the halves is shared
-out. With one thread, and for small matrices, LAPACK gets the whole matrix; of triangles to invert, small ones alone.
+SciPy's BLAS wrappers hold the GIL, so that two threads cannot use them at the same time. Here the routines are called
+without the GIL, by the addresses that SciPy publishes for Cython; each works in place on a part of a matrix, whose rows
+need not be adjacent. Factorisations recurse into halves, and threads share the blocks between the halves. With one
+thread, and for small matrices, LAPACK gets the whole matrix (triangles to invert: only small ones).
 
 To Fortran a lower triangle L in row-major order is the upper triangle L', and every product is transposed.
 """
@@ -22,15 +22,15 @@ from scipy.linalg import cython_blas, cython_lapack
 
 from .threads import share, workers
 
-BLOCK = 512  # most rows and columns of the pieces of a Gram matrix: products of that size run at full speed
+BLOCK = 512  # largest tile of a Gram matrix: products of that size run at full speed
 LEAF = 384  # order up to which LAPACK factorises in one piece
-TRIANGLE = 128  # order up to which LAPACK inverts a triangle: above, its way in one thread takes twice as long as ours
-SMALL_PIECE = 2**21  # multiplications of a piece at least: a tenth of a millisecond or so
-MOST_SUMS = 16  # Gram matrices of pieces of rows that are held at a time
+TRIANGLE = 128  # order up to which LAPACK inverts a triangle; above, even one thread is twice as fast with halves
+SMALL_PIECE = 2**21  # smallest piece, in multiplications: about a tenth of a millisecond
+MOST_SUMS = 16  # largest number of partial Gram matrices held at a time
 
 
 def _routine(module: Any, name: str) -> Callable[..., None]:
-    """A Fortran routine by its address; ctypes releases Python's lock while it runs."""
+    """A Fortran routine by its address; ctypes releases the GIL while it runs."""
     api = ctypes.pythonapi
     api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
@@ -62,7 +62,7 @@ _dlaset = _routine(cython_lapack, "dlaset")
 
 # Parts of matrices ----------------------------------------------------------------------------------------------------
 def _leading(A: np.ndarray) -> int:
-    """The distance of two rows in memory, in numbers; the numbers of a row are adjacent."""
+    """The leading dimension: the distance of two rows in memory, in elements; those of one row are adjacent."""
     return max(A.strides[0] // 8 if A.shape[0] > 1 else A.shape[1], A.shape[1], 1)
 
 
@@ -76,7 +76,7 @@ def _gemm(
     turn_A: bool = False,
     turn_B: bool = False,
 ) -> None:
-    """out = keep * out + factor * A B, of A' and B' where they are to be turned."""
+    """out = keep * out + factor * A B, with A' for A (`turn_A`) and B' for B (`turn_B`)."""
     rows, columns = out.shape
     if not out.size:
         return
@@ -87,15 +87,15 @@ def _gemm(
 
 
 def _syrk(out: np.ndarray, A: np.ndarray, factor: float, keep: float, *, turn: bool = False) -> None:
-    """The lower triangle of out = keep * out + factor * A'A, or of A A' where A is to be turned."""
+    """The lower triangle of out = keep * out + factor * A'A, or with `turn` of A A'."""
     sizes = (out.shape[0], A.shape[1] if turn else A.shape[0])
     _dsyrk(b"U", b"T" if turn else b"N", *sizes, factor, A, _leading(A), keep, out, _leading(out))
 
 
 def _triangle(routine: Callable[..., None], L: np.ndarray, Z: np.ndarray, *, turn: bool, left: bool = False) -> None:
-    """Overwrite Z with Z L^-T (`turn`) or Z L^-1 by _dtrsm, with Z L' or Z L by _dtrmm.
+    """Overwrite Z with Z L^-T (`turn`) or Z L^-1 by _dtrsm, and with Z L' or Z L by _dtrmm.
 
-    From the `left` with L^-1 Z (`turn`) or L^-T Z, with L Z or L'Z.
+    With `left`: L^-1 Z (`turn`) or L^-T Z, and L Z or L'Z.
     """
     if Z.size:
         side, operation = (b"R", b"N" if turn else b"T") if left else (b"L", b"T" if turn else b"N")
@@ -104,7 +104,7 @@ def _triangle(routine: Callable[..., None], L: np.ndarray, Z: np.ndarray, *, tur
 
 
 def _usable(A: np.ndarray) -> bool:
-    """Whether A is a matrix of doubles by rows: the numbers of a row are adjacent, and rows do not overlap."""
+    """Whether A is a row-major float64 matrix: the elements of a row are adjacent, and rows do not overlap."""
     if A.dtype != np.float64 or A.ndim != 2 or not A.flags.aligned:
         return False
     step, width = A.strides[0], 8 * A.shape[1]
@@ -112,26 +112,26 @@ def _usable(A: np.ndarray) -> bool:
 
 
 def _in_place(A: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """A, where `out` can be worked on in place."""
+    """A itself, after a check that `out` can be overwritten in place."""
     if not _usable(out) or not out.flags.writeable:
-        raise TypeError(f"BLAS works in place on writeable matrices of float64 by rows, not on {out.dtype}.")
+        raise TypeError(f"BLAS needs a writeable, row-major float64 matrix to work in place, got {out.dtype}.")
     return A
 
 
 def _by_rows(A: np.ndarray) -> np.ndarray:
-    """A itself, or a copy that is usable."""
+    """A itself, or a row-major copy if A is not usable."""
     return A if _usable(A) and A.flags.writeable else np.array(A, dtype=np.float64, order="C")
 
 
 def _stored(A: np.ndarray) -> tuple[np.ndarray, bool]:
-    """A by rows and False, or A' by rows and True where that is what lies in memory."""
+    """A and False if A is row-major in memory, or A' and True if A' is."""
     if _usable(A):
         return A, False
     return (A.T, True) if _usable(A.T) else (_by_rows(A), False)
 
 
 def _pieces(size: int, work: float, most: int = 1024) -> list[slice]:
-    """Rows in pieces, for so many multiplications in all: one a thread, as BLAS is the faster the larger they are."""
+    """Rows in pieces, for `work` multiplications in all: one per thread, as BLAS is faster on larger pieces."""
     count = max(1, min(workers(), int(work / SMALL_PIECE), size // 8, most))
     return _parts(size, count)
 
@@ -179,7 +179,7 @@ def add_gram(G: np.ndarray, A: np.ndarray, keep: float, factor: float = 1.0) -> 
     pieces = _pieces(depth, work, min(MOST_SUMS, depth // (2 * n)))
     if 2 * n <= 3 * BLOCK and len(pieces) > 1:
         _add_sums(G, A, keep, factor, turn, pieces)
-    else:  # as many bands as threads, or a multiple: the pieces of the triangle then share out evenly
+    else:  # as many bands as threads, or a multiple, distributes the pieces of the triangle evenly
         bands = _parts(n, min(workers() * -(-n // (workers() * BLOCK)), -(-n // 64)))
         share(tile, [(i, j) for i in bands for j in bands if j.start <= i.start])
 
@@ -231,10 +231,11 @@ def _columns_by_triangle(routine: Callable[..., None], L: np.ndarray, B: np.ndar
 
 
 def symmetric_product(K: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """K x for a symmetric K, whose reading is all the work.
+    """K x for a symmetric K, where reading K is all the work.
 
-    DSYMV reads half of a leading block; the rows below it are read once for their products, and once more but for
-    their last columns for what they add to the rows above. Either takes a third of the time of reading all of K.
+    DSYMV reads half of a leading block. The rows below it are read once for their own products, and once more, without
+    their last columns, for their contribution to the rows above. Each of the three parts takes about a third of the
+    time of reading all of K.
     """
     n, K, x = len(K), _stored(K)[0], np.ascontiguousarray(x, dtype=np.float64)
     head = round(n * math.sqrt(2 / 3))
@@ -252,7 +253,7 @@ def symmetric_product(K: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 # Factorisations -------------------------------------------------------------------------------------------------------
 def cholesky(A: np.ndarray) -> np.ndarray | None:
-    """The lower factor of A in its place, zeros above; None where A is not positive definite to working precision."""
+    """The lower factor of A, in place, with zeros above; None if A is not positive definite to working precision."""
     A = _by_rows(A)
     if _whole(A):
         info = np.zeros(1, dtype=np.intc)
@@ -269,7 +270,7 @@ def cholesky(A: np.ndarray) -> np.ndarray | None:
 
 
 def invert_lower(L: np.ndarray) -> np.ndarray:
-    """The inverse of a lower triangle, in its place: below the diagonal -L_22^-1 L_21 L_11^-1."""
+    """The inverse of a lower triangle, in place: below the diagonal -L_22^-1 L_21 L_11^-1."""
     L = _by_rows(L)
     if len(L) <= TRIANGLE:
         _dtrtri(b"U", b"N", len(L), L, _leading(L), np.zeros(1, dtype=np.intc))
@@ -285,7 +286,7 @@ def invert_lower(L: np.ndarray) -> np.ndarray:
 
 
 def gram_of_lower(L: np.ndarray) -> np.ndarray:
-    """The lower triangle of L'L for a lower triangle L, in its place."""
+    """The lower triangle of L'L for a lower triangle L, in place."""
     L = _by_rows(L)
     if _whole(L):
         _dlauum(b"U", len(L), L, _leading(L), np.zeros(1, dtype=np.intc))
@@ -301,8 +302,8 @@ def gram_of_lower(L: np.ndarray) -> np.ndarray:
 def eigh(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues (ascending) and eigenvectors of a symmetric A (overwritten) by divide and conquer.
 
-    The steps of LAPACK's DSYEVD; the last, which takes the eigenvectors of the tridiagonal matrix to those of A, is
-    shared out. DSYEVD itself gets small matrices, and those that it has to scale first.
+    The steps of LAPACK's DSYEVD; threads share the last one, which turns the eigenvectors of the tridiagonal matrix
+    into those of A. DSYEVD itself gets small matrices, and those that it has to scale first.
     """
     A, n = _by_rows(A), len(A)
     parts = _pieces(n, float(n) ** 3)
@@ -315,7 +316,7 @@ def eigh(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     sizes = (len(work), whole_numbers, len(whole_numbers))
     _dstedc(b"I", n, values, off, vectors, n, work, *sizes, info)
     if info[0]:
-        raise np.linalg.LinAlgError("The eigenvalues did not converge.")
+        raise np.linalg.LinAlgError("The eigenvalue computation did not converge.")
 
     def turned(part: slice) -> None:
         own = vectors[part]
@@ -327,10 +328,10 @@ def eigh(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _whole(A: np.ndarray) -> bool:
-    """Whether LAPACK gets all of a square matrix, in one thread."""
+    """Whether LAPACK gets the whole square matrix, in one thread."""
     return len(A) <= LEAF or workers() == 1
 
 
 def _halves(A: np.ndarray) -> tuple[slice, slice]:
-    middle = len(A) // 128 * 64 or len(A) // 2  # a multiple of what the routines work on at a time
+    middle = len(A) // 128 * 64 or len(A) // 2  # a multiple of the block size of the routines
     return slice(0, middle), slice(middle, len(A))

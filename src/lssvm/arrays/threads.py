@@ -1,9 +1,9 @@
-"""Threads of lssvm's own, with single-threaded BLAS.
+"""A thread pool of lssvm's own, used with single-threaded BLAS.
 
-The threads of OpenBLAS spin at barriers: as soon as another process takes a core away, every call waits for the thread
-that is not running, and a fit takes ten times as long. Here BLAS computes with one thread, and a large operation is cut
-into pieces that the threads take one by one, so that a thread which gets less time does less of the work. Threads that
-have nothing to do sleep.
+OpenBLAS threads spin at barriers: as soon as another process occupies a core, every call waits for the thread that is
+not running, and a fit takes ten times as long. Here BLAS runs with one thread, and a large operation is cut into pieces
+that the threads of the pool take one by one, so that a thread with less processor time does less of the work. Idle
+threads sleep.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from threadpoolctl import ThreadpoolController
 Item = TypeVar("Item")
 
 _lock = threading.RLock()  # a signal handler may fit, too
-_depth: dict[int, int] = {}  # by thread: how many `own_threads` it is inside of
-_before: list[int] = []  # threads of the shared BLAS libraries outside of all of them
-_local = threading.local()  # pool, workers: of this thread; helps: it is one of another's; before: `_before` of OpenMP
+_depth: dict[int, int] = {}  # by thread: how many nested `own_threads` blocks it is in
+_before: list[int] = []  # numbers of threads of the shared BLAS libraries outside all of these blocks
+_local = threading.local()  # pool, workers: of this thread; helps: is a helper thread; before: as `_before`, for OpenMP
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,10 @@ class Library:
 
 
 class own_threads(ContextDecorator):
-    """While any thread is inside, the BLAS libraries of NumPy and SciPy use one thread each; helpers end with it."""
+    """While any thread is inside, the BLAS libraries of NumPy and SciPy use one thread each.
+
+    The helper threads end when the outermost block of their thread does.
+    """
 
     def __enter__(self) -> None:
         depth = _depth.get(threading.get_ident(), 0)
@@ -61,13 +64,13 @@ class own_threads(ContextDecorator):
 
 
 def _enter(depth: int) -> None:
-    """This thread is inside of so many `own_threads`; the first of all limits the shared libraries."""
+    """Record that this thread is in `depth` nested blocks; the first block of all limits the shared libraries."""
     thread = threading.get_ident()
     shared, own = _libraries()
     with _lock:
         if not _depth:
             numbers = [library.get() for library in shared]
-            if not _before or max(numbers, default=1) > 1:  # else an interrupt has kept them from being restored
+            if not _before or max(numbers, default=1) > 1:  # else an interrupt prevented their restoration
                 _before[:] = numbers
         if depth == 1:
             _local.before = [library.get() for library in own]
@@ -78,7 +81,7 @@ def _enter(depth: int) -> None:
 
 
 def _leave(depth: int) -> None:
-    """This thread is inside of so many `own_threads`; the last of all restores the libraries. Can be repeated."""
+    """Record that this thread is in `depth` nested blocks; the last one restores the libraries. Can be repeated."""
     thread = threading.get_ident()
     shared, own = _libraries()
     with _lock:
@@ -93,12 +96,12 @@ def _leave(depth: int) -> None:
 
 
 def _set_threads(libraries: list[Library], numbers: list[int]) -> None:
-    for library, number in zip(libraries, numbers, strict=False):  # none are known where an interrupt came too early
+    for library, number in zip(libraries, numbers, strict=False):  # `numbers` is empty after an early interrupt
         library.set(number)
 
 
 class cached_property:
-    """functools.cached_property without its lock in Python 3.11, which a thread may hold while another one forks."""
+    """functools.cached_property without the lock of Python 3.11, which one thread may hold while another one forks."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.function = function
@@ -112,7 +115,7 @@ class cached_property:
 
 
 def workers() -> int:
-    """The number of threads that share work: one per core, and no more than the user lets BLAS have."""
+    """The number of threads that share work: one per core, but no more than the user allows BLAS."""
     if getattr(_local, "helps", False):
         return 1
     if threading.get_ident() in _depth:
@@ -123,7 +126,7 @@ def workers() -> int:
 
 
 def share(function: Callable[[Item], object], items: Iterable[Item]) -> None:
-    """Call `function` with every item, in any order, by this thread and its helpers; an error ends them all."""
+    """Call `function` with every item, in any order, in this thread and its helpers; an error stops them all."""
     waiting = deque(items)
     helpers = min(workers(), len(waiting)) - 1 if len(waiting) > 1 else 0
 
@@ -156,7 +159,7 @@ def share(function: Callable[[Item], object], items: Iterable[Item]) -> None:
 
 
 def _helpers() -> ThreadPoolExecutor:
-    """The helpers of this thread. A forked process has none of its parent's threads and starts its own."""
+    """The helper threads of this thread. A forked process inherits none of them and starts its own."""
     process, pool = getattr(_local, "pool", (None, None))
     if pool is None or process != os.getpid():
         pool = ThreadPoolExecutor(max(1, workers() - 1), thread_name_prefix="lssvm", initializer=_become_helper)
@@ -186,9 +189,9 @@ def _cores() -> int:
 
 @functools.cache
 def _libraries() -> tuple[list[Library], list[Library]]:
-    """The BLAS libraries of NumPy and SciPy with one number for all Python threads, and with one for each (OpenMP).
+    """The BLAS libraries of NumPy and SciPy whose number of threads is global, and those with one per thread (OpenMP).
 
-    torch has its own, for its own tensors.
+    torch brings its own library, for tensors only.
     """
     shared: list[Library] = []
     own: list[Library] = []
@@ -202,7 +205,7 @@ def _libraries() -> tuple[list[Library], list[Library]]:
 
 
 def _setter(found: Any) -> Callable[[int], None]:
-    """What sets the threads of a shared library: threadpoolctl lets one thread alone do that with OpenBLAS."""
+    """The function that sets the threads of a shared library; threadpoolctl lets only one thread control OpenBLAS."""
     for prefix, suffix in itertools.product(("", "scipy_"), ("", "64_", "_64")):
         setter = getattr(found.dynlib, f"{prefix}openblas_set_num_threads{suffix}", None)
         if setter is not None:
@@ -211,7 +214,7 @@ def _setter(found: Any) -> Callable[[int], None]:
 
 
 def _after_fork() -> None:
-    """In the child: of all threads only the forking one is left, and another may have held the lock."""
+    """In the child only the forking thread is left, and another one may have held the lock."""
     global _lock
     _lock = threading.RLock()
     thread = threading.get_ident()

@@ -1,9 +1,9 @@
 """The command line: ``lssvm fit | predict | report | export | inspect | demo``.
 
-Results go to standard output; remarks, warnings and errors to standard error; progress there, too, on a terminal only.
-Exit codes: 0 done, 1 the work failed, 2 the command was called wrongly.
+Results go to standard output; messages, warnings and errors to standard error, and so does progress, on a terminal
+only. Exit codes: 0 for success, 1 if the work failed, 2 if the command was called incorrectly.
 
-NumPy, matplotlib and the library itself are imported inside the commands: ``--help`` stays fast.
+NumPy, matplotlib and the library itself are imported inside the commands, so that ``--help`` stays fast.
 """
 
 from . import demo, fitting, models, predicting  # noqa: F401  (each module adds its commands to `main`)

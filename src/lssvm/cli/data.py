@@ -1,4 +1,4 @@
-"""Rows of a table and models of `lssvm fit`, as several commands need them."""
+"""Rows of a table and models of `lssvm fit`, shared by several commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def encoded(batch: Any, source: Source, scheme: Plan, row: int) -> tuple[Any, Any, Any]:
-    """Complete rows of a batch: inputs, targets, and which rows they are."""
+    """The complete rows of a batch: inputs, targets, and a mask of these rows."""
     import pyarrow
 
     X, complete = scheme.encode(batch, source, row + source.first_row, Counter())
@@ -23,7 +23,7 @@ def encoded(batch: Any, source: Source, scheme: Plan, row: int) -> tuple[Any, An
 
 
 def rows_of(source: Source, scheme: Plan) -> tuple[Any, Any, list[int]]:
-    """All complete rows at once, and the places of the others."""
+    """All complete rows at once, and the indices of the others."""
     import numpy as np
     import pyarrow
 
@@ -37,20 +37,20 @@ def rows_of(source: Source, scheme: Plan) -> tuple[Any, Any, list[int]]:
     y = np.concatenate(targets)
     if len(y) < 2:
         raise ValueError(
-            f"{source.name}: {len(y)} complete row(s), at least 2 are needed: give more, or fit with --missing fill."
+            f"{source.name}: {len(y)} complete row(s), at least 2 are required: add rows, or fit with --missing fill."
         )
     return pyarrow.concat_tables(tables), y, dropped
 
 
-def own_spelling(machine: Any, y: Any) -> Any:
-    """Labels of other rows as the model writes them: truth values may stand there in other cases."""
+def own_spelling(model: Any, y: Any) -> Any:
+    """Labels in the spelling of the model: boolean values may differ in case."""
     import numpy as np
 
     from ..tables import spellings
 
     if y.dtype.kind != "U":
         return y
-    known = {text: str(machine.classes_[place]) for text, place in spellings(machine.classes_.tolist()).items()}
+    known = {text: str(model.classes_[place]) for text, place in spellings(model.classes_.tolist()).items()}
     return np.array([known.get(text, text) for text in y.tolist()])
 
 
@@ -59,36 +59,36 @@ def load_model(path: str) -> tuple[Any, Plan]:
     from ..persist import load
     from ..tables import Plan
 
-    machine = load(path)
-    if not isinstance(getattr(machine, "table_", None), dict):
+    model = load(path)
+    if not isinstance(getattr(model, "table_", None), dict):
         raise ValueError(
-            f"{path!r} was saved from Python and does not say which columns of a table it takes: use it from Python "
+            f"{path!r} was saved from Python and does not store the columns of a table: use it from Python "
             "(lssvm.load), or fit it with lssvm fit."
         )
-    return machine, Plan.from_dict(machine.table_)
+    return model, Plan.from_dict(model.table_)
 
 
-def summary(machine: Any) -> dict[str, Any]:
-    """What is worth saying about a fitted model."""
+def summary(model: Any) -> dict[str, Any]:
+    """The key properties of a fitted model."""
     from .. import diagnose
 
-    table = getattr(machine, "table_", {})
-    result: dict[str, Any] = {"model": type(machine).__name__}
+    table = getattr(model, "table_", {})
+    result: dict[str, Any] = {"model": type(model).__name__}
     result |= {name: table[name] for name in ("task", "target", "source") if name in table}
-    if hasattr(machine, "classes_"):
-        result["classes"] = [str(label) for label in machine.classes_]
-    with suppress(ValueError):  # a machine without left-out values
-        result["rows"] = diagnose.left_out(machine).total
-    result["columns"] = int(machine.n_features_in_)
-    result["support vectors"] = len(machine.support_vectors_)
-    result["kernel"] = type(machine.kernel_).__name__
-    result["C"] = float(machine.C_)
-    used = diagnose.columns_used(machine)
+    if hasattr(model, "classes_"):
+        result["classes"] = [str(label) for label in model.classes_]
+    with suppress(ValueError):  # a model without leave-one-out values
+        result["rows"] = diagnose.loo_values(model).total
+    result["columns"] = int(model.n_features_in_)
+    result["support vectors"] = len(model.support_vectors_)
+    result["kernel"] = type(model.kernel_).__name__
+    result["C"] = float(model.C_)
+    used = diagnose.columns_used(model)
     if not used.all():
-        columns = zip(diagnose.feature_names(machine), used, strict=True)
-        result["left out"] = [name for name, is_used in columns if not is_used]
+        columns = zip(diagnose.feature_names(model), used, strict=True)
+        result["dropped columns"] = [name for name, is_used in columns if not is_used]
     try:
-        scores = diagnose.scores(machine)
+        scores = diagnose.scores(model)
     except ValueError:
         return result
     names = {"rmse": "RMSE", "mae": "MAE", "r2": "R2", "error_rate": "error rate", "log_loss": "log loss"}

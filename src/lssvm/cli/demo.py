@@ -26,12 +26,12 @@ from .terminal import check_output
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     default=Path("demo.png"),
     show_default=True,
-    help="Where the picture goes; the ending chooses the format.",
+    help="File for the picture; its extension determines the format.",
 )
 def demo(output: Path) -> None:
     """Fit the motorcycle data and draw the result.
 
-    Nothing is set by hand: kernel width and C are chosen by leave-one-out.
+    Nothing is set by hand: the kernel, its width and C are chosen by leave-one-out.
     """
     check_output(output, "--output")
     from time import perf_counter
@@ -61,7 +61,7 @@ def demo(output: Path) -> None:
     try:
         from matplotlib.figure import Figure  # not pyplot: no display, no global state
     except ImportError:
-        click.echo('No picture: that needs matplotlib; pip install "lssvm[plot]"', err=True)
+        click.echo('No picture was drawn, because matplotlib is missing: pip install "lssvm[plot]"', err=True)
         return
     figure = Figure(figsize=(7.5, 4.5), layout="constrained")
     _draw(figure, model, X, y)
@@ -69,7 +69,7 @@ def demo(output: Path) -> None:
         with written(output) as file:
             figure.savefig(file, dpi=150, format=output.suffix[1:] or "png")
     except (OSError, ValueError) as error:
-        raise click.ClickException(f"cannot write --output '{output}': {error}") from error
+        raise click.ClickException(f"--output '{output}' cannot be written: {error}") from error
     click.echo(f"{'picture':<18}  {printable(str(output))}")
 
 

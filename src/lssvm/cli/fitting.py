@@ -18,28 +18,28 @@ from .data import encoded, rows_of, summary
 from .program import FILE, data_argument, json_option, main, plain_errors, reading_options
 from .terminal import bar, check_output, print_values, progress_line, recorded_warnings, row_counter, say, share_bar
 
-MEMORY_SHARE = 0.5  # a fit that needs more of the free memory than this goes through chunks
+MEMORY_SHARE = 0.5  # a fit that needs more than this share of the free memory is done in chunks
 MEMORY_TABLE = Path("/proc/meminfo")
-WORKING_COLUMNS = 2000  # columns of as many numbers as rows that a fit with a basis holds at once
+WORKING_COLUMNS = 2000  # a fit with a basis holds about so many arrays with one number per row
 ROBUST = ("hampel", "huber", "logistic", "myriad")
 
 
 @main.command()
 @data_argument
 @click.option("-y", "--target", required=True, metavar="COLUMN", help="The column to predict.")
-@click.option("-o", "--output", required=True, metavar="MODEL", type=FILE, help="Where the model goes.")
-@click.option("--report", "page", metavar="HTML", type=FILE, help="Write a report, too.")
-@click.option("--task", type=click.Choice(["regression", "classification"]), help="Guessed from the column by default.")
-@click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated.")
-@click.option("--categorical", multiple=True, metavar="COLUMN", help="Take a column as categories; may be repeated.")
+@click.option("-o", "--output", required=True, metavar="MODEL", type=FILE, help="File for the model.")
+@click.option("--report", "page", metavar="HTML", type=FILE, help="Also write a report.")
+@click.option("--task", type=click.Choice(["regression", "classification"]), help="Inferred by default.")
+@click.option("--drop", multiple=True, metavar="COLUMN", help="A column to ignore; may be repeated.")
+@click.option("--categorical", multiple=True, metavar="COLUMN", help="A categorical column; may be repeated.")
 @click.option(
     "--missing",
     type=click.Choice(["error", "drop", "fill"]),
     default="error",
     show_default=True,
-    help="Missing values: stop and list them, drop their rows, or fill in the column's mean.",
+    help="Missing values: stop and list them, drop their rows, or fill in the mean of the column.",
 )
-@click.option("--robust", type=click.Choice(ROBUST), help="Give outliers less weight.")
+@click.option("--robust", type=click.Choice(ROBUST), help="Give less weight to outliers.")
 @reading_options
 @json_option
 @plain_errors
@@ -58,8 +58,8 @@ def fit(
 ) -> None:
     """Fit a model to a table: CSV, TSV, Parquet, a folder of Parquet, or - for standard input.
 
-    Kernel, widths and C are chosen by leave-one-out. Columns of text become categories; whether the target is a number
-    or a class is guessed and said. A table larger than the memory is read in chunks.
+    The kernel, its widths and C are chosen by leave-one-out. Text columns become categories; whether the target is a
+    number or a class is inferred and reported. A table that does not fit into memory is read in chunks.
     """
     check_output(output, "-o", data)
     check_output(page, "--report", data, output)
@@ -85,7 +85,7 @@ def fit(
     chunked = _needs_chunks(n_rows, len(scheme.names))
     with recorded_warnings() as raised:
         if chunked:
-            say(f"{n_rows} rows at once would take more than half of the free memory: they are read in chunks")
+            say(f"{n_rows} rows at once would take more than half of the free memory; they are read in chunks")
             chunks = _Chunks(source, scheme, n_rows)
             with progress.listening(chunks.plans):
                 model.fit_chunks(chunks)
@@ -95,14 +95,14 @@ def fit(
             with share_bar(f"fitting {len(y)} rows, {len(scheme.names)} columns"):
                 model.fit(X, y)
     done = perf_counter()
-    left_out = [remark for remark in remarks if remark.startswith(("column ", "missing "))]
+    notes = [remark for remark in remarks if remark.startswith(("column ", "missing "))]
     table = scheme.to_dict()
     table.update(
         source=source.name if data == "-" else os.path.basename(os.path.abspath(data)),
         model=output.name,
         row=source.first_row,
         dropped=dropped,
-        warnings=left_out + raised,
+        warnings=notes + raised,
         seconds={"read and check the table": read - start, "fit and tune": done - read},
     )
     model.table_ = table
@@ -110,7 +110,7 @@ def fit(
     result = summary(model)
     with suppress(ValueError):
         if not diagnose.beats_constant(model):
-            say("warning: the left-out error is no smaller than that of a constant: the columns say little")
+            say("warning: the leave-one-out error is no smaller than that of a constant: the columns hardly help")
     if page is not None:
         from ..report import to_html
 
@@ -124,9 +124,10 @@ def fit(
 
 
 class _Chunks:
-    """The encoded rows of a source, chunk by chunk, as often as needed; a bar shows each pass on a terminal.
+    """The encoded rows of a source, in chunks, as often as needed; on a terminal a bar shows each pass.
 
-    The first time is none: it looks at the first chunk. Between the passes kernel and C are chosen on a sample.
+    The first iteration only looks at the first chunk and is not a pass. Between the passes, the kernel and C are chosen
+    on a sample.
     """
 
     def __init__(self, source: Source, scheme: Plan, n_rows: int) -> None:
@@ -136,7 +137,7 @@ class _Chunks:
         self.reading = False
 
     def plans(self, share: float) -> None:
-        """How far the search on the sample is."""
+        """Show the progress of the search on the sample."""
         if not self.reading:
             progress_line(f"choosing kernel and C on a sample of the rows: {share:.0%}")
 
@@ -159,12 +160,12 @@ class _Chunks:
 
 
 def _needs_chunks(n_rows: int, n_columns: int) -> bool:
-    """Whether a fit in memory would take more than its share of what is free."""
+    """Whether a fit in memory would take more than its share of the free memory."""
     return 8 * n_rows * (2 * n_columns + min(n_rows, WORKING_COLUMNS)) > MEMORY_SHARE * _free_memory()
 
 
 def _free_memory() -> int:
-    """Bytes that are free, or would be if asked for: most of a Linux machine's memory holds copies of files."""
+    """Bytes that are available: on Linux, most of the memory is a file cache that is freed on demand."""
     with suppress(OSError, ValueError, IndexError):
         for line in MEMORY_TABLE.read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):

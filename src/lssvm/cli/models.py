@@ -1,4 +1,4 @@
-"""`lssvm report`, `export` and `inspect`: what can be done with a model file."""
+"""`lssvm report`, `export` and `inspect`: commands for model files."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from .terminal import check_output, check_standard_output, print_path, print_val
 @reading_options
 @plain_errors
 def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
-    """Write a report on a model: one HTML file, with nothing to fetch.
+    """Write a report on a model: one HTML file without external resources.
 
-    DATA, other rows with their targets, adds a section on how well these are predicted.
+    With DATA, other rows with their targets, the report also shows how well these are predicted.
     """
     check_output(output, "-o", model, data)
     from ..persist import load
@@ -39,13 +39,13 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
     else:
         from ..tables import open_table
 
-        machine, scheme = load_model(model)
+        fitted, scheme = load_model(model)
         source = open_table(data, **reading)
         scheme.check(source)
         if scheme.target not in source.names:
-            raise ValueError(f"{data} has no column {scheme.target!r}, the target: a report needs the true values.")
+            raise ValueError(f"{data} lacks the target column {scheme.target!r}: the report needs the true values.")
         X, y, _ = rows_of(source, scheme)
-        to_html(machine, output, X=X, y=own_spelling(machine, y))
+        to_html(fitted, output, X=X, y=own_spelling(fitted, y))
     progress_line("")
     print_path(output)
 
@@ -53,30 +53,31 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
 @main.command()
 @model_argument
 @click.option("--to", "kind", required=True, type=click.Choice(["onnx", "c", "python"]))
-@click.option("-o", "--output", metavar="FILE", type=FILE, help="By default the model's name with the kind's ending.")
+@click.option("-o", "--output", metavar="FILE", type=FILE, help="By default, MODEL with another extension.")
 @plain_errors
 def export(model: str, kind: str, output: Path | None) -> None:
     """Write a model as ONNX, as a C99 header or as a Python file without dependencies.
 
-    It takes the columns of the table as they are: categories and missing values are handled as predict does.
+    The exported model accepts the columns of the table as they are and treats categories and missing values as
+    predict does.
     """
     from .. import export as exporter
     from ..persist import load
 
     output = output or Path(Path(model).with_suffix({"onnx": ".onnx", "c": ".h", "python": ".py"}[kind]).name)
     check_output(output, "-o", model)
-    machine = load(model)
-    result = getattr(exporter, f"to_{kind}")(machine)
+    fitted = load(model)
+    result = getattr(exporter, f"to_{kind}")(fitted)
     content = result.SerializeToString() if hasattr(result, "SerializeToString") else result
     with written(output) as file:
         file.write(content if isinstance(content, bytes) else str(content).encode())
-    table = getattr(machine, "table_", None)
+    table = getattr(fitted, "table_", None)
     if table is not None:
         from ..tables import Plan
 
         kinds = {True: "number", False: "text"}
         columns = Plan.from_dict(table).columns
-        say("its inputs: " + ", ".join(f"{column.name} ({kinds[column.categories is None]})" for column in columns))
+        say("inputs: " + ", ".join(f"{column.name} ({kinds[column.categories is None]})" for column in columns))
     print_path(output)
 
 
@@ -85,13 +86,13 @@ def export(model: str, kind: str, output: Path | None) -> None:
 @json_option
 @plain_errors
 def inspect(model: str, as_json: bool) -> None:
-    """Print what a model file holds: task, columns, kernel, C, leave-one-out quality."""
+    """Print the contents of a model file: task, columns, kernel, C, leave-one-out quality."""
     check_standard_output("redirect it to a file")
     from ..persist import load
 
-    machine = load(model)
-    result = summary(machine)
-    table = getattr(machine, "table_", None)
+    fitted = load(model)
+    result = summary(fitted)
+    table = getattr(fitted, "table_", None)
     if table is not None:
         from ..tables import Plan
 

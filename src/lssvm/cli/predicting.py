@@ -24,22 +24,22 @@ from .data import load_model, own_spelling
 from .program import FILE, data_argument, json_option, main, model_argument, plain_errors, printable, reading_options
 from .terminal import bar, check_output, check_standard_output, row_counter, say, shows_progress
 
-PIECE = 10_000  # rows that are predicted at once
+PIECE = 10_000  # number of rows predicted at once
 
 
 @main.command()
 @model_argument
 @data_argument
-@click.option("-o", "--output", metavar="CSV", type=FILE, help="Where the predictions go; standard output by default.")
+@click.option("-o", "--output", metavar="CSV", type=FILE, help="File for the predictions; standard output by default.")
 @click.option(
     "--interval",
     type=float,
     metavar="COVERAGE",
     callback=lambda _, __, value: _check_coverage(value),
-    help="Add the ends of intervals that cover so many of the rows, e.g. 0.9.",
+    help="Add the ends of prediction intervals with this coverage, e.g. 0.9.",
 )
 @click.option("--proba", is_flag=True, help="Add the probability of each class.")
-@click.option("--raw", is_flag=True, help="Write class names as they are, even if a spreadsheet would run them.")
+@click.option("--raw", is_flag=True, help="Write class names unchanged, even if they look like formulas.")
 @reading_options
 @json_option
 @plain_errors
@@ -53,46 +53,46 @@ def predict(
     as_json: bool,
     **reading: Any,
 ) -> None:
-    """Predict the rows of a table, one line each: CSV, or with --json one JSON object a line.
+    """Predict the rows of a table, one line per row: CSV or, with --json, one JSON object per line.
 
-    Where the table holds the target, too, the error is said on standard error. Rows with missing values get an empty
-    prediction, unless the model was fitted with --missing fill. In CSV, class names that a spreadsheet would run as
-    formulas (=1+1) get a ' before them, unless --raw is given.
+    If the table also contains the target, the error is reported on standard error. Rows with missing values get an
+    empty prediction, unless the model was fitted with --missing fill. In CSV, class names that a spreadsheet would run
+    as formulas (=1+1) get a leading ', unless --raw is given.
     """
     check_output(output, "-o", model, data)
     if output is None:
         check_standard_output("give -o FILE")
     from ..tables import open_table
 
-    machine, scheme = load_model(model)
+    fitted, scheme = load_model(model)
     if interval is not None and scheme.task == "classification":
-        raise click.UsageError("--interval is for numbers; this model names classes: use --proba.")
+        raise click.UsageError("--interval is for regression, but this model predicts classes: use --proba.")
     if proba and scheme.task == "regression":
-        raise click.UsageError("--proba is for classes; this model predicts numbers: use --interval 0.9.")
+        raise click.UsageError("--proba is for classification, but this model predicts numbers: use --interval 0.9.")
     source = open_table(data, **reading)
     scheme.check(source)
     header = ["prediction"]
     header += ["lower", "upper"] if interval is not None else []
-    header += [f"P({label})" for label in machine.classes_] if proba else []
+    header += [f"P({label})" for label in fitted.classes_] if proba else []
     unknown: Counter[str] = Counter()
-    score = _Score(machine, scheme) if scheme.target in source.names else None
+    score = _Score(fitted, scheme) if scheme.target in source.names else None
     incomplete = row = 0
-    formulas = [] if raw or as_json else [label for label in getattr(machine, "classes_", ()) if _is_formula(label)]
+    formulas = [] if raw or as_json else [label for label in getattr(fitted, "classes_", ()) if _is_formula(label)]
     if formulas:
         found = ", ".join(map(repr, map(str, formulas[:5]))) + (" ..." if len(formulas) > 5 else "")
-        say(f"class names that a spreadsheet would run as formulas get a ' before them ({found}); --raw leaves it out")
+        say(f"class names that a spreadsheet would run as formulas get a leading ' ({found}); --raw omits it")
     shown = printable if output is None and sys.stdout.isatty() else str
     with _writer(output) as write, _prediction_bar(source, output) as advance:
         for batch in _pieces(source):
             X, complete = scheme.encode(batch, source, row + source.first_row, unknown)
-            columns = _predictions(machine, X, interval, proba)
+            columns = _predictions(fitted, X, interval, proba)
             rows = zip(zip(*columns, strict=True), complete, strict=True)
             lines: list[Any] = [values if known else [None] * len(header) for values, known in rows]
             if formulas:
                 lines = [[f"'{values[0]}" if values[0] in formulas else values[0], *values[1:]] for values in lines]
-            if not row and not as_json:  # not before the first rows are predicted: what fails writes nothing
-                write(printable(_csv_lines([header])))  # labels in it steer no terminal, wherever it is read
-            for start in range(0, len(lines), 1000):  # in small pieces: a reader that has enough ends the work soon
+            if not row and not as_json:  # only after the first rows are predicted, so that a failure writes nothing
+                write(printable(_csv_lines([header])))  # labels in it must not control a terminal, wherever it is read
+            for start in range(0, len(lines), 1000):  # in small pieces, so that a reader that stops ends the work soon
                 part = lines[start : start + 1000]
                 write(shown(_json_lines(header, part) if as_json else _csv_lines(part)))
             if score is not None:
@@ -101,11 +101,11 @@ def predict(
             row += batch.num_rows
             advance(batch.num_rows)
         if not row:
-            raise ValueError(f"{source.name} holds no rows below its header: give a file with data.")
+            raise ValueError(f"{source.name} has no rows below its header: give a file with data.")
     if incomplete:
         say(f"{incomplete} of {row} rows lack values and get no prediction: fill them in, or fit with --missing fill.")
     for category, count in unknown.most_common(5):
-        say(f"the model has not seen the category {category} ({count} rows): it is taken as none of the known ones")
+        say(f"the category {category} ({count} rows) is unknown to the model and is treated as none of the known ones")
     if score is not None and score.rows:
         say(score.words())
 
@@ -113,12 +113,12 @@ def predict(
 def _check_coverage(value: float | None) -> float | None:
     if value is not None and not 0 < value < 1:
         percent = f": {value:g} % is {value / 100:g}" if 1 < value < 100 else ", e.g. 0.9"
-        raise click.BadParameter(f"{value:g} is no share between 0 and 1{percent}.")
+        raise click.BadParameter(f"{value:g} is not between 0 and 1{percent}.")
     return value
 
 
 def _pieces(source: Source) -> Iterator[Any]:
-    """The batches of a table, in pieces that are predicted soon."""
+    """The batches of a table, in pieces that are predicted quickly."""
     for batch in source.batches():
         for start in range(0, batch.num_rows, PIECE):
             yield batch.slice(start, PIECE)
@@ -126,9 +126,9 @@ def _pieces(source: Source) -> Iterator[Any]:
 
 @contextmanager
 def _prediction_bar(source: Source, output: Path | None) -> Iterator[Callable[[int], None]]:
-    """A bar with the time left, where the predictions themselves do not go to the terminal.
+    """A bar with the time left, unless the predictions themselves go to the terminal.
 
-    The rows are counted for it first: reading them is quick, predicting them is not.
+    The rows are counted first: reading them is fast compared with predicting them.
     """
     if not shows_progress() or not (output is not None or stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)):
         yield lambda rows: None
@@ -142,21 +142,21 @@ def _prediction_bar(source: Source, output: Path | None) -> Iterator[Callable[[i
         yield advance
 
 
-def _predictions(machine: Any, X: Any, interval: float | None, proba: bool) -> list[list[Any]]:
-    """Columns of the output for some rows, as plain values."""
-    columns = [machine.predict(X).tolist()]
+def _predictions(fitted: Any, X: Any, interval: float | None, proba: bool) -> list[list[Any]]:
+    """The output columns for some rows, as plain values."""
+    columns = [fitted.predict(X).tolist()]
     if interval is not None:
-        columns += machine.predict_interval(X, interval).T.tolist()
+        columns += fitted.predict_interval(X, interval).T.tolist()
     if proba:
-        columns += machine.predict_proba(X).T.tolist()
+        columns += fitted.predict_proba(X).T.tolist()
     return columns
 
 
 class _Score:
-    """The error over rows whose target is known, summed batch by batch."""
+    """The error on rows with a known target, summed batch by batch."""
 
-    def __init__(self, machine: Any, scheme: Plan) -> None:
-        self.machine, self.scheme = machine, scheme
+    def __init__(self, fitted: Any, scheme: Plan) -> None:
+        self.fitted, self.scheme = fitted, scheme
         self.rows, self.loss = 0, 0.0
 
     def add(self, batch: Any, source: Source, row: int, predicted: list[Any], complete: Any) -> None:
@@ -164,12 +164,12 @@ class _Score:
 
         try:
             y, there = self.scheme.targets(batch, source, row + source.first_row)
-        except ValueError:  # a column of the same name that holds something else
+        except ValueError:  # a column of the same name with other contents
             return
         use = there & complete
-        y = own_spelling(self.machine, y)
-        named = np.asarray(predicted)[use]
-        wrong = named != y[use] if self.scheme.task == "classification" else (named - y[use]) ** 2
+        y = own_spelling(self.fitted, y)
+        found = np.asarray(predicted)[use]
+        wrong = found != y[use] if self.scheme.task == "classification" else (found - y[use]) ** 2
         self.rows += int(use.sum())
         self.loss += float(np.sum(wrong))
 
@@ -181,7 +181,7 @@ class _Score:
 
 
 def _is_formula(label: Any) -> bool:
-    """Whether a spreadsheet may run a text as a formula. Numbers (-1) and signs alone (+) are no formulas."""
+    """Whether a spreadsheet may run a text as a formula. Numbers (-1) and single signs (+) are not formulas."""
     if not isinstance(label, str) or not label.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
         return False
     try:
@@ -192,7 +192,7 @@ def _is_formula(label: Any) -> bool:
 
 
 def _json_lines(names: list[str], lines: list[Any]) -> str:
-    """One object a line; infinite ends of intervals, for which JSON has no number, are null."""
+    """One object per line; infinite ends of intervals become null, because JSON has no infinity."""
     infinite = (float("inf"), -float("inf"))
     objects = ({n: None if v in infinite else v for n, v in zip(names, line, strict=True)} for line in lines)
     return "".join(json.dumps(values, ensure_ascii=False) + "\n" for values in objects)
@@ -209,7 +209,7 @@ def _csv_lines(lines: list[Any]) -> str:
 
 @contextmanager
 def _writer(output: Path | None) -> Iterator[Callable[[str], Any]]:
-    """A function that writes text to standard output, or to a file that appears when it is complete."""
+    """A function that writes text to standard output, or to a file that appears once it is complete."""
     if output is None:
         yield sys.stdout.write
         sys.stdout.flush()

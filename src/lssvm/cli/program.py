@@ -1,4 +1,4 @@
-"""The command group, its errors, and options that several commands share."""
+"""The command group, its error handling, and options shared by several commands."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
 
 
 Command = TypeVar("Command", bound=Callable[..., None])
-# Control characters other than tab and line break, direction overrides, halves of surrogate pairs
+# Control characters other than tab and line break, direction overrides, lone surrogates
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class Program(click.Group):
-    """The commands, where a stream may be closed and texts of the data may hold escape sequences."""
+    """The commands. Streams may be closed, and texts in the data may contain escape sequences."""
 
     def main(self, *arguments: Any, **options: Any) -> Any:
-        """Run a command. Messages to a closed standard error go nowhere."""
+        """Run a command. Messages to a closed standard error are discarded."""
         if sys.stderr is None:
             sys.stderr = open(os.devnull, "w")  # noqa: SIM115
         return super().main(*arguments, **options)
 
     def invoke(self, context: click.Context) -> Any:
-        """Run a command, with its errors fit for a terminal."""
+        """Run a command, with control characters in its error messages escaped."""
         try:
             return super().invoke(context)
         except click.ClickException as error:
-            vars(error)["message"] = printable(error.message)  # an attribute that type checkers take as final
+            vars(error)["message"] = printable(error.message)  # type checkers consider this attribute final
             raise
 
 
 def printable(text: str) -> str:
-    """Text for a terminal: what would steer it (escape sequences) or reverse the text is spelled out, as \\u001b."""
+    """Text for a terminal: control characters and direction overrides are escaped, as \\u001b."""
     return UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def plain_errors(command: Command) -> Command:
-    """Errors of data and files as one message and exit code 1, not as a traceback."""
+    """Report errors of data and files as one message with exit code 1, without a traceback."""
 
     @functools.wraps(command)
     def wrapped(*arguments: Any, **options: Any) -> None:
@@ -70,7 +70,7 @@ def plain_errors(command: Command) -> Command:
             raise
         except PermissionError as error:
             raise click.ClickException(
-                f"no permission for {error.filename!r}: ask its owner for it, or choose another file."
+                f"permission denied: {error.filename!r}. Ask its owner for access, or choose another file."
             ) from error
         except OSError as error:
             raise click.ClickException(str(error)) from error
@@ -79,11 +79,11 @@ def plain_errors(command: Command) -> Command:
 
 
 def reading_options(command: Command) -> Command:
-    """How a text file is written, where that cannot be guessed."""
+    """Options for the format of a text file, if it cannot be inferred."""
     for option in (
-        click.option("--encoding", help="Of text files; UTF-8 by default."),
-        click.option("--header/--no-header", default=None, help="Whether the first line holds the column names."),
-        click.option("--delimiter", help="Between cells of text files; guessed by default. \\t is a tab."),
+        click.option("--encoding", help="Encoding of text files; UTF-8 by default."),
+        click.option("--header/--no-header", default=None, help="Whether the first line contains the column names."),
+        click.option("--delimiter", help="Delimiter of text files; inferred by default. \\t is a tab."),
     ):
         command = option(command)
     return command

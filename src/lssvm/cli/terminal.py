@@ -1,4 +1,4 @@
-"""What is printed, and the bars of long work."""
+"""Printed output and progress bars."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def print_values(result: dict[str, Any], as_json: bool) -> None:
     if as_json:
         plain = {name.replace(" ", "_").replace("-", "_"): value for name, value in result.items()}
         unknown = [name for name, value in plain.items() if isinstance(value, float) and not isfinite(value)]
-        click.echo(json.dumps(plain | dict.fromkeys(unknown), allow_nan=False))  # JSON has no number for these
+        click.echo(json.dumps(plain | dict.fromkeys(unknown), allow_nan=False))  # JSON has no NaN or infinity
         return
     width = max(map(len, result))
     for name, value in result.items():
@@ -42,7 +42,7 @@ def _one_line(text: str) -> str:
 
 
 def print_path(path: Path) -> None:
-    """Where a result went: for a person on a terminal, otherwise for a script."""
+    """Print the path of a result: escaped on a terminal, unchanged for a script."""
     click.echo(printable(str(path)) if sys.stdout is not None and sys.stdout.isatty() else str(path))
 
 
@@ -57,42 +57,42 @@ def say(text: str) -> None:
 
 
 def check_output(path: Path | None, option: str, *others: str | Path | None) -> None:
-    """Before the work: the folder of a file to write is there, and the file is none of the others of the command."""
+    """Check before the work that the folder of an output file exists and that it is not another file of the command."""
     try:
         if path is None or is_stream(path):
             return
     except OSError as error:
         raise click.BadParameter(str(error), param_hint=option) from None
     if not path.parent.is_dir():
-        raise click.BadParameter(f"the folder '{path.parent}' does not exist; make it first.", param_hint=option)
+        raise click.BadParameter(f"the folder '{path.parent}' does not exist; create it first.", param_hint=option)
     if not path.exists() and not os.access(path.parent, os.W_OK):
-        message = f"the folder '{path.parent}' may not be written to; choose another."
+        message = f"the folder '{path.parent}' is not writable; choose another."
         raise click.BadParameter(message, param_hint=option)
     if any(other is not None and path.resolve() == Path(other).resolve() for other in others):
-        message = f"'{path}' is another file of this command and would be overwritten; choose another name."
+        message = f"'{path}' is also another file of this command and would be overwritten; choose another name."
         raise click.BadParameter(message, param_hint=option)
 
 
 @contextmanager
 def recorded_warnings() -> Iterator[list[str]]:
-    """Warnings of the library: said at the end, and kept."""
+    """Collect the warnings of the library; they are printed at the end."""
     messages: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield messages
-    # C and sigma are arguments of Python, not of this program
+    # C and sigma are parameters in Python, not options of this program
     messages += dict.fromkeys(str(warning.message).removesuffix(" Give C or sigma.") for warning in caught)
     for message in messages:
         say(f"warning: {message}")
 
 
 def shows_progress() -> bool:
-    """On a terminal only, and not for programs that read JSON."""
+    """Whether to show progress: only on a terminal, and not with --json."""
     return sys.stderr.isatty() and not click.get_current_context().params.get("as_json")
 
 
 def progress_line(text: str) -> None:
-    """One line that the next one replaces, on a terminal."""
+    """Print a line that the next one replaces, on a terminal."""
     if shows_progress():
         sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()
@@ -116,7 +116,7 @@ def bar(length: int, label: str) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def share_bar(label: str) -> Iterator[None]:
-    """The same for a fit, which tells how much of what it may take at most is done."""
+    """A bar for a fit, which reports the share of its maximum work that is done."""
     if not shows_progress():
         yield
         return

@@ -1,4 +1,4 @@
-"""What both estimators share: from checked rows to fitted attributes, and predictions."""
+"""The common base class of both estimators: from checked rows to fitted attributes, and predictions."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def is_additive(model: BaseLSSVM) -> bool:
     kernel = getattr(model, "kernel_", model.kernel)
     if not isinstance(kernel, Additive):
         raise AttributeError(
-            f"components with kernel={kernel!r}: an additive machine has kernel=kernels.Additive(...)."
+            f"components needs an additive model, got kernel={kernel!r}: use kernel=kernels.Additive(...)."
         )
     return True
 
 
 class BaseLSSVM(BaseEstimator):
-    """What both estimators share: a subclass codes its targets (`_check_rows`) and adds to `_left_out`."""
+    """Base class of both estimators: a subclass codes its targets (`_check_rows`) and extends `_loo_attributes`."""
 
     kernel: Any
     C: Any
@@ -63,21 +63,21 @@ class BaseLSSVM(BaseEstimator):
         return self
 
     def _fitted(self, problem: Problem, given: Array | None) -> dict[str, Any]:
-        """The attributes of a fitted model; `given` are the sample weights of the user."""
+        """The attributes of a fitted model; `given` are the user's sample weights."""
         last = progress.expect(lambda: most_to_solve(problem))
         problem = run_steps(problem, default_steps(problem) if self.steps is None else self.steps)
         with last:
-            fit = problem.solve(left_out=LeaveOneOut.__name__ in problem.paths)
+            fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths)
         problem, fit = with_digits(problem, fit, retuned)
         describe(problem, fit)
         later = fit.leverage is None
-        left_out = {} if later else self._left_out(problem.y, problem.weights, fit.weights, fit)
+        loo_attributes = {} if later else self._loo_attributes(problem.y, problem.weights, fit.weights, fit)
         return {
-            **self._machine(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
+            **self._model_attributes(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
             **additive_attributes(fit.kernel, fit.points, fit.coef, arrays.take(problem.X, problem.rows)),
             "weights_": fit.weights,
             "_sample_weight_": given,
-            **left_out,
+            **loo_attributes,
             "support_": same_kind(fit.support, problem.X),
             "path_": main_path(problem),
             "_problem_": problem.replace(fitted=None),
@@ -86,15 +86,15 @@ class BaseLSSVM(BaseEstimator):
 
     def __getattr__(self, name: str) -> Any:
         if name in _LATER and "_problem_" in self.__dict__:
-            raise AttributeError(f"fit has not computed {name} of this many rows: call leave_one_out() first.")
+            raise AttributeError(f"fit does not compute {name} for this many rows: call leave_one_out() first.")
         return object.__getattribute__(self, name)  # raises the usual AttributeError
 
     @arrays.own_threads()
     @np.errstate(under="ignore")
     def leave_one_out(self) -> Self:
-        """Compute the leave-one-out attributes, if `fit` has not done so, and keep them.
+        """Compute the leave-one-out attributes, if `fit` has not done so, and store them.
 
-        `fit` solves a dense model of more than 4000 rows by conjugate gradients if kernel and C are given. Then
+        If kernel and C are given, `fit` solves a dense model of more than 4000 rows by conjugate gradients. Then
         ``leverage_``, ``loo_residuals_``, ``loo_predictions_`` and ``press_`` are missing until this method is called,
         which takes several times as long as the fit. `predict_interval` and `LSSVC.predict_proba` call it.
 
@@ -107,21 +107,23 @@ class BaseLSSVM(BaseEstimator):
             problem = self._problem_
             fit = problem.replace(weights=self.weights_, robust=None).solve()
             warn_of_rounding(fit.rounding, fit.C)
-            left_out = self._left_out(problem.y, problem.weights, fit.weights, fit)
-            self.__dict__ = {**vars(self), **left_out, "_fit_": replace(fit, rounding=0.0)}
+            loo_attributes = self._loo_attributes(problem.y, problem.weights, fit.weights, fit)
+            self.__dict__ = {**vars(self), **loo_attributes, "_fit_": replace(fit, rounding=0.0)}
         elif "loo_residuals_" not in vars(self):
-            raise ValueError("Too few rows are kept for leave_one_out(): use fit, or fit_chunks(leave_one_out='rows').")
+            raise ValueError(
+                "The model does not keep enough rows for leave_one_out(): use fit, or fit_chunks(leave_one_out='rows')."
+            )
         return self
 
     def _problem(self, X: Array, targets: Array, weights: Array) -> Problem:
-        """The problem before its steps, constructor arguments checked."""
+        """The problem before its steps; checks the constructor arguments."""
         C = self.C
         if C is not None and (isinstance(C, bool) or not (isinstance(C, Real) and 1e-150 <= float(C) <= 1e150)):
             raise ValueError(
                 f"C must be a positive, finite number (1e-150 to 1e150) or None (chosen by leave-one-out), got {C!r}."
             )
         classification = isinstance(self, ClassifierMixin)
-        # a clone, so that the user's kernel stays as it is
+        # a clone, so that the user's kernel stays unchanged
         kernel = default_kernel(classification) if self.kernel is None else clone(as_kernel(self.kernel))
         kernel = kernel.placed(X[weights > 0])
         robust = as_weight_function(self.robust)
@@ -131,11 +133,12 @@ class BaseLSSVM(BaseEstimator):
             kernel.check(X.shape[1])
         if kernel.is_precomputed and X.shape[0] != X.shape[1]:
             raise ValueError(
-                f"X has shape {X.shape}: with kernels.Precomputed, fit takes the square matrix of the training rows."
+                f"X has shape {X.shape}: with kernels.Precomputed, fit takes the square kernel matrix of the training "
+                "rows."
             )
         if kernel.is_precomputed and not is_symmetric(arrays.to_numpy(X)):
             raise ValueError(
-                "X is not symmetric: with kernels.Precomputed, fit takes k(x_i, x_j) of the training rows."
+                "X is not symmetric: with kernels.Precomputed, fit takes the matrix k(x_i, x_j) of the training rows."
             )
         counting = np.flatnonzero(arrays.to_numpy(weights) > 0)
         check_values(kernel, arrays.take(X, counting[:: 1 + len(counting) // CHECKED_ROWS]))
@@ -151,13 +154,15 @@ class BaseLSSVM(BaseEstimator):
             classification=classification,
         )
 
-    def _machine(self, kernel: Kernel, C: float, points: Array, coef: Array, intercept: Array) -> dict[str, Any]:
-        """The attributes that predict."""
+    def _model_attributes(
+        self, kernel: Kernel, C: float, points: Array, coef: Array, intercept: Array
+    ) -> dict[str, Any]:
+        """The attributes needed to predict."""
         single = self._single_output_
         coef = coef[:, 0] if single else coef
         return {
             "support_vectors_": points,
-            # in the order of a file: products with a model that is read are then the same bits
+            # in the memory order of model files, so that a loaded model gives bitwise the same products
             "dual_coef_": np.ascontiguousarray(coef) if arrays.is_numpy(coef) else coef,
             "intercept_": float(intercept[0]) if single else intercept,
             "C_": C,
@@ -165,11 +170,11 @@ class BaseLSSVM(BaseEstimator):
         }
 
     def _without_class_weights(self, targets: Array, weights: Array) -> Array:
-        """Sample weights as they were given, from weights that `_check_rows` returned with the targets."""
+        """The sample weights as given, from the weights that `_check_rows` returned with the targets."""
         return weights
 
-    def _left_out(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
-        """The attributes of leave-one-out."""
+    def _loo_attributes(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
+        """The leave-one-out attributes."""
         loo = fit.loo_residuals
         return {
             "weights_": weights,
@@ -179,27 +184,27 @@ class BaseLSSVM(BaseEstimator):
         }
 
     def _store(self, checked: BaseLSSVM, attributes: dict[str, Any]) -> None:
-        """Replace all fitted attributes at once: an interrupted fit leaves the previous model, or none."""
+        """Replace all fitted attributes at once, so that an interrupted fit leaves the previous state unchanged."""
         kept = {name: value for name, value in vars(self).items() if not name.endswith("_")}
         seen = {name: value for name, value in vars(checked).items() if name in _SEEN}
         self.__dict__ = {**kept, **seen, **attributes}
 
     @available_if(is_additive)
     def components(self, X: ArrayLike) -> Array:
-        """The functions of one input each that an additive machine is the sum of, each with mean 0 over the rows.
+        """The components of an additive model: functions of one input each, with mean 0 over the training rows.
 
-        Their sum differs from the prediction (of a classifier, the decision value) by a constant. Inputs that are not
-        kept have zeros. Of a model of `partial_fit` or `fit_chunks` the means are those over the basis points.
+        Their sum differs from the prediction (for a classifier, the decision value) by a constant. Components that are
+        not kept are zero. After `partial_fit` or `fit_chunks` the means are those over the basis points.
 
         Parameters
         ----------
         X : array (n_samples, n_features)
-            A Dask collection gives a lazy Dask array.
+            For a Dask collection the result is a lazy Dask array.
 
         Returns
         -------
         array (n_samples, n_components) or (n_samples, n_components, n_outputs)
-            One component an input, or a group of `kernels.Additive`.
+            One component per input, or per group of `kernels.Additive`.
         """
         if arrays.is_dask(X):
             return lazily(self, "components", X)
@@ -216,7 +221,7 @@ class BaseLSSVM(BaseEstimator):
         X = self._checked(X, method)
         f = self._evaluate(X)
         if not bool(arrays.namespace(f).all(arrays.namespace(f).isfinite(f))):
-            raise ValueError("Predictions overflow: scale your features, at fit and at predict.")
+            raise ValueError("Predictions overflow: scale your features, both for fit and for predict.")
         return f
 
     def _evaluate(self, X: Array) -> Array:
@@ -225,7 +230,7 @@ class BaseLSSVM(BaseEstimator):
         return self.kernel_.dot(X, arrays.like(self.support_vectors_, X), arrays.like(coef, X)) + intercept
 
     def _checked(self, X: Any, method: str) -> Array:
-        """New rows, validated; the columns of a precomputed kernel may be the training rows or only the basis."""
+        """Validated new rows; the columns of a precomputed kernel may be those of all training rows or of the basis."""
         check_is_fitted(self)
         self._check_kind(X, method)
         if not self.kernel_.is_precomputed:
@@ -238,7 +243,7 @@ class BaseLSSVM(BaseEstimator):
         return validate(self, X, reset=False)
 
     def _check_kind(self, X: Any, method: str) -> None:
-        """scikit-learn's rule where its array API dispatch is on; else arrays of another kind are converted."""
+        """Apply scikit-learn's rule if array API dispatch is on; otherwise arrays of another kind are converted."""
         if get_config()["array_api_dispatch"] and (arrays.is_foreign(X) or isinstance(X, np.ndarray)):
             coef = self.dual_coef_
             if arrays.namespace(X) is not arrays.namespace(coef):
@@ -249,7 +254,7 @@ class BaseLSSVM(BaseEstimator):
 
 
 def raw_components(kernel: Additive, points: Any, coef: Any, X: Any) -> np.ndarray:
-    """Rows x components x outputs, not centred."""
+    """The components before centring: rows x components x outputs."""
     out = np.zeros((X.shape[0], len(kernel.components(X.shape[1])), coef.shape[1]))
     for number, (group, part) in kernel.kept(X.shape[1]).items():
         out[:, number] = arrays.to_numpy(part.dot(pick_columns(X, group), pick_columns(points, group), coef))
@@ -257,7 +262,7 @@ def raw_components(kernel: Additive, points: Any, coef: Any, X: Any) -> np.ndarr
 
 
 def additive_attributes(kernel: Kernel, points: Any, coef: Any, rows: Any) -> dict[str, Any]:
-    """The attributes of an additive machine; its components are centred over the rows given."""
+    """The attributes of an additive model, whose components are centred over the given rows."""
     if not isinstance(kernel, Additive):
         return {}
     values = raw_components(kernel, points, coef, rows)

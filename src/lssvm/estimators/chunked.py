@@ -1,4 +1,4 @@
-"""Fits of rows that come in chunks: `partial_fit`, `fit_chunks` and Dask collections."""
+"""Fits on chunks of rows: `partial_fit`, `fit_chunks` and Dask collections."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..sparsify import Given, Random
 from ..stream import (
     SAMPLE_ROWS,
     ChunkedFit,
-    LeftOutSample,
+    LooSample,
     Passes,
     SameRows,
     Scan,
@@ -40,45 +40,60 @@ from .base import BaseLSSVM, additive_attributes
 from .planning import BASIS_SIZE, run_steps
 from .validation import check_weights, same_kind, winning_class
 
-KEPT_ROWS = 1_000_000  # fit_chunks: what belongs to the rows is kept up to here
+LEAST_SQUARES = (
+    "adds sums over rows, which give least squares, one class against the rest, got loss={loss!r}, coding={coding!r}: "
+    "write loss='squared', coding='one-vs-rest', or use fit on all rows."
+)
+KEPT_ROWS = 1_000_000  # largest number of rows for which fit_chunks keeps per-row results by default
 
 
 def adds_chunks(model: BaseLSSVM) -> bool:
-    """Chunks add up without robust weights, which need the residuals of all rows, for kernels of the columns."""
+    """Check that the model can be computed from sums over chunks; raise AttributeError if it cannot."""
     if model.robust is not None:
         raise AttributeError(
-            f"partial_fit with robust={model.robust!r}: use fit or fit_chunks, which see all residuals."
+            f"partial_fit does not support robust={model.robust!r}, which needs the residuals of all rows: use fit or "
+            "fit_chunks."
         )
     if getattr(model.kernel, "is_precomputed", False):
-        raise AttributeError("partial_fit with kernels.Precomputed: give a kernel of the columns, or use fit.")
+        raise AttributeError(
+            "partial_fit does not support kernels.Precomputed: give a kernel of the columns, or use fit."
+        )
     for step in model.steps if isinstance(model.steps, Sequence) else ():
-        if getattr(step, "own_machine", False) is True:
-            raise AttributeError(f"partial_fit with {step!r}, a machine that sums of rows are not: use fit.")
+        if getattr(step, "needs_all_rows", False) is True:
+            raise AttributeError(f"partial_fit does not support {step!r}, which needs all rows at once: use fit.")
+    if not sums_suffice(model):
+        raise AttributeError(f"partial_fit {LEAST_SQUARES.format(loss=model.loss, coding=model.coding)}")
     if isinstance(getattr(model, "class_weight", None), str):
         raise AttributeError(
-            f"partial_fit with class_weight={model.class_weight!r}: the classes of rows to come are not known. Give a "
-            "dict, or use fit or fit_chunks."
+            f"partial_fit does not support class_weight={model.class_weight!r}, as the class frequencies of later "
+            "chunks are not known: give a dict, or use fit or fit_chunks."
         )
     return True
 
 
+def sums_suffice(model: Any) -> bool:
+    """Whether sums over rows give the model: those of least squares, one class against the rest."""
+    loss, coding = getattr(model, "loss", "squared"), getattr(model, "coding", "one-vs-rest")
+    return loss in ("auto", "squared") and coding in ("auto", "one-vs-rest")
+
+
 class ChunkedLSSVM(BaseLSSVM):
-    """Fits of rows in memory, of Dask collections and of chunks."""
+    """Adds fits on rows in memory, on Dask collections and on chunks."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the machine.
+        """Fit the model.
 
         Parameters
         ----------
         X : array (n_samples, n_features)
-            The square kernel matrix for `kernels.Precomputed`. A torch tensor or CuPy array is worked on where it
-            lives, and the results are of its kind. A Dask array or dataframe is worked on by its scheduler, as
-            `fit_chunks` does; nothing but sums and a sample of rows comes back, and what belongs to the rows
-            (`loo_residuals_`, `leverage_`, `weights_`, `loo_predictions_`) is a lazy Dask array.
+            The square kernel matrix for `kernels.Precomputed`. For a torch tensor or CuPy array all computations run on
+            its device, and results are arrays of the same kind. A Dask array or dataframe is processed by its scheduler
+            as in `fit_chunks`; only sums and a sample of the rows are returned to the client, and the per-row results
+            (`loo_residuals_`, `leverage_`, `weights_`, `loo_predictions_`) are lazy Dask arrays.
         y : array (n_samples,), or (n_samples, n_outputs) for regression
             Numbers for `LSSVR`, labels of any type for `LSSVC`.
         sample_weight : array (n_samples,) or None
-            Not negative. A weight of 0 removes the row; integer weights equal copies of rows for the fit.
+            Non-negative weights. A weight of 0 removes the row; integer weights are equivalent to copies of rows.
 
         Returns
         -------
@@ -90,11 +105,11 @@ class ChunkedLSSVM(BaseLSSVM):
 
     @available_if(adds_chunks)
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Add a chunk of rows to the machine, exactly: the result equals `fit` on all rows so far with this basis.
+        """Update the model with a chunk of rows, exactly: the result equals `fit` on all rows so far with this basis.
 
-        The first call plans kernel, C and basis on its rows (500 of them for ``steps=None``); later calls keep them.
-        After `fit`, `fit_chunks` or a fit on Dask the chunk is added to their rows.
-        A uniform sample of 5000 rows is kept for `predict_interval`; leave-one-out of the others is not known.
+        The first call chooses kernel, C and basis on its rows (a basis of 500 rows for ``steps=None``); later calls
+        keep them. After `fit`, `fit_chunks` or a fit on Dask the chunk is added to the rows of that fit. A uniform
+        sample of 5000 rows is kept for `predict_interval`; leave-one-out values of the other rows are not available.
 
         Parameters
         ----------
@@ -112,12 +127,15 @@ class ChunkedLSSVM(BaseLSSVM):
     def _add_chunk(self, X: Any, y: Any, sample_weight: Any, **known: Any) -> Self:
         if arrays.is_dask(X):
             raise TypeError(
-                "partial_fit takes rows in memory, X is a Dask collection: use fit, or one block at a time."
+                "partial_fit takes rows in memory, but X is a Dask collection: use fit, or pass one block at a time."
             )
         checked = copy.copy(self)
         given = known.get("classes")
         if given is not None and hasattr(self, "classes_") and not np.array_equal(np.unique(given), self.classes_):
-            raise ValueError(f"classes={given!r} is not the same as in the first call, {self.classes_.tolist()}.")
+            raise ValueError(
+                f"classes={given!r} differs from the classes of the first call, {self.classes_.tolist()}: give the "
+                "same classes."
+            )
         stream: Stream | None = getattr(self, "_stream_", None)
         fitted: Problem | None = getattr(self, "_problem_", None)
         first = not hasattr(self, "dual_coef_")
@@ -131,21 +149,27 @@ class ChunkedLSSVM(BaseLSSVM):
         elif stream is None:
             problem = run_steps(checked._problem(X, y, weights), self._chunk_steps())
             stream = start_stream(problem)
-            left_out = checked._left_out(y, weights, weights, problem.solve())
-            calibration = {name: value for name, value in left_out.items() if name == "_slopes_"}
+            loo_attributes = checked._loo_attributes(y, weights, weights, problem.solve())
+            calibration = {name: value for name, value in loo_attributes.items() if name == "_slopes_"}
         stream = stream.add(X, y, weights)
         coef, intercept = stream.solve()
         kernel, points = stream.whitening.kernel, stream.points
-        machine = checked._machine(kernel, stream.C, points, coef, intercept)
-        machine.update(additive_attributes(kernel, points, coef, points))
-        self._store(checked, {**machine, **calibration, "support_": None, "path_": None, "_stream_": stream})
+        attributes = checked._model_attributes(kernel, stream.C, points, coef, intercept)
+        attributes.update(additive_attributes(kernel, points, coef, points))
+        self._store(checked, {**attributes, **calibration, "support_": None, "path_": None, "_stream_": stream})
         return self
 
     def _resumed(self) -> Stream:
         """The sums of a fit over chunks."""
-        sample = self._left_out_sample()
+        sample = self._loo_sample()
+        loss, coding = getattr(self, "loss_", "squared"), getattr(self, "coding_", "one-vs-rest")
+        if sample is None and (loss, coding) != ("squared", "one-vs-rest"):
+            raise ValueError(f"partial_fit {LEAST_SQUARES.format(loss=loss, coding=coding)}")
         if sample is None:
-            raise ValueError("partial_fit needs the sums of fit_chunks, which this file of an older version lacks.")
+            raise ValueError(
+                "partial_fit needs the sums of fit_chunks, which this model file of an older version does not contain: "
+                "fit the model again."
+            )
         single, points = self._single_output_, self.support_vectors_
         coef = self.dual_coef_[:, None] if single else self.dual_coef_
         intercept = same_kind(np.array([self.intercept_]), points) if single else self.intercept_
@@ -160,62 +184,66 @@ class ChunkedLSSVM(BaseLSSVM):
         weight: str | None = None,
         leave_one_out: str = "auto",
     ) -> Self:
-        """Fit the machine on rows that come in chunks and can be read again, with exact leave-one-out.
+        """Fit the model on chunks of rows that can be read several times, with exact leave-one-out.
 
-        A first pass draws a sample of 5000 rows, on which kernel, C and basis are planned (500 rows are the basis for
-        ``steps=None``). Sums over all chunks then give the machine, and one more pass its leave-one-out residuals.
-        No more than a chunk and the sample are held at a time; the sample stays in the model, for `predict_interval`.
+        A first pass draws a sample of 5000 rows, on which kernel, C and basis are chosen (a basis of 500 rows for
+        ``steps=None``). Sums over all chunks then determine the model, and one more pass its leave-one-out residuals.
+        At most one chunk and the sample are in memory at a time; the sample is kept in the model for
+        `predict_interval`.
 
         Parameters
         ----------
         chunks : iterable of (X, y) or (X, y, sample_weight), or a function that returns a new iterator of them
-            Read several times: they must give the same data in the same order each time. Or a pair or triple of
-            arrays, such as NumPy memory maps, that are cut into chunks; or a Parquet file, a folder of them, a pyarrow
-            dataset or table.
+            They are read several times and must give the same data in the same order each time. Alternatives are a
+            pair or triple of arrays, such as NumPy memory maps, which are cut into chunks, or a Parquet file, a folder
+            of Parquet files, a pyarrow dataset or a pyarrow table.
         columns, target, weight : column names
-            For Parquet and pyarrow: the inputs (all other columns by default), what to predict (one or several), and
+            For Parquet and pyarrow: the inputs (by default all other columns), the column or columns to predict, and
             the sample weights.
         leave_one_out : {"auto", "rows", "press", "none"}
-            "rows" keeps what belongs to the rows (`loo_residuals_`, `leverage_`, `weights_`), "press" only `press_`,
-            "none" saves the pass, and the whitening where the points of the basis are independent enough (the
-            leverages behind intervals then have about five digits). "auto" is "rows" up to a million rows, "press"
-            beyond.
+            "rows" keeps the per-row results (`loo_residuals_`, `leverage_`, `weights_`), "press" only `press_`. "none"
+            saves the last pass, and also the whitening if the basis points are sufficiently independent (the leverages
+            behind intervals then have about five digits). "auto" is "rows" up to a million rows and "press" above.
 
         Returns
         -------
         self
         """
         if leave_one_out not in ("auto", "rows", "press", "none"):
-            raise ValueError(f"leave_one_out={leave_one_out!r}: give 'auto', 'rows', 'press' or 'none'.")
+            raise ValueError(f"leave_one_out must be 'auto', 'rows', 'press' or 'none', got {leave_one_out!r}.")
         return self._fit_source(as_source(chunks, columns, target, weight), leave_one_out)
 
     @arrays.own_threads()
     @np.errstate(under="ignore")
     def _fit_source(self, source: Source, leave_one_out: str) -> Self:
-        checked = copy.copy(self)  # without what was learned before: it travels to the workers
+        if not sums_suffice(self):
+            raise ValueError(f"A fit over chunks {LEAST_SQUARES.format(loss=self.loss, coding=self.coding)}")
+        checked = copy.copy(self)  # without fitted attributes, as it is sent to the workers
         checked.__dict__ = {name: value for name, value in vars(self).items() if not name.endswith("_")}
         for step in self.steps if isinstance(self.steps, Sequence) else ():
             by_row = getattr(step, "by_row", "")
             if by_row:
-                remedy = "give the points themselves" if isinstance(step, Given) else "use fit, or leave it out"
+                remedy = "give the points themselves" if isinstance(step, Given) else "use fit, or omit the argument"
                 raise ValueError(
-                    f"{type(step).__name__}: {by_row} goes by row numbers, which chunks do not have: {remedy}."
+                    f"{type(step).__name__}: {by_row} refers to row numbers, which chunks do not have: {remedy}."
                 )
         checked._start_chunks(*source.first())
         scan = source.reduce(checked._scan_chunk)
         checked._finish_scan(scan)
-        plain = copy.copy(checked)  # for the sample, whose columns have lost their names
+        plain = copy.copy(checked)  # for the sample, whose columns have no names
         plain.__dict__.pop("feature_names_in_", None)
         sample = plain._check_chunk(0, *scan.sample.arrays)
         stream = start_stream(run_steps(checked._problem(*sample), self._chunk_steps()))
         passes = Passes(stream.whitening, as_weight_function(self.robust))
         keep = leave_one_out == "rows" or (leave_one_out == "auto" and scan.rows <= KEPT_ROWS)
         same = SameRows(source, checked._check_chunk, scan.fingerprint)
-        fit = fit_chunks(same, passes, scan.rows, 1.0 / stream.C, left_out=leave_one_out != "none", keep=keep)
+        fit = fit_chunks(same, passes, scan.rows, 1.0 / stream.C, loo=leave_one_out != "none", keep=keep)
         attributes = {
-            **checked._machine(stream.whitening.kernel, stream.C, stream.points, fit.coef, fit.machine[0].intercept),
+            **checked._model_attributes(
+                stream.whitening.kernel, stream.C, stream.points, fit.coef, fit.solved[0].intercept
+            ),
             **additive_attributes(stream.whitening.kernel, stream.points, fit.coef, stream.points),
-            **plain._chunks_left_out(fit, scan, keep, stream.points, stream.C),
+            **plain._chunked_loo_attributes(fit, scan, keep, stream.points, stream.C),
             "support_": None,
             "path_": None,
         }
@@ -225,18 +253,18 @@ class ChunkedLSSVM(BaseLSSVM):
         return self
 
     def _lazy_rows(self, source: DaskChunks, fit: ChunkedFit) -> dict[str, Any]:
-        """What belongs to the rows, as lazy Dask arrays."""
-        outputs = () if self._single_output_ else tuple(fit.machine[0].mean.shape)
+        """The per-row results, as lazy Dask arrays."""
+        outputs = () if self._single_output_ else tuple(fit.solved[0].mean.shape)
         named = ((), self.classes_.dtype) if isinstance(self, ClassifierMixin) else (outputs, np.float64)
         kinds = [((), np.float64), ((), np.float64), (outputs, np.float64), named]
-        function = functools.partial(self._rows_left_out, fit.passes, fit.machine)
+        function = functools.partial(self._chunk_loo_values, fit.passes, fit.solved)
         names = ("weights_", "leverage_", "loo_residuals_", "loo_predictions_")
         return dict(zip(names, source.rows(function, kinds), strict=True))
 
-    def _rows_left_out(self, passes: Passes, machine: Any, number: int, *chunk: Any) -> tuple[Array, ...]:
-        """Weights, leverages, left-out residuals and left-out predictions of the rows of a chunk."""
-        ((targets, _, weights, _, leverage, loo),) = passes.left_out(
-            machine, True, number, *self._check_chunk(number, *chunk)
+    def _chunk_loo_values(self, passes: Passes, solved: Any, number: int, *chunk: Any) -> tuple[Array, ...]:
+        """Weights, leverages, leave-one-out residuals and leave-one-out predictions of the rows of a chunk."""
+        ((targets, _, weights, _, leverage, loo),) = passes.loo(
+            solved, True, number, *self._check_chunk(number, *chunk)
         ).rows
         f, single = targets - loo, self._single_output_
         if isinstance(self, ClassifierMixin):
@@ -250,18 +278,18 @@ class ChunkedLSSVM(BaseLSSVM):
         self._target_shape_ = tuple(np.shape(y)[1:])
 
     def _scan_chunk(self, number: int, X: Any, y: Any, weight: Any) -> Scan:
-        """What the first pass learns from a chunk."""
+        """The results of the first pass for one chunk."""
         if tuple(np.shape(y)[1:]) != self._target_shape_:
             raise ValueError(
-                f"chunks: y of chunk {number} has shape {np.shape(y)}, a row of the first {self._target_shape_}: give "
-                "all chunks the same targets."
+                f"chunks: y has shape {np.shape(y)} in chunk {number}, but one row of y has shape "
+                f"{self._target_shape_} in the first chunk: give the same outputs in all chunks."
             )
         given = y
         try:
             X, y = self._check_raw(X, y)
         except ValueError as error:
             raise ValueError(f"chunks: chunk {number}: {error}") from None
-        ones = np.broadcast_to(np.float64(1.0), (X.shape[0],))  # of no size
+        ones = np.broadcast_to(np.float64(1.0), (X.shape[0],))  # takes no memory
         weights = ones if weight is None else check_weights(weight, X.shape[0], 0)
         labels, counts = self._count_labels(y, weights)
         sample = sample_rows(SAMPLE_ROWS, number, X, y, weights)
@@ -269,33 +297,35 @@ class ChunkedLSSVM(BaseLSSVM):
         return Scan(X.shape[0], int(np.count_nonzero(weights)), sample, labels, counts, rows)
 
     def _check_chunk(self, number: int, X: Any, y: Any, weight: Any) -> tuple[Array, Array, Array]:
-        """The rows of a chunk, which may be none."""
+        """The checked rows of a chunk, which may be empty."""
         return self._check_rows(X, y, weight, reset=False, smallest=0)
 
-    def _chunks_left_out(self, fit: ChunkedFit, scan: Scan, keep: bool, points: Array, C: float) -> dict[str, Any]:
-        """The attributes of leave-one-out: all of them, or PRESS and what a sample of the rows tells."""
+    def _chunked_loo_attributes(
+        self, fit: ChunkedFit, scan: Scan, keep: bool, points: Array, C: float
+    ) -> dict[str, Any]:
+        """The leave-one-out attributes: all of them, or PRESS and those based on a sample of the rows."""
         sample = self._check_chunk(0, *scan.sample.arrays)
-        (few,) = fit.passes.left_out(fit.machine, True, 0, *sample).rows
+        (few,) = fit.passes.loo(fit.solved, True, 0, *sample).rows
         targets, own, weights, *rest = fit.rows() if keep else few
-        attributes = self._left_out(targets, own, weights, LeftOutRows(*rest))
+        attributes = self._loo_attributes(targets, own, weights, RowResults(*rest))
         attributes["_sample_weight_"] = self._without_class_weights(targets, own)
         if not keep:
             attributes = {name: value for name, value in attributes.items() if name == "_slopes_"}
         attributes["_sample_"] = fit.sample(scan.rows, sample[0], *few)
         warn_of_rounding(fit.rounding(attributes["_sample_"], points, C), C)
-        return attributes if fit.left_out is None else {**attributes, "press_": fit.left_out.press}
+        return attributes if fit.loo is None else {**attributes, "press_": fit.loo.press}
 
-    def _left_out_sample(self) -> LeftOutSample | None:
-        """A sample of the rows of `partial_fit` or `fit_chunks`, each of them left out."""
-        return self._stream_.left_out() if hasattr(self, "_stream_") else getattr(self, "_sample_", None)
+    def _loo_sample(self) -> LooSample | None:
+        """Leave-one-out values of a sample of the rows of `partial_fit` or `fit_chunks`."""
+        return self._stream_.loo_sample() if hasattr(self, "_stream_") else getattr(self, "_sample_", None)
 
     def _chunk_steps(self) -> Any:
         return (Random(BASIS_SIZE, random_state=0),) if self.steps is None else self.steps
 
 
 @dataclass(frozen=True)
-class LeftOutRows:
-    """What `_left_out` reads of a fit over chunks."""
+class RowResults:
+    """The per-row results of a fit over chunks, as `_loo_attributes` reads them."""
 
     residuals: Array
     leverage: Array

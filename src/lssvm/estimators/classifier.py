@@ -27,7 +27,7 @@ from ..stream import (
 )
 from ..tune import LeaveOneOut, choose_classifier
 from .base import additive_attributes
-from .chunked import ChunkedLSSVM, LeftOutRows, adds_chunks
+from .chunked import ChunkedLSSVM, RowResults, adds_chunks
 from .planning import class_plan, class_steps, run_steps
 from .validation import (
     balanced_weights,
@@ -42,29 +42,51 @@ from .validation import (
 
 
 class LSSVC(ClassifierMixin, ChunkedLSSVM):
-    """Least-squares support vector classification, two or many classes.
+    """Least-squares support vector classification of two or more classes.
 
-    The same machine as `LSSVR` on targets -1 and +1: one column for two classes, one column a class against the rest
-    for more, all from one factorisation. The class with the largest decision value wins.
+    The papers' classifier is `LSSVR` on targets -1 and +1, one column per class against the rest for more than two
+    classes. The squared hinge and the logistic loss, and pairs of classes, are loops of the same weighted systems. What
+    is left at None or "auto" is chosen by the log loss of leave-one-out predictions.
 
     Parameters
     ----------
     kernel : Kernel, callable k(X, Z) or None
-        As in `LSSVR`; None is `kernels.RBF(ard=True)`.
+        As in `LSSVR`; None chooses between `kernels.Matern` and `kernels.RBF`.
     C, steps, robust
-        As in `LSSVR`.
+        As in `LSSVR`. For ``steps=None``, large problems use a basis of 300 to 1000 drawn rows.
     class_weight : dict, "balanced" or None
-        Weights of the classes, multiplied into the sample weights.
+        Weights of the classes, multiplied by the sample weights.
+    coding : {"auto", "one-vs-rest", "one-vs-one"}
+        How more than two classes become problems of two classes. "one-vs-one" fits one model per pair of classes to
+        the rows of these two, with one kernel and C for all pairs; probabilities come from pairwise coupling (Wu, Lin &
+        Weng 2004).
+    loss : {"auto", "squared", "squared_hinge", "logistic"}
+        "squared" is the papers' LS-SVM, "squared_hinge" a support vector machine, "logistic" kernel logistic
+        regression.
 
     Attributes
     ----------
     classes_ : array (n_classes,)
+        The class labels, sorted.
+    coding_, loss_ : str
+        As given or chosen; two classes count as "one-vs-rest".
+    dual_coef_ : array (n,), (n, n_classes) or (n, n_pairs)
+        Two classes have one column, "one-vs-one" has one column per pair (a, b) of classes, a < b, positive for b.
     loo_residuals_ : array (n_samples,) or (n_samples, n_classes)
-        Coded target (-1 or +1) less the left-out decision value.
+        Coded target (-1 or +1) minus the leave-one-out value of `decision_function`. Exact for the squared loss; other
+        losses hold the weights and working targets of the other rows fixed (Cawley & Talbot 2008).
     loo_predictions_ : array (n_samples,)
-        The class that the machine without row i gives to row i.
-    support_, support_vectors_, dual_coef_, intercept_, C_, kernel_, weights_, leverage_, press_, path_
+        The class predicted for row i by the model without row i.
+    path_ : Bunch or None
+        What the search has recorded; ``candidates`` are the classifiers that it compared.
+    support_, support_vectors_, intercept_, C_, kernel_, weights_, leverage_, press_
         As in `LSSVR`.
+
+    Notes
+    -----
+    "auto" is the papers' classifier (squared loss, one class against the rest) if kernel and C are given, with robust
+    weights, with the steps of `lssvm.tune`, with steps that are defined for least squares only, and in `partial_fit`
+    and `fit_chunks`.
 
     Examples
     --------
@@ -98,7 +120,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     def _fitted(self, problem: Problem, given: Array | None) -> dict[str, Any]:
         plan = class_plan(self, problem)
         if plan is None:
-            return {**super()._fitted(problem, given), "coding_": "one-vs-rest", "loss_": "squared"}
+            return super()._fitted(problem, given)
         if self.kernel is None:
             problem = problem.replace(kernel=Choice([Matern(ard=True), RBF(ard=True)]))
         setting, record = choose_classifier(problem, *plan)
@@ -124,7 +146,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             "loo_residuals_": residuals[:, 0] if self._single_output_ else residuals,
         }
         return {
-            **self._machine(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
+            **self._model_attributes(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
             **additive_attributes(fit.kernel, fit.points, fit.coef, arrays.take(problem.X, problem.rows)),
             **{name: same_kind(value, problem.X) for name, value in values.items()},
             "weights_": problem.weights,
@@ -137,6 +159,9 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             "coding_": coding,
             "loss_": setting.loss,
         }
+
+    def _model_attributes(self, *parts: Any) -> dict[str, Any]:
+        return {**super()._model_attributes(*parts), "coding_": "one-vs-rest", "loss_": "squared"}
 
     @available_if(adds_chunks)
     def partial_fit(
@@ -233,8 +258,8 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         factors = np.array(self._class_factors_)[class_numbers(targets)]
         return same_kind(arrays.to_numpy(weights) / np.where(factors > 0, factors, 1.0), weights)
 
-    def _left_out(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
-        attributes = super()._left_out(targets, sample_weight, weights, fit)
+    def _loo_attributes(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
+        attributes = super()._loo_attributes(targets, sample_weight, weights, fit)
         own = self._without_class_weights(targets, sample_weight)
         coded, v, own, loo, residuals, leverage = (
             arrays.to_numpy(a) for a in (targets, weights, own, fit.loo_residuals, fit.residuals, fit.leverage)
@@ -301,13 +326,13 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     def _calibration(self) -> Array:
         """The slopes that turn decision values into probabilities; computed where `fit` has left that for later."""
         if "_slopes_" not in vars(self):
-            sample = None if hasattr(self, "_problem_") else self._left_out_sample()
+            sample = None if hasattr(self, "_problem_") else self._loo_sample()
             if sample is None:
                 self.leave_one_out()
             else:  # rows were added to a model without leave-one-out
-                rows = LeftOutRows(sample.residuals, sample.leverage, sample.loo_residuals)
-                left_out = self._left_out(sample.targets, sample.sample_weights, sample.weights, rows)
-                self._slopes_ = left_out["_slopes_"]
+                rows = RowResults(sample.residuals, sample.leverage, sample.loo_residuals)
+                attributes = self._loo_attributes(sample.targets, sample.sample_weights, sample.weights, rows)
+                self._slopes_ = attributes["_slopes_"]
         return self._slopes_
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:

@@ -18,11 +18,11 @@ from ..cluster import lazily
 from ..intervals import (
     FOLDS,
     METHODS,
-    few_rows_a_width,
     fold_labels,
     prediction_intervals,
     sampled_intervals,
     searched_again,
+    widths_with_few_rows,
 )
 from ..kernels import Kernel
 from ..problem import Problem
@@ -35,30 +35,30 @@ from .validation import check_weights, chunk_options, refuse_times, same_kind, s
 
 
 class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
-    """Least-squares support vector regression; with one C and one kernel also known as kernel ridge regression.
+    """Least-squares support vector regression (kernel ridge regression with an unpenalised bias).
 
     Minimises ``1/2 beta' K beta + C/2 sum_i v_i (y_i - f(x_i))^2`` with ``f(x) = sum_j beta_j k(x, x_j) + b``; b is not
-    penalised. What is left at None is chosen by exact leave-one-out.
+    penalised. Hyper-parameters left at None are chosen by exact leave-one-out.
 
     Parameters
     ----------
     kernel : Kernel, callable k(X, Z) or None
-        None takes the better of `RBF` and `Matern` by leave-one-out, with one width a column where these are worth it
-        (``ard=True``; `tune.LeaveOneOut` says how). A `sigma` that is given applies to the columns as they are; one
-        left at None is searched in units of their spread.
+        None chooses the better of `RBF` and `Matern` by leave-one-out, with one width per column (``ard=True``) if
+        that lowers the error enough (see `tune.LeaveOneOut`). A given `sigma` applies to the columns as they are; a
+        `sigma` left at None is searched in units of the spread of each column.
     C : float or None
-        Weight of the errors against smoothness (the papers' gamma; the ridge is 1/C).
+        Weight of the errors relative to smoothness (gamma in the papers; the ridge is 1/C).
     steps : list of steps or None
-        Sparsifiers and tuners, run in this order. None plans by size: the basis is all rows up to 2000, beyond
-        500 to 4000 drawn rows, as many as pay (``sparsify.Random()``). An empty list means no step. What is still None
-        after the steps is chosen by leave-one-out.
+        Sparsifiers and tuners, run in this order. None plans by size: up to 2000 rows all rows are the basis; for more
+        rows, 500 to 4000 rows drawn at random, as many as pay off (``sparsify.Random()``). An empty list means no
+        steps. Hyper-parameters that are still None after the steps are chosen by leave-one-out.
     robust : str, weight function or None
-        "hampel", "huber", "logistic", "myriad" or an object of `lssvm.robust`: weighted LS-SVM.
+        "hampel", "huber", "logistic", "myriad" or a weight function of `lssvm.robust`, for weighted LS-SVM.
 
     Attributes
     ----------
     support_ : array (n,) or None
-        Rows of the basis; None when the basis points are not rows.
+        Rows of the basis; None if the basis points are not rows.
     support_vectors_ : array (n, n_features)
         Basis points; column numbers for `kernels.Precomputed`.
     dual_coef_ : array (n,) or (n, n_outputs)
@@ -69,25 +69,26 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         Sample weight times robust weight.
     leverage_ : array (n_samples,)
     loo_residuals_ : array like y
-        ``y_i - f_(i)(x_i)``, exact for fixed C, kernel, basis and weights: row i leaves the loss, its vector stays.
+        ``y_i - f_(i)(x_i)``, exact for fixed C, kernel, basis and weights: row i is removed from the loss, but not
+        from the basis.
     loo_predictions_ : array like y
-        ``f_(i)(x_i)``, the prediction of the machine without row i.
+        ``f_(i)(x_i)``, the prediction of the model without row i.
     press_ : float
         The sum of ``weights_ * loo_residuals_**2``.
     path_ : Bunch or None
-        What the last step that searched has recorded.
+        The record of the last step that performed a search.
     active_ : array of int
-        Additive machines (`kernels.Additive`): the inputs (or groups of columns) kept.
+        Additive models (`kernels.Additive`): numbers of the inputs (or groups of columns) that are kept.
     max_variation_ : array (n_components,)
-        Additive machines: the largest ``|f^l(x_i)|`` over the rows, of the centred components.
+        Additive models: the largest ``|f^l(x_i)|`` of each centred component over the rows.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
     Notes
     -----
-    A dense model of more than 4000 rows whose kernel and C are given is solved by conjugate gradients. The attributes
-    of leave-one-out (``leverage_``, ``loo_residuals_``, ``loo_predictions_``, ``press_``) are then missing until
-    `leave_one_out` computes them, which takes several times as long as the fit.
+    A dense model of more than 4000 rows whose kernel and C are given is solved by conjugate gradients. The
+    leave-one-out attributes (``leverage_``, ``loo_residuals_``, ``loo_predictions_``, ``press_``) are then missing
+    until `leave_one_out` computes them, which takes several times as long as the fit.
 
     Examples
     --------
@@ -121,11 +122,11 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
             y = arrays.like(y, X) + 0.0  # a copy
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"y holds values that are no numbers ({error}): LSSVR predicts numbers, LSSVC classes."
+                f"y contains values that are not numeric ({error}): LSSVR predicts numbers, LSSVC classes."
             ) from None
         largest = float(arrays.namespace(y).max(arrays.namespace(y).abs(y))) if 0 not in y.shape else 0.0
         if not largest <= 1e150:
-            raise ValueError(f"y holds {largest:.3g}, whose square overflows: rescale y.")
+            raise ValueError(f"y contains values as large as {largest:.3g}, whose squares may overflow: rescale y.")
         return X, y
 
     def _check_rows(
@@ -139,7 +140,9 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         targets = y[:, None] if y.ndim == 1 else y
         outputs = np.size(arrays.to_numpy(self.intercept_)) if not reset and hasattr(self, "dual_coef_") else None
         if outputs not in (None, targets.shape[1]):
-            raise ValueError(f"y has {targets.shape[1]} outputs, the machine has {outputs}.")
+            raise ValueError(
+                f"y has {targets.shape[1]} outputs, but the model was fitted with {outputs}: give the same outputs."
+            )
         if sample_weight is None and arrays.is_foreign(X):
             return X, targets, arrays.zeros((X.shape[0],), X) + 1.0
         return X, targets, same_kind(check_weights(sample_weight, X.shape[0], smallest), X)
@@ -148,22 +151,22 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         return np.empty(0), np.empty(0)
 
     def _finish_scan(self, scan: Scan) -> None:
-        """Two rows at least must count."""
+        """Check that at least two rows have positive weight."""
         if scan.counting < 2:
-            raise ValueError(f"The chunks hold {scan.counting} rows of positive weight: at least 2 must count.")
+            raise ValueError(f"chunks: {scan.counting} rows have positive weight, but at least 2 are required.")
 
-    def _left_out(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
-        attributes = super()._left_out(targets, sample_weight, weights, fit)
+    def _loo_attributes(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
+        attributes = super()._loo_attributes(targets, sample_weight, weights, fit)
         f = targets - fit.loo_residuals
         return {**attributes, "loo_predictions_": f[:, 0] if self._single_output_ else f}
 
     def predict(self, X: ArrayLike) -> Array:
-        """f(x) for every row.
+        """Predict the targets f(x).
 
         Parameters
         ----------
         X : array (n_samples, n_features)
-            A Dask collection gives a lazy Dask array.
+            For a Dask collection the result is a lazy Dask array.
 
         Returns
         -------
@@ -183,28 +186,29 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
     def predict_interval(
         self, X: ArrayLike, coverage: float = 0.9, method: str = "jackknife+", *, folds: int | ArrayLike = 10
     ) -> Array:
-        """Prediction intervals from left-out residuals (Barber et al. 2021), exact and without a refit.
+        """Prediction intervals from leave-one-out residuals (Barber et al. 2021), exact and without refitting.
 
-        All methods hold kernel, C, basis and the weights of the other rows fixed; robust weights are among these. But
-        where one width a column was chosen with fewer than 25 rows for each that is kept, left-out residuals are too
-        small: the sizes of the residuals are then those of folds, ten drawn ones or those of "cv+", of machines whose
-        kernel and C were chosen without them. That takes as long as so many fits, once: the result is kept in the
-        model. Only machines on columns of the KKT system (`sparsify.InversePrune` and its kin) get a warning instead.
-        After `partial_fit`, `fit_chunks` or a fit on Dask the rows left out are a uniform sample of at most 5000, each
-        of them from the machine of all rows; then the guarantees are those of that many rows. No search is run again.
+        All methods hold kernel, C, basis and the weights of the other rows (including robust weights) fixed. If one
+        width per column was chosen and there are fewer than 25 rows per width that is kept, however, leave-one-out
+        residuals are too small. Residuals are then taken from folds (ten random folds, or those of "cv+") whose rows
+        were not used to choose kernel and C. This takes as long as that many fits, but only once: the result is stored
+        in the model. Models on columns of the KKT system (`sparsify.InversePrune` and related steps) issue a warning
+        instead. After `partial_fit`, `fit_chunks` or a fit on Dask, a uniform sample of at most 5000 rows is used, each
+        of which is left out of the model of all rows; the guarantees are then those of that many rows, and no search is
+        repeated.
 
         Parameters
         ----------
         X : array (n_samples, n_features)
         coverage : float
-            Between 0 and 1. Too few rows for it give infinite ends.
+            Between 0 and 1. If there are too few rows for this coverage, the ends are infinite.
         method : {"jackknife+", "jackknife-minmax", "cv+"}
-            For rows that are alike in distribution a new target lies in the interval with a probability of at least
-            2 coverage - 1 ("jackknife+", about as much for "cv+"; in practice close to coverage), or of at least
-            coverage ("jackknife-minmax", wider).
-        folds : int or array of one label a row
-            For "cv+": a number of folds, drawn with a fixed seed, or the fold of every row, e.g. a group of
-            rows that belong together. Not after `partial_fit` or `fit_chunks`.
+            For exchangeable rows, a new target lies in the interval with a probability of at least 2 coverage - 1
+            ("jackknife+"; about the same for "cv+"; in practice close to coverage), or of at least coverage
+            ("jackknife-minmax", which gives wider intervals).
+        folds : int or array of one label per row
+            For "cv+": a number of folds, drawn with a fixed seed, or a fold label for every row, e.g. to keep groups of
+            rows together. Not available after `partial_fit` or `fit_chunks`.
 
         Returns
         -------
@@ -215,24 +219,25 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
             return lazily(self, "predict_interval", X, coverage=coverage, method=method, folds=folds)
         X = self._checked(X, "predict_interval")
         if not (isinstance(coverage, Real) and 0 < float(coverage) < 1):
-            raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}: 0.9 gives 90 % intervals.")
+            raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}: 0.9 gives 90 % intervals.")
         if method not in METHODS:
             raise ValueError(f"method must be one of {METHODS}, got {method!r}.")
         if not hasattr(self, "_problem_"):
             if method == "cv+":
                 raise ValueError(
-                    "method='cv+' leaves out whole folds, and a model of partial_fit or fit_chunks keeps only a sample "
-                    "of its rows: use 'jackknife+'."
+                    "method='cv+' leaves out whole folds, but after partial_fit or fit_chunks a model keeps only a "
+                    "sample of the rows: use 'jackknife+'."
                 )
-            sample = self._left_out_sample()
+            sample = self._loo_sample()
             if sample is None:
                 raise ValueError(
-                    "predict_interval needs training rows, which this file of an older version lacks: fit again."
+                    "predict_interval needs training rows, which this model file of an older version does not contain: "
+                    "fit the model again."
                 )
         elif np.isnan(arrays.to_numpy(self.leave_one_out().loo_residuals_)).any():
             raise ValueError(
-                f"predict_interval needs left-out residuals, which are not known after {self.steps!r}: give the step "
-                "refit=True (final_solve=True)."
+                f"predict_interval needs leave-one-out residuals, which are not known after {self.steps!r}: set "
+                "refit=True (Adaline: final_solve=True)."
             )
         if hasattr(self, "_problem_"):
             problem, fit = self._problem_, self._fit_
@@ -246,14 +251,15 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         return intervals[:, :, 0] if self.dual_coef_.ndim == 1 else intervals
 
     def _searched_size(self, folds: Any) -> np.ndarray | None:
-        """`searched_again` where it is needed, else None; kept, as it takes as long as so many fits."""
+        """The result of `searched_again` if it is needed, else None; it is stored, as it takes many fits."""
         problem = self._problem_
-        widths = few_rows_a_width(problem)
+        widths = widths_with_few_rows(problem)
         if widths and problem.reduced:
             warnings.warn(
-                f"{widths} widths were chosen by the left-out residuals of {len(problem.rows)} rows, which are too "
-                f"small then, and after {self.steps!r} they are not chosen again: the intervals are likely to be too "
-                "narrow. Measure their coverage on other rows, or choose one width (kernel=kernels.RBF()).",
+                f"{widths} widths were chosen by the leave-one-out residuals of only {len(problem.rows)} rows, which "
+                f"makes these residuals too small; after {self.steps!r} the choice cannot be repeated without folds: "
+                "the intervals are likely to be too narrow. Check their coverage on other rows, or use one width for "
+                "all columns (kernel=kernels.RBF()).",
                 stacklevel=arrays.user_level(),
             )
         if not widths or problem.reduced:

@@ -1,4 +1,4 @@
-"""Checks of what users pass: scikit-learn's own, with messages that name the argument, the place and the remedy."""
+"""Checks of users' inputs: those of scikit-learn, with messages that name the argument, the place and the remedy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options: 
     y = arrays.to_numpy(y) if isinstance(y, np.ndarray) and y.dtype.kind == "T" else y
     for name, values in (("X", X), ("y", y)):
         if np.ma.is_masked(values):
-            raise ValueError(f"{name} is a masked array with masked values: fill them in, or leave their rows out.")
+            raise ValueError(f"{name} is a masked array with masked values: fill them in, or remove their rows.")
     refuse_missing(y)
     if arrays.is_foreign(X):
         return _validate_foreign(model, X, y, **options)
@@ -34,14 +34,14 @@ def validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options: 
         with np.errstate(all="ignore"):
             return validate_data(model, X, y, dtype=np.float64, copy=True, **options)
     except OverflowError:
-        raise ValueError("X or y holds integers too large for a float: rescale them.") from None
+        raise ValueError("X or y contains integers too large for a float: rescale them.") from None
     except (TypeError, ValueError) as error:
         text = str(error)
         if any(part in text for part in ("could not convert", "must be real", "must be a string or a", "promoted")):
             explain_text(model, X, y, text)
         if "'<' not supported" in text:
             raise ValueError(
-                f"y holds labels of several types, which cannot be sorted ({text}): use one type."
+                f"y contains labels of several types, which cannot be sorted ({text}): use one type."
             ) from None
         if text.startswith(("Input X contains", "Input y contains")):
             raise ValueError(_where(X if text[6] == "X" else y, text)) from None
@@ -49,20 +49,20 @@ def validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options: 
 
 
 def refuse_missing(y: Any) -> None:
-    """ValueError for None, NaN, NaT and NA among targets or labels that are not an array of numbers."""
+    """Raise ValueError for None, NaN, NaT and NA among targets or labels that are not an array of numbers."""
     if arrays.is_foreign(y) or isinstance(y, str):
         return
     try:
         table = np.asarray(y, dtype=object if isinstance(y, Sequence) else None)  # text would turn NaN into "nan"
-    except (TypeError, ValueError):  # validation has an error of its own for these
+    except (TypeError, ValueError):  # validation raises its own error for these
         return
     if table.dtype.kind not in "OmM" or not table.shape or not table.size:
         return
     rows = [row for row, cells in enumerate(table.reshape(len(table), -1)) if any(map(_is_missing, cells))]
     if rows:
         raise ValueError(
-            f"y is missing in row {rows[0]} (rows count from 0), {len(rows)} in all: leave these rows out, or fill "
-            "them in."
+            f"y is missing in {len(rows)} row(s), first in row {rows[0]} (counting from 0): remove these rows, or fill "
+            "in the values."
         )
 
 
@@ -76,7 +76,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def refuse_times(name: str, values: Any) -> None:
-    """TypeError for dates and durations: the numbers behind them depend on a unit that may differ at predict."""
+    """Raise TypeError for dates and durations, whose numeric values depend on a unit that may differ in `predict`."""
     types = getattr(getattr(values, "schema", None), "types", None)  # pyarrow
     if types is None:
         types = getattr(values, "dtypes", getattr(values, "dtype", None))  # frames, arrays
@@ -86,7 +86,7 @@ def refuse_times(name: str, values: Any) -> None:
     if "object" in found or (isinstance(values, Sequence) and len(values)):
         try:
             cells = np.asarray(values, dtype=object).ravel()
-        except ValueError:  # rows of unequal length have an error of their own
+        except ValueError:  # validation raises its own error for rows of unequal length
             cells = np.empty(0, dtype=object)
         times = (np.datetime64, np.timedelta64, datetime.date, datetime.timedelta)
         kinds += [(None, type(cell).__name__) for cell in cells if isinstance(cell, times)][:1]
@@ -94,13 +94,14 @@ def refuse_times(name: str, values: Any) -> None:
         if kind.lower().startswith(("date", "time", "duration")):
             where = name if column is None else f"{name}: column {column!r}"
             raise TypeError(
-                f"{where} holds {kind} values, whose numbers depend on their unit: convert them to numbers of one "
-                'unit, the same at fit and predict, e.g. (t - np.datetime64("2000-01-01")) / np.timedelta64(1, "D").'
+                f"{where} contains {kind} values, whose numeric values depend on their unit: convert them to numbers "
+                "in one unit, the same for fit and predict, e.g. "
+                '(t - np.datetime64("2000-01-01")) / np.timedelta64(1, "D").'
             )
 
 
 def _where(values: Any, text: str) -> str:
-    """scikit-learn's words on NaN and infinity, with the first place where the values are not finite."""
+    """scikit-learn's message about NaN and infinity, extended by the place of the first non-finite value."""
     try:
         table = np.asarray(values, dtype=np.float64)
         found = ~np.isfinite(table.reshape(len(table), -1))
@@ -113,7 +114,7 @@ def _where(values: Any, text: str) -> str:
     place = f"row {row}" if table.ndim == 1 else f"column {_column_names(values, found.shape[1])[c]!r}, row {row}"
     first, _, rest = text.partition("\n")
     remedy = rest or "Remove or impute those values."
-    return f"{first} The first is in {place} (rows count from 0), {int(np.sum(found))} in all.\n{remedy}"
+    return f"{first} The first of {int(np.sum(found))} such values is in {place} (counting from 0).\n{remedy}"
 
 
 def _is_finite(value: Any) -> bool:
@@ -130,7 +131,7 @@ def _column_names(X: Any, count: int) -> Any:
 def _validate_foreign(
     model: BaseEstimator, X: Array, y: Any, *, reset: bool, ensure_min_samples: int = 1, **options: Any
 ) -> Any:
-    """The same for arrays that stay where they are; y goes where X is, unless it holds labels."""
+    """`validate` for arrays that stay on their device; y is moved to the device of X, unless it holds labels."""
     xp = arrays.namespace(X)
     if arrays.is_torch(X) and X.layout is not xp.strided:
         raise TypeError("Sparse data was passed for X, but dense data is required: use X.to_dense().")
@@ -139,7 +140,7 @@ def _validate_foreign(
     if X.shape[0] < ensure_min_samples or X.shape[1] < 1:
         raise ValueError(
             f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s) (shape={tuple(X.shape)}): at least "
-            f"{ensure_min_samples} and 1 are required."
+            f"{ensure_min_samples} sample(s) and 1 feature are required."
         )
     validate_data(model, X, reset=reset, skip_check_array=True)
     if xp.isdtype(X.dtype, "complex floating"):
@@ -155,11 +156,11 @@ def _validate_foreign(
     if isinstance(y, str) and y == "no_validation":
         return X
     if y is None:
-        raise ValueError("y is None: give one target a row.")
+        raise ValueError("y is None: give one target per row.")
     if arrays.is_foreign(y) and "multi_output" in options:
         values = arrays.like(y, X)
         if values.ndim not in (1, 2):
-            raise ValueError(f"y has {values.ndim} dimensions: give one target a row, or a column for each output.")
+            raise ValueError(f"y has {values.ndim} dimensions: give one target per row, or one column per output.")
         if not bool(xp.all(xp.isfinite(values))):
             raise ValueError("Input y contains NaN or infinity: remove or impute those values.")
     else:
@@ -174,12 +175,12 @@ def _validate_foreign(
     if "multi_output" not in options:
         values = column_or_1d(values, warn=True)
     if values.shape[0] != X.shape[0]:
-        raise ValueError(f"X has {X.shape[0]} rows, y has {values.shape[0]}: inconsistent numbers of samples.")
+        raise ValueError(f"X has {X.shape[0]} rows, but y has {values.shape[0]}: inconsistent numbers of samples.")
     return X, values
 
 
 def chunk_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Options of a chunk that follows others, which may hold no row, unless they are given."""
+    """Validation options, by default those of a later chunk, which may have no rows."""
     return {"reset": False, "ensure_min_samples": 0, **options}
 
 
@@ -196,14 +197,14 @@ def is_symmetric(K: np.ndarray) -> bool:
 
 
 def score_of(metric: Any, predicted: Any, y: Any, sample_weight: Any) -> float:
-    """A metric of scikit-learn, on arrays of any kind."""
+    """The value of a scikit-learn metric, for arrays of any kind."""
     refuse_missing(y)
     weights = None if sample_weight is None else arrays.to_numpy(sample_weight)
     return float(metric(arrays.to_numpy(y), arrays.to_numpy(predicted), sample_weight=weights))
 
 
 def explain_text(model: BaseEstimator, X: Any, y: Any, text: str) -> None:
-    """Raise an error that names the first column of X that is no number, else y."""
+    """Raise an error that names the first column of X that is not numeric, or else y."""
     table = np.asarray(X, dtype=object)
     for c in range(table.shape[1] if table.ndim == 2 else 0):
         try:
@@ -211,11 +212,11 @@ def explain_text(model: BaseEstimator, X: Any, y: Any, text: str) -> None:
         except (TypeError, ValueError) as error:
             name = _column_names(X, table.shape[1])[c]
             raise type(error)(
-                f"X: column {name!r} holds values that are no numbers ({text}): encode it, or leave it out."
+                f"X: column {name!r} contains values that are not numeric ({text}): encode the column, or drop it."
             ) from None
     if isinstance(model, RegressorMixin):
         raise ValueError(
-            f"y holds values that are no numbers ({text}): LSSVR predicts numbers, LSSVC classes."
+            f"y contains values that are not numeric ({text}): LSSVR predicts numbers, LSSVC classes."
         ) from None
 
 
@@ -227,16 +228,18 @@ def sorted_labels(y: np.ndarray) -> np.ndarray:
     try:
         return np.unique(y)
     except TypeError as error:
-        raise ValueError(f"y holds labels of several types, which cannot be sorted ({error}): use one type.") from None
+        raise ValueError(
+            f"y contains labels of several types, which cannot be sorted ({error}): use one type."
+        ) from None
 
 
 def balanced_weights(class_weight: Any, classes: np.ndarray, y: np.ndarray, sample_weight: np.ndarray) -> np.ndarray:
-    """One factor a class."""
+    """One weight factor per class."""
     try:
         if isinstance(class_weight, str) and class_weight == "balanced":
             totals = np.bincount(np.searchsorted(classes, y), weights=sample_weight, minlength=len(classes))
             if not totals.all():
-                raise ValueError("a class has no row of positive weight to balance")
+                raise ValueError("'balanced' needs rows with positive weight in every class")
             values = totals.sum() / (len(classes) * totals)
         else:
             values = np.asarray(compute_class_weight(class_weight, classes=classes, y=y), dtype=np.float64)
@@ -244,7 +247,7 @@ def balanced_weights(class_weight: Any, classes: np.ndarray, y: np.ndarray, samp
         raise ValueError(f"class_weight={class_weight!r}: {error}") from None
     for label, value in zip(classes.tolist(), values, strict=True):
         if not 0 <= value < 1e100:
-            raise ValueError(f"class_weight of class {label!r} is {value:g}: it must not be negative, infinite or NaN.")
+            raise ValueError(f"class_weight of class {label!r} is {value:g}: it must be finite and non-negative.")
     return values
 
 
@@ -257,19 +260,23 @@ def check_weights(weights: Any, n_rows: int, smallest: int, name: str = "sample_
             raise TypeError(f"{values.dtype} values")
         values = values.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{name} must hold one real number a row, got {weights!r} ({error}).") from None
+        raise ValueError(f"{name} must hold one real number per row, got {weights!r} ({error}).") from None
     if values.ndim == 0:
         values = np.full(n_rows, float(values))
     if values.shape != (n_rows,):
-        raise ValueError(f"{name}.shape == {values.shape}, expected {(n_rows,)}: give one weight a row.")
+        raise ValueError(f"{name}.shape == {values.shape}, expected {(n_rows,)}: give one weight per row.")
     if not np.isfinite(values).all():
-        raise ValueError(f"{name} holds NaN or infinite values: give finite weights.")
+        raise ValueError(f"{name} contains NaN or infinite values: give finite weights.")
     if (values < 0).any():
         row = int(np.argmin(values))
-        raise ValueError(f"Negative values in {name}: {values[row]} in row {row}. Weights are zero or positive.")
+        raise ValueError(f"Negative values in {name}: {values[row]} in row {row}. Weights must be zero or positive.")
     extremes = [float(np.max(values, initial=0.0)), float(np.min(values[values > 0], initial=np.inf))]
     if extremes[0] > 1e100 or extremes[1] < 1e-100:
-        raise ValueError(f"{name} ranges from {extremes[1]:.3g} to {extremes[0]:.3g}: rescale it towards 1.")
+        raise ValueError(
+            f"{name} ranges from {extremes[1]:.3g} to {extremes[0]:.3g}: rescale it to values closer to 1."
+        )
     if np.count_nonzero(values) < smallest:
-        raise ValueError(f"{name} is zero in all rows but {np.count_nonzero(values)}: at least {smallest} must count.")
+        raise ValueError(
+            f"{name} is zero in all rows but {np.count_nonzero(values)}: at least {smallest} must be positive."
+        )
     return values

@@ -1,9 +1,9 @@
-"""Fitted machines for other places: an ONNX graph, a C99 header, a Python file that needs no package.
+"""Export of fitted models: an ONNX graph, a C99 header, or a Python file without dependencies.
 
-All three compute in float64 what `predict`, `decision_function` and `predict_proba` compute, to about 1e-10 (or to the
-rounding of large coefficients, which is that of `predict`, too). Distances are sums of squared differences everywhere:
-no digits are lost near the support vectors. A model of the command line takes the columns of its table as they are:
-categories, missing values and what fills them in are written into it.
+All three compute the results of `predict`, `decision_function` and `predict_proba` in float64, to about 1e-10 (or to
+the rounding error of large coefficients, which `predict` has as well). Distances are always sums of squared
+differences, so no digits are lost near the support vectors. A model fitted by the command line accepts the columns of
+its table as they are: categories and the handling of missing values are written into the export.
 """
 
 from .c_header import to_c

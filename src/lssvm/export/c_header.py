@@ -1,4 +1,4 @@
-"""The machine as a C99 header."""
+"""Export to a C99 header."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sklearn.pipeline import Pipeline
 from ..estimators import LSSVC, LSSVR
 from ..tables import MISSING, Column, spellings
 from .kernel_functions import Function, kernel_functions, uses_splines
-from .machine import Machine, read_machine
+from .model import ModelContent, read_model
 
 __all__ = ["to_c"]
 
-# What the function of a kernel says, by kind of kernel: see `kernel_functions`
+# Bodies of the kernel functions, by type of kernel: see `kernel_functions`
 BODIES = {
     "RBF": """    double sum = 0.0;
     for (int i = 0; i < count; i++) {
@@ -75,9 +75,9 @@ BODIES = {
     "Sum": "    return PART0(x, z, columns, count) + PART1(x, z, columns, count);",
     "Product": "    return PART0(x, z, columns, count) * PART1(x, z, columns, count);",
 }
-# NaN and infinity are found by their bits: compilers drop isnan() under -ffast-math
+# NaN and infinity are detected by their bits, because compilers remove isnan() under -ffast-math
 FINITE = """#if DBL_MANT_DIG != 53
-#error "This header needs a double of 64 bits (avr-gcc: -mdouble=64)."
+#error "This header requires a 64-bit double (avr-gcc: -mdouble=64)."
 #endif
 
 static inline uint64_t NAMEmagnitude_bits(const double *value)
@@ -105,7 +105,7 @@ IS_NAN = """static inline int NAMEis_nan(const double *value)
 {
     return NAMEmagnitude_bits(value) > UINT64_C(0x7ff0000000000000);
 }"""
-# The kernel of a cubic spline between two places in units of the knots' span (`kernels.Spline`)
+# The cubic spline kernel of two positions, in units of the knots' span (`kernels.Spline`)
 SPLINE = """static inline double NAMEspline_mean(double u)
 {
     const double a = u < 0.0 ? 0.0 : u > 1.0 ? 1.0 : u;
@@ -122,26 +122,26 @@ static inline double NAMEspline(double u, double v)
 
 
 def to_c(model: LSSVR | LSSVC | Pipeline, name: str = "lssvm") -> str:
-    """The machine as a C99 header that needs only the standard library.
+    """Export a model to a C99 header that requires only the standard library.
 
     Parameters
     ----------
     model : LSSVR or LSSVC
-        Fitted; also a Pipeline that only scales columns before it.
+        Fitted; or a Pipeline that only scales columns before it.
     name : str
-        What all names in the header begin with.
+        Prefix of all names in the header.
 
     Returns
     -------
     str
-        The header. For regression ``NAME_predict(x, f)`` writes the outputs f of one row x. For classification
-        ``NAME_predict(x)`` is the number of the class in ``NAME_classes``, ``NAME_decision_function(x, f)`` writes
-        the decision values and ``NAME_predict_proba(x, p)`` one probability per class. Where a value of x is NaN or
-        infinite, or where the outputs overflow, they write NaN and the class is -1: check it before it is used as an
-        index. This also holds under ``-ffast-math``. For a model of the command line
-        ``NAME_encode(numbers, texts, x)`` makes x of a row of the table: its numbers, NaN where they are missing, in
-        the order of ``NAME_number_names``, and its texts in that of ``NAME_text_names``. It returns 0 where a value is
-        missing that is not filled in: such a row has no prediction.
+        The header. For regression, ``NAME_predict(x, f)`` writes the outputs f of one row x. For classification,
+        ``NAME_predict(x)`` returns the index of the class in ``NAME_classes``, ``NAME_decision_function(x, f)`` writes
+        the decision values and ``NAME_predict_proba(x, p)`` one probability per class. If a value of x is NaN or
+        infinite, or if the outputs overflow, they write NaN and the class is -1: check it before using it as an index.
+        This also holds under ``-ffast-math``. For a model fitted by the command line,
+        ``NAME_encode(numbers, texts, x)`` computes x from a row of the table: its numbers (NaN if missing) in the order
+        of ``NAME_number_names`` and its texts in the order of ``NAME_text_names``. It returns 0 if a value is missing
+        and is not filled in; such a row has no prediction.
 
     Examples
     --------
@@ -151,15 +151,15 @@ def to_c(model: LSSVR | LSSVC | Pipeline, name: str = "lssvm") -> str:
     >>> "motorcycle_predict" in export.to_c(model, name="motorcycle")
     True
     """
-    machine = read_machine(model)
+    content = read_model(model)
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
-        raise ValueError(f"name={name!r} is no name in C: use letters, digits and _.")
-    (n, d), k = machine.points.shape, machine.coef.shape[1]
+        raise ValueError(f"name={name!r} is not a valid C identifier: use letters, digits and _.")
+    (n, d), k = content.points.shape, content.coef.shape[1]
     guard = f"{name.upper()}_H"
-    functions = kernel_functions(machine.kernel, d, BODIES, f"{name}_")
+    functions = kernel_functions(content.kernel, d, BODIES, f"{name}_")
     text = [
-        f"/* {machine.title}. C99, needs only the standard library.",
-        f" * {machine.size}. {' '.join(repr(machine.kernel).split())}",
+        f"/* {content.title}. C99, requires only the standard library.",
+        f" * {content.size}. {' '.join(repr(content.kernel).split())}",
         " */",
         f"#ifndef {guard}",
         f"#define {guard}",
@@ -173,30 +173,30 @@ def to_c(model: LSSVR | LSSVC | Pipeline, name: str = "lssvm") -> str:
         "",
         f"enum {{ {name}_inputs = {d}, {name}_outputs = {k} }};",
     ]
-    if machine.columns is not None:
-        text += _encode(machine.columns, name)
-    elif machine.inputs:
-        text.append(_array(f"const char *const {name}_input_names[{d}]", map(c_string, machine.inputs)))
-    if machine.classes is not None:
-        kind, values = _labels(machine.classes)
+    if content.columns is not None:
+        text += _encode(content.columns, name)
+    elif content.inputs:
+        text.append(_array(f"const char *const {name}_input_names[{d}]", map(c_string, content.inputs)))
+    if content.classes is not None:
+        kind, values = _labels(content.classes)
         text.append(_array(f"{kind}{name}_classes[{len(values)}]", values))
     text += [
         "",
-        _array(f"const double {name}_points[{n}][{d}]", (_row(point) for point in machine.points)),
-        _array(f"const double {name}_coefficients[{n}][{k}]", (_row(row) for row in machine.coef)),
-        _array(f"const double {name}_intercept[{k}]", map(_number, machine.intercept)),
+        _array(f"const double {name}_points[{n}][{d}]", (_row(point) for point in content.points)),
+        _array(f"const double {name}_coefficients[{n}][{k}]", (_row(row) for row in content.coef)),
+        _array(f"const double {name}_intercept[{k}]", map(_number, content.intercept)),
         _nested_array(f"{name}_columns", np.arange(d)),
     ]
-    text += [*_kernel(functions, name), "", *_decision(machine, name, functions[-1][0])]
-    if machine.classes is not None:
+    text += [*_kernel(functions, name), "", *_decision(content, name, functions[-1][0])]
+    if content.classes is not None:
         text += ["", *_predict(name, k)]
-        if machine.slopes is not None:
-            text += ["", *_probabilities(machine, name)]
+        if content.slopes is not None:
+            text += ["", *_probabilities(content, name)]
     return "\n".join([*text, "", f"#endif /* {guard} */", ""])
 
 
 def _kernel(functions: list[Function], name: str) -> list[str]:
-    """The functions of the kernel, each after its tables."""
+    """The functions of the kernel, each preceded by its tables."""
     text = ["", SPLINE.replace("NAME", f"{name}_")] if uses_splines(functions) else []
     for function, tables, body in functions:
         text += [
@@ -211,12 +211,12 @@ def _kernel(functions: list[Function], name: str) -> list[str]:
 
 
 def _encode(columns: Sequence[Column], name: str) -> list[str]:
-    """The function that makes inputs of a row of a table."""
+    """The function that turns a row of the table into inputs."""
     numbers = [column for column in columns if column.categories is None]
     texts = [column for column in columns if column.categories is not None]
     arrays, work = [], []
     for kind, own in (("number", numbers), ("text", texts)):
-        names = [c_string(column.name) for column in own] or ["0"]  # an array of none is no C
+        names = [c_string(column.name) for column in own] or ["0"]  # C has no empty arrays
         arrays.append(f"enum {{ {name}_{kind}s = {len(own)} }};")
         arrays.append(_array(f"const char *const {name}_{kind}_names[{len(names)}]", names))
     arrays.append(_array(f"const char *const {name}_missing[{len(MISSING)}]", map(c_string, MISSING)))
@@ -249,10 +249,10 @@ def _encode(columns: Sequence[Column], name: str) -> list[str]:
         *([IS_NAN.replace("NAME", f"{name}_"), ""] if numbers else []),
         *_is_missing(name),
         "",
-        f"/* The inputs x of a row of the table: its numbers (NaN: missing) in the order of {name}_number_names, its",
-        f" * texts (UTF-8, no blanks around; NULL: missing) in that of {name}_text_names. A text that is no category",
-        " * is none of them. Returns 0, and x of NaN, where a value is missing that is not filled in: there is no",
-        " * prediction then. */",
+        "/* Compute the inputs x from a row of the table: its numbers (NaN: missing) in the order of",
+        f" * {name}_number_names, its texts (UTF-8, stripped of blanks; NULL: missing) in the order of",
+        f" * {name}_text_names. An unknown text belongs to no category. Returns 0 and sets x to NaN if a value is",
+        " * missing and is not filled in; the row then has no prediction. */",
         f"static inline int {name}_encode(const double *numbers, const char *const *texts, double x[{place}])",
         "{",
         "    int complete = 1;",
@@ -265,7 +265,7 @@ def _encode(columns: Sequence[Column], name: str) -> list[str]:
 
 
 def _is_missing(name: str) -> list[str]:
-    """The function that knows the spellings of a missing text."""
+    """The function that recognises missing texts."""
     return [
         f"static inline int {name}_is_missing(const char *text)",
         "{",
@@ -279,24 +279,24 @@ def _is_missing(name: str) -> list[str]:
     ]
 
 
-def _decision(machine: Machine, name: str, kernel: str) -> list[str]:
-    """The function of all outputs."""
-    (n, d), k = machine.points.shape, machine.coef.shape[1]
+def _decision(content: ModelContent, name: str, kernel: str) -> list[str]:
+    """The function that computes all outputs."""
+    (n, d), k = content.points.shape, content.coef.shape[1]
     scaled, lines = "x", []
-    if machine.affine is not None:
+    if content.affine is not None:
         scaled = "scaled"
         lines = [
             f"    {_array(f'const double {part}[{d}]', map(_number, values))}"
-            for part, values in zip(("centre", "scale", "offset"), machine.affine, strict=True)
+            for part, values in zip(("centre", "scale", "offset"), content.affine, strict=True)
         ]
         lines += [
             f"    double scaled[{d}];",
             f"    for (int c = 0; c < {d}; c++)",
             "        scaled[c] = (x[c] - centre[c]) * scale[c] + offset[c];",
         ]
-    function, what = ("predict", "outputs") if machine.classes is None else ("decision_function", "decision values")
+    function, what = ("predict", "outputs") if content.classes is None else ("decision_function", "decision values")
     return [
-        f"/* The {what} of one row x; NaN where x is not finite, or where they overflow. */",
+        f"/* The {what} of one row x; NaN if x is not finite or if they overflow. */",
         f"static inline void {name}_{function}(const double x[{d}], double f[{k}])",
         "{",
         *lines,
@@ -318,7 +318,7 @@ def _decision(machine: Machine, name: str, kernel: str) -> list[str]:
 
 
 def _predict(name: str, k: int) -> list[str]:
-    """The function that names the class."""
+    """The function that returns the class."""
     choose = ["    return f[0] > 0.0;"]
     if k > 1:
         choose = [
@@ -329,7 +329,7 @@ def _predict(name: str, k: int) -> list[str]:
             "    return best;",
         ]
     return [
-        f"/* The number of the class of one row x in {name}_classes; -1 where the decision values are NaN. */",
+        f"/* The index of the class of one row x in {name}_classes; -1 if the decision values are NaN. */",
         f"static inline int {name}_predict(const double x[{name}_inputs])",
         "{",
         f"    double f[{k}];",
@@ -341,11 +341,11 @@ def _predict(name: str, k: int) -> list[str]:
     ]
 
 
-def _probabilities(machine: Machine, name: str) -> list[str]:
-    """The function of the class probabilities, calibrated by the machine's slopes."""
-    assert machine.slopes is not None
-    k = machine.coef.shape[1]
-    slopes = [_number(slope) for slope in machine.slopes]
+def _probabilities(content: ModelContent, name: str) -> list[str]:
+    """The function that computes the class probabilities, calibrated by the model's slopes."""
+    assert content.slopes is not None
+    k = content.coef.shape[1]
+    slopes = [_number(slope) for slope in content.slopes]
     if k == 1:
         body = [
             f"    const double z = f[0] * (f[0] > 0.0 ? {slopes[-1]} : {slopes[0]});",
@@ -363,8 +363,8 @@ def _probabilities(machine: Machine, name: str) -> list[str]:
             "        p[o] /= sum;",
         ]
     return [
-        f"/* The probability of each class for one row x, in the order of {name}_classes; NaN where the decision",
-        " * values are. */",
+        f"/* The probability of each class for one row x, in the order of {name}_classes; NaN if the decision",
+        " * values are NaN. */",
         f"static inline void {name}_predict_proba(const double x[{name}_inputs], double p[{max(k, 2)}])",
         "{",
         f"    double f[{k}];",
@@ -383,7 +383,7 @@ def _array(declaration: str, values: Any) -> str:
 
 
 def _nested_array(name: str, values: np.ndarray) -> str:
-    """A table of any number of dimensions."""
+    """An array with any number of dimensions."""
 
     def braces(part: np.ndarray) -> str:
         if part.ndim == 0:
@@ -403,7 +403,7 @@ def _number(value: Any) -> str:
 
 
 def _labels(labels: list[Any]) -> tuple[str, list[str]]:
-    """The type of the classes in C, and their values."""
+    """The C type of the class labels, and their values."""
     if isinstance(labels[0], str):
         return "const char *const ", [c_string(label) for label in labels]
     if isinstance(labels[0], float):
@@ -412,6 +412,6 @@ def _labels(labels: list[Any]) -> tuple[str, list[str]]:
 
 
 def c_string(text: str) -> str:
-    """A C string: bytes of UTF-8, all but plain ones as octal numbers (no trigraphs, no end of comment)."""
+    """A C string literal in UTF-8; all but plain characters are octal escapes (no trigraphs, no end of comment)."""
     plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 _-.,:;+=()<>[]"
     return '"' + "".join(chr(b) if chr(b) in plain else f"\\{b:03o}" for b in text.encode()) + '"'

@@ -1,8 +1,8 @@
-"""Kernels as functions in the text of a C header or a Python file.
+"""Kernels as functions in the source text of a C header or a Python file.
 
-A kernel becomes one function for each of its parts, of two rows and of the columns that count: an additive kernel then
-calls its part for the columns of one component after the other. What a function says is a body of the target, by kind
-of kernel; its words in capitals are replaced, by tables and constants of the kernel and by its parts.
+A kernel becomes one function per part. Each takes two rows and the columns to use, so that an additive kernel can call
+its part once for the columns of each component. The function bodies belong to the target, one per type of kernel;
+words in capitals in them are replaced by the tables and constants of the kernel and by the names of its parts.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from ..kernels import RBF, Additive, Matern, Polynomial, Spline
-from .machine import component_places, spline_tables
+from .model import column_widths, component_places, spline_tables
 
 MATERN_FACTORS = {0.5: "1.0", 1.5: "(1.0 + r)", 2.5: "(1.0 + r + r * r / 3.0)"}
 Function = tuple[str, dict[str, np.ndarray], str]  # name, tables and body
 
 
 def kernel_functions(kernel: Any, d: int, bodies: dict[str, str], prefix: str) -> list[Function]:
-    """The functions of a kernel, parts first."""
+    """The functions of a kernel, with its parts first."""
     functions: list[Function] = []
 
     def write(kernel: Any) -> str:
@@ -38,13 +38,13 @@ def kernel_functions(kernel: Any, d: int, bodies: dict[str, str], prefix: str) -
 
 
 def _described(kernel: Any, d: int) -> tuple[str, dict[str, np.ndarray], dict[str, str]]:
-    """What body a kernel has, its tables, and its constants."""
+    """The key of a kernel's body, its tables and its constants."""
     kind = type(kernel).__name__
     if isinstance(kernel, RBF):
-        return kind, {"widths": kernel._widths(d)}, {}
+        return kind, {"widths": column_widths(kernel, d)}, {}
     if isinstance(kernel, Matern):
         words = {"TWICE_NU": repr(2.0 * kernel.nu), "FACTOR": MATERN_FACTORS[kernel.nu]}
-        return kind, {"widths": kernel._widths(d)}, words
+        return kind, {"widths": column_widths(kernel, d)}, words
     if isinstance(kernel, Polynomial):
         return kind, {}, {"COEF0": repr(float(kernel.coef0)), "DEGREE": str(int(kernel.degree))}
     if isinstance(kernel, Spline):
@@ -63,5 +63,5 @@ def _described(kernel: Any, d: int) -> tuple[str, dict[str, np.ndarray], dict[st
 
 
 def uses_splines(functions: list[Function]) -> bool:
-    """Whether they call the target's own spline function."""
+    """Whether any of them calls the spline function of the target."""
     return any("factors" in tables for _, tables, _ in functions)

@@ -1,4 +1,4 @@
-"""The machine as an ONNX graph."""
+"""Export to an ONNX graph."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .. import __version__
 from ..estimators import LSSVC, LSSVR
 from ..kernels import RBF, Additive, Linear, Matern, Product, Spline, Sum, spline_kernel
 from ..tables import MISSING, spellings
-from .machine import Machine, component_places, read_machine, spline_tables
+from .model import ModelContent, column_widths, component_places, read_model, spline_tables
 
 if TYPE_CHECKING:
     import onnx
@@ -20,84 +20,83 @@ if TYPE_CHECKING:
 __all__ = ["to_onnx"]
 
 OPSET = 18
-INT64, STRING, BOOL, DOUBLE = 7, 8, 9, 11  # the numbers of onnx.TensorProto, which is imported late
+INT64, STRING, BOOL, DOUBLE = 7, 8, 9, 11  # the values in onnx.TensorProto, which is imported lazily
 OUTPUTS = ("prediction", "label", "decision_function", "probabilities", "complete")
 
 
 def to_onnx(model: LSSVR | LSSVC | Pipeline) -> onnx.ModelProto:
-    """The machine as an ONNX graph of core operators, in float64 (opset 18); needs ``pip install lssvm[onnx]``.
+    """Export a model to an ONNX graph of core operators in float64 (opset 18); requires ``pip install lssvm[onnx]``.
 
     Parameters
     ----------
     model : LSSVR or LSSVC
-        Fitted; also a Pipeline that only scales columns before it.
+        Fitted; or a Pipeline that only scales columns before it.
 
     Returns
     -------
     onnx.ModelProto
-        Input ``X`` (rows, columns). Outputs: ``prediction`` (rows, outputs) of a regression; ``label`` (rows,),
-        ``decision_function`` (rows, 1 or classes) and ``probabilities`` (rows, classes) of a classification.
+        Input: ``X`` (rows, columns). Outputs: for regression ``prediction`` (rows, outputs); for classification
+        ``label`` (rows,), ``decision_function`` (rows, 1 or classes) and ``probabilities`` (rows, classes).
         Save it with ``onnx.save(graph, path)``.
-        A graph cannot raise: a row with a NaN or infinite value, or whose outputs overflow, gets NaN, and the label
-        "", the smallest integer, NaN or False, by the type of the classes.
-        A model of the command line has one input (rows, 1) per column of its table instead: numbers, NaN where they
-        are missing, and texts, which the operator LabelEncoder of ai.onnx.ml looks up. Where missing values are not
-        filled in, there is an output ``complete`` (rows,), and a row that is not complete gets the same as one with
-        NaN.
+        A graph cannot raise errors: a row with a NaN or infinite value, or whose outputs overflow, gets NaN and,
+        depending on the type of the classes, the label "", the smallest integer, NaN or False.
+        A model fitted by the command line has one input (rows, 1) per column of its table instead: numbers, with NaN
+        for missing values, and texts, which the operator LabelEncoder of ai.onnx.ml looks up. If missing values are
+        not filled in, there is an output ``complete`` (rows,), and an incomplete row is treated like one with NaN.
     """
-    machine = read_machine(model)
+    content = read_model(model)
     try:
         import onnx  # noqa: F401
     except ImportError:
-        raise ImportError("to_onnx needs the package onnx: pip install 'lssvm[onnx]'.") from None
+        raise ImportError("to_onnx requires the package onnx: pip install 'lssvm[onnx]'.") from None
     graph = _Graph()
-    X = _table(graph, machine)
-    if machine.affine is not None:
-        for operator, values in zip(("Sub", "Mul", "Add"), machine.affine, strict=True):
+    X = _table(graph, content)
+    if content.affine is not None:
+        for operator, values in zip(("Sub", "Mul", "Add"), content.affine, strict=True):
             X = graph.add(operator, X, graph.constant(values[None, :]))
-    d = machine.points.shape[1]
-    K = _KernelMatrices(graph, X, machine.points).kernel(machine.kernel, range(d))
-    f = graph.add("MatMul", K, graph.constant(machine.coef))
-    f = graph.add("Add", f, graph.constant(machine.intercept[None, :]))
+    d = content.points.shape[1]
+    K = _KernelMatrices(graph, X, content.points).kernel(content.kernel, range(d))
+    f = graph.add("MatMul", K, graph.constant(content.coef))
+    f = graph.add("Add", f, graph.constant(content.intercept[None, :]))
     if graph.complete:
         graph.output("complete", graph.add("Squeeze", graph.complete, graph.constant(np.array([1]))))
     known = _known(graph, X, f)
     nothing = graph.constant(np.array(np.nan))
-    if machine.classes is None:
+    if content.classes is None:
         graph.output("prediction", graph.add("Where", known, f, nothing))
-        return graph.build(machine)
-    text = isinstance(machine.classes[0], str)
-    labels = graph.constant(machine.classes if text else np.array(machine.classes))
-    label = graph.add("Gather", labels, _winner(graph, machine, f))
+        return graph.build(content)
+    text = isinstance(content.classes[0], str)
+    labels = graph.constant(content.classes if text else np.array(content.classes))
+    label = graph.add("Gather", labels, _winner(graph, content, f))
     flat = graph.add("Squeeze", known, graph.constant(np.array([1])))
-    if isinstance(machine.classes[0], bool):  # for which runtimes have no Where
+    if isinstance(content.classes[0], bool):  # runtimes have no Where for booleans
         graph.output("label", graph.add("And", flat, label))
     else:
         no_label = {str: [""], int: np.array(np.iinfo(np.int64).min), float: np.array(np.nan)}
-        none = graph.constant(no_label[type(machine.classes[0])])
+        none = graph.constant(no_label[type(content.classes[0])])
         graph.output("label", graph.add("Where", flat, label, none))
     graph.output("decision_function", graph.add("Where", known, f, nothing))
-    if machine.slopes is not None:
-        graph.output("probabilities", graph.add("Where", known, _probabilities(graph, machine, f), nothing))
-    return graph.build(machine)
+    if content.slopes is not None:
+        graph.output("probabilities", graph.add("Where", known, _probabilities(graph, content, f), nothing))
+    return graph.build(content)
 
 
 def _known(graph: _Graph, X: str, f: str) -> str:
-    """Which rows have a prediction, (rows, 1): those that are complete, with finite inputs and outputs."""
+    """Which rows have a prediction, (rows, 1): complete rows with finite inputs and outputs."""
     values = graph.add("Concat", X, f, axis=1)
-    zeros = graph.add("Sub", values, values)  # NaN where a value is NaN or infinite
+    zeros = graph.add("Sub", values, values)  # NaN if a value is NaN or infinite
     total = graph.add("ReduceSum", zeros, graph.constant(np.array([1])), keepdims=1)
     finite = graph.add("Not", graph.add("IsNaN", total))
     return str(graph.add("And", graph.complete, finite)) if graph.complete else str(finite)
 
 
-def _table(graph: _Graph, machine: Machine) -> str:
-    """The encoded columns of the graph's inputs, (rows, columns)."""
-    if machine.columns is None:
-        return graph.input("X", DOUBLE, machine.points.shape[1])
+def _table(graph: _Graph, content: ModelContent) -> str:
+    """The encoded input columns, (rows, columns)."""
+    if content.columns is None:
+        return graph.input("X", DOUBLE, content.points.shape[1])
     parts = []
     unknown, absent = -1, -2
-    for column in machine.columns:
+    for column in content.columns:
         name = graph.input(column.name, DOUBLE if column.categories is None else STRING, 1)
         if column.categories is None:
             missing = graph.add("IsNaN", name)
@@ -124,10 +123,10 @@ class _Graph:
         self.constants: list[Any] = []
         self.inputs: list[Any] = []
         self.outputs: list[str] = []
-        self.complete = ""  # (rows, 1): which rows lack nothing, where they may
+        self.complete = ""  # (rows, 1): which rows are complete, if they may be incomplete
 
     def input(self, name: str, kind: int, columns: int) -> str:
-        """The name of a new input; one that the graph uses itself gets a tail."""
+        """The name of a new input; a name that the graph itself uses gets a suffix."""
         from onnx import helper
 
         if name.startswith("lssvm:"):
@@ -138,7 +137,7 @@ class _Graph:
         return name
 
     def add(self, operator: str, *inputs: str, outputs: int = 0, **attributes: Any) -> Any:
-        """The name of a new node's result, or those of several."""
+        """The name of the result of a new node, or the names of several results."""
         from onnx import helper
 
         names = [f"lssvm:{operator.lower()}_{len(self.nodes)}_{number}" for number in range(max(outputs, 1))]
@@ -158,19 +157,19 @@ class _Graph:
         return name
 
     def output(self, name: str, value: str) -> None:
-        """Let the graph return a value."""
+        """Add an output to the graph."""
         from onnx import helper
 
         self.nodes.append(helper.make_node("Identity", [value], [name]))
         self.outputs.append(name)
 
-    def build(self, machine: Machine) -> Any:
+    def build(self, content: ModelContent) -> Any:
         """The model, checked."""
         import onnx
         from onnx import helper
 
-        k = machine.coef.shape[1]
-        classes = machine.classes or []
+        k = content.coef.shape[1]
+        classes = content.classes or []
         types = {str: STRING, bool: BOOL, int: INT64, float: DOUBLE}
         kinds = {
             "prediction": (DOUBLE, [None, k]),
@@ -185,19 +184,19 @@ class _Graph:
             self.inputs,
             [helper.make_tensor_value_info(name, *kinds[name]) for name in self.outputs],
             self.constants,
-            doc_string=f"{machine.title}: {machine.size}. {machine.kernel!r}",
+            doc_string=f"{content.title}: {content.size}. {content.kernel!r}",
         )
         opset = [helper.make_opsetid("", OPSET)]
         if any(node.domain for node in self.nodes):
             opset.append(helper.make_opsetid("ai.onnx.ml", 2))
         proto = helper.make_model(graph, opset_imports=opset, producer_name="lssvm", producer_version=__version__)
-        proto.ir_version = 8  # that of opset 18: older runtimes read it
+        proto.ir_version = 8  # the version of opset 18, which older runtimes can read
         onnx.checker.check_model(proto, full_check=True)
         return proto
 
 
 class _KernelMatrices:
-    """Kernel matrices of the graph's rows with the support vectors, over some of the columns."""
+    """Kernel matrices between the input rows and the support vectors, over some of the columns."""
 
     def __init__(self, graph: _Graph, X: str, points: np.ndarray) -> None:
         self.graph, self.X, self.points = graph, X, points
@@ -247,7 +246,7 @@ class _KernelMatrices:
         )
 
     def _spline(self, kernel: Spline, c: int) -> str:
-        """The features of a column (`Spline.features`), times those of the support vectors."""
+        """The products of the features of a column (`Spline.features`) with those of the support vectors."""
         graph = self.graph
         table = spline_tables(kernel, self.points.shape[1])
         shifted = graph.add("Sub", self.column(c), graph.constant(table["starts"][c]))
@@ -275,9 +274,9 @@ class _KernelMatrices:
         return graph.add("MatMul", graph.add("MatMul", K, graph.constant(factors)), graph.constant(features.T))
 
     def _stationary(self, kernel: RBF | Matern, columns: Sequence[int]) -> str:
-        """Squared distances column by column: exact near the support vectors, and no rows x points x columns tensor."""
+        """Squared distances, column by column: exact near the support vectors, with no tensor of three dimensions."""
         graph, terms = self.graph, []
-        widths = kernel._widths(self.points.shape[1])
+        widths = column_widths(kernel, self.points.shape[1])
         for c in columns:
             difference = graph.add("Sub", self.column(c), graph.constant(self.points[None, :, c]))
             scaled = graph.add("Div", difference, graph.constant(np.array(widths[c])))
@@ -296,20 +295,20 @@ class _KernelMatrices:
         return graph.add("Mul", decay, factor)
 
 
-def _winner(graph: _Graph, machine: Machine, f: str) -> str:
-    """The number of the class."""
-    if machine.coef.shape[1] > 1:
+def _winner(graph: _Graph, content: ModelContent, f: str) -> str:
+    """The index of the class."""
+    if content.coef.shape[1] > 1:
         return graph.add("ArgMax", f, axis=1, keepdims=0)
     positive = graph.add("Greater", f, graph.constant(np.array(0.0)))
     flat = graph.add("Squeeze", positive, graph.constant(np.array([1])))
     return graph.add("Cast", flat, to=INT64)
 
 
-def _probabilities(graph: _Graph, machine: Machine, f: str) -> str:
-    """Of the classes, calibrated by the machine's slopes."""
-    assert machine.slopes is not None
-    slopes = [graph.constant(np.array(float(slope))) for slope in machine.slopes]
-    if machine.coef.shape[1] > 1:
+def _probabilities(graph: _Graph, content: ModelContent, f: str) -> str:
+    """The class probabilities, calibrated by the model's slopes."""
+    assert content.slopes is not None
+    slopes = [graph.constant(np.array(float(slope))) for slope in content.slopes]
+    if content.coef.shape[1] > 1:
         return graph.add("Softmax", graph.add("Mul", f, slopes[0]), axis=1)
     positive = graph.add("Greater", f, graph.constant(np.array(0.0)))
     logit = graph.add("Mul", f, graph.add("Where", positive, slopes[1], slopes[0]))

@@ -1,4 +1,4 @@
-"""The machine as a Python file that needs no package."""
+"""Export to a Python file without dependencies."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from sklearn.pipeline import Pipeline
 from ..estimators import LSSVC, LSSVR
 from ..tables import MISSING, Column, spellings
 from .kernel_functions import kernel_functions, uses_splines
-from .machine import Machine, read_machine
+from .model import ModelContent, read_model
 
 __all__ = ["to_python"]
 
-# What the function of a kernel says, by kind of kernel: see `kernel_functions`
+# Bodies of the kernel functions, by type of kernel: see `kernel_functions`
 BODIES = {
     "RBF": "    return math.exp(-sum(((x[c] - z[c]) / WIDTHS[c]) ** 2 for c in columns))",
     "Matern": """    r = math.sqrt(TWICE_NU * sum(((x[c] - z[c]) / WIDTHS[c]) ** 2 for c in columns))
@@ -33,7 +33,7 @@ BODIES = {
     "Sum": "    return PART0(x, z, columns) + PART1(x, z, columns)",
     "Product": "    return PART0(x, z, columns) * PART1(x, z, columns)",
 }
-# The kernel of a cubic spline between two places in units of the knots' span (`kernels.Spline`)
+# The cubic spline kernel of two positions, in units of the knots' span (`kernels.Spline`)
 SPLINE = """def spline_mean(u):
     a = min(max(u, 0.0), 1.0)
     return a * a * (6.0 - 4.0 * a + a * a) / 24.0 + max(u - 1.0, 0.0) / 6.0
@@ -46,22 +46,22 @@ def spline(u, v):
 
 
 def to_python(model: LSSVR | LSSVC | Pipeline) -> str:
-    """The machine as a Python file that imports only math.
+    """Export a model to a Python file that imports only `math`.
 
     Parameters
     ----------
     model : LSSVR or LSSVC
-        Fitted; also a Pipeline that only scales columns before it.
+        Fitted; or a Pipeline that only scales columns before it.
 
     Returns
     -------
     str
-        The file: ``predict(x)`` for one row x (a list of numbers), for classification also ``decision_function(x)``
-        and ``predict_proba(x)``. Results have the shape that one row of the model's results has. Of a model of the
-        command line x is a row of its table, a dict by column or a list in the order of ``INPUTS``, of numbers or
-        texts (``csv.DictReader`` will do); a row without a value that is not filled in gets None. As with the model,
-        there is a ValueError where a value is NaN or infinite, where there are too few or too many values, and where
-        the result overflows.
+        The source code. It defines ``predict(x)`` for one row x (a list of numbers) and, for classification, also
+        ``decision_function(x)`` and ``predict_proba(x)``. A result has the shape of one row of the model's results.
+        For a model fitted by the command line, x is a row of its table: a dict keyed by column, such as a row of
+        ``csv.DictReader``, or a list in the order of ``INPUTS``, of numbers or texts. If a value is missing and is not
+        filled in, the result is None. As in the model, NaN or infinite values, too few or too many values, and results
+        that overflow raise ValueError.
 
     Examples
     --------
@@ -73,18 +73,18 @@ def to_python(model: LSSVR | LSSVC | Pipeline) -> str:
     >>> bool(abs(module["predict"]([15.0]) - model.predict([[15.0]])[0]) < 1e-9)
     True
     """
-    machine = read_machine(model)
-    functions = kernel_functions(machine.kernel, machine.points.shape[1], BODIES, "")
-    text = [f'"""{machine.title}: {machine.size}."""', "", "import math", ""]
-    if machine.inputs:
-        text.append(f"INPUTS = [{', '.join(map(ascii, machine.inputs))}]")
-    if machine.classes is not None:
-        text.append(f"CLASSES = [{', '.join(map(ascii, machine.classes))}]")
+    content = read_model(model)
+    functions = kernel_functions(content.kernel, content.points.shape[1], BODIES, "")
+    text = [f'"""{content.title}: {content.size}."""', "", "import math", ""]
+    if content.inputs:
+        text.append(f"INPUTS = [{', '.join(map(ascii, content.inputs))}]")
+    if content.classes is not None:
+        text.append(f"CLASSES = [{', '.join(map(ascii, content.classes))}]")
     text += [
-        f"INTERCEPT = {machine.intercept.tolist()!r}",
+        f"INTERCEPT = {content.intercept.tolist()!r}",
         "# support vectors and their coefficients",
         "POINTS = [",
-        *(f"    ({z.tolist()!r}, {a.tolist()!r})," for z, a in zip(machine.points, machine.coef, strict=True)),
+        *(f"    ({z.tolist()!r}, {a.tolist()!r})," for z, a in zip(content.points, content.coef, strict=True)),
         "]",
     ]
     if uses_splines(functions):
@@ -92,21 +92,21 @@ def to_python(model: LSSVR | LSSVC | Pipeline) -> str:
     for function, tables, body in functions:
         text += ["", *(f"{function}_{table} = {values.tolist()!r}" for table, values in tables.items())]
         text += ["", "", f"def {function}(x, z, columns):", body]
-    if machine.columns is not None:
-        text += _encode(machine.columns)
+    if content.columns is not None:
+        text += _encode(content.columns)
     else:
-        text += _checked(machine)
-    text += [*_outputs(machine, functions[-1][0]), *_methods(machine)]
+        text += _checked(content)
+    text += [*_outputs(content, functions[-1][0]), *_methods(content)]
     return "\n".join([*text, ""])
 
 
 def _encode(columns: Sequence[Column]) -> list[str]:
-    """The function that makes inputs of a row of a table."""
+    """The function that turns a row of the table into inputs."""
     table = [(c.name, None if c.categories is None else spellings(c.categories), c.fill) for c in columns]
     return [
         "",
         "",
-        "# name, places of the categories, and what fills in a missing value; None: numbers, and nothing",
+        "# name, positions of the categories (None: a number), and the value that replaces a missing one (None: none)",
         "COLUMNS = [",
         *(f"    ({name!a}, {places!a}, {fill!r})," for name, places, fill in table),
         "]",
@@ -122,7 +122,7 @@ def _encode(columns: Sequence[Column]) -> list[str]:
         "def as_category(value):",
         "    if isinstance(value, str):",
         "        return value.strip()",
-        '    if type(value).__name__ in ("bool", "bool_"):  # of NumPy, too',
+        '    if type(value).__name__ in ("bool", "bool_"):  # also of NumPy',
         '        return "true" if value else "false"',
         "    whole = isinstance(value, int) or math.isfinite(value) and value == int(value)",
         "    return str(int(value)) if whole else repr(float(value))",
@@ -133,7 +133,7 @@ def _encode(columns: Sequence[Column]) -> list[str]:
         "        number = float(value)",
         "    except ValueError:",
         "        number = math.nan",
-        "    except OverflowError:  # a whole number beyond all floats",
+        "    except OverflowError:  # an integer larger than any float",
         "        value = number = math.inf",
         "    if not math.isfinite(number):",
         '        raise ValueError(f"Column {name!r} holds {value!r}: give a finite number, or None if it is missing.")',
@@ -141,9 +141,9 @@ def _encode(columns: Sequence[Column]) -> list[str]:
         "",
         "",
         "def encode(row):",
-        '    """The inputs of a row of the table; None where a value is missing that is not filled in."""',
+        '    """The inputs of a row of the table; None if a value is missing and is not filled in."""',
         '    if not hasattr(row, "keys") and len(row) != len(COLUMNS):',
-        '        raise ValueError(f"The row has {len(row)} values, the model takes {len(COLUMNS)}: {INPUTS}.")',
+        '        raise ValueError(f"The row has {len(row)} values, but the model takes {len(COLUMNS)}: {INPUTS}.")',
         '    if hasattr(row, "keys") and None in row.keys():  # how csv.DictReader returns surplus cells',
         '        raise ValueError(f"The row has more values than the header: {row[None]!r}.")',
         "    x = []",
@@ -161,20 +161,20 @@ def _encode(columns: Sequence[Column]) -> list[str]:
     ]
 
 
-def _checked(machine: Machine) -> list[str]:
-    """The function that refuses rows that the model refuses."""
-    d = machine.points.shape[1]
-    name = "INPUTS[c]" if machine.inputs else "c"
+def _checked(content: ModelContent) -> list[str]:
+    """The function that rejects the rows that the model rejects."""
+    d = content.points.shape[1]
+    name = "INPUTS[c]" if content.inputs else "c"
     return [
         "",
         "",
         "def checked(x):",
         f"    if len(x) != {d}:",
-        f'        raise ValueError(f"The row has {{len(x)}} values, the model takes {d}.")',
+        f'        raise ValueError(f"The row has {{len(x)}} values, but the model takes {d}.")',
         "    for c, value in enumerate(x):",
         "        try:",
         "            finite = math.isfinite(value)",
-        "        except OverflowError:  # a whole number beyond all floats",
+        "        except OverflowError:  # an integer larger than any float",
         "            finite, value = False, math.inf",
         "        if not finite:",
         f'            raise ValueError(f"Column {{{name}!r}} is {{value}}: give a finite number.")',
@@ -182,23 +182,23 @@ def _checked(machine: Machine) -> list[str]:
     ]
 
 
-def _outputs(machine: Machine, kernel: str) -> list[str]:
-    """The function of all outputs."""
-    d, k = machine.points.shape[1], machine.coef.shape[1]
+def _outputs(content: ModelContent, kernel: str) -> list[str]:
+    """The function that computes all outputs."""
+    d, k = content.points.shape[1], content.coef.shape[1]
     text = ["", "", "def outputs(x):"]
-    if machine.columns is None:
+    if content.columns is None:
         text += ["    x = checked(x)"]
     else:
         text += ["    x = encode(x)", "    if x is None:", "        return None"]
-    if machine.affine is not None:
-        for part, values in zip(("centre", "scale", "offset"), machine.affine, strict=True):
+    if content.affine is not None:
+        for part, values in zip(("centre", "scale", "offset"), content.affine, strict=True):
             text.append(f"    {part} = {values.tolist()!r}")
         text.append("    x = [(value - c) * s + o for value, c, s, o in zip(x, centre, scale, offset)]")
     return [
         *text,
         "    try:",
         f"        k = [({kernel}(x, z, range({d})), a) for z, a in POINTS]",
-        "    except OverflowError:  # which powers raise; products become infinite",
+        "    except OverflowError:  # raised by powers; products become infinite",
         "        k = [(math.inf, a) for _, a in POINTS]",
         f"    f = [INTERCEPT[o] + sum(value * a[o] for value, a in k) for o in range({k})]",
         "    if not all(map(math.isfinite, f)):",
@@ -207,21 +207,21 @@ def _outputs(machine: Machine, kernel: str) -> list[str]:
     ]
 
 
-def _methods(machine: Machine) -> list[str]:
-    """The functions that have the names of the model's methods."""
-    single = machine.single
+def _methods(content: ModelContent) -> list[str]:
+    """The functions named after the methods of the model."""
+    single = content.single
     value = ["    f = outputs(x)", "    return f and f[0]"] if single else ["    return outputs(x)"]
-    nothing = ["    if f is None:", "        return None"] if machine.refuses else []
+    nothing = ["    if f is None:", "        return None"] if content.refuses else []
     if single and not nothing:
         value = ["    return outputs(x)[0]"]
-    if machine.classes is None:
+    if content.classes is None:
         return ["", "", "def predict(x):", *value]
     choice = "CLASSES[int(f > 0)]" if single else "CLASSES[f.index(max(f))]"
     text = ["", "", "def decision_function(x):", *value]
     text += ["", "", "def predict(x):", "    f = decision_function(x)", *nothing, f"    return {choice}"]
-    if machine.slopes is None:
+    if content.slopes is None:
         return text
-    slopes = machine.slopes.tolist()
+    slopes = content.slopes.tolist()
     text += ["", "", "def predict_proba(x):", "    f = decision_function(x)", *nothing]
     if single:
         text += [f"    z = [0.0, f * ({slopes[-1]!r} if f > 0 else {slopes[0]!r})]"]

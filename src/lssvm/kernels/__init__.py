@@ -1,9 +1,9 @@
-"""Kernels: what the user writes, `kernel(X, Z)`, and the derivatives that tuning needs.
+"""Kernel functions `kernel(X, Z)` and the derivatives that tuning needs.
 
 A kernel is a scikit-learn estimator with a plain constructor, so `clone`, `repr` and `kernel__sigma` in a grid search
-work. ``sigma=None`` means "chosen for you": it is searched in units of each column's spread.
+work. ``sigma=None`` means "chosen for you": the width is searched in units of each column's spread.
 
-A new kernel is one class with `evaluate` and `diagonal`; one with a width to choose adds `gradient`.
+To add a kernel, write one class with `evaluate` and `diagonal`, and with `gradient` if it has a width to choose.
 """
 
 from .base import Function, Kernel, Product, Sum, as_kernel

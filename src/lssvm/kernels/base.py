@@ -1,4 +1,4 @@
-"""The kernel contract: `Kernel`, the sums, products and functions that its operators make, and `as_kernel`."""
+"""The kernel interface: `Kernel`, sums and products of kernels, kernels from functions, and `as_kernel`."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from ..arrays import Array
 class Kernel(BaseEstimator):
     """Base class of all kernels.
 
-    Subclasses define ``evaluate(X, Z)`` (rows of X times rows of Z, a new float64 matrix) and ``diagonal(X)``. A kernel
-    with a parameter `sigma` that may be None also defines ``gradient(X, Z, G)``; `sigma` then holds one value per
-    column when these two are called. A kernel made of others names them in `parts`.
+    Subclasses define ``evaluate(X, Z)``, which returns a new float64 matrix with one row per row of X and one column
+    per row of Z, and ``diagonal(X)``. A kernel with a parameter `sigma` that may be None also defines
+    ``gradient(X, Z, G)``; `sigma` then holds one value per column whenever these methods are called. A kernel made of
+    other kernels lists them in `parts`.
     """
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        """The kernel matrix, rows of X against rows of Z (of X when Z is None)."""
+        """The kernel matrix between the rows of X and the rows of Z (of X if Z is None)."""
         return self.evaluate(X, X if Z is None else Z)
 
     def evaluate(self, X: Array, Z: Array) -> Array:
-        """The kernel matrix in one piece."""
+        """The whole kernel matrix between the rows of X and the rows of Z."""
         raise TypeError(f"{type(self).__name__} does not define evaluate(X, Z).")
 
     def diagonal(self, X: Array) -> Array:
-        """k(x, x) for every row."""
+        """k(x, x) for every row x."""
         raise TypeError(f"{type(self).__name__} does not define diagonal(X).")
 
     def fill(self, out: Array, X: Array, Z: Array) -> Array:
@@ -40,11 +41,11 @@ class Kernel(BaseEstimator):
         return out
 
     def fill_symmetric(self, out: Array, X: Array, Z: Array) -> Array:
-        """As `fill`, where Z are the points of the rows X: half of the values will do."""
+        """As `fill`, for a symmetric matrix: Z holds the basis points of the rows X, so half of the values suffice."""
         return self.fill(out, X, Z)
 
     def dot(self, X: Array, Z: Array, coef: Array) -> Array:
-        """k(X, Z) @ coef, in blocks of rows: the matrix itself is never held."""
+        """k(X, Z) @ coef, in blocks of rows: the whole kernel matrix is never stored."""
         out = arrays.empty((X.shape[0], coef.shape[1]), coef)
         for rows in arrays.row_blocks(X.shape[0], 8 * Z.shape[0], X):
             K = self.evaluate(X[rows, :], Z)
@@ -53,7 +54,7 @@ class Kernel(BaseEstimator):
         return out
 
     def basis_points(self, X: Array, support: np.ndarray) -> Array:
-        """The points behind the basis rows `support` of the training inputs X."""
+        """The basis points that the row numbers `support` of the training inputs X stand for."""
         return arrays.take(X, support)
 
     # The tree of kernels ----------------------------------------------------------------------------------------------
@@ -65,12 +66,13 @@ class Kernel(BaseEstimator):
     def rebuilt(self, change: Callable[[Kernel], Mapping[str, Any]]) -> Kernel:
         """A copy in which every kernel of the tree has the attributes that `change` returns for it.
 
-        A kernel comes before its parts, and parts come from left to right, as in `leaves`.
+        A kernel is visited before its parts, and parts from left to right, as in `leaves`.
         """
         kernel = copy.copy(self)
         for name, value in change(self).items():
             setattr(kernel, name, value)
-        for name, value in self.get_params(deep=False).items():
+        for name in self._parameters():
+            value = getattr(self, name)
             if isinstance(value, Kernel):
                 setattr(kernel, name, value.rebuilt(change))
             elif isinstance(value, (list, tuple)) and any(isinstance(part, Kernel) for part in value):
@@ -78,15 +80,15 @@ class Kernel(BaseEstimator):
         return kernel
 
     def placed(self, X: Array) -> Kernel:
-        """A copy in which what comes from the training columns themselves, e.g. knots, is filled in."""
+        """A copy whose data-dependent attributes, e.g. knots, are set from the training inputs X."""
         return self.rebuilt(lambda kernel: kernel.placement(X))
 
     def placement(self, X: Array) -> Mapping[str, Any]:
-        """The attributes of this kernel that `placed` fills in."""
+        """The attributes of this kernel that `placed` sets."""
         return {}
 
     def columns(self, group: Sequence[int]) -> Kernel:
-        """A copy for some columns alone: of values that differ by column, those of these columns."""
+        """A copy restricted to some columns: values given per column are reduced to those of the group."""
         return self.rebuilt(lambda kernel: kernel.restriction(group))
 
     def restriction(self, group: Sequence[int]) -> Mapping[str, Any]:
@@ -97,58 +99,66 @@ class Kernel(BaseEstimator):
         return {"sigma": widths[list(group)] if len(widths) > 1 else widths[0]}
 
     def check(self, n_features: int) -> None:
-        """Raise ValueError when a parameter does not fit data of that many columns."""
+        """Raise ValueError if a parameter does not suit data with that many columns."""
         as_kernel(self)
         for part in self.parts:
             part.check(n_features)
 
-    # What it declares -------------------------------------------------------------------------------------------------
+    # Properties -------------------------------------------------------------------------------------------------------
     ard = False
     """Whether a width left at None may differ from column to column."""
+    _known_parameters: tuple[str, ...] = ()
+
+    @classmethod
+    def _parameters(cls) -> tuple[str, ...]:
+        """The names of the constructor's arguments, looked up once per class."""
+        if "_known_parameters" not in vars(cls):
+            cls._known_parameters = tuple(cls._get_param_names())
+        return cls._known_parameters
 
     @property
     def has_width(self) -> bool:
-        """True when the kernel has a parameter `sigma`: a width, which is chosen at `fit` where it is None."""
-        return "sigma" in self._get_param_names()
+        """True if the kernel has a parameter `sigma`: a width, which is chosen in `fit` if it is None."""
+        return "sigma" in self._parameters()
 
     @property
     def is_precomputed(self) -> bool:
-        """True when the inputs are the kernel matrix itself."""
+        """True if the inputs are the kernel matrix itself."""
         return False
 
     @property
     def is_choice(self) -> bool:
-        """True for several kernels of which one is chosen at `fit`."""
+        """True for several kernels of which one is chosen in `fit`."""
         return False
 
     @property
     def is_bounded(self) -> bool:
-        """True when no value exceeds 1, whatever the inputs, so that overflow need not be checked."""
+        """True if no value exceeds 1, whatever the inputs, so that overflow need not be checked."""
         return False
 
     @property
     def has_finite_rank(self) -> bool:
-        """True when every function of the kernel is a sum of as many fixed ones, however many points there are."""
+        """True if the rank of the kernel matrix is bounded, however many points there are."""
         return False
 
     # Widths -----------------------------------------------------------------------------------------------------------
     @property
     def is_free(self) -> bool:
-        """True when a width was left at None, to be chosen."""
+        """True if a width was left at None and is still to be chosen."""
         return any(leaf.sigma is None for leaf in self.leaves)
 
     @property
     def leaves(self) -> tuple[Kernel, ...]:
-        """The kernels with a width in this one, from left to right."""
+        """All kernels with a width in this tree of kernels, from left to right."""
         own = (self,) if self.has_width else ()
         return own + tuple(leaf for part in self.parts for leaf in part.leaves)
 
     def width_unit(self, spread: Array) -> Array:
-        """The unit in which a width left at None is searched, from the spreads of the columns: those themselves."""
+        """The unit in which a width left at None is searched: by default, the spread of each column."""
         return spread
 
     def with_width(self, width: float, spread: Array) -> Kernel:
-        """A copy in which every sigma left at None is `width` in its unit (one value per column)."""
+        """A copy in which every sigma left at None is `width` times its unit (one value per column)."""
 
         def change(kernel: Kernel) -> Mapping[str, Any]:
             free = kernel.has_width and kernel.sigma is None
@@ -157,7 +167,7 @@ class Kernel(BaseEstimator):
         return self.rebuilt(change)
 
     def with_widths(self, widths: Sequence[Any]) -> Kernel:
-        """A copy in which the leaves have the given sigmas, in their order."""
+        """A copy in which the leaves have the given values of sigma, in the order of `leaves`."""
         left = iter(widths)
         return self.rebuilt(lambda kernel: {"sigma": next(left)} if kernel.has_width else {})
 
@@ -166,14 +176,14 @@ class Kernel(BaseEstimator):
         return self.rebuilt(lambda kernel: {"sigma": factor * np.asarray(kernel.sigma)} if kernel.has_width else {})
 
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        """sum_ij G_ij dk(x_i, z_j)/dlog(sigma_c): one row per leaf, one value for each column c.
+        """sum_ij G_ij dk(x_i, z_j)/dlog(sigma_c): one row per leaf, one value per column c.
 
-        The whole rows x basis x columns tensor of derivatives is never formed: contracted with the matrix G that the
-        chain rule supplies (theory: Zbar and Rbar), it costs one matrix product.
+        The tensor of derivatives (rows x basis x columns) is never formed: contracting it with the matrix G from the
+        chain rule (theory: Zbar and Rbar) costs one matrix product.
         """
         if self.has_width:
             raise TypeError(
-                f"{type(self).__name__} does not define gradient(X, Z, G), by which its sigma is chosen: define it, "
+                f"{type(self).__name__} does not define gradient(X, Z, G), which is needed to choose sigma: define it, "
                 "give sigma, or use tune.LeaveOneOut(search='grid')."
             )
         xp = arrays.namespace(X)
@@ -181,8 +191,10 @@ class Kernel(BaseEstimator):
         return xp.concat(parts) if parts else arrays.zeros((0, X.shape[1]), X)
 
     def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        """sum_i G_ij dk(x_i, z_j)/dz_j, one row for each z_j."""
-        raise TypeError(f"{type(self).__name__} has no derivative in its points, so that they cannot be moved.")
+        """sum_i G_ij dk(x_i, z_j)/dz_j, one row per z_j."""
+        raise TypeError(
+            f"{type(self).__name__} does not define point_gradient(X, Z, G), so basis points cannot be learned."
+        )
 
     def both_gradients(self, X: Array, Z: Array, G: Array) -> tuple[Array, Array]:
         """`gradient` and `point_gradient` together."""
@@ -203,7 +215,7 @@ class Kernel(BaseEstimator):
 
 
 class _Pair(Kernel):
-    """Two kernels and what combines them."""
+    """A combination of two kernels."""
 
     def __init__(self, k1: Kernel, k2: Kernel) -> None:
         self.k1 = k1
@@ -278,7 +290,7 @@ class Product(_Pair):
 class Function(Kernel):
     """Any callable k(X, Z) that returns the matrix of kernel values.
 
-    It must be symmetric, and each value must depend on its two rows alone: `fit` checks this on up to 50 rows.
+    It must be symmetric, and each value must depend only on its two rows: `fit` checks this on up to 50 rows.
 
     Examples
     --------
@@ -296,11 +308,11 @@ class Function(Kernel):
     def evaluate(self, X: Array, Z: Array) -> Array:
         K = arrays.namespace(X).asarray(self.function(X, Z))
         if np.iscomplexobj(arrays.to_numpy(K)):
-            raise ValueError("The kernel function returned complex values: a kernel must be real.")
+            raise ValueError("The kernel function returned complex values: a kernel must be real-valued.")
         if K.shape != (X.shape[0], Z.shape[0]):
             raise ValueError(
-                f"The kernel function returned shape {K.shape} for {X.shape[0]} and {Z.shape[0]} rows: it must return "
-                f"({X.shape[0]}, {Z.shape[0]})."
+                f"The kernel function returned shape {K.shape} for {X.shape[0]} rows of X and {Z.shape[0]} rows of Z: "
+                f"the shape must be ({X.shape[0]}, {Z.shape[0]})."
             )
         return arrays.like(K, X) + 0.0
 
@@ -315,13 +327,13 @@ def as_kernel(kernel: Any) -> Kernel:
         for part in kernel.parts:
             if not isinstance(part, Kernel):
                 as_kernel(part)
-                raise TypeError(f"{type(kernel).__name__} holds {part!r}: write kernels.Function({part!r}).")
+                raise TypeError(f"{type(kernel).__name__} contains {part!r}: write kernels.Function({part!r}).")
             if part.is_choice:
-                raise TypeError(f"{type(kernel).__name__} holds a Choice: write a Choice of whole kernels.")
+                raise TypeError(f"{type(kernel).__name__} contains a Choice: write a Choice of complete kernels.")
             if part.is_precomputed:
                 raise ValueError(
-                    f"Precomputed cannot be combined in {type(kernel).__name__}, its inputs are no columns: combine "
-                    "the matrices themselves."
+                    f"{type(kernel).__name__} contains Precomputed, whose inputs are not features: combine the kernel "
+                    "matrices instead."
                 )
             as_kernel(part)
         return kernel
@@ -330,4 +342,6 @@ def as_kernel(kernel: Any) -> Kernel:
         raise TypeError(f"kernel={kernel.__name__} is a class: write {kernel.__name__}({parts}).")
     if callable(kernel):
         return Function(kernel)
-    raise TypeError(f"kernel={kernel!r} is not a kernel: give one of lssvm.kernels, e.g. RBF(), or a callable k(X, Z).")
+    raise TypeError(
+        f"kernel={kernel!r} is not a kernel: give a kernel from lssvm.kernels, e.g. RBF(), or a callable k(X, Z)."
+    )

@@ -1,4 +1,4 @@
-"""Kernels made of other kernels: sums over groups of columns, and a choice among several."""
+"""Kernels made of other kernels: sums over groups of columns, and a choice among several kernels."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from .base import Kernel
 
 
 class Additive(Kernel):
-    """A sum over the inputs of a kernel of one input each: ``sum_c k(x_c, z_c)`` (componentwise LS-SVM).
+    """Additive kernel, a sum of kernels of one input each: ``sum_c k(x_c, z_c)`` (componentwise LS-SVM).
 
-    The machine is then a sum of functions of one input each, ``f(x) = sum_c f^c(x_c) + b``: see `LSSVR.components`.
+    The model is then a sum of functions of one input each, ``f(x) = sum_c f^c(x_c) + b``: see `LSSVR.components`.
 
     Parameters
     ----------
     kernel : Kernel
-        The kernel of each component; one with a `sigma` may hold one width a column.
+        The kernel of each component; its `sigma` may hold one width per column.
     groups : list of lists of column numbers, or None
-        The columns of each component, e.g. the indicators of one category together; None: each column its own.
-        Columns in no group do not count.
+        The columns of each component, e.g. all indicator columns of one categorical variable. None: each column is a
+        component of its own. Columns in no group are ignored.
     active : list of int, or None
         Numbers of the components that are kept, as `sparsify.Components` finds them; None: all. The columns of the
-        others are not looked at.
+        other components are ignored.
 
     Examples
     --------
@@ -58,24 +58,26 @@ class Additive(Kernel):
         self.components(n_features)
 
     def components(self, n_features: int) -> list[list[int]]:
-        """The columns of every component, kept or not."""
+        """The columns of all components, kept or not."""
         if self.groups is None:
             groups = [[c] for c in range(n_features)]
         else:
             try:
                 groups = [[int(c) for c in np.atleast_1d(np.asarray(group))] for group in self.groups]
-            except (TypeError, ValueError):  # names of columns, or no list
+            except (TypeError, ValueError):  # column names, or not a list
                 groups = []
         if not groups or not all(group and min(group) >= 0 and max(group) < n_features for group in groups):
             raise ValueError(
                 f"Additive: groups must be lists of column numbers from 0 to {n_features - 1}, got {self.groups!r}."
             )
         if self.active is not None and not set(self.active) <= set(range(len(groups))):
-            raise ValueError(f"Additive: active must hold numbers from 0 to {len(groups) - 1}, got {self.active!r}.")
+            raise ValueError(
+                f"Additive: active must hold component numbers from 0 to {len(groups) - 1}, got {self.active!r}."
+            )
         return groups
 
     def kept(self, n_features: int) -> dict[int, tuple[list[int], Kernel]]:
-        """The components kept: by their numbers, their columns and the kernel of these columns."""
+        """The kept components: for each number, its columns and the kernel of these columns."""
         groups = self.components(n_features)
         numbers = range(len(groups)) if self.active is None else self.active
         return {int(number): (groups[number], self.kernel.columns(groups[number])) for number in numbers}
@@ -119,12 +121,12 @@ def pick_columns(X: Array, group: Sequence[int]) -> Array:
 
 
 class Choice(Kernel):
-    """One of several kernels: the one with the smallest leave-one-out error takes its place at `fit`.
+    """A choice among several kernels: `fit` uses the one with the smallest leave-one-out error.
 
     Parameters
     ----------
     kernels : list of Kernel
-        At least one. Their widths may be given or left at None.
+        At least one kernel. Widths may be given or left at None.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Kernel values from outside: a precomputed matrix, and the check of users' own kernels."""
+"""Kernel values from the user: precomputed matrices, and a check of users' own kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from .composite import Additive, pick_columns
 
 
 class Precomputed(Kernel):
-    """The user's own kernel matrix: square at `fit`, rows x training rows (or rows x basis) at `predict`.
+    """A kernel matrix computed by the user.
+
+    `fit` takes the square matrix of the training rows; `predict` takes the kernel values between new rows and the
+    training rows (or the basis), one row per new row.
 
     Examples
     --------
@@ -31,7 +34,7 @@ class Precomputed(Kernel):
         return True
 
     def evaluate(self, X: Array, Z: Array) -> Array:
-        """Columns of the matrix X; Z holds their numbers, as `basis_points` made them."""
+        """The columns of the matrix X whose numbers are in Z, as returned by `basis_points`."""
         if arrays.is_numpy(X):
             return X[:, Z[:, 0].astype(np.intp)]
         xp = arrays.namespace(X)
@@ -45,7 +48,7 @@ class Precomputed(Kernel):
 
 
 def check_values(kernel: Kernel, X: Array) -> None:
-    """Check on a few rows that the user's own kernels are symmetric and give the same values at each call."""
+    """Check on a few rows that the user's own kernels are symmetric and return the same values in each call."""
     if isinstance(kernel, Additive):
         parts = [(part, pick_columns(X, group)) for group, part in kernel.kept(X.shape[1]).values()][:1]
     else:
@@ -54,21 +57,21 @@ def check_values(kernel: Kernel, X: Array) -> None:
         check_values(part, columns)
     own = isinstance(kernel, Function) or type(kernel).__module__.rpartition(".")[0] != __name__.rpartition(".")[0]
     if own and not (kernel.parts or kernel.is_precomputed or kernel.is_free):
-        _check_own_values(copy.deepcopy(kernel), X)  # a copy: the state that a kernel may keep is left alone
+        _check_own_values(copy.deepcopy(kernel), X)  # a copy: any state of the user's kernel stays untouched
 
 
 def _check_own_values(kernel: Kernel, X: Array) -> None:
     few = X[: max(1, X.shape[0] // 10), :]
     K, again = (arrays.to_numpy(kernel.evaluate(X, Z)) for Z in (X, few))
     if not (np.isfinite(K).all() and np.isfinite(again).all()):
-        return  # the fit has an error of its own for these
+        return  # `fit` raises its own error for these
     name = repr(kernel.function if isinstance(kernel, Function) else kernel)
     limit = (1e-6 if K.dtype.itemsize >= 8 else 1e-3) * float(np.max(np.abs(K)))
     gap = float(np.max(np.abs(K[:, : again.shape[1]] - again)))
     if gap > limit:
         raise ValueError(
-            f"kernel={name} gives different values for the same two rows in different calls (by up to {gap:.3g}): "
-            "k(x, z) must depend on x and z alone. Draw random numbers, and compute means or widths of the data, once, "
+            f"kernel={name} returns different values for the same two rows in different calls (by up to {gap:.3g}): "
+            "k(x, z) must depend only on x and z. Draw random numbers, and compute means or widths of the data, once, "
             "before the fit."
         )
     gap = float(np.max(np.abs(K - K.T)))

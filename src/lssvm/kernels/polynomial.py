@@ -13,7 +13,7 @@ from .base import Kernel
 
 
 class Linear(Kernel):
-    """Inner product ``x'z``. With the unpenalised bias this is ridge regression.
+    """Linear kernel ``x'z``. With the unpenalised bias the model is ridge regression.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class Polynomial(Kernel):
     degree : int
         Degree, at least 1.
     coef0 : float
-        Constant, not negative: 0 gives the homogeneous kernel.
+        Non-negative constant; 0 gives the homogeneous kernel.
 
     Examples
     --------
@@ -70,9 +70,9 @@ class Polynomial(Kernel):
 
     def check(self, n_features: int) -> None:
         if isinstance(self.degree, bool) or not (isinstance(self.degree, (int, np.integer)) and self.degree >= 1):
-            raise ValueError(f"Polynomial: degree must be an integer of at least 1, got {self.degree!r}.")
+            raise ValueError(f"Polynomial: degree must be a positive integer, got {self.degree!r}.")
         if not (isinstance(self.coef0, Real) and 0 <= float(self.coef0) < math.inf):
-            raise ValueError(f"Polynomial: coef0 must be finite and not negative, got {self.coef0!r}.")
+            raise ValueError(f"Polynomial: coef0 must be a finite, non-negative number, got {self.coef0!r}.")
 
     def evaluate(self, X: Array, Z: Array) -> Array:
         with np.errstate(over="ignore"):

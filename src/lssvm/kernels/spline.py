@@ -1,4 +1,4 @@
-"""Smoothing splines with few knots, a kernel of finite rank."""
+"""Smoothing splines with a small number of knots: a kernel of finite rank."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from .base import Kernel
 
 
 class Spline(Kernel):
-    """Smoothing splines with few knots, summed over the columns: a kernel of finite rank.
+    """Smoothing splines with a small number of knots, summed over the columns: a kernel of finite rank.
 
-    Of one column, scaled so that its knots span [0, 1]: the functions sum_j c_j k0(x, t_j) of the knots t_j, with the
-    norm of k0, which is that of a smoothing spline (the square of f'' and of the slope, integrated); beyond the outer
-    knots they are straight. k0 is centred: every function has the mean 0 over [0, 1], which brings in a quartic, so
-    that a straight line is among them only nearly, the better the more knots. The rank is the number of knots, so that
-    `sparsify.Components` finds exact zeros.
+    For one column, scaled so that its knots span [0, 1], the functions are sum_j c_j k0(x, t_j) with knots t_j and the
+    norm of k0, which is that of a smoothing spline (the integral of the squares of f'' and of the slope). Beyond the
+    outer knots they are straight lines. k0 is centred: every function has mean 0 over [0, 1]. This introduces a quartic
+    term, so that a straight line is represented only approximately, more closely with more knots. The rank is the
+    number of knots, so that `sparsify.Components` finds exact zeros.
 
     Parameters
     ----------
     knots : int, array (n_knots,) or (n_knots, n_features), or None
-        A number is placed at quantiles of each column's distinct values, the smallest and the largest among them, when
-        a model is fitted. None: as many as leave the columns of an additive machine independent of each other,
-        3 to 6. An array holds the knots themselves, for all columns or by column.
+        An integer is a number of knots, which `fit` places at quantiles of each column's distinct values, including
+        the smallest and the largest. None: 3 to 6 knots, few enough for the components of an additive model to be
+        linearly independent. An array holds the knots themselves, common to all columns or one column of knots per
+        column of X.
 
     Examples
     --------
@@ -53,7 +54,7 @@ class Spline(Kernel):
         if count is None:
             count = int(np.clip(0.8 * values.shape[0] // values.shape[1], 3, 6))
         if isinstance(count, bool) or not (isinstance(count, (int, np.integer)) and count >= 2):
-            raise ValueError(f"Spline: knots must be an integer of at least 2, an array or None, got {self.knots!r}.")
+            raise ValueError(f"Spline: knots must be an integer >= 2, an array or None, got {self.knots!r}.")
         shares = np.linspace(0.0, 1.0, int(count))
         return {"knots": np.column_stack([np.quantile(np.unique(column), shares) for column in values.T])}
 
@@ -66,22 +67,25 @@ class Spline(Kernel):
         self._by_column(n_features)
 
     def _by_column(self, n_features: int) -> np.ndarray:
-        """The knots, sorted, one column a column of X."""
+        """The sorted knots, one column per column of X."""
         if np.ndim(self.knots) == 0:
-            raise ValueError(f"Spline(knots={self.knots!r}) has no place yet: give the knots, or fit a model.")
+            raise ValueError(
+                f"Spline(knots={self.knots!r}) has no knots yet: give an array of knots, or fit a model, which places "
+                "them."
+            )
         knots = np.sort(np.asarray(arrays.to_numpy(self.knots), dtype=float), axis=0)
         finite = bool(np.isfinite(knots).all())
         knots = np.broadcast_to(knots[:, None], (len(knots), n_features)) if knots.ndim == 1 else knots
         if knots.ndim != 2 or knots.shape[1] != n_features or len(knots) < 2 or not finite:
             raise ValueError(
-                f"Spline: knots has shape {np.shape(self.knots)}: give at least 2 finite knots, one column a column of "
-                f"X ({n_features})."
+                f"Spline: knots has shape {np.shape(self.knots)}: give at least 2 finite knots, either common to all "
+                f"columns or one column of knots per column of X ({n_features})."
             )
         return knots
 
     @np.errstate(over="ignore", invalid="ignore")
     def features(self, X: Array) -> Array:
-        """Columns whose products are the kernel: as many as independent knots, column after column of X."""
+        """Features whose inner products are the kernel: one per independent knot, for one column of X after another."""
         by_column = self._by_column(X.shape[1]).T
         parts = [self._column_features(X[:, c], knots) for c, knots in enumerate(by_column)]
         return arrays.namespace(X).concat(parts, axis=1)
@@ -105,17 +109,17 @@ class Spline(Kernel):
 
 
 def spline_factors(places: np.ndarray) -> np.ndarray:
-    """What turns kernel values between x and the knots into the features of x; dependent knots give none."""
+    """The matrix that turns kernel values between x and the knots into features of x; dependent knots add none."""
     values, vectors = np.linalg.eigh(spline_kernel(places, places))
     kept = values > 1e-10 * values[-1]
     return vectors[:, kept] / np.sqrt(values[kept])
 
 
 def spline_kernel(u: Array, v: Array) -> Array:
-    """(u - 1/2)(v - 1/2) plus the integral over s in [0, 1] of (u - s)+ (v - s)+, its means over [0, 1] taken out."""
+    """(u - 1/2)(v - 1/2) plus the integral over s in [0, 1] of (u - s)+ (v - s)+, centred over [0, 1]."""
     xp = arrays.namespace(u, v)
 
-    def mean(x: Array) -> Array:  # of the integral over the other argument; straight outside [0, 1]
+    def mean(x: Array) -> Array:  # mean of the integral over the other argument; linear outside [0, 1]
         a = xp.clip(x, 0.0, 1.0)
         return a * a * (6.0 - 4.0 * a + a * a) / 24.0 + xp.where(x > 1.0, (x - 1.0) / 6.0, 0.0 * x)
 

@@ -1,4 +1,4 @@
-"""Kernels of the scaled distance: RBF and Matern."""
+"""Kernels that depend on the scaled distance: RBF and Matern."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .base import Kernel
 
 
 class _Stationary(Kernel):
-    """A kernel of the scaled distance r = |(x - z)/sigma|, sigma a scalar or one value a column."""
+    """A kernel of the scaled distance r = |(x - z)/sigma|; sigma is a scalar or has one value per column."""
 
     sigma: Any
 
@@ -28,20 +28,20 @@ class _Stationary(Kernel):
         try:
             widths = np.asarray(arrays.to_numpy(self.sigma), dtype=float)
         except (TypeError, ValueError):
-            raise ValueError(f"{name}: sigma must be a number or one number a column, got {self.sigma!r}.") from None
+            raise ValueError(f"{name}: sigma must be a number or one number per column, got {self.sigma!r}.") from None
         if widths.ndim > 1 or (widths.ndim == 1 and widths.shape[0] not in (1, n_features)):
             raise ValueError(
                 f"{name}: sigma has shape {widths.shape}, but X has {n_features} columns: give a scalar or "
                 f"{n_features} values."
             )
         if not np.all(widths > 0):
-            raise ValueError(f"{name}: sigma must be positive (inf: the column is not used), got {self.sigma!r}.")
+            raise ValueError(f"{name}: sigma must be positive (inf drops a column), got {self.sigma!r}.")
 
     def evaluate(self, X: Array, Z: Array) -> Array:
         return self._write(arrays.empty((X.shape[0], Z.shape[0]), X), X, Z)
 
     def fill(self, out: Array, X: Array, Z: Array) -> Array:
-        for rows in arrays.row_blocks(X.shape[0], 32 * X.shape[1], X):  # in place: only scaled copies of X are made
+        for rows in arrays.row_blocks(X.shape[0], 32 * X.shape[1], X):  # only scaled copies of X take extra memory
             self._write(out[rows, :], X[rows, :], Z)
         return out
 
@@ -49,7 +49,7 @@ class _Stationary(Kernel):
         return self._write(out, X, Z, symmetric=True) if arrays.is_numpy(out) else self.fill(out, X, Z)
 
     def _write(self, out: Array, X: Array, Z: Array, *, symmetric: bool = False) -> Array:
-        """Distances and kernel values tile by tile, while a tile is in the cache."""
+        """Compute distances and kernel values tile by tile, while a tile is in the cache."""
         distances = self._distances(X, Z)
 
         @np.errstate(under="ignore")
@@ -68,21 +68,21 @@ class _Stationary(Kernel):
 
     @property
     def is_bounded(self) -> bool:
-        return True  # `_distances` refuses those that overflow
+        return True  # `_distances` raises an error on overflow
 
     def _distances(self, X: Array, Z: Array) -> Distances:
-        """Centre and divide by sigma: a large common offset then costs no digits in |x|^2 + |z|^2 - 2xz."""
+        """Centre and divide by sigma: a large common offset then causes no cancellation in |x|^2 + |z|^2 - 2xz."""
         widths = self._widths(X.shape[1])
         sigma = arrays.like(widths, X)
         with np.errstate(over="ignore", invalid="ignore"):
             centre = arrays.namespace(X, Z).mean(Z, axis=0) if Z.shape[0] else 0.0
             distances = Distances((X - centre) / sigma, (Z - centre) / sigma, exact_small=self._needs_exact_small)
-        if not math.isfinite(16.0 * distances.largest * X.shape[0] * Z.shape[0]):  # what sums of them may reach
+        if not math.isfinite(16.0 * distances.largest * X.shape[0] * Z.shape[0]):  # a bound on their sums
             with np.errstate(over="ignore"):
                 largest = np.max(np.abs(arrays.to_numpy(X)) / widths, axis=0)
             raise arrays.NumericalError(
-                f"{type(self).__name__}: distances overflow (largest |x|/sigma {largest.max():.3g} in column "
-                f"{int(largest.argmax())}): scale your features or enlarge sigma."
+                f"{type(self).__name__}: distances overflow (the largest |x|/sigma is {largest.max():.3g}, in column "
+                f"{int(largest.argmax())}): scale your features or increase sigma."
             )
         return distances
 
@@ -122,12 +122,12 @@ class _Stationary(Kernel):
 
     @staticmethod
     def _width_gradient(X: Array, Z: Array, product: Array, in_rows: Array, in_columns: Array) -> Array:
-        """2 sum_ij W_ij (x_ic - z_jc)^2, column by column, from the product W Z and the sums of W."""
+        """2 sum_ij W_ij (x_ic - z_jc)^2 for every column c, from the product W Z and the row and column sums of W."""
         total = in_rows @ (X * X) + in_columns @ (Z * Z)
         return 2.0 * (total - 2.0 * arrays.namespace(X).sum(X * product, axis=0))[None, :]
 
     def _place_gradient(self, distances: Distances, W: Array, in_columns: Array) -> Array:
-        """2 sum_i W_ij (x_i - z_j)/sigma, for scaled inputs, from W and its sums."""
+        """2 sum_i W_ij (x_i - z_j)/sigma for scaled inputs, from W and its column sums."""
         X, Z = distances.X, distances.Z
         change = arrays.matmul(W.T, X) - in_columns[:, None] * Z
         return 2.0 * change / arrays.like(self._widths(X.shape[1]), X)
@@ -149,11 +149,11 @@ class _Stationary(Kernel):
 
     def _from_negative_distance(self, D: Array) -> None:
         """Overwrite -r^2 with kernel values."""
-        raise TypeError(f"{type(self).__name__} does not define the kernel of a distance.")
+        raise TypeError(f"{type(self).__name__} does not define _from_negative_distance(D).")
 
     def _slope(self, D: Array) -> Array:
         """-dk/d(r^2) from -r^2: the derivative in log sigma_c is then 2 * slope * (x_c - z_c)^2/sigma_c^2."""
-        raise TypeError(f"{type(self).__name__} does not define the derivative.")
+        raise TypeError(f"{type(self).__name__} does not define _slope(D).")
 
 
 class RBF(_Stationary):
@@ -191,9 +191,10 @@ class RBF(_Stationary):
 
 
 class Matern(_Stationary):
-    """Matern kernel of smoothness nu (0.5, 1.5 or 2.5) in the scaled distance ``r = |(x - z)/sigma|``.
+    """Matern kernel with smoothness nu (0.5, 1.5 or 2.5) of the scaled distance ``r = |(x - z)/sigma|``.
 
-    ``exp(-r)``; ``(1 + sqrt(3) r) exp(-sqrt(3) r)``; ``(1 + sqrt(5) r + 5 r^2/3) exp(-sqrt(5) r)``.
+    It is ``exp(-r)`` for nu = 0.5, ``(1 + sqrt(3) r) exp(-sqrt(3) r)`` for nu = 1.5 and
+    ``(1 + sqrt(5) r + 5 r^2/3) exp(-sqrt(5) r)`` for nu = 2.5.
 
     Parameters
     ----------
@@ -214,7 +215,7 @@ class Matern(_Stationary):
            [0.2431, 1.    ]])
     """
 
-    _needs_exact_small = True  # the square root turns an error of 1e-16 in r^2 into one of 1e-8
+    _needs_exact_small = True  # the square root turns an error of 1e-16 in r^2 into one of 1e-8 in r
 
     def __init__(self, sigma: ArrayLike | None = None, nu: float = 1.5, ard: bool = False) -> None:
         self.sigma = sigma
@@ -250,11 +251,11 @@ class Matern(_Stationary):
 
 
 class Distances:
-    """-|x_i - z_j|^2 for centred, scaled inputs, never positive, zero for identical rows, written by tiles.
+    """-|x_i - z_j|^2 for centred, scaled inputs, written by tiles: never positive, and zero for identical rows.
 
-    Up to four columns differences are squared and summed. Beyond that 2xz - |x|^2 - |z|^2 is one matrix product; with
-    `exact_small`, or where that form would cost more than about 1e-14, the entries in which it cancels are done again
-    from the differences. The sign spares the exponential a pass over the memory.
+    With up to four columns, differences are squared and summed. With more, 2xz - |x|^2 - |z|^2 is one matrix product;
+    with `exact_small`, or if its error would exceed about 1e-14, entries that suffer from cancellation are recomputed
+    from the differences. Storing the negative distance saves the exponential a pass over the memory.
     """
 
     def __init__(self, X: Array, Z: Array, *, exact_small: bool = True) -> None:
@@ -270,7 +271,7 @@ class Distances:
         self.exact_small = exact_small or self.largest > 64.0
 
     def write(self, out: Array, rows: slice, columns: slice) -> None:
-        """Overwrite `out` with what belongs to those rows and columns."""
+        """Overwrite `out` with the values of those rows and columns."""
         if self.X.shape[1] <= 4:
             out[...] = 0.0
             for c in range(self.X.shape[1]):
@@ -285,12 +286,12 @@ class Distances:
         if self.exact_small:
             self._mend(out, rows, columns)
         elif arrays.on_accelerator(out):
-            return  # the exponential minds no rounding, and a pass over the memory is dear
-        out[out > -8.0 * arrays.EPS * self.largest] = 0.0  # below the rounding of the sum: copies are at distance 0
+            return  # the exponential is insensitive to rounding, and a pass over the memory is expensive
+        out[out > -8.0 * arrays.EPS * self.largest] = 0.0  # below the rounding error: identical rows get distance 0
 
     def _mend(self, out: Array, rows: slice, columns: slice) -> None:
         xp = arrays.namespace(out)
-        place = xp.nonzero(xp.reshape(out > -1e-3 * self.largest, (-1,)))[0]  # much faster than in two dimensions
+        place = xp.nonzero(xp.reshape(out > -1e-3 * self.largest, (-1,)))[0]  # much faster than with two indices
         i, j = place // out.shape[1], place % out.shape[1]
         x2, z2 = xp.take(self.x2[rows], i, axis=0), xp.take(self.z2[columns], j, axis=0)
         near = -1e-3 * (x2 + z2) < out[i, j]

@@ -1,8 +1,8 @@
-"""Displays of fitted machines, in scikit-learn's style: arrays stored, `from_estimator` draws, `plot` draws again."""
+"""Displays of fitted models in scikit-learn's style: `from_estimator` stores arrays and draws, `plot` draws again."""
 
 from .additive import ComponentsDisplay, MaximalVariationDisplay
 from .fit import FitDisplay
-from .left_out import LeaveOneOutDisplay, ReliabilityDisplay, ResidualsDisplay
+from .loo import LeaveOneOutDisplay, ReliabilityDisplay, ResidualsDisplay
 from .sparsity import SparsityPathDisplay, SupportSpectrumDisplay
 from .tuning import CPathDisplay, WidthsDisplay, WidthSurfaceDisplay
 

@@ -1,4 +1,4 @@
-"""What the displays share: the axes they draw on, colours, curves, and how it all looks in the end."""
+"""The base class of the displays: axes, colours, curves and the final layout."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ LINES = "-", "--", "-.", ":"
 
 
 class Display(ABC):
-    """One picture on one set of axes: a display stores arrays and draws them in `_draw`."""
+    """One plot on one set of axes. Subclasses store arrays and draw them in `_draw`."""
 
     ax_: Any
     figure_: Any
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw what is stored.
+        """Draw the stored arrays.
 
         Parameters
         ----------
         ax : matplotlib axes or None
-            None makes a new figure.
+            If None, a new figure is created.
         **kwargs
-            Handed on as those of `from_estimator` are.
+            As in `from_estimator`.
 
         Returns
         -------
@@ -40,17 +40,17 @@ class Display(ABC):
 
     @abstractmethod
     def _draw(self, kwargs: dict[str, Any]) -> None:
-        """Draw on ``ax_``; kwargs are the user's wishes for the main artist."""
+        """Draw on ``ax_``; kwargs are the user's options for the main artist."""
 
     def _drawn(self) -> int:
-        """The number of curves and clouds that have a label."""
+        """The number of lines and collections that have a label."""
         return sum(str(artist.get_label())[:1] != "_" for artist in [*self.ax_.lines, *self.ax_.collections])
 
     def _next_colour(self) -> str:
         return COLOURS[self._drawn() % len(COLOURS)]
 
     def _curve(self, x: Any, y: Any, label: str, kwargs: dict[str, Any], markers: bool = True) -> Any:
-        """One curve, in the next of our colours; dashed where they begin anew."""
+        """One curve in the next colour; dashed once the colours repeat."""
         from matplotlib.cbook import normalize_kwargs
         from matplotlib.lines import Line2D
 
@@ -62,22 +62,22 @@ class Display(ABC):
         return line
 
     def _ring(self, x: float, y: float, colour: str) -> Any:
-        """The mark of what was chosen."""
+        """Mark the chosen point."""
         (ring,) = self.ax_.plot([x], [y], "o", ms=9, mfc="white", mec=colour, mew=2.2, zorder=4)
         return ring
 
     def _ring_on_line(self, x: float, y: float, colour: str) -> Any:
-        """The mark of what was chosen along the axis across, and a line down to its value there."""
+        """Mark the chosen point and draw a vertical line at its x value."""
         ring = self._ring(x, y, colour)
         self.ax_.axvline(x, color=colour, lw=1, ls=":", alpha=0.7, zorder=1)
         return ring
 
     def _diagonal(self, place: float) -> Any:
-        """The line on which both axes have the same value, through one of these values."""
+        """The line y = x, through the point (place, place)."""
         return self.ax_.axline((place, place), slope=1, color="#777777", lw=1, ls="--", zorder=1)
 
     def _finish(self, xlabel: str, ylabel: str, title: str) -> None:
-        """Labels, grid and legend; a title that the axes already have stays."""
+        """Labels, grid and legend; an existing title is kept."""
         ax = self.ax_
         ax.set(xlabel=xlabel, ylabel=ylabel)
         if not ax.get_title():
@@ -88,24 +88,24 @@ class Display(ABC):
 
 
 def import_pyplot(display: Any) -> Any:
-    """matplotlib.pyplot, or an error that names the extra."""
+    """matplotlib.pyplot, or an error that names the extra to install."""
     try:
         from matplotlib import pyplot
     except ImportError as error:
-        raise ImportError(f'{type(display).__name__} draws with matplotlib: pip install "lssvm[plot]"') from error
+        raise ImportError(f'{type(display).__name__} requires matplotlib: pip install "lssvm[plot]"') from error
     return pyplot
 
 
 def plain_axes(ax: Any) -> None:
-    """No frame above and on the right, a faint grid below everything."""
+    """Remove the top and right spines; draw a faint grid below everything."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(alpha=0.2, which="major")
     ax.set_axisbelow(True)
 
 
 def one_output(values: np.ndarray, output: int) -> np.ndarray:
-    """One output of (rows,) or (rows, outputs)."""
+    """One output of an array (rows,) or (rows, outputs)."""
     table = np.asarray(values).reshape(len(values), -1)
     if not 0 <= output < table.shape[1]:
-        raise ValueError(f"output={output} is out of range: the model has {table.shape[1]} output(s), counted from 0.")
+        raise ValueError(f"output={output} is out of range: the model has {table.shape[1]} output(s), numbered from 0.")
     return table[:, output]

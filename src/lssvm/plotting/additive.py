@@ -1,4 +1,4 @@
-"""Displays of an additive machine: how its components were chosen, and the functions that are left."""
+"""Displays of additive models: how the components were selected, and the component functions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import arrays
 from ..diagnose import check_fitted
+from ..estimators.validation import validate
 from ..intervals import component_deviations
 from ..kernels import Additive
 from ._display import COLOURS, Display, import_pyplot, plain_axes
@@ -25,24 +26,24 @@ class MaximalVariationDisplay(Display):
         Weights of the maximal variations.
     max_variation : array (n_rho, n_components)
     chosen : float
-        The rho chosen, or given.
+        The rho that was chosen or given.
     kept : array of int
-        The components that the machine keeps: these are drawn in colour, with their names.
+        The components that the model keeps; they are drawn in colour, with their names.
     names : list of str
-        One name a component.
+        One name per component.
 
     Attributes
     ----------
     ax_, figure_
-        Where `plot` has drawn last.
+        Axes and figure of the last call of `plot`.
     lines_
-        The curves, one a component.
+        The curves, one per component.
     chosen_
         The vertical line at the chosen rho.
 
     See Also
     --------
-    ComponentsDisplay : The functions that are left.
+    ComponentsDisplay : The functions of the components kept.
 
     Examples
     --------
@@ -65,16 +66,16 @@ class MaximalVariationDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw the ``path_`` of a machine fitted with `sparsify.Components`.
+        """Draw the ``path_`` of a model fitted with `sparsify.Components`.
 
         Parameters
         ----------
         estimator : LSSVR or LSSVC
-            Fitted with the step Components, rho left at None.
+            Fitted with the step Components and ``rho=None``.
         ax : matplotlib axes or None
-            None makes a new figure.
+            If None, a new figure is created.
         **kwargs
-            Handed on to `matplotlib.axes.Axes.plot`.
+            Passed to `matplotlib.axes.Axes.plot`.
 
         Returns
         -------
@@ -114,27 +115,27 @@ class MaximalVariationDisplay(Display):
 
 
 class ComponentsDisplay:
-    """The components of an additive machine with pointwise intervals (Pelckmans et al. 2005, figs 5 and 7).
+    """The components of an additive model with pointwise intervals (Pelckmans et al. 2005, figs 5 and 7).
 
     Parameters
     ----------
     inputs : list of arrays
-        For every component drawn, the values of its input, rising.
+        For each component drawn, increasing values of its input.
     values, deviations : lists of arrays
-        The component there, and its standard deviation (or None).
+        The component at these values, and its standard deviation (or None).
     names : list of str
-        Their names.
+        The names of the components.
     rows : list of arrays
-        The values of the inputs in the data, for the marks under each curve.
+        The values of each input in the data, marked below its curve.
 
     Attributes
     ----------
     axes_, figure_
-        Where `plot` has drawn last.
+        Axes and figure of the last call of `plot`.
 
     See Also
     --------
-    MaximalVariationDisplay : How the components were chosen.
+    MaximalVariationDisplay : How the components were selected.
 
     Examples
     --------
@@ -157,22 +158,22 @@ class ComponentsDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, *, axes: Any = None, **kwargs: Any) -> Self:
-        """Draw the kept components of one input each, over the range of that input in X.
+        """Draw each kept component of one input over the range of that input in X.
 
-        The band is the component plus and minus two standard deviations: of the noise alone, C, widths and the inputs
-        kept held fixed, so that the bias of the ridge is not in it. A machine that was given its coefficients
-        (``Components(refit=False)``) has no band. Groups of several columns are left out.
+        The band is plus or minus two standard deviations of the component, caused by the noise alone: C, the widths
+        and the selected inputs are held fixed, and the bias of the ridge is not included. A model whose coefficients
+        were not solved for (``Components(refit=False)``) has no band. Groups of several columns are not drawn.
 
         Parameters
         ----------
         estimator : LSSVR or LSSVC
-            Fitted with `kernels.Additive`, one output.
+            Fitted with `kernels.Additive` on one output.
         X : array (n_samples, n_features)
-            Rows whose inputs set the range, and are marked.
+            Rows whose inputs determine the range and are marked.
         axes : sequence of matplotlib axes or None
-            One a component; None makes a new figure.
+            One per component; if None, a new figure is created.
         **kwargs
-            Handed on to `matplotlib.axes.Axes.plot`.
+            Passed to `matplotlib.axes.Axes.plot`.
 
         Returns
         -------
@@ -181,15 +182,15 @@ class ComponentsDisplay:
         check_fitted(estimator, "estimator")
         kernel = getattr(estimator, "kernel_", None)
         if not isinstance(kernel, Additive) or estimator.dual_coef_.ndim > 1:
-            raise ValueError(f"{type(estimator).__name__} is no additive machine of one output: use kernels.Additive.")
-        table = arrays.to_numpy(estimator._checked(X, "components"))  # a frame's columns are checked by name
+            raise ValueError(f"{type(estimator).__name__} is not additive with one output: use kernels.Additive.")
+        table = arrays.to_numpy(validate(estimator, X, reset=False))  # the columns of a frame are checked by name
         names = _component_names(estimator)
         display = cls(inputs=[], values=[], deviations=[], names=[], rows=[])
         for number, (group, _) in kernel.kept(table.shape[1]).items():
             if len(group) > 1:
                 continue
             distinct = np.unique(table[:, group[0]])
-            is_category = len(distinct) <= 10  # a curve between its values would say nothing
+            is_category = len(distinct) <= 10  # values between them have no meaning
             grid = distinct if is_category else np.linspace(distinct[0], distinct[-1], 200)
             value, deviation = _component(estimator, table[0], group[0], number, grid)
             display.inputs.append(grid)
@@ -205,9 +206,9 @@ class ComponentsDisplay:
         Parameters
         ----------
         axes : sequence of matplotlib axes or None
-            One a component; None makes a new figure.
+            One per component; if None, a new figure is created.
         **kwargs
-            Handed on to `matplotlib.axes.Axes.plot`.
+            Passed to `matplotlib.axes.Axes.plot`.
 
         Returns
         -------
@@ -234,9 +235,9 @@ class ComponentsDisplay:
 def _component(
     estimator: Any, row: np.ndarray, column: int, number: int, values: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """A component where its column takes some values, and its standard deviation there, or None.
+    """A component at some values of its column, and its standard deviation there, or None.
 
-    The other columns play no part in it: they are those of any row.
+    The component does not depend on the other columns: they are copied from one row.
     """
     inputs = np.repeat(row[None, :], len(values), axis=0)
     inputs[:, column] = values
@@ -250,7 +251,7 @@ def _component(
 
 
 def _new_axes(pyplot: Any, count: int) -> Any:
-    """Axes of a new figure, at most four beside each other; those beyond `count` are hidden."""
+    """Axes of a new figure, at most four per row; those beyond `count` are hidden."""
     across = min(max(count, 1), 4)
     down = -(-max(count, 1) // across)
     size = (2.1 * across + 0.6, 2.2 * down + 0.3)
@@ -263,7 +264,7 @@ def _new_axes(pyplot: Any, count: int) -> Any:
 
 
 def _component_names(estimator: Any) -> list[str]:
-    """The columns' names, those of a group joined; x1, x2, ... for columns without names."""
+    """The names of the columns, joined within a group; x1, x2, ... for columns without names."""
     columns = getattr(estimator, "feature_names_in_", None)
     count = estimator.n_features_in_
     columns = [f"x{c + 1}" for c in range(count)] if columns is None else [str(name) for name in columns]

@@ -1,4 +1,4 @@
-"""The display of the fitted function itself, over one or two inputs."""
+"""The display of the fitted function of one or two inputs."""
 
 from __future__ import annotations
 
@@ -16,36 +16,37 @@ __all__ = ["FitDisplay"]
 
 
 class FitDisplay(Display):
-    """The fitted function over one or two inputs, with intervals and support vectors.
+    """The fitted function of one or two inputs, with intervals and support vectors.
 
-    Of numbers over one input: the curve, its interval and the rows; over two: filled contours of the prediction, dashed
-    lines of equal interval width. Of classes: the probability of the second class over one input; over two, the regions
-    of the classes, darker where the class is surer, and for two classes the lines of probability 1/2 and `coverage`.
+    Regression with one input shows the curve, its interval and the data; with two inputs, filled contours of the
+    prediction and dashed lines of equal interval width. Classification with one input shows the probability of the
+    second class; with two inputs, the regions of the classes, darker where the class is more certain, and for two
+    classes the lines of probability 1/2 and `coverage`.
 
     Parameters
     ----------
     grid : tuple of 1 or 2 arrays
         Values of each input.
     response : array (len(grid[0]),) or (len(grid[1]), len(grid[0]))
-        Predictions; of two classes, the probability of the second. Of more classes the last axis is the class.
-    interval : array, shape of response and 2, or None
+        Predictions; for two classes, the probability of the second; for more, the last axis is the class.
+    interval : array, shape of response plus a last axis of 2, or None
         Lower and upper ends.
     X, y : arrays (n_rows, 1 or 2), (n_rows,)
-        The rows drawn; y as the model saw it, class numbers for classes.
+        The data drawn; for classification, y holds class indices.
     support_vectors : array (n, 1 or 2)
     classes : array or None
-        The classes, for a classifier.
+        The class labels of a classifier.
     coverage : float
-        Of the intervals.
+        Coverage of the intervals.
     names : list of str
         Names of the inputs.
 
     Attributes
     ----------
     ax_, figure_
-        Where `plot` has drawn last.
+        Axes and figure of the last call of `plot`.
     surface_, points_, support_
-        What was drawn: curve or contours, rows, marks of the support vectors.
+        The artists: curve or contours, data points, marks of the support vectors.
 
     Examples
     --------
@@ -93,22 +94,22 @@ class FitDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw a machine of one or two inputs over the range of its rows.
+        """Draw a model of one or two inputs over the range of its training data.
 
         Parameters
         ----------
         estimator : LSSVR or LSSVC
             Fitted with `fit` on one or two columns.
         coverage : float
-            Of the jackknife+ interval.
+            Coverage of the jackknife+ interval.
         output : int
-            The target drawn, where there are several.
+            The target to draw, if there are several.
         grid_resolution : int or None
-            Values of each input; None is 300 for one, 60 for two.
+            Number of values per input; None means 300 for one input, 60 for two.
         ax : matplotlib axes or None
-            None makes a new figure.
+            If None, a new figure is created.
         **kwargs
-            Handed on to `matplotlib.axes.Axes.plot` (one input) or `contourf` (two).
+            Passed to `matplotlib.axes.Axes.plot` (one input) or `contourf` (two).
 
         Returns
         -------
@@ -118,7 +119,7 @@ class FitDisplay(Display):
         X = arrays.to_numpy(problem.X)
         if X.shape[1] > 2 or problem.kernel.is_precomputed:
             raise ValueError(
-                f"FitDisplay draws machines of 1 or 2 inputs, this one has {X.shape[1]}: draw LeaveOneOutDisplay, "
+                f"FitDisplay draws models of 1 or 2 inputs, this one has {X.shape[1]}: use LeaveOneOutDisplay, "
                 "or use sklearn.inspection.PartialDependenceDisplay."
             )
         size = grid_resolution or (300 if X.shape[1] == 1 else 60)
@@ -179,10 +180,10 @@ class FitDisplay(Display):
             ax.fill_between(x, low, high, color=colour, alpha=0.15, lw=0, label=label)
         rows = np.asarray(self.X)[:, 0]
         if self.classes is None:
-            (self.points_,) = ax.plot(rows, self.y, "o", color="#333333", alpha=0.6, ms=4, mew=0, label="rows")
-        else:  # a strip for each class, from the bottom up
+            (self.points_,) = ax.plot(rows, self.y, "o", color="#333333", alpha=0.6, ms=4, mew=0, label="data")
+        else:  # one strip per class, from bottom to top
             height = np.asarray(self.y) / max(len(self.classes) - 1, 1)
-            (self.points_,) = ax.plot(rows, height, "o", color="#333333", alpha=0.4, ms=4, mew=0, label="rows")
+            (self.points_,) = ax.plot(rows, height, "o", color="#333333", alpha=0.4, ms=4, mew=0, label="data")
         support = np.asarray(self.support_vectors)[:, 0]
         (self.support_,) = ax.plot(support, np.full(len(support), 0.015), "|", label=_count(support))
         self.support_.set(color=COLOURS[1], alpha=0.5, markersize=7, transform=ax.get_xaxis_transform())
@@ -196,7 +197,7 @@ class FitDisplay(Display):
             self.figure_.colorbar(self.surface_, ax=ax, label="prediction")
             limits = {"vmin": self.surface_.get_clim()[0], "vmax": self.surface_.get_clim()[1]}
             style = {"c": self.y, "cmap": self.surface_.cmap, **limits, "s": 16, "lw": 0.5, "ec": "white"}
-            self.points_ = ax.scatter(*rows.T, label="rows", **style)
+            self.points_ = ax.scatter(*rows.T, label="data", **style)
             width = np.diff(np.asarray(self.interval), axis=-1)[..., 0]
             if np.isfinite(width).all() and np.ptp(width) > 1e-9 * np.max(width):
                 lines = ax.contour(x, z, width, levels=5, colors="white", linestyles="--", linewidths=0.8)
@@ -208,7 +209,7 @@ class FitDisplay(Display):
             (self.support_,) = ax.plot(
                 *support.T, "o", ms=8, mfc="none", mec=COLOURS[1], mew=1.1, label=_count(support)
             )
-        else:  # every row is one: no rings
+        else:  # every row is a support vector: no rings
             (self.support_,) = ax.plot([], [], " ", label=f"all {len(rows)} rows are support vectors")
 
     def _plot_regions(self, kwargs: dict[str, Any]) -> None:
@@ -219,9 +220,9 @@ class FitDisplay(Display):
         if p.ndim == 2:
             p = np.stack([1.0 - p, p], axis=-1)
         colours = np.array([to_rgb(COLOURS[c % len(COLOURS)]) for c in range(len(self.classes))])
-        named = np.argmax(p, axis=-1)
+        winner = np.argmax(p, axis=-1)
         sure = (p.max(axis=-1) - 1.0 / len(self.classes)) / (1.0 - 1.0 / len(self.classes))
-        image = 1.0 - (0.08 + 0.42 * sure[..., None]) * (1.0 - colours[named])
+        image = 1.0 - (0.08 + 0.42 * sure[..., None]) * (1.0 - colours[winner])
         step = (x[1] - x[0]) / 2, (z[1] - z[0]) / 2
         extent = (x[0] - step[0], x[-1] + step[0], z[0] - step[1], z[-1] + step[1])
         style = {"origin": "lower", "aspect": "auto", "interpolation": "bilinear", "extent": extent}
@@ -245,7 +246,7 @@ class FitDisplay(Display):
 
 
 def _rows(estimator: Any) -> Any:
-    """The problem with the training rows."""
+    """The problem, which holds the training rows."""
     check_fitted(estimator, "estimator")
     if not hasattr(estimator, "_problem_"):
         raise ValueError(
@@ -255,7 +256,7 @@ def _rows(estimator: Any) -> Any:
 
 
 def _padded(column: np.ndarray, size: int) -> np.ndarray:
-    """Values over the range of a column and 3 % more on either side."""
+    """Values over the range of a column, plus 3 % on either side."""
     low, high = float(column.min()), float(column.max())
     margin = 0.03 * (high - low) or 1.0
     return np.linspace(low - margin, high + margin, size)

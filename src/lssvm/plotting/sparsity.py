@@ -1,4 +1,4 @@
-"""Displays of a sparser machine: the error along the sizes of its basis, and its sorted support values."""
+"""Displays of sparse models: the error against the size of the basis, and the sorted support values."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from ._display import Display
 
 __all__ = ["SparsityPathDisplay", "SupportSpectrumDisplay"]
 
-# What scored the sizes of a path, in the words of an axis, by the `score` of the step
-SCORED_BY = {"loo": "left-out", "kfold": "10-fold", "validation": "validation"}
+# How the sizes of a path were scored, for axis labels, by the `score` of the step
+SCORED_BY = {"loo": "leave-one-out", "kfold": "10-fold", "validation": "validation"}
 
 
 class SparsityPathDisplay(Display):
-    """Error against the size of the basis, along the path of a sparsifier; the chosen size is marked.
+    """Error against the size of the basis along the path of a sparsifier; the chosen size is marked.
 
     Parameters
     ----------
     sizes : array (n_sizes,)
         Numbers of basis vectors.
     errors : array (n_sizes,)
-        The error at each size, as drawn.
+        The error at each size.
     chosen : int
-        The size that the machine has.
+        The size of the model's basis.
     error_name : str
-        What the errors are: the label of the axis.
+        Label of the axis.
     name : str
-        What made the path: the label of the curve.
+        Label of the curve.
 
     Attributes
     ----------
     ax_, figure_
-        Where `plot` has drawn last.
+        Axes and figure of the last call of `plot`.
     line_, chosen_
         The curve and the mark of the chosen size.
 
     See Also
     --------
-    SupportSpectrumDisplay : The coefficients by which pruning decides.
+    SupportSpectrumDisplay : The coefficients that pruning is based on.
 
     Examples
     --------
@@ -66,23 +66,23 @@ class SparsityPathDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the ``path_`` of a fitted machine.
+        """Draw the ``path_`` of a fitted model.
 
-        Left-out errors are drawn as their root mean square, in the units of the targets (-1 and +1 for classes); where
-        robust weights were asked for, as their mean absolute value, which is what the path then holds (not that
-        of `sparsify.Forward`, which squares in any case). The path of `sparsify.FeatureVectors` is the mean
-        reconstruction error in feature space, a share of 1.
+        Leave-one-out errors are drawn as root mean squares in the units of the targets (-1 and +1 for classes). With
+        robust weights they are drawn as mean absolute values, which is what the path then records, except that of
+        `sparsify.Forward`, which always squares. The path of `sparsify.FeatureVectors` is the mean reconstruction error
+        in feature space, as a fraction of 1.
 
         Parameters
         ----------
         estimator : LSSVR or LSSVC
             Fitted with one of the steps FeatureVectors, Forward, Prune, Echelon.
         ax : matplotlib axes or None
-            None makes a new figure.
+            If None, a new figure is created.
         name : str or None
-            Label of the curve; None is the step's name.
+            Label of the curve; None means the name of the step.
         **kwargs
-            Handed on to `matplotlib.axes.Axes.plot`.
+            Passed to `matplotlib.axes.Axes.plot`.
 
         Returns
         -------
@@ -97,7 +97,7 @@ class SparsityPathDisplay(Display):
             )
         made_by, step = _path_step(estimator, path)
         if "errors" in path:
-            errors, error_name = np.array(path.errors), "mean reconstruction error (share of 1)"
+            errors, error_name = np.array(path.errors), "mean reconstruction error (fraction of 1)"
         else:
             errors, error_name = _errors(estimator, step, np.asarray(path.scores))
         display = cls(
@@ -136,20 +136,20 @@ class SupportSpectrumDisplay(Display):
     support_values : array (n,)
         Magnitudes of the coefficients, largest first.
     order : array (n,) or None
-        Their places in ``dual_coef_``.
+        Their indices in ``dual_coef_``.
     name : str
         Label of the curve.
 
     Attributes
     ----------
     ax_, figure_
-        Where `plot` has drawn last.
+        Axes and figure of the last call of `plot`.
     line_
         The curve.
 
     See Also
     --------
-    SparsityPathDisplay : What leaving the smallest ones out costs.
+    SparsityPathDisplay : The error after dropping the smallest ones.
 
     Examples
     --------
@@ -175,11 +175,11 @@ class SupportSpectrumDisplay(Display):
         estimator : LSSVR or LSSVC
             Fitted.
         ax : matplotlib axes or None
-            None makes a new figure.
+            If None, a new figure is created.
         name : str or None
-            Label of the curve; None counts the support vectors.
+            Label of the curve; None means the number of support vectors.
         **kwargs
-            Handed on to `matplotlib.axes.Axes.plot`.
+            Passed to `matplotlib.axes.Axes.plot`.
 
         Returns
         -------
@@ -212,9 +212,9 @@ def _path_step(estimator: Any, path: Any) -> tuple[str, Any]:
 
 
 def _errors(estimator: Any, step: Any, scores: np.ndarray) -> tuple[np.ndarray, str]:
-    """Recorded scores in the units of the targets, and what they are."""
-    kind = SCORED_BY.get(getattr(step, "score", "loo"), "left-out")
+    """The recorded scores in the units of the targets, and the label of their axis."""
+    kind = SCORED_BY.get(getattr(step, "score", "loo"), "leave-one-out")
     unit = "targets -1, +1" if is_classifier(estimator) else "units of y"
-    if estimator.robust is not None and not isinstance(step, Forward):  # Forward squares in any case
+    if estimator.robust is not None and not isinstance(step, Forward):  # Forward always squares
         return np.array(scores), f"mean absolute {kind} error ({unit})"
     return np.sqrt(scores), f"root mean square {kind} error ({unit})"

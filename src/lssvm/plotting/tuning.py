@@ -1,4 +1,4 @@
-"""Displays of what tuning chose: the error along C, over C and the widths, and the widths of the columns."""
+"""Displays of tuning: the error against C, the error against C and the widths, and the widths of the columns."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["CPathDisplay", "WidthSurfaceDisplay", "WidthsDisplay"]
 
 
 class CPathDisplay(Display):
-    """The left-out error along C, from one factorisation; the chosen C is marked.
+    """The leave-one-out error against C, from one factorisation; the chosen C is marked.
 
     Parameters
     ----------
     C, errors : arrays (n_values,)
     chosen : float
-        The C of the machine.
+        The C of the model.
     error_name : str
         Label of the axis.
     name : str
@@ -29,7 +29,7 @@ class CPathDisplay(Display):
     Attributes
     ----------
     ax_, figure_
-        Where `plot` has drawn last.
+        Axes and figure of the last call of `plot`.
     line_, chosen_
         The curve and the mark of the chosen C.
 
@@ -55,20 +55,20 @@ class CPathDisplay(Display):
     def from_estimator(
         cls, estimator: Any, *, decades: float = 4.0, ax: Any = None, name: str | None = None, **kwargs: Any
     ) -> Self:
-        """Draw the path of C with kernel, basis and weights as fitted.
+        """Draw the error against C, with the fitted kernel, basis and weights.
 
         Parameters
         ----------
         estimator : LSSVR or LSSVC
             Fitted with `fit`.
         decades : float
-            How far on either side of ``C_``.
+            Range of C on either side of ``C_``.
         ax : matplotlib axes or None
-            None makes a new figure.
+            If None, a new figure is created.
         name : str or None
-            Label of the curve; None gives the chosen C.
+            Label of the curve; None means the chosen C.
         **kwargs
-            Handed on to `matplotlib.axes.Axes.plot`.
+            Passed to `matplotlib.axes.Axes.plot`.
 
         Returns
         -------
@@ -87,29 +87,29 @@ class CPathDisplay(Display):
         at = np.exp(np.interp(np.log(self.chosen), np.log(C), np.log(errors)))
         self.chosen_ = self._ring_on_line(self.chosen, at, self.line_.get_color())
         ax.set_xscale("log")
-        self._finish("C", self.error_name, "Left-out error along C")
+        self._finish("C", self.error_name, "Leave-one-out error against C")
 
 
 class WidthSurfaceDisplay(Display):
-    """The left-out error over C and a common factor of all widths; the machine's own place is marked.
+    """The leave-one-out error against C and a common factor of all widths; the model's own values are marked.
 
     Parameters
     ----------
     C : array (n_values,)
     factors : array (n_widths,)
-        Of the machine's widths.
+        Factors of the model's widths.
     errors : array (n_widths, n_values)
     chosen : float
-        The C of the machine.
+        The C of the model.
     error_name : str
-        Label of the colours.
+        Label of the colour bar.
 
     Attributes
     ----------
     ax_, figure_
-        Where `plot` has drawn last.
+        Axes and figure of the last call of `plot`.
     surface_, chosen_
-        The filled contours and the mark of the machine's own C and widths.
+        The filled contours, and the mark of the model's own C and widths.
 
     Examples
     --------
@@ -131,16 +131,16 @@ class WidthSurfaceDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw the surface with basis and weights as fitted: one factorisation for each of 21 widths.
+        """Draw the surface with the fitted basis and weights: one factorisation for each of 21 widths.
 
         Parameters
         ----------
         estimator : LSSVR or LSSVC
             Fitted with `fit`, with a kernel that has widths.
         ax : matplotlib axes or None
-            None makes a new figure.
+            If None, a new figure is created.
         **kwargs
-            Handed on to `matplotlib.axes.Axes.contourf`.
+            Passed to `matplotlib.axes.Axes.contourf`.
 
         Returns
         -------
@@ -154,7 +154,7 @@ class WidthSurfaceDisplay(Display):
     def _draw(self, kwargs: dict[str, Any]) -> None:
         ax = self.ax_
         errors = np.asarray(self.errors)
-        # levels are closer to each other near the smallest error, where the choice is made
+        # levels are denser near the smallest error, where the choice is made
         low, high = float(errors.min()), float(np.quantile(errors, 0.95))
         levels = low + (max(high, low * (1 + 1e-9)) - low) * np.linspace(0.0, 1.0, 16) ** 2
         style = {"levels": levels, "cmap": "viridis_r", "extend": "max", **kwargs}
@@ -162,23 +162,23 @@ class WidthSurfaceDisplay(Display):
         self.figure_.colorbar(self.surface_, ax=ax, label=self.error_name, format="%.3g")
         self.chosen_ = self._ring(self.chosen, 1.0, COLOURS[1])
         ax.set(xscale="log", yscale="log")
-        self._finish("C", "width / width of the machine", "Left-out error over C and the widths")
+        self._finish("C", "width / width of the model", "Leave-one-out error against C and the widths")
 
 
 class WidthsDisplay(Display):
-    """Spread/width of each column: the larger, the faster f may bend along it; 0 is left out.
+    """Spread / width of each column: the larger, the faster f can vary along it; 0 means that it is dropped.
 
     Parameters
     ----------
     inverse_widths : array (n_features,)
     names : list of str
     max_columns : int
-        So many are drawn, those of the smallest widths.
+        Maximum number of columns drawn; those with the smallest widths are kept.
 
     Attributes
     ----------
     ax_, figure_
-        Where `plot` has drawn last.
+        Axes and figure of the last call of `plot`.
     bars_
         The bars, longest first.
 
@@ -199,18 +199,18 @@ class WidthsDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, max_columns: int = 30, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw the widths of a fitted kernel, in units of the columns' spread.
+        """Draw the inverse widths of a fitted kernel, in units of the spread of each column.
 
         Parameters
         ----------
         estimator : LSSVR or LSSVC
             Fitted, with a kernel that has widths.
         max_columns : int
-            So many are drawn, those of the smallest widths.
+            Maximum number of columns drawn; those with the smallest widths are kept.
         ax : matplotlib axes or None
-            None makes a new figure.
+            If None, a new figure is created.
         **kwargs
-            Handed on to `matplotlib.axes.Axes.barh`.
+            Passed to `matplotlib.axes.Axes.barh`.
 
         Returns
         -------
@@ -230,12 +230,12 @@ class WidthsDisplay(Display):
         ax.invert_yaxis()
         for place, c in enumerate(order):
             if values[c] == 0:
-                ax.annotate("left out", (0, place), (4, 0), textcoords="offset points", va="center", size=8, alpha=0.7)
+                ax.annotate("dropped", (0, place), (4, 0), textcoords="offset points", va="center", size=8, alpha=0.7)
         shown = "" if len(order) == len(values) else f" ({len(order)} of {len(values)} columns)"
         self._finish("spread / width", "", f"Widths of the columns{shown}")
         ax.grid(visible=False, axis="y")
 
 
 def _error_name(estimator: Any) -> str:
-    """What `diagnose.c_path` and `width_surface` return."""
-    return "left-out log loss" if is_classifier(estimator) else "root mean square left-out error (units of y)"
+    """The label of the errors that `diagnose.c_path` and `width_surface` return."""
+    return "leave-one-out log loss" if is_classifier(estimator) else "root mean square leave-one-out error (units of y)"

@@ -1,4 +1,4 @@
-"""The problem behind every method, its factorisation and its solution."""
+"""The regularised least-squares problem that all methods solve, its factorisation and its solution."""
 
 from .classes import ClassFit as ClassFit
 from .classes import solve_classes as solve_classes

@@ -1,4 +1,4 @@
-"""A factorised problem, and what it gives: fits, leave-one-out values and their derivatives."""
+"""Factorised problems, which provide fits, leave-one-out values and their derivatives."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from .problem import Problem
     from .whitening import Whitening
 
-UNSURE = 1e-8  # share of a left-out residual that rounding may take before it is said
+UNSURE = 1e-8  # relative rounding error of a leave-one-out residual above which a warning is issued
 
 
 @dataclass(frozen=True)
 class Factor:
-    """A factorised problem: fits for the C it serves, left-out predictions, block residuals."""
+    """A factorised problem: fits for one or several values of C, leave-one-out predictions, residuals of folds."""
 
     problem: Problem
-    C: float  # the one it serves, or the largest of those that it serves
+    C: float  # the value it was factorised for, or the largest one
     rows: np.ndarray
     support: np.ndarray | None
     points: Array
@@ -36,7 +36,7 @@ class Factor:
     system: System
 
     def fit(self, C: float) -> Fit:
-        """The machine for one C."""
+        """The solution for one C."""
         problem = self.problem
         solution = self.system.solution(1.0 / C)
         coef = solution.coef if self.whitening is None else self.whitening.expand(solution.coef)
@@ -66,16 +66,20 @@ class Factor:
         counted = (arrays.take(array, self.rows) for array in rows)
         return rounding_error(self.system, self.whitening, fit.points, fit.coef, fit.C, *counted)
 
-    def left_out(self, C: Sequence[float]) -> Iterator[tuple[slice, Array]]:
-        """Blocks of the rows that count and their left-out residuals (rows, values of C, outputs), to compare C by."""
-        return self.system.left_out([1.0 / float(value) for value in C])
+    def loo_path(self, C: Sequence[float]) -> Iterator[tuple[slice, Array]]:
+        """Blocks of the rows with positive weight and their leave-one-out residuals (rows, values of C, outputs).
+
+        They are accurate enough to compare values of C.
+        """
+        return self.system.loo_path([1.0 / float(value) for value in C])
 
     def criterion(self, *, classes: bool = False) -> tuple[float, Array, float]:
-        """What tuning minimises, and its gradient in the log widths and in log C; the basis is fixed.
+        """The criterion that tuning minimises, and its gradient in the log widths and in log C; the basis is fixed.
 
-        log of PRESS over the rows that count or, for `classes`, of the mean log loss of their left-out decision values.
+        It is the logarithm of PRESS over the rows with positive weight or, for `classes`, that of the mean log loss of
+        their leave-one-out decision values.
 
-        The gradient in the widths has one row a leaf of the kernel and one column a column of X.
+        The gradient in the widths has one row per leaf of the kernel and one column per column of X.
         """
         kernel = self.problem.kernel
         value, terms, in_C = self._criterion(classes)
@@ -85,24 +89,26 @@ class Factor:
         return value, gradient, in_C
 
     def criterion_and_points(self) -> tuple[float, Array, float, Array]:
-        """log of PRESS and its gradient as those of `criterion`, and the gradient in the points of the basis."""
+        """log PRESS and its gradient as in `criterion`, and the gradient in the basis points."""
         kernel = self.problem.kernel
         if not self.has_point_gradient:
-            raise ValueError("The basis has points that depend on others, or as many as rows: they have no derivative.")
+            raise ValueError(
+                "There is no derivative in the basis points: they are linearly dependent, or as many as the rows."
+            )
         value, (rows, basis), in_C = self._criterion(classes=False)
         in_widths, in_points = kernel.both_gradients(*rows)
-        Z, G = basis[1:]  # k(z, z') moves with both of its points; each pair is counted twice for the widths
+        Z, G = basis[1:]  # k(z, z') depends on both of its points; each pair is counted twice for the widths
         within = kernel.both_gradients(Z, Z, G + G.T)
         return value, in_widths + 0.5 * within[0], in_C, in_points + within[1]
 
     @property
     def has_point_gradient(self) -> bool:
-        """True for a primal machine whose points do not depend on each other."""
+        """True for a primal system whose basis points are linearly independent."""
         independent = self.whitening is not None and self.whitening.rank == self.points.shape[0]
         return independent and self.system.orthogonal is not None
 
     def _criterion(self, classes: bool) -> tuple[float, list[tuple[Array, Array, Array]], float]:
-        """The criterion; inputs X, Z and the derivative in k(X, Z), for each block of kernel values; that in log C."""
+        """The criterion; X, Z and the derivative in k(X, Z) of each block of kernel values; the derivative in log C."""
         X = arrays.take(self.problem.X, self.rows)
         lower, points = (None, self.points) if self.whitening is None else (self.whitening.lower, self.whitening.points)
         value, columns, penalty, in_ridge = self.system.criterion(classes, lower)
@@ -111,7 +117,7 @@ class Factor:
         return value, [(X, points, columns), (points, points, penalty)], -in_ridge
 
     def block_residuals(self, folds: Sequence[np.ndarray], C: float) -> Array:
-        """y_B - f_(B)(x_B) for every fold B of row numbers, each left out as a whole, without a refit."""
+        """y_B - f_(B)(x_B) for every fold B of row numbers, each left out as a whole, without refitting."""
         position = np.full(self.problem.X.shape[0], -1)
         position[self.rows] = np.arange(len(self.rows))
         inside = [position[np.asarray(fold)] for fold in folds]
@@ -130,20 +136,21 @@ class Factor:
         return out
 
     def smoother(self, X: Array, C: float) -> Array:
-        """df(x)/dy_i for new points (rows) and the rows that count (columns)."""
+        """df(x)/dy_i for new points (rows) and the training rows with positive weight (columns)."""
         return self.system.smoother(self.columns(X), 1.0 / C)
 
     def columns(self, X: Array) -> Array:
-        """The columns of the factorised system at new points: kernel values, or whitened ones."""
+        """The columns of the factorised system at new points: kernel values, or whitened columns."""
         return self.problem.kernel.evaluate(X, self.points) if self.whitening is None else self.whitening(X)
 
-    def left_out_predictions(
+    def loo_predictions(
         self, X: Array, fit: Fit, folds: Sequence[np.ndarray] | None = None, moves: Array | None = None
     ) -> Array:
-        """f_(B)(x) for new points x (rows), every left-out fold B (columns) and every output: (m, folds, k).
+        """f_(B)(x) for new points x (rows), every fold B that is left out (columns) and every output: (m, folds, k).
 
-        Folds hold positions among the rows that count; None leaves out each row that counts alone. Leaving rows out is
-        moving their targets by some distance, and f is linear in the targets; `moves` are these distances, if known.
+        Folds hold positions among the rows with positive weight; None leaves out each of these rows in turn. Leaving
+        rows out is equivalent to changing their targets, and f is linear in the targets; `moves` are these changes, if
+        known.
         """
         moves = self.system.moves(1.0 / fit.C, folds) if moves is None else moves
         f, smoother = fit.predict(X)[:, None, :], self.smoother(X, fit.C)
@@ -155,7 +162,7 @@ class Factor:
 
 @dataclass(frozen=True)
 class Fit:
-    """A solved problem. Residuals, leverages and left-out residuals cover all rows of the problem."""
+    """A solved problem. Residuals, leverages and leave-one-out residuals cover all rows of the problem."""
 
     kernel: Kernel
     C: float
@@ -165,7 +172,7 @@ class Fit:
     coef: Array
     intercept: Array
     residuals: Array
-    leverage: Array  # None, as what follows, where `Problem.solve` was not asked for it and did not come by it
+    leverage: Array  # None, like the next field, if `Problem.solve(loo=False)` did not compute it
     loo_residuals: Array
     rounding: float = field(default=0.0, metadata={"in_files": False})  # see `rounding_error`; 0: not known
 
@@ -176,9 +183,10 @@ class Fit:
     def check(self, problem: Problem) -> float:
         """Relative residual of the optimality (KKT) conditions: max |A x - b| / (|A| |x| + |b|), in the maximum norm.
 
-        For the basis of all rows, the system (K + V^-1/C) alpha + 1 b = y, 1'alpha = 0, row i scaled by sqrt(v_i) on
-        both sides; otherwise the normal equations (K_SS/C + K_SX V K_XS) beta + K_SX V 1 b = K_SX V y with their last
-        row. About machine precision for a sound fit, whatever the condition of the system.
+        If the basis consists of all rows, the system is (K + V^-1/C) alpha + 1 b = y, 1'alpha = 0, with row i scaled by
+        sqrt(v_i) on both sides; otherwise it is the normal equations (K_SS/C + K_SX V K_XS) beta + K_SX V 1 b =
+        K_SX V y with their last row. The result is about machine precision for a correct fit, however ill-conditioned
+        the system is.
         """
         xp = arrays.namespace(problem.X)
         rows = problem.replace(weights=self.weights).rows
@@ -229,10 +237,10 @@ def check_solution(*parts: Array) -> None:
 
 
 def warn_of_leverage(largest: float) -> None:
-    """A warning where a leverage leaves few digits of e/(1 - h), which machines from sums have no better way to."""
+    """Warn if a leverage near 1 leaves few digits of e/(1 - h), the only formula available to systems from sums."""
     if UNSURE * (1.0 - largest) < EPS:
         warnings.warn(
-            f"A row has a leverage of 1 - {max(1.0 - largest, 0.0):.0e}: few digits of its left-out residual are sure. "
-            "Lower C or its weight, or fit rows and basis that fit in memory.",
+            f"A row has a leverage of 1 - {max(1.0 - largest, 0.0):.0e}: few digits of its leave-one-out residual are "
+            "correct. Lower C or the weight of that row, or use so few rows or basis points that they fit in memory.",
             stacklevel=arrays.user_level(),
         )

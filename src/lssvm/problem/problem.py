@@ -1,9 +1,9 @@
-"""Problem: kernel, rows, targets, C, weights and basis in one frozen record; `solve` gives a Fit.
+"""Problem: kernel, rows, targets, C, weights and basis in one frozen record; `solve` returns a Fit.
 
     min over beta, b:   1/2 beta' K_mm beta  +  C/2 * sum over rows i of v_i (y_i - k_i' beta - b)^2
 
-Every method chooses the basis, the weights, C or the kernel, and hands on a Problem (`replace`). A weight of 0 takes a
-row out of the fit; its residual is then that of a new point.
+Every method chooses the basis, the weights, C or the kernel, and passes on a Problem (`replace`). A weight of 0 removes
+a row from the fit; its residual is then that of a new point.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from ..robust import WeightFunction
 from .factor import Factor, Fit, Path, check_solution, warn_of_leverage
 from .whitening import check_finite, whiten
 
-ITERATIVE_ROWS = 4000  # beyond, a machine without leave-one-out is solved by conjugate gradients: far below l^3/3 flops
+ITERATIVE_ROWS = (
+    4000  # above, fits without leave-one-out use conjugate gradients, which need far fewer than l^3/3 flops
+)
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,9 @@ class Problem:
     X : array (l, d)
         Inputs; the kernel matrix itself for `kernels.Precomputed`.
     y : array (l, k)
-        Targets, one column an output; -1 and +1 for classes.
+        Targets, one column per output; -1 and +1 for classes.
     weights : array (l,)
-        Not negative; 0 takes the row out.
+        Non-negative; 0 removes the row from the fit.
     C : float or None
         None: still to be chosen.
     support : integer array or None
@@ -48,19 +50,20 @@ class Problem:
     points : array (n, d) or None
         Basis points that are not rows.
     robust : WeightFunction or None
-        Weights from residuals, which `solve` multiplies into `weights`.
+        Robust weights, computed from residuals; `solve` multiplies them into `weights`.
     reduced : bool
-        Solve unpenalised least squares on the basis' columns of the KKT system instead of the penalised problem.
+        Solve unpenalised least squares on the columns of the KKT system that belong to the basis, instead of the
+        penalised problem.
     classification : bool
         Whether the targets are coded classes.
     coefficients : (coef, intercept) or None
-        A machine that is given and not solved for; its leverages and left-out residuals are unknown (NaN).
+        Given coefficients, which are not solved for; leverages and leave-one-out residuals are then unknown (NaN).
     fitted : Fit or None
-        The solution, where a step has come by it; lost where anything but `asked` and `paths` is changed.
+        The solution, if a step has computed it; it is discarded when anything but `asked` and `paths` is changed.
     asked : (kernel, C) or None
-        As the user gave them, None where tuning is to choose; what is now known is in `kernel` and `C`.
+        Kernel and C as the user gave them, None where tuning is to choose; `kernel` and `C` hold the chosen values.
     paths : dict
-        What the steps so far recorded, by the name of the step.
+        Records of the steps so far, by the name of the step.
     """
 
     kernel: Kernel
@@ -86,19 +89,19 @@ class Problem:
 
     @cached_property
     def rows(self) -> np.ndarray:
-        """Numbers of the rows that count."""
+        """Numbers of the rows with positive weight."""
         return np.flatnonzero(arrays.to_numpy(self.weights) > 0)
 
     @property
     def is_dual(self) -> bool:
-        """True when the basis is the rows, so that the dual system is the right one."""
+        """True if the basis consists of the rows, so that the dual system applies."""
         return self.points is None and (
             self.support is None or np.array_equal(np.sort(np.asarray(self.support)), self.rows)
         )
 
     @property
     def is_known(self) -> bool:
-        """True when neither C nor a width is still to be chosen."""
+        """True if C and all widths are given or already chosen."""
         return self.C is not None and not self.kernel.is_free
 
     @property
@@ -114,7 +117,7 @@ class Problem:
         return len(self.rows) if self.support is None else len(self.support)
 
     def subset(self, rows: np.ndarray) -> Problem:
-        """The same machine on fewer rows; a basis smaller than the rows stays as it is."""
+        """The same problem on fewer rows; a basis smaller than the rows stays as it is."""
         X, y, weights = (arrays.take(a, rows) for a in (self.X, self.y, self.weights))
         points, support = self.points, None
         if self.kernel.is_precomputed:
@@ -122,7 +125,7 @@ class Problem:
             if not self.is_dual:
                 inside = np.isin(np.asarray(self.support), rows)
                 if not inside.all():
-                    raise ValueError("A precomputed kernel needs its basis among the rows of the subset.")
+                    raise ValueError("The basis of a precomputed kernel must be among the rows of the subset.")
                 support = np.searchsorted(rows, np.asarray(self.support))
         elif points is None and not self.is_dual:
             points = self.kernel.basis_points(self.X, np.asarray(self.support))
@@ -131,11 +134,13 @@ class Problem:
     def factorise(self, C: float | None = None, *, every: bool = False, quick: bool = False) -> Factor:
         """Factorise for one C (the problem's own by default), or with `every` for all C up to that one.
 
-        `quick` is enough to compare one setting with another: about six digits of the leave-one-out error.
+        With `quick` the leave-one-out error has about six digits, which is enough to compare settings.
         """
         C = self.C if C is None else C
         if C is None or self.kernel.is_free:
-            raise ValueError(f"C={C!r}, kernel={self.kernel!r}: give what is None, or let tune.LeaveOneOut choose it.")
+            raise ValueError(
+                f"C={C!r}, kernel={self.kernel!r}: give the values that are None, or let tune.LeaveOneOut choose them."
+            )
         rows, X, y, weights = self._counting()
         if self.reduced:
             return self._factorise_reduced(C, rows, X, y, weights)
@@ -152,9 +157,9 @@ class Problem:
         return self.factorise_primal(C, every=every, wide=True, quick=quick)
 
     def factorise_primal(self, C: float, *, every: bool = False, wide: bool = False, quick: bool = False) -> Factor:
-        """As `factorise`, on the whitened columns even where the basis is the rows.
+        """As `factorise`, on the whitened columns even if the basis consists of the rows.
 
-        With `wide`, as many columns as rows go through the dual machine of their products.
+        With `wide`, if there are as many columns as rows, the dual system of their products is factorised.
         """
         rows, X, y, weights = self._counting()
         support = rows if self.support is None and self.points is None else self.support
@@ -164,12 +169,12 @@ class Problem:
         whitening = whiten(self.kernel, points, self._among(support, points), quick=quick and not every)
         if not self.fits_memory:
             raise MemoryError(
-                f"{len(rows)} rows and {whitening.rank} basis points do not fit in memory, which this needs: take a "
-                "smaller basis or fewer rows."
+                f"{len(rows)} rows with {whitening.rank} basis points do not fit in memory, which this computation "
+                "requires: use a smaller basis or fewer rows."
             )
         plain = not every and not quick and whitening.allows_plain_leverages(weights, 1.0 / C)
         if whitening.factor is None and points is not self.points and np.array_equal(np.asarray(support), rows):
-            # the columns are K_SS = L L' itself
+            # the kernel columns are K_SS = L L' itself
             phi = whitening.lower + 0.0
         else:
             phi = self.kernel.fill(arrays.empty((X.shape[0], whitening.rank), X), X, whitening.points)
@@ -192,7 +197,7 @@ class Problem:
         return self.kernel.evaluate(inputs, points)
 
     def _counting(self) -> tuple[np.ndarray, Array, Array, Array]:
-        """Numbers, inputs, targets and weights of the rows that count."""
+        """Numbers, inputs, targets and weights of the rows with positive weight."""
         rows = self.rows
         whole = len(rows) == self.X.shape[0]
         X, y, weights = (a if whole else arrays.take(a, rows) for a in (self.X, self.y, self.weights))
@@ -213,38 +218,38 @@ class Problem:
         """The penalised problem on another basis: rows by number (sorted), or points."""
         rows = None if support is None else np.sort(np.asarray(support))
         if rows is not None and not len(rows):
-            raise ValueError("No basis vector is left: the kernel is 0 on all rows, or a tolerance is too large.")
+            raise ValueError("The basis is empty: the kernel is 0 on all rows, or a tolerance is too large.")
         plain = {"support": rows, "points": points, "reduced": False, "coefficients": None}
         return self.replace(**{**plain, **changes})
 
     def gram(self, X: Array, points: Array) -> Array:
-        """The kernel matrix of some rows, whose points are given."""
+        """The kernel matrix of some rows; `points` are their basis points."""
         K = self.kernel.fill_symmetric(arrays.empty((X.shape[0], X.shape[0]), X), X, points)
         check_finite(K, self.kernel)
         return K
 
-    def solve(self, *, left_out: bool = True) -> Fit:
-        """The machine, its residuals, leverages and exact left-out residuals; robust weights included.
+    def solve(self, *, loo: bool = True) -> Fit:
+        """Coefficients, residuals, leverages and exact leave-one-out residuals; robust weights are applied.
 
-        Without `left_out` the last two may be None, which spares a dense machine of many rows its factorisation.
+        Without `loo` the last two may be None, which saves dense fits of many rows the factorisation.
         """
         if self.fitted is not None:
             return self.fitted
         if self.coefficients is not None:
             return self._given_fit(*self.coefficients)
-        fit = self._solve_once(left_out)  # no factor is kept: the next one needs the memory
+        fit = self._solve_once(loo)  # the factor is not kept: the next one needs the memory
         if self.robust is not None:
             sample_weight = arrays.to_numpy(self.weights)
             for _ in range(self.robust.iterations):
                 robust = self.robust(arrays.to_numpy(fit.residuals), sample_weight)
                 weighted = self.replace(weights=self.weights * arrays.like(robust, self.weights))
-                fit = weighted._solve_once(left_out)
+                fit = weighted._solve_once(loo)
         return fit
 
-    def _solve_once(self, left_out: bool = True) -> Fit:
+    def _solve_once(self, loo: bool = True) -> Fit:
         if not self.fits_memory:
             return self._solve_in_blocks()
-        if not left_out and self.is_dual and not self.reduced and arrays.is_numpy(self.X):
+        if not loo and self.is_dual and not self.reduced and arrays.is_numpy(self.X):
             fit = self._solve_by_gradients() if len(self.rows) > ITERATIVE_ROWS else None
             if fit is not None:
                 return fit
@@ -254,14 +259,14 @@ class Problem:
 
     @property
     def fits_memory(self) -> bool:
-        """False where the columns of a smaller basis fill more than half of the memory: blocks of rows then pass by."""
+        """False if the columns of a smaller basis need more than half of the memory: rows are then read in blocks."""
         available = arrays.memory(self.X)
         return self.is_dual or self.reduced or available is None or 16 * len(self.rows) * self.basis_size <= available
 
     def _solve_by_gradients(self) -> Fit | None:
-        """The dual machine by preconditioned conjugate gradients; None where they do not converge.
+        """Solve the dual system by preconditioned conjugate gradients; None if they do not converge.
 
-        The kernel matrix is held once where it fits in the memory, and computed again for every product where not.
+        The kernel matrix is stored if it fits in memory, and recomputed for every product otherwise.
         """
         if self.C is None or self.kernel.is_free:
             return None
@@ -288,7 +293,7 @@ class Problem:
                 return self.kernel.dot(X, points, V.T).T
 
         diagonal = np.maximum(diagonal, 0.0)  # the user's own matrix may be indefinite
-        # what the factor leaves of the eigenvalues is then a tenth of the ridge on average: a few tens of products
+        # the eigenvalues that the factor misses are then a tenth of the ridge on average: a few tens of products
         floor = max(0.1 * len(rows) ** 2 / (self.C * float(weights.sum())), len(rows) * EPS * float(diagonal.sum()))
         draw = np.random.RandomState(0)
         _, factor = conjugate.randomly_pivoted(block, diagonal, conjugate.rank_limit(len(rows)), floor, draw)
@@ -303,7 +308,7 @@ class Problem:
         return Fit(self.kernel, self.C, self.weights, rows, points, coef, intercept, residuals, None, None)
 
     def _solve_in_blocks(self) -> Fit:
-        """The primal machine from sums over blocks of rows, and a second pass for what belongs to the rows."""
+        """Solve the primal system from sums over blocks of rows, with a second pass for the per-row results."""
         if self.C is None:
             raise ValueError("C=None: give C, or let tune.LeaveOneOut choose it.")
         points = self.points
@@ -311,16 +316,16 @@ class Problem:
             points = self.kernel.basis_points(self.X, np.asarray(self.support))
         whitening = whiten(self.kernel, points, self._among(self.support, points))
         rows = (self.X, self.y, self.weights)
-        machine = None
+        summed = None
         while True:
-            machine = system.summed(lambda R: whitening.sums(whitening.steps(R), *rows), 1.0 / self.C, machine)
-            residuals, leverage, loo = whitening.left_out(machine, whitening.steps(machine.R, machine.condition), *rows)
+            summed = system.summed(lambda R: whitening.sums(whitening.steps(R), *rows), 1.0 / self.C, summed)
+            residuals, leverage, loo = whitening.row_results(summed, whitening.steps(summed.R, summed.condition), *rows)
             largest = float(arrays.namespace(leverage).max(leverage))
-            if machine.serves(largest):
+            if summed.serves(largest):
                 break
         warn_of_leverage(largest)
-        coef = whitening.expand(machine.coef)
-        check_solution(coef, machine.intercept, loo)
+        coef = whitening.expand(summed.coef)
+        check_solution(coef, summed.intercept, loo)
         return Fit(
             self.kernel,
             self.C,
@@ -328,7 +333,7 @@ class Problem:
             self.support,
             points,
             coef,
-            machine.intercept,
+            summed.intercept,
             residuals,
             leverage,
             loo,
@@ -346,7 +351,7 @@ class Problem:
         )
 
     def path(self, C: Sequence[float]) -> Path:
-        """Fits for every value of C from one factorisation, with the weights as they are."""
+        """Fits for all given values of C from one factorisation; robust weights are not updated."""
         values = np.sort(np.asarray(C, dtype=float))
         factor = self.factorise(float(values[-1]), every=True)
         fits = [factor.fit(float(value)) for value in values]
@@ -358,7 +363,7 @@ class Problem:
 
 
 class Step(BaseEstimator):
-    """What `steps` holds: a sparsifier or a tuner, a Problem in and a Problem out."""
+    """Base class of the steps, sparsifiers and tuners: each takes a Problem and returns a Problem."""
 
     needs_squares = False
     """Whether the step is defined for the squared loss, and one class against the rest, alone."""
@@ -368,27 +373,34 @@ class Step(BaseEstimator):
         raise TypeError(f"{type(self).__name__} does not define __call__(problem).")
 
     @property
-    def own_machine(self) -> bool:
-        """Whether it ends with coefficients of its own or on columns of the KKT system, which sums of rows are not."""
+    def needs_all_rows(self) -> bool:
+        """Whether the result needs all rows at once, so that sums over chunks of rows cannot reproduce it.
+
+        True for steps that set the coefficients themselves, or that solve on columns of the KKT system.
+        """
         return False
 
     @property
     def by_row(self) -> str:
-        """The argument that goes by the rows of the training data, if one does: samples and chunks have others."""
+        """The name of the argument that refers to training rows by number, or "".
+
+        Such numbers have no meaning in samples and chunks of the rows.
+        """
         return ""
 
 
 def class_numbers(coded: Array) -> np.ndarray:
-    """The class of every row from its coded target, or from its decision values."""
+    """The class number of every row from its coded targets, or from its decision values."""
     values = arrays.to_numpy(coded)
     return (values[:, 0] > 0).astype(int) if values.shape[1] == 1 else np.argmax(values, axis=1)
 
 
 def check_memory(n_rows: int, matrices: int, X: Array) -> None:
-    """Raise MemoryError before the work when n x n matrices cannot fit in the memory where X lives."""
+    """Raise MemoryError in advance if n x n matrices cannot fit in the memory of the device of X."""
     needed, available = 8 * n_rows**2 * matrices, arrays.memory(X)
     if available is not None and needed > available:
         raise MemoryError(
-            f"A dense machine of {n_rows} rows needs {needed / 2**30:.1f} GiB for its kernel matrix, this machine has "
-            f"{available / 2**30:.1f} GiB: use a basis, e.g. steps=[lssvm.sparsify.Random(1000)], or chunks."
+            f"A dense fit of {n_rows} rows needs {needed / 2**30:.1f} GiB for its kernel matrix, but only "
+            f"{available / 2**30:.1f} GiB are available: use a basis, e.g. steps=[lssvm.sparsify.Random(1000)], or "
+            "fit_chunks."
         )

@@ -1,4 +1,4 @@
-"""A check that predictions have their digits, and a basis that keeps them where a dense fit has lost them."""
+"""A check for cancellation in predictions, and a basis that avoids it where a dense fit suffers from it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from .problem import ITERATIVE_ROWS, Problem
 from .rounding import LOST_DIGITS
 from .whitening import independent_rows
 
-CHECKED_ROWS = 50  # evaluated before a fit where the kernel is the user's own, predicted after every fit
-LINEAR_DIGITS = 1e-6  # error, as a share of the targets' spread, from which a linear kernel gets an exact basis
+CHECKED_ROWS = 50  # rows on which a user's own kernel is checked before a fit, and predictions after every fit
+LINEAR_DIGITS = 1e-6  # error relative to the spread of the targets above which a linear kernel gets an exact basis
 
 
 def with_digits(problem: Problem, fit: Fit, retuned: Callable[[Problem], Problem]) -> tuple[Problem, Fit]:
-    """The machine itself, or, where a dense one has lost its digits, one that reaches the same functions with them.
+    """The fit itself or, if a dense fit has lost digits, one of the same functions on a basis that keeps them.
 
-    Coefficients of a dense machine are C times residuals: with a kernel of finite rank (linear, polynomial) far from 0,
-    or a large C, their sums cancel. Those of unit vectors (linear), or of rows that the others depend on, do not.
+    The coefficients of a dense fit are C times residuals: with a kernel of finite rank (linear, polynomial) and inputs
+    far from 0, or with a large C, their sums cancel. The coefficients of unit vectors (linear), or of linearly
+    independent rows, do not.
     """
     gap = _gap(problem, fit)
     lost = max(gap, fit.rounding)
-    dense = problem.support is None and problem.points is None and not problem.reduced  # no step has chosen a basis
+    dense = problem.support is None and problem.points is None and not problem.reduced  # no step chose a basis
     bounded = problem.kernel.is_bounded or problem.kernel.is_precomputed
     linear = dense and type(problem.kernel) is Linear and problem.X.shape[1] < len(problem.rows)
     if lost <= LOST_DIGITS and not (linear and gap > LINEAR_DIGITS):
@@ -34,7 +35,7 @@ def with_digits(problem: Problem, fit: Fit, retuned: Callable[[Problem], Problem
     smaller, least = None, 0.0
     if linear:
         smaller = problem.with_basis(points=arrays.identity(problem.X.shape[1], problem.X))
-    elif dense and not bounded and len(problem.rows) <= ITERATIVE_ROWS:  # beyond, memory is short
+    elif dense and not bounded and len(problem.rows) <= ITERATIVE_ROWS:  # above, memory is short
         X = arrays.take(problem.X, problem.rows)
         pivots, others = (independent_rows(problem.kernel.evaluate(Z, Z)) for Z in (X, X - X.mean(axis=0)[None, :]))
         if len(pivots) < len(problem.rows):
@@ -53,25 +54,25 @@ def with_digits(problem: Problem, fit: Fit, retuned: Callable[[Problem], Problem
 def warn_of_rounding(lost: float, C: float) -> None:
     if not lost <= LOST_DIGITS:
         warnings.warn(
-            f"Rounding errors: predictions or leave-one-out residuals may be off by about {lost:.0e} of the targets' "
-            f"spread. The kernel's values are too large or too much alike for C = {C:.3g} and these weights: subtract "
-            "the means of the columns and scale them, or lower C.",
+            f"Rounding errors: predictions or leave-one-out residuals may be off by about {lost:.0e} times the spread "
+            f"of the targets. The kernel values are too large or too similar for C = {C:.3g} and these weights: "
+            "subtract the means of the columns and scale them, or lower C.",
             stacklevel=arrays.user_level(),
         )
 
 
 def _gap(problem: Problem, fit: Fit) -> float:
-    """By how much predictions of some training rows miss what the solution left of their targets.
+    """Difference between predictions of some training rows and the targets minus residuals of the solution.
 
-    It is relative to the spread of the targets. Fits of noise-free targets, whose C is the largest, have about 1e-7.
+    It is relative to the spread of the targets. Fits of noise-free targets, which have the largest C, have about 1e-7.
     """
     largest = float(arrays.namespace(fit.weights).max(fit.weights))
     if problem.is_dual and fit.kernel.is_bounded and arrays.EPS * len(problem.rows) * fit.C * largest <= LOST_DIGITS:
-        return 0.0  # coefficients are C times residuals: their sums have the digits
+        return 0.0  # coefficients are C times residuals, small enough for their sums to keep the digits
     rows = problem.rows[:: max(1, len(problem.rows) // CHECKED_ROWS)]
     f = arrays.to_numpy(fit.predict(arrays.take(problem.X, rows)))
     y, residuals = arrays.to_numpy(arrays.take(problem.y, rows)), arrays.to_numpy(arrays.take(fit.residuals, rows))
     gap, xp = float(np.max(np.abs(y - residuals - f))), arrays.namespace(problem.y)
-    gap -= 100.0 * arrays.EPS * float(np.max(np.abs(y)))  # what they have lost by being far from 0
+    gap -= 100.0 * arrays.EPS * float(np.max(np.abs(y)))  # rounding errors of targets far from 0
     spread = float(xp.max(xp.abs(problem.y - xp.mean(problem.y, axis=0)[None, :])))  # squares may underflow
     return gap / (spread or 1e-300) if gap > 0.0 else 0.0

@@ -1,4 +1,4 @@
-"""How far rounding errors move fitted and leave-one-out values."""
+"""The effect of rounding errors on fitted and leave-one-out values."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from .whitening import Whitening
 
 TINY = 1e-300
-LOST_DIGITS = 1.2e-5  # rounding errors, as a share of the targets' spread, that are warned of
-SURELY_KEPT = 1e-7  # a bound of them, as a share of that, below which nothing is estimated
+LOST_DIGITS = 1.2e-5  # rounding error, relative to the spread of the targets, above which a warning is issued
+SURELY_KEPT = 1e-7  # bound on the rounding error, relative to that spread, below which no estimate is made
 
 
 def rounding_error(
-    machine: system.System,
+    factorised: system.System,
     whitening: Whitening | None,
     points: Array,
     coef: Array,
@@ -31,26 +31,29 @@ def rounding_error(
     *,
     from_sums: bool = False,
 ) -> float:
-    """About how far rounding moves fitted and left-out values, relative to the targets' spread, or to larger values.
+    """Estimated rounding error of fitted and leave-one-out values.
 
-    Kernel values are off by eps, relatively. That moves the solution as targets do that are off by
-    eps sqrt(k_ii) |sqrt(k_jj) alpha_j|: a few random errors of that size are fitted by the machine at hand. New rows
-    are about as sensitive as rows left out; rows far from all others are more so.
+    It is relative to the spread of the targets, or to the values where these are larger.
 
-    With a smaller basis they move its gradient as well. That counts for rows of leverage near 1 and for kernels of
-    finite rank; else it is a matter of points that float64 cannot tell from others, which most large bases have.
+    Kernel values have relative errors of eps. They change the solution like errors of size
+    eps sqrt(k_ii) |sqrt(k_jj) alpha_j| in the targets: a few random errors of that size are fitted with the factorised
+    system. New rows are about as sensitive as rows that are left out; rows far from all others are more sensitive.
+
+    With a smaller basis the errors change the gradient as well. That matters for rows with leverage near 1 and for
+    kernels of finite rank; otherwise it concerns only points that float64 cannot distinguish from others, which most
+    large bases have.
     """
     xp, lam, e = arrays.namespace(y), 1.0 / C, weights[:, None] * residuals
     norm = lambda values: xp.sqrt(xp.sum(values * values, axis=0))[None, :]  # noqa: E731
     mean, top = xp.mean(y, axis=0)[None, :], xp.max(xp.abs(y), axis=0)[None, :]
     spread = xp.max(xp.abs(y - mean), axis=0)[None, :] + TINY
-    left_out, floor = xp.abs(loo_residuals), 100.0 * EPS * top  # what targets far from 0 have lost anyhow
+    loo, floor = xp.abs(loo_residuals), 100.0 * EPS * top  # rounding of targets far from 0
 
     def share(moves: Array, values: Array) -> float:
         largest = float(xp.max((xp.abs(moves) - floor) / xp.maximum(spread + 0.0 * values, values)))
         return max(0.0, largest) if math.isfinite(largest) else 1.0
 
-    # |H z| <= |z| for rows of equal weight, and a left-out residual is a residual over 1 - h: ordinary fits end here
+    # |H z| <= |z| for rows of equal weight, and a leave-one-out residual is e/(1 - h): ordinary fits end here
     complement = float(xp.min(xp.clip(1.0 - leverage, EPS, None)))
     reach = 2.0 * math.sqrt(y.shape[0] * float(xp.max(weights)) / float(xp.min(weights))) / complement
     near = system.close_to_one(leverage)
@@ -59,14 +62,14 @@ def rounding_error(
         return bool(xp.all(reach * moves <= SURELY_KEPT * spread))
 
     if whitening is None:
-        if machine.diagonal is None:
+        if factorised.diagonal is None:
             return 0.0
-        diagonal = xp.sqrt(xp.abs(machine.diagonal))
+        diagonal = xp.sqrt(xp.abs(factorised.diagonal))
         size = EPS * C * norm(diagonal[:, None] * e)
         if is_small(float(xp.max(diagonal)) * size):
             return 0.0
-        fitted, missed = (moves[:, None] * size for moves in machine.noise(lam)[0])
-        return max(share(fitted, 0.0 * fitted), share(missed, left_out))
+        fitted, missed = (moves[:, None] * size for moves in factorised.noise(lam)[0])
+        return max(share(fitted, 0.0 * fitted), share(missed, loo))
     if not whitening.rank:
         return 0.0
     if _lacks_dimensions(whitening, points, float(xp.max(C * norm(e) / spread))):
@@ -77,29 +80,29 @@ def rounding_error(
     of_targets, of_gradient = EPS * largest * beta, EPS * (largest * norm(e) + lam * beta)
     if is_small(of_targets) and not (near.size or from_sums or whitening.kernel.has_finite_rank):
         return 0.0
-    first, second = machine.noise(lam, whitening.lower)
+    first, second = factorised.noise(lam, whitening.lower)
     plain = [moves[:, None] * of_targets for moves in first]
     fitted, missed = (a + b[:, None] * of_gradient for a, b in zip(plain, second, strict=True))
     if not whitening.kernel.has_finite_rank:
-        lost = [share(plain[0], 0.0 * fitted), share(plain[1], left_out)]
+        lost = [share(plain[0], 0.0 * fitted), share(plain[1], loo)]
     else:
-        lost = [share(fitted, 0.0 * fitted), share(missed, left_out)]
-    if from_sums:  # residuals divided by 1 - h, and nothing better
+        lost = [share(fitted, 0.0 * fitted), share(missed, loo)]
+    if from_sums:  # e/(1 - h) is the only formula available
         complements = xp.clip(1.0 - leverage, EPS, None)[:, None]
-        lost.append(share(EPS * top / complements, left_out))
+        lost.append(share(EPS * top / complements, loo))
         missed = fitted / complements
-    elif near.size and machine.orthogonal is not None:
-        again = machine.orthogonal.careful(near, lam, residuals, leverage, loo_residuals, disturbed=True)[2]
-        lost.append(share(again - loo_residuals, left_out))
+    elif near.size and factorised.orthogonal is not None:
+        again = factorised.orthogonal.careful(near, lam, residuals, leverage, loo_residuals, disturbed=True)[2]
+        lost.append(share(again - loo_residuals, loo))
     if near.size:
-        lost.append(share(arrays.take(missed, near), arrays.take(left_out, near)))
+        lost.append(share(arrays.take(missed, near), arrays.take(loo, near)))
     return max(lost)
 
 
 def _lacks_dimensions(whitening: Whitening, points: Array, coefficients: float) -> bool:
-    """Whether points of the basis depend on each other only because they are far from 0, and it matters.
+    """Whether basis points are linearly dependent only because they are far from 0, and whether it matters.
 
-    What they would carry is their smallest pivot times the `coefficients` of the rows.
+    The contribution that is lost is the smallest pivot times the `coefficients` of the rows.
     """
     kernel = whitening.kernel
     if whitening.factor is None or not kernel.has_finite_rank:

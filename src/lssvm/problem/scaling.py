@@ -1,4 +1,4 @@
-"""The spread of the columns, by which widths are measured."""
+"""The spread of the columns, the unit of widths."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from .. import arrays
 if TYPE_CHECKING:
     from .problem import Problem
 
-NORMAL_QUARTILES = 1.349  # the distance of theirs, in standard deviations
-FEW_CELLS = 5.0  # standard deviations that much larger than the quartiles tell are made by few cells
+NORMAL_QUARTILES = 1.349  # interquartile range of a normal distribution, in standard deviations
+FEW_CELLS = 5.0  # a standard deviation this many times larger than the quartiles suggest is due to a few extreme cells
 
 
 def column_spread(problem: Problem) -> np.ndarray:
-    """Standard deviation of every column over the rows that count; 1 for constant columns.
+    """Standard deviation of every column over the rows with positive weight; 1 for constant columns.
 
-    Where few cells make most of it, such as a 9999 for what is missing, that of normal numbers with the same quartiles.
+    If a few extreme cells dominate it, such as 9999 for a missing value, the standard deviation of a normal
+    distribution with the same quartiles is used instead.
     """
     spread, (low, high) = _spread(problem)[0], _quartiles(problem)
     middle = (high - low) / NORMAL_QUARTILES
@@ -27,13 +28,13 @@ def column_spread(problem: Problem) -> np.ndarray:
 
 
 def constant_columns(problem: Problem) -> np.ndarray:
-    """Which columns do not vary over the rows that count."""
+    """Which columns do not vary over the rows with positive weight."""
     spread, size = _spread(problem)
     return spread <= 1e-12 * size
 
 
 def _spread(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Standard deviation and largest size of the columns."""
+    """Standard deviation and largest absolute value of every column."""
     values = arrays.to_numpy(arrays.take(problem.X, problem.rows))
     size = np.max(np.abs(values), axis=0, initial=0.0)
     size = np.where(size > 0, size, 1.0)
@@ -41,6 +42,6 @@ def _spread(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _quartiles(problem: Problem) -> np.ndarray:
-    """Of the columns, over ten thousand of the rows that count or a few more."""
+    """Lower and upper quartiles of the columns, over about ten thousand of the rows with positive weight."""
     rows = problem.rows[:: max(1, len(problem.rows) // 10_000)]
     return np.quantile(arrays.to_numpy(arrays.take(problem.X, rows)), (0.25, 0.75), axis=0)

@@ -14,18 +14,18 @@ from ..arrays import EPS, Array, NumericalError, cached_property
 from ..kernels import Kernel
 from ..progress import share_of_work
 
-PLAIN_ROWS = 10  # rows a basis point from which it pays to find out whether whitening can be spared
+PLAIN_ROWS = 10  # rows per basis point above which it pays to find out whether whitening can be avoided
 
 
 @dataclass(frozen=True)
 class Whitening:
-    """K_SS = F F' for a basis: phi(x) = F_1^-1 k_1(x) on the independent points, which carry the coefficients."""
+    """K_SS = F F' for a basis: phi(x) = F_1^-1 k_1(x) on the independent points, which hold the coefficients."""
 
     kernel: Kernel
     points: Array  # the independent basis points, in the order of the factor
     lower: Array  # (r, r)
-    factor: Array | None = None  # (n, r), when points were dropped
-    owner: np.ndarray | None = None  # (n,) then: the independent point that a point is, or is a copy of; -1 for none
+    factor: Array | None = None  # (n, r), if points were dropped
+    owner: np.ndarray | None = None  # (n,) in that case: the independent point equal to each point, or -1
 
     @property
     def rank(self) -> int:
@@ -36,10 +36,10 @@ class Whitening:
         return arrays.whiten_rows(self.kernel.evaluate(X, self.points), self.lower)
 
     def steps(self, R: Array | None = None, condition: float = math.inf) -> tuple[Array, ...]:
-        """Lower factors that turn kernel columns into the columns phi R^-1, one after the other.
+        """Lower factors that turn kernel columns into the columns phi R^-1 when applied one after the other.
 
-        One product of both saves a pass of triangular solves, and costs about sqrt(cond(K_SS) cond(R'R)) in digits:
-        where the two conditions, that of R'R being given, leave enough of them.
+        The product of both factors saves a pass of triangular solves, and its relative error is about
+        eps sqrt(cond(K_SS) cond(R'R)): it is used if that is small enough; `condition` is cond(R'R).
         """
         if R is None:
             return (self.lower,)
@@ -53,10 +53,10 @@ class Whitening:
         return arrays.condition(self.lower, float(arrays.namespace(K).max(arrays.namespace(K).sum(abs(K), axis=0))))
 
     def allows_plain_columns(self, rows: int, ridge: float) -> bool:
-        """Whether sums over so many rows of kernel columns as they are are likely to be enough.
+        """Whether sums of kernel columns without whitening are likely to be accurate enough, for so many rows.
 
-        They would be if the rows were the points of the basis, each of them several times; perhaps with one row their
-        mean, without which no sum over so few different rows has full rank.
+        This is decided as if the rows were copies of the basis points, possibly with one row at their mean, without
+        which no sum over so few distinct rows has full rank.
         """
         K = arrays.gram(self.lower.T)
         G, mean = arrays.gram(K), arrays.namespace(K).mean(K, axis=0)
@@ -65,9 +65,9 @@ class Whitening:
         return EPS * condition <= system.PLAIN
 
     def allows_plain_leverages(self, weights: Array, ridge: float) -> bool:
-        """Whether leave-one-out of so many rows is likely to keep its digits with kernel columns as they are.
+        """Whether leave-one-out is likely to be accurate enough with kernel columns without whitening.
 
-        As above it is asked of the points of the basis, which takes about as long as the columns of some rows a point.
+        As above this is decided on the basis points, which takes about as long as the columns of a few rows per point.
         """
         if not 0 < self.rank * PLAIN_ROWS <= weights.shape[0]:
             return False
@@ -78,20 +78,20 @@ class Whitening:
         lower, condition = system.cholesky_pass(each * arrays.gram(centred) + ridge * K)
         Q = arrays.whiten_rows(centred, lower)
         leverage = xp.sum(Q * Q, axis=1)
-        if not math.isfinite(condition) or float(xp.max(leverage)) > 0.5:  # rows that stand alone are not like others
+        if not math.isfinite(condition) or float(xp.max(leverage)) > 0.5:  # isolated points are not typical rows
             return False
         loss = float(xp.max(system.expected_loss(Q, lower, leverage)))
         return system.SURE**2 * loss <= system.ORTHOGONAL
 
     def sums(self, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array) -> system.Moments:
-        """Sums over rows of their columns and targets, in blocks that stay within the working memory."""
+        """Sums of columns and targets over rows, in blocks that stay within the working memory."""
         sums = system.Sums(self.rank, targets.shape[1], self.lower)
         for rows in self._blocks(X):
             sums.add(self.columns(steps, X[rows, :]), targets[rows, :], weights[rows])
         return sums.moments()
 
     def gradient(self, coef: Array, intercept: Array, X: Array, targets: Array, weights: Array) -> Array:
-        """Sum over rows of v (k, 1)'(t - f), for given coefficients of the independent points and bias."""
+        """Sum of v (k, 1)'(t - f) over rows, for given coefficients of the independent points and a given bias."""
         total = arrays.zeros((self.rank + 1, targets.shape[1]), self.lower)
         for rows in self._blocks(X):
             K = self.kernel.evaluate(X[rows, :], self.points)
@@ -100,34 +100,34 @@ class Whitening:
             total[-1, :] += arrays.namespace(e).sum(e, axis=0)
         return total
 
-    def left_out(
-        self, machine: system.Summed, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array
+    def row_results(
+        self, summed: system.Summed, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array
     ) -> tuple[Array, Array, Array]:
-        """Residuals, leverages and left-out residuals of rows under a machine from sums."""
+        """Residuals, leverages and leave-one-out residuals of rows, given a system from sums."""
         out = (targets + 0.0, weights + 0.0, targets + 0.0)
         for rows in self._blocks(X):
             columns = self.columns(steps, X[rows, :])
-            residuals, leverage, loo = machine.left_out(columns, targets[rows, :], weights[rows])
+            residuals, leverage, loo = summed.row_results(columns, targets[rows, :], weights[rows])
             out[0][rows, :], out[1][rows], out[2][rows, :] = residuals, leverage, loo
         return out
 
     def columns(self, steps: tuple[Array, ...], X: Array) -> Array:
-        """Columns of `steps` at some rows, rows x rank."""
+        """Kernel columns of some rows after applying `steps`, rows x rank."""
         columns = self.kernel.evaluate(X, self.points)
         for lower in steps:
             columns = arrays.whiten_rows(columns, lower)
         return columns
 
     def _blocks(self, X: Array) -> Iterator[slice]:
-        # adding the sums of two blocks costs as much as a few rows a column
+        # adding the sums of two blocks costs as much as a few rows per column
         for rows in arrays.row_blocks(X.shape[0], 8 * self.rank, X, least=2 * self.rank):
             yield rows
             progress.did(partial(share_of_work, rows, self.rank))
 
     def expand(self, theta: Array) -> Array:
-        """Coefficients of all basis points: those of the independent ones, shared equally with their copies.
+        """Coefficients of all basis points: those of the independent points, divided equally among their copies.
 
-        A point that depends on others only to working precision gets 0: its column is not that of its factor.
+        A point that depends on others only to working precision gets 0, as its column differs from that of the factor.
         """
         coef = arrays.solve_lower(self.lower, theta, transpose=True)
         if self.owner is None:
@@ -139,7 +139,7 @@ class Whitening:
         return arrays.put(full, np.flatnonzero(shared), arrays.take(coef, self.owner[shared]))
 
     def contract(self, coef: Array) -> Array:
-        """What `expand` makes these coefficients of."""
+        """The inverse of `expand`: weights of the whitened columns from coefficients of all basis points."""
         if self.owner is not None:
             shared, total = self.owner >= 0, np.zeros((self.rank, coef.shape[1]))
             np.add.at(total, self.owner[shared], arrays.to_numpy(coef)[shared])
@@ -148,10 +148,9 @@ class Whitening:
 
 
 def whiten(kernel: Kernel, points: Array, K: Array, *, quick: bool = False) -> Whitening:
-    """Factor the kernel matrix K of the basis; points that depend on others to working precision carry no column.
+    """Factor the kernel matrix K of the basis; points that depend on others to working precision get no column.
 
-    To compare settings, `quick`, a penalty on what those would carry does as well; on a card it spares pivots, which
-    elsewhere spare columns.
+    With `quick`, to compare settings, a small penalty replaces pivoting on accelerators, where pivoting is expensive.
     """
     check_finite(K, kernel)
     xp = arrays.namespace(K)
@@ -173,7 +172,7 @@ def whiten(kernel: Kernel, points: Array, K: Array, *, quick: bool = False) -> W
 
 
 def independent_rows(K: Array) -> np.ndarray:
-    """Numbers of the rows that the others depend on to working precision, of the kernel matrix of some rows."""
+    """Numbers of rows of a kernel matrix on which all others depend linearly, to working precision."""
     return arrays.pivoted_cholesky(0.5 * (K + K.T), smallest_pivot(K))[1]
 
 

@@ -1,6 +1,6 @@
-"""One HTML file about a fitted model, with nothing to fetch: charts are inline SVG, style and script are hashed.
+"""An HTML report on a fitted model in one file without external resources: charts are inline SVG.
 
-`page` puts the sections together; each section is a function of the `Facts` in a module of its own or of a few alike.
+`page` assembles the sections; each section is a function of the `Facts`, in a module of its own or with related ones.
 """
 
 from .page import to_html

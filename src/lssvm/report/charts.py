@@ -1,4 +1,4 @@
-"""Charts as inline SVG, drawn by hand: so they follow the page's light or dark colours and stay small."""
+"""Charts as hand-written inline SVG, which stay small and follow the light or dark colours of the page."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 
 from .markup import escaped, shortened
 
-POINTS = 3000  # a cloud of more is thinned; its extremes stay
-DRAWN = 4  # outputs that have a chart of their own
+POINTS = 3000  # larger clouds are thinned; their extremes are kept
+DRAWN = 4  # maximum number of outputs with their own chart
 
 
 class Chart:
-    """One set of axes as inline SVG. Everything is drawn on `svg`, when the ranges are known."""
+    """One set of axes as inline SVG. Everything is drawn by `svg`, once the ranges are known."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Chart:
         self._labels: list[tuple[str, str]] = []
 
     def line(self, x: np.ndarray, y: np.ndarray, dots: bool = False) -> None:
-        """A curve, with a dot at each value if asked for."""
+        """A curve, optionally with a dot at each value."""
         self._see(x, y)
         self._marks.append(lambda: f'<path class="line" d="M{" L".join(self._places(x, y))}"/>')
         if dots:
@@ -49,14 +49,14 @@ class Chart:
         shown: np.ndarray | None = None,
         style: str = "dots",
     ) -> None:
-        """Points; of very many, an even share and those of the largest residuals."""
+        """Points; a large cloud is thinned to an even sample and the points with the largest residuals."""
         self._see(x, y)
         rows = np.arange(len(x)) if shown is None else np.flatnonzero(shown)
         if len(rows) > POINTS:
             far = rows[np.argsort(-np.abs(residuals[rows]), kind="stable")[: POINTS // 3]]
             even = rows[np.linspace(0, len(rows) - 1, 2 * POINTS // 3).astype(int)]
             drawn = np.union1d(even, far)
-            label = f"{len(drawn)} of {len(rows)} points drawn: an even share, and the {len(far)} largest residuals"
+            label = f"{len(drawn)} of {len(rows)} points drawn: an even sample and the {len(far)} largest residuals"
             self._labels.append(("", label))
             rows = drawn
         self._marks.append(lambda: self._dots(x[rows], y[rows], style))
@@ -71,7 +71,7 @@ class Chart:
         self._marks.append(draw)
 
     def mark(self, x: float, y: float, label: str) -> None:
-        """A ring with a label: what was chosen."""
+        """A ring with a label at the chosen point."""
         self._see(np.array([x]), np.array([y]))
         self._labels.append(("ring", label))
 
@@ -84,7 +84,7 @@ class Chart:
         self._marks.append(draw)
 
     def links(self, x: np.ndarray, y: np.ndarray, rows: Sequence[int]) -> None:
-        """Points that lead to their line of the table."""
+        """Points that link to their lines in the table."""
 
         def draw() -> str:
             parts = []
@@ -113,17 +113,17 @@ class Chart:
         self._marks.append(lambda: f'<path class="guide" d="M{self.left} {self._down(0.0):.1f}H{right}"/>')
 
     def legend(self, labels: Sequence[tuple[str, str]]) -> None:
-        """Styles and what they mean."""
+        """Add styles and their meanings to the caption."""
         self._labels.extend(labels)
 
     def svg(self) -> str:
-        """The drawing, with a caption of what the signs mean."""
+        """The drawing, with a caption that explains the symbols."""
         self._scale()
         axes = self._axes()
         marks = "".join(mark() for mark in self._marks)
         signs = "".join(f'<span><i class="{style}"></i>{escaped(label)}</span>' for style, label in self._labels)
         caption = f"<figcaption>{signs}</figcaption>" if signs else ""
-        label = f"{self.title}. Across: {self.x}. Up: {self.y}."
+        label = f"{self.title}. Horizontal axis: {self.x}. Vertical axis: {self.y}."
         return (
             f'<figure><svg viewBox="0 0 {self.width} {self.height}" role="group" aria-label="{escaped(label)}">'
             f'<text class="title" x="{self.left}" y="18">{escaped(shortened(self.title, 60))}</text>{axes}{marks}</svg>'
@@ -131,7 +131,7 @@ class Chart:
         )
 
     def _see(self, x: np.ndarray, y: np.ndarray) -> None:
-        """Widen the ranges, so that these are inside."""
+        """Extend the ranges to include these values."""
         self._x.append(np.asarray(x, float))
         self._y.append(np.asarray(y, float))
 
@@ -140,10 +140,10 @@ class Chart:
         self._range_x = _range(np.log10(x) if self.log_x else x, self.box[0], self.box[1], 0.0 if self.log_x else 0.04)
         self._range_y = _range(y, self.box[2], self.box[3], 0.06)
         longest = max((len(shown) for _, shown in labelled(round_ticks(*self._range_y, 5))), default=0)
-        self.left = max(self.left, 28 + 7 * longest)  # room for the axis' name
+        self.left = max(self.left, 28 + 7 * longest)  # room for the label of the axis
 
     def _few(self, ticks: list[tuple[float, str]]) -> list[tuple[float, str]]:
-        """Every second of the ticks across, where their numbers would touch."""
+        """Every second horizontal tick, if the numbers would touch."""
         room = (self.width - self.left - self.right) / 7
         return ticks[::2] if sum(len(shown) + 2 for _, shown in ticks) > room else ticks
 
@@ -163,7 +163,7 @@ class Chart:
         return ["{:.1f} {:.1f}".format(*self._place(float(a), float(b))) for a, b in zip(x, y, strict=True)]
 
     def _dots(self, x: np.ndarray, y: np.ndarray, style: str) -> str:
-        """A cloud as one path: lines of no length with round ends."""
+        """A cloud as one path of zero-length lines with round ends."""
         return f'<path class="{style}" d="{"".join(f"M{place}h0" for place in self._places(x, y))}"/>' if len(x) else ""
 
     def _axes(self) -> str:
@@ -189,7 +189,7 @@ class Chart:
 
 
 def _range(values: np.ndarray, low: float | None, high: float | None, margin: float) -> tuple[float, float]:
-    """The range of an axis: of the values and a margin, or given ends."""
+    """The range of an axis: the range of the values or the given ends, plus a margin."""
     smallest, largest = float(np.min(values, initial=math.inf)), float(np.max(values, initial=-math.inf))
     if not math.isfinite(smallest + largest):
         smallest, largest = 0.0, 1.0
@@ -210,7 +210,7 @@ def round_ticks(low: float, high: float, count: int) -> list[float]:
 
 
 def labelled(ticks: list[float]) -> list[tuple[float, str]]:
-    """Ticks with their numbers, to as many digits as tell them apart."""
+    """Ticks with their numbers, with enough digits to distinguish them."""
     step = ticks[1] - ticks[0] if len(ticks) > 1 else 0.0
     largest = max(map(abs, ticks), default=0.0)
     if step >= 1e-3 and largest < 1e7:
@@ -221,7 +221,7 @@ def labelled(ticks: list[float]) -> list[tuple[float, str]]:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Whole powers of 10 between two, at most 9 of them; of a short range 2 and 5 times these, too."""
+    """Integer powers of 10 in a range, at most 9; in a short range also 2 and 5 times these."""
     first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
     if last - first < 2:
         values = [power + math.log10(digit) for power in range(first - 1, last + 1) for digit in (1, 2, 5)]
@@ -231,12 +231,12 @@ def _log_ticks(low: float, high: float) -> list[float]:
 
 
 def side_by_side(charts: Sequence[str], small: bool = False) -> str:
-    """Charts in as many columns as the page is wide."""
+    """Charts in as many columns as fit on the page."""
     return f'<div class="charts{" small" if small else ""}">{"".join(charts)}</div>'
 
 
 def bar_chart(title: str, names: Sequence[str], values: np.ndarray, notes: Sequence[str]) -> str:
-    """Horizontal bars with a name before and a note behind each."""
+    """Horizontal bars, each with a name before it and a note after it."""
     width, left, step = 520, 196, 20
     height = 34 + step * len(names)
     longest = float(np.max(values, initial=0.0)) or 1.0

@@ -1,4 +1,4 @@
-"""The section of warnings: what a careful reader would find wrong with the model."""
+"""The warnings section: possible problems of the model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .facts import Facts
 from .markup import escaped, rounded
 from .outliers import distances
 
-MANY_LIGHT = 0.1  # share of the rows of classes that may lose their weight without a warning
+MANY_LIGHT = 0.1  # share of the rows of a classifier that may be down-weighted without a warning
 
 
 def warnings_section(facts: Facts) -> str:
@@ -31,20 +31,23 @@ def warnings_section(facts: Facts) -> str:
 
 
 def _check_quality(facts: Facts) -> Iterable[str]:
-    if facts.left_out is None:
-        yield "This model has no leave-one-out values: judge it on other rows."
+    if facts.loo is None:
+        yield "This model has no leave-one-out values: evaluate it on other rows."
         return
     if facts.rows is not None and facts.rows < 30:
         yield f"Only {facts.rows} rows: all figures below are rough."
     if facts.classes:
-        counts = np.bincount(facts.probability[1][facts.left_out.given > 0], minlength=len(facts.classes))
+        counts = np.bincount(facts.probability[1][facts.loo.given > 0], minlength=len(facts.classes))
         if not diagnose.beats_constant(facts.model):
-            yield "The left-out error is no smaller than that of always naming the largest class: columns say little."
+            yield (
+                "The leave-one-out error is no smaller than that of always predicting the largest class: the columns "
+                "hardly help to predict it."
+            )
         smallest = int(np.argmin(counts))
-        if counts[smallest] < 10 and len(facts.left_out.given) == facts.rows:
+        if counts[smallest] < 10 and len(facts.loo.given) == facts.rows:
             yield f"Class {facts.classes[smallest]!r} has only {counts[smallest]} rows: its figures are rough."
     elif not diagnose.beats_constant(facts.model):
-        yield "The left-out error is no smaller than that of the mean: the columns say little about the target."
+        yield "The leave-one-out error is no smaller than that of the mean: the columns hardly help to predict it."
 
 
 def _check_C(facts: Facts) -> Iterable[str]:
@@ -55,48 +58,49 @@ def _check_C(facts: Facts) -> Iterable[str]:
     best = int(np.argmin(errors))
     if own > 1.05 * errors[best]:
         yield (
-            f"C = {facts.model.C_:.3g} has left-out error {rounded(own)}; C = {C[best]:.3g} would have "
+            f"C = {facts.model.C_:.3g} has a leave-one-out error of {rounded(own)}; C = {C[best]:.3g} would have "
             f"{rounded(errors[best])}"
-            + (" (C was given, not chosen)." if facts.model.C is not None else " (weights and kernel as they are).")
+            + (" (C was given, not chosen)." if facts.model.C is not None else " (with the same weights and kernel).")
         )
 
 
 def _check_widths(facts: Facts) -> Iterable[str]:
-    """Many widths, chosen by the very error that judges them, over-fit it."""
+    """Many widths, chosen by the same error that evaluates them, overfit it."""
     if facts.problem is None or facts.inverse_widths is None or "LeaveOneOut" not in facts.problem.paths:
         return
     asked = facts.problem.asked
     chosen = asked is not None and asked[0].is_free and np.ptp(facts.inverse_widths) > 1e-6 * facts.inverse_widths.max()
     if chosen and 20 * len(facts.names) > (facts.rows or 0):
         yield (
-            f"{len(facts.names)} widths were chosen by the left-out error of only {facts.rows} rows: that error is too "
-            "small then. Judge the model on other rows, or choose one width: kernel=kernels.RBF()."
+            f"{len(facts.names)} widths were chosen by the leave-one-out error of only {facts.rows} rows, so this "
+            "error is too optimistic. Evaluate the model on other rows, or use a single width: kernel=kernels.RBF()."
         )
 
 
 def _check_outliers(facts: Facts) -> Iterable[str]:
-    if facts.left_out is None:
+    if facts.loo is None:
         return
     if facts.model.robust is not None:
-        robust = facts.left_out.robust[facts.left_out.weights > 0]
+        robust = facts.loo.robust[facts.loo.weights > 0]
         gone, rows = int(np.sum(robust < 1e-3)), len(robust)
         if gone:
-            yield f"{gone} of {rows} rows got (almost) no robust weight: see the residuals below."
+            yield f"{gone} of {rows} rows have a robust weight of (almost) zero: see the residuals below."
         light = float(np.mean(robust < 0.5))
         if facts.classes and light > MANY_LIGHT:
             yield (
-                f"{light:.0%} of the rows have a robust weight below 1/2: are so many labels wrong? Where classes "
-                "overlap residuals say little; compare the log loss with that of a fit without robust weights."
+                f"{light:.0%} of the rows have a robust weight below 1/2: are so many labels wrong? If the classes "
+                "overlap, large residuals do not indicate wrong labels; compare the log loss with that of a fit "
+                "without robust weights."
             )
     elif not facts.classes:
-        residuals = facts.left_out.residuals[facts.left_out.given > 0]
+        residuals = facts.loo.residuals[facts.loo.given > 0]
         distance, scale = distances(residuals)
         far = int(np.sum((distance > 6 * scale).any(axis=1))) if (scale > 0).all() else 0
         if far:
-            yield f"{far} left-out residual(s) beyond 6 robust deviations: look at them, or try robust='hampel'."
-    high = int(np.sum(facts.left_out.leverage > 0.99))
+            yield f"{far} leave-one-out residual(s) exceed 6 robust standard deviations: try robust='hampel'."
+    high = int(np.sum(facts.loo.leverage > 0.99))
     if high:
-        yield f"{high} row(s) fix the function alone (leverage above 0.99): their neighbourhood holds no other row."
+        yield f"{high} row(s) determine the function near them alone (leverage above 0.99): no other rows are near."
 
 
 def _check_coverage(facts: Facts) -> Iterable[str]:
@@ -107,4 +111,4 @@ def _check_coverage(facts: Facts) -> Iterable[str]:
     for asked, shares in zip(facts.coverage.asked, observed, strict=True):
         for share in shares:
             if asked - share > 3 * math.sqrt(asked * (1 - asked) / tested):
-                yield f"Intervals asked to cover {asked:.0%} cover only {share:.1%} of the left-out rows."
+                yield f"Intervals with a nominal coverage of {asked:.0%} cover only {share:.1%} of the rows."

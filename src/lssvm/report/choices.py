@@ -1,4 +1,4 @@
-"""The sections on what was asked, and on what was chosen and why: kernel, C, basis, searches, widths."""
+"""The sections on what was requested, and on what was chosen and why: kernel, C, basis, searches, widths."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .charts import Chart, bar_chart, side_by_side
 from .facts import Facts
 from .markup import html_table, rounded
 
-LISTED = 20  # names of columns that are left out
-TUNERS = {"KFold": "k-fold cross-validation", "Holdout": "the error on rows held out", "LeaveOneOut": "leave-one-out"}
+LISTED = 20  # maximum number of dropped columns that are named
+TUNERS = {"KFold": "k-fold cross-validation", "Holdout": "the error on held-out rows", "LeaveOneOut": "leave-one-out"}
 
 
 def asked_section(facts: Facts) -> str:
@@ -24,13 +24,13 @@ def asked_section(facts: Facts) -> str:
         rows.append(("classes", ", ".join(facts.classes)))
     if facts.about.get("source"):
         rows.append(("data", str(facts.about["source"])))
-    chosen = f"chosen for you{_how(facts)}"
+    chosen = f"chosen automatically{_how(facts)}"
     meaning = {  # of None
         "kernel": chosen,
         "C": chosen,
-        "steps": "planned by the number of rows",
+        "steps": "chosen by the number of rows",
         "robust": "no robust weights",
-        "class_weight": "every class counts as its rows do",
+        "class_weight": "all rows have the same weight",
     }
     for name, value in facts.model.get_params(deep=False).items():
         rows.append((name, f"None: {meaning.get(name, 'no')}" if value is None else repr(value)))
@@ -43,21 +43,21 @@ def chosen_section(facts: Facts) -> str:
     without = [name for name, used in zip(facts.names, diagnose.columns_used(model), strict=True) if not used]
     if without:
         more = f" and {len(without) - LISTED} more" if len(without) > LISTED else ""
-        rows.append((f"left out: {len(without)} of {len(facts.names)} columns", ", ".join(without[:LISTED]) + more))
+        rows.append((f"dropped: {len(without)} of {len(facts.names)} columns", ", ".join(without[:LISTED]) + more))
     rows += _search_words(facts)
     charts = [*_c_path_chart(facts), *_sparsity_chart(facts)]
     note = ""
     if facts.inverse_widths is not None and len(facts.names) > 1:
         charts.append(_widths_chart(facts))
         note = (
-            "<p>The longer the bar of a column, the faster the function may bend along it; a column with a short bar "
-            "acts about linearly, if at all.</p>"
+            "<p>The longer the bar of a column, the faster the function can vary along it; a column with a short bar "
+            "has an almost linear effect, if any.</p>"
         )
     return html_table((), rows) + side_by_side(charts) + note
 
 
 class _Words:
-    """Stands for a value in a repr."""
+    """Replaces a value in a repr."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -67,7 +67,7 @@ class _Words:
 
 
 def _kernel_words(kernel: Kernel) -> str:
-    """The kernel as one writes it; long arrays are told in words."""
+    """The kernel as it is written in Python; long arrays are described in words."""
     return " ".join(repr(_worded(kernel)).split())
 
 
@@ -78,9 +78,9 @@ def _worded(kernel: Kernel) -> Kernel:
             setattr(kernel, name, _worded(value))
         elif name == "sigma":
             widths = np.unique(np.asarray(arrays.to_numpy(value), float))
-            setattr(kernel, name, float(f"{widths[0]:.4g}") if len(widths) == 1 else _Words("(one width a column)"))
+            setattr(kernel, name, float(f"{widths[0]:.4g}") if len(widths) == 1 else _Words("(one width per column)"))
         elif name == "knots":
-            setattr(kernel, name, _Words(f"({len(value)} a column)"))
+            setattr(kernel, name, _Words(f"({len(value)} per column)"))
         elif name == "active" and value is not None:
             setattr(kernel, name, np.asarray(value).tolist())
     return kernel
@@ -91,7 +91,7 @@ def _paths(facts: Facts) -> dict[str, Any]:
 
 
 def _how(facts: Facts) -> str:
-    """By what the model's C and widths were chosen: the search that ended there."""
+    """How C and the widths of the model were chosen: the search that ended at these values."""
     if facts.problem is None:
         return " on the first rows" if hasattr(facts.model, "_stream_") else " on a sample of the rows"
     found = [words for name, words in TUNERS.items() if _paths(facts).get(name, {}).get("C") == facts.model.C_]
@@ -99,30 +99,30 @@ def _how(facts: Facts) -> str:
 
 
 def _search_words(facts: Facts) -> list[tuple[str, str]]:
-    """What the searches did, from their records."""
+    """What the searches did, according to their records."""
     rows = []
-    left_out = _paths(facts).get("LeaveOneOut")
-    if left_out is not None:
-        steps = [*map(str, left_out.get("plan", ()))]
-        if left_out.get("evaluations"):
-            steps.append(f"{left_out.evaluations} machines evaluated")
-        rows.append(("search by leave-one-out", "; ".join(steps) or "nothing was left to choose"))
+    search = _paths(facts).get("LeaveOneOut")
+    if search is not None:
+        steps = [*map(str, search.get("plan", ()))]
+        if search.get("evaluations"):
+            steps.append(f"{search.evaluations} models evaluated")
+        rows.append(("search by leave-one-out", "; ".join(steps) or "nothing to choose"))
     for name in ("KFold", "Holdout"):
         record = _paths(facts).get(name)
         if record is not None:
-            tried = f"; {len(record.shifts)} common factors of the widths" if len(record.shifts) > 1 else ""
-            rows.append((f"search by {TUNERS[name]}", f"C{tried}; left-out {_loss(facts, record.score)}"))
-    if left_out is not None and math.isfinite(left_out.get("loo", math.inf)):
-        wrong = f"; {left_out.error_rate:.2%} of the weight in a wrong class" if "error_rate" in left_out else ""
-        rows.append(("left-out error", _loss(facts, left_out.loo) + wrong))
+            tried = f" and one of {len(record.shifts)} common factors of the widths" if len(record.shifts) > 1 else ""
+            rows.append((f"search by {TUNERS[name]}", f"C{tried}; {_loss(facts, record.score)}"))
+    if search is not None and math.isfinite(search.get("loo", math.inf)):
+        wrong = f"; weighted error rate {search.error_rate:.2%}" if "error_rate" in search else ""
+        rows.append(("leave-one-out error", _loss(facts, search.loo) + wrong))
     return rows
 
 
 def _loss(facts: Facts, value: float) -> str:
-    """What a search minimised, in the units of the targets."""
+    """The criterion that a search minimised, in the units of the targets."""
     if facts.classes:
-        return f"log loss {rounded(value)} with one slope for all (the probabilities are calibrated afterwards)"
-    several = ", outputs summed" if facts.model.dual_coef_.ndim > 1 else ""
+        return f"log loss {rounded(value)} with one common slope (the probabilities are calibrated afterwards)"
+    several = ", summed over outputs" if facts.model.dual_coef_.ndim > 1 else ""
     kind, value = ("RMSE", math.sqrt(value)) if facts.model.robust is None else ("mean absolute error", value)
     return f"{kind} {rounded(value)} ({facts.unit}{several})"
 
@@ -134,10 +134,10 @@ def _why_C(facts: Facts) -> str:
         return f"{rounded(model.C_)}, {how}"
     errors = facts.c_path[1]
     middle, decade = len(errors) // 2, 5  # 41 values over 8 decades
-    kind = "left-out error" if model.robust is None else "weighted left-out error"
+    kind = "leave-one-out error" if model.robust is None else "weighted leave-one-out error"
     return (
         f"{rounded(model.C_)}, {how}: its {kind} is {rounded(errors[middle])}, "
-        f"that of C/10 {rounded(errors[middle - decade])}, that of 10 C {rounded(errors[middle + decade])}"
+        f"compared with {rounded(errors[middle - decade])} for C/10 and {rounded(errors[middle + decade])} for 10 C"
     )
 
 
@@ -153,26 +153,26 @@ def _basis_words(facts: Facts) -> str:
 
 
 def _c_path_chart(facts: Facts) -> list[str]:
-    """The path of C, where it is known."""
+    """The error against C, if known."""
     if facts.c_path is None:
         return []
     C, errors = facts.c_path
     own = facts.model.C_
-    error = "left-out log loss" if facts.classes else f"left-out RMSE ({facts.unit})"
-    chart = Chart("Left-out error along C", "C", error, log_x=True)
+    error = "leave-one-out log loss" if facts.classes else f"leave-one-out RMSE ({facts.unit})"
+    chart = Chart("Leave-one-out error against C", "C", error, log_x=True)
     chart.line(C, errors)
     chart.mark(own, errors[len(errors) // 2], f"C = {rounded(own)}")
     return [chart.svg()]
 
 
 def _sparsity_chart(facts: Facts) -> list[str]:
-    """The path over basis sizes, where a step has recorded one."""
+    """The error against the size of the basis, if a step recorded it."""
     path = getattr(facts.model, "path_", None)
     if path is None or "sizes" not in path or "scores" not in path or len(path.sizes) < 3:
         return []
     order = np.argsort(path.sizes)
     sizes, scores = np.asarray(path.sizes, float)[order], np.asarray(path.scores, float)[order]
-    chart = Chart("Error along the sizes of the basis", "basis vectors", "recorded score", log_x=True)
+    chart = Chart("Error against basis size", "basis vectors", "recorded score", log_x=True)
     chart.line(sizes, scores)
     place = int(np.searchsorted(sizes, path.chosen))
     if place < len(sizes) and sizes[place] == path.chosen:
@@ -182,8 +182,8 @@ def _sparsity_chart(facts: Facts) -> list[str]:
 
 def _widths_chart(facts: Facts) -> str:
     values, shown = facts.inverse_widths, 25
-    order = np.argsort(-np.round(values / (values.max() or 1.0), 6), kind="stable")[:shown]  # equal ones as they stand
+    order = np.argsort(-np.round(values / (values.max() or 1.0), 6), kind="stable")[:shown]  # ties keep their order
     rest = f", {shown} of {len(values)} columns" if len(values) > shown else ""
-    notes = ["left out" if values[c] == 0 else rounded(values[c]) for c in order]
+    notes = ["dropped" if values[c] == 0 else rounded(values[c]) for c in order]
     title = f"Widths: spread / width of each column{rest}"
     return bar_chart(title, [facts.names[c] for c in order], values[order], notes)

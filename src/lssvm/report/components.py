@@ -1,4 +1,4 @@
-"""The section of components: the curves of an additive machine."""
+"""The components section: the curves of an additive model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .markup import escaped
 
 
 def components_section(facts: Facts) -> str:
-    """One curve a column: in an additive machine, how f moves with the column whatever the others are."""
+    """One curve per column: the contribution of the column to f, whatever the values of the others."""
     kernel = facts.model.kernel_
     if not isinstance(kernel, Additive):
         return ""
@@ -31,9 +31,9 @@ def components_section(facts: Facts) -> str:
     size = max((float(np.ptp(curve)) for _, _, curve in curves), default=0.0)
     active = [item for item in curves if np.ptp(item[2]) > 1e-9 * size]
     shown = sorted(active, key=lambda item: -float(np.ptp(item[2])))[:16]
-    several = f" Functions of several columns together, not drawn: {escaped('; '.join(joint))}." if joint else ""
+    several = f" Joint functions of several columns, which are not drawn: {escaped('; '.join(joint))}." if joint else ""
     if not shown:
-        return f"<p>{several}</p>" if joint else "<p>The prediction is a constant: no column has a part in it.</p>"
+        return f"<p>{several}</p>" if joint else "<p>The prediction is constant: no column contributes to it.</p>"
     low, high = min(float(curve.min()) for _, _, curve in shown), max(float(curve.max()) for _, _, curve in shown)
     charts = []
     for c, grid, curve in shown:
@@ -41,14 +41,14 @@ def components_section(facts: Facts) -> str:
         chart.zero()
         chart.line(grid, curve)
         charts.append(chart.svg())
-    more = f" The {len(shown)} that vary most are drawn." if len(shown) < len(active) else ""
+    more = f" Those with the {len(shown)} largest ranges are drawn." if len(shown) < len(active) else ""
     which = f"{len(active)} of {rows.shape[1]} columns"
-    intro = f"<p>The prediction is a constant plus curves of {which}, all on one scale.{more}{several}</p>"
+    intro = f"<p>The prediction is a constant plus one function for each of {which}, on one scale.{more}{several}</p>"
     return intro + side_by_side(charts, small=True)
 
 
 def _component(model: Any, row: np.ndarray, c: int, number: int, values: np.ndarray) -> np.ndarray:
-    """A component of the first output of a model, where its column takes some values."""
+    """A component of the first output at some values of its column."""
     X = np.repeat(row[None, :], len(values), axis=0)
     X[:, c] = values
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""What several sections need to know of a fitted model, computed once."""
+"""Values of a fitted model that several sections need, computed once."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from sklearn.base import is_classifier
 from .. import diagnose
 from ..arrays import NumericalError
 
-LARGEST_PATH = 3000  # rows of a dense machine, beyond which its path of C is not computed again
-LARGEST_COLUMNS = 5e7  # rows times basis points likewise
+LARGEST_PATH = 3000  # rows of a dense model beyond which the path of C is not computed
+LARGEST_COLUMNS = 5e7  # rows times basis points, likewise
 
 
 class Facts:
-    """What several sections need, computed once; what is not known is None."""
+    """Values that several sections need, computed once; None if unknown."""
 
     def __init__(self, model: Any, about: dict[str, Any]) -> None:
         self.model = model
@@ -24,28 +24,28 @@ class Facts:
         self.target = str(about.get("target") or ("class" if self.classes else "y"))
         self.names = diagnose.feature_names(model)
         self.problem = getattr(model, "_problem_", None)
-        self.left_out: Any = _known(diagnose.left_out, model)
-        self.sampled = self.left_out is not None and self.left_out.sampled  # then numbers of rows are not known
+        self.loo: Any = _known(diagnose.loo_values, model)
+        self.sampled = self.loo is not None and self.loo.sampled  # the row numbers are then unknown
         total = (self.rows or 0) + len(about.get("dropped", ()))
         self._numbers = np.setdiff1d(np.arange(total), np.asarray(about.get("dropped", ()), dtype=int))
         self._numbers += int(about.get("row", 0))
         self.scores = _known(diagnose.scores, model)
-        self.probability: Any = _known(diagnose.left_out_probabilities, model) if self.classes else None
+        self.probability: Any = _known(diagnose.loo_probabilities, model) if self.classes else None
         self.inverse_widths = _known(diagnose.inverse_widths, model)
         self.small = self.problem is not None and _is_small(self.problem)
         self.c_path = _known(diagnose.c_path, model) if self.small else None
         self.coverage = None
-        if not self.classes and (self.small or self.problem is None):  # of chunks, a sample is left out
+        if not self.classes and (self.small or self.problem is None):  # a chunked model has a sample
             self.coverage = _known(diagnose.coverage_path, model)
 
     def number(self, row: int) -> int:
-        """The number that a training row has in its source: rows that were dropped count, too."""
+        """The number of a training row in its source, where dropped rows are counted as well."""
         return int(self._numbers[row]) if row < len(self._numbers) else row
 
     @property
     def rows(self) -> int | None:
-        """Number of training rows, where known."""
-        return None if self.left_out is None else self.left_out.total
+        """Number of training rows, if known."""
+        return None if self.loo is None else self.loo.total
 
     @property
     def unit(self) -> str:
@@ -53,7 +53,7 @@ class Facts:
 
 
 def _known(function: Any, model: Any) -> Any:
-    """What a diagnosis returns, None where it does not apply."""
+    """The result of a diagnostic; None if it does not apply."""
     try:
         return function(model)
     except (diagnose.NotKnown, NumericalError):

@@ -1,4 +1,4 @@
-"""Text, numbers and tables as HTML. Everything that comes from data goes through `escaped`."""
+"""Text, numbers and tables as HTML. All text from the data goes through `escaped`."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u206
 
 
 def escaped(value: Any) -> str:
-    """Any value as text of a page: escaped; control, direction and half characters replaced."""
+    """Any value as escaped text; control characters, direction overrides and lone surrogates are replaced."""
     return html.escape(_UNPRINTABLE.sub("\ufffd", str(value)), quote=True)
 
 
 def shortened(value: str, length: int = 26) -> str:
-    """A text of that length; of a longer one both ends, where names that are alike differ."""
+    """A text of at most this length; of a longer one both ends, where similar names differ."""
     tail = length // 3
     return value if len(value) <= length else f"{value[: length - 1 - tail]}…{value[len(value) - tail :]}"
 
 
 def rounded(value: float) -> str:
-    """A number to four digits, or to the unit."""
+    """A number with four significant digits; large numbers as integers."""
     if math.isnan(value):
         return "not defined"
     return f"{float(value):.0f}" if 1e4 <= abs(value) < 1e7 else f"{float(value):.4g}"
@@ -36,8 +36,7 @@ def html_table(
     sortable: bool = False,
     anchors: Sequence[int] | None = None,
 ) -> str:
-    """A table whose first column heads its rows; digits of numbers are of one width. An empty header is
-    left out."""
+    """A table whose first column contains the row headings. An empty header is omitted."""
     button = '<button type="button" class="sort">{}</button>' if sortable else "{}"
     head = "".join(f'<th scope="col">{button.format(escaped(name))}</th>' for name in header)
     body = []
@@ -50,5 +49,5 @@ def html_table(
 
 
 def _number_class(value: str) -> str:
-    """The attribute of a cell that holds a number."""
+    """The class attribute of a cell that contains a number: its digits have one width."""
     return ' class="n"' if re.fullmatch(r"-?[\d.]+(e[+-]?\d+)?( ?%)?( points)?", value) else ""

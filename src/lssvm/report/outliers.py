@@ -1,4 +1,4 @@
-"""The section of residuals and outliers: the rows that the machine without them predicts worst."""
+"""The residuals and outliers section: the rows with the largest leave-one-out errors."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from .charts import DRAWN, Chart, side_by_side
 from .facts import Facts
 from .markup import html_table, rounded
 
-LISTED = 20  # rows of the table
+LISTED = 20  # maximum number of rows in the table
 
 
 def residuals_section(facts: Facts) -> str:
-    if facts.left_out is None:
+    if facts.loo is None:
         return ""
     return _class_outliers(facts) if facts.classes else _number_outliers(facts)
 
 
 def _number_outliers(facts: Facts) -> str:
-    rows = facts.left_out
+    rows = facts.loo
     sizes = np.abs(rows.residuals) / _scale(rows.residuals)
     worst = np.argsort(-sizes.max(axis=1), kind="stable")[:LISTED]
     charts = side_by_side(
@@ -41,8 +41,8 @@ def _number_outliers(facts: Facts) -> str:
                 f"{rows.leverage[i]:.3f}",
             )
         )
-    header = ("row", *(("target",) if several else ()), "actual", "left-out prediction", "residual")
-    header += ("in robust deviations", *(("robust weight",) if weighted else ()), "leverage")
+    header = ("row", *(("target",) if several else ()), "actual", "leave-one-out prediction", "residual")
+    header += ("in robust standard deviations", *(("robust weight",) if weighted else ()), "leverage")
     return (
         f"{charts}<h3>The {len(lines)} largest residuals</h3>"
         + _rows_note(facts)
@@ -51,10 +51,10 @@ def _number_outliers(facts: Facts) -> str:
 
 
 def _residuals_chart(facts: Facts, output: int, worst: np.ndarray) -> str:
-    """The cloud of one output, in shades of the robust weights; the worst rows lead to their lines of the table."""
-    rows = facts.left_out
+    """The residuals of one output, coloured by robust weight; the worst rows link to their lines in the table."""
+    rows = facts.loo
     name = f": {facts.target} {output}" if rows.actual.shape[1] > 1 else ""
-    chart = Chart(f"Left-out residuals{name}", "left-out prediction", f"residual ({facts.unit})")
+    chart = Chart(f"Leave-one-out residuals{name}", "leave-one-out prediction", f"residual ({facts.unit})")
     chart.zero()
     x, e = rows.predicted[:, output], rows.residuals[:, output]
     full, gone = rows.robust > 0.999, rows.robust < 1e-3
@@ -62,20 +62,20 @@ def _residuals_chart(facts: Facts, output: int, worst: np.ndarray) -> str:
     if not full.all():
         chart.cloud(x, e, e, shown=~full & ~gone, style="half")
         chart.cloud(x, e, e, shown=gone, style="none")
-        chart.legend([("dots", "robust weight 1"), ("half", "between"), ("none", "0")])
+        chart.legend([("dots", "robust weight 1"), ("half", "between 0 and 1"), ("none", "0")])
     if not facts.sampled:
         chart.links(x[worst], e[worst], [facts.number(i) for i in worst])
     return chart.svg()
 
 
 def distances(residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How far each residual is from the median of its output, and the robust standard deviation of each output."""
+    """The distance of each residual from the median of its output, and the robust standard deviation per output."""
     far = np.abs(residuals - np.median(residuals, axis=0))
     return far, 1.4826 * np.median(far, axis=0)
 
 
 def _scale(residuals: np.ndarray) -> np.ndarray:
-    """Robust standard deviation of each output; the plain one where half of the residuals are alike."""
+    """Robust standard deviation of each output; the ordinary one if half of the residuals are equal."""
     scale = distances(residuals)[1]
     scale = np.where(scale > 0, scale, np.std(residuals, axis=0))
     return np.where(scale > 0, scale, 1.0)
@@ -83,37 +83,37 @@ def _scale(residuals: np.ndarray) -> np.ndarray:
 
 def _rows_note(facts: Facts) -> str:
     first = int(facts.about.get("row", 0))
-    return f"<p>The first row of the data has the number {first}{', below the header' if first == 2 else ''}.</p>"
+    return f"<p>Rows are numbered from {first}{', the line below the header' if first == 2 else ''}.</p>"
 
 
 def _class_outliers(facts: Facts) -> str:
     assert facts.classes is not None
     probability, codes = facts.probability
     own = probability[np.arange(len(codes)), codes]
-    named = np.argmax(probability, axis=1)
-    wrong = np.flatnonzero(named != codes)
+    predicted = np.argmax(probability, axis=1)
+    wrong = np.flatnonzero(predicted != codes)
     worst = wrong[np.argsort(own[wrong], kind="stable")][:LISTED]
     if not len(worst):
-        return "<p>No left-out row is given to a wrong class.</p>"
+        return "<p>Leave-one-out assigns no row to a wrong class.</p>"
     if facts.sampled:
-        return f"<p>{len(wrong)} of {len(codes)} left-out rows are given to a wrong class.</p>"
+        return f"<p>Leave-one-out assigns {len(wrong)} of {len(codes)} rows to a wrong class.</p>"
     weighted = facts.model.robust is not None
     lines = [
         (
             str(facts.number(i)),
             facts.classes[codes[i]],
-            facts.classes[named[i]],
-            f"{probability[i, named[i]]:.3f}",
+            facts.classes[predicted[i]],
+            f"{probability[i, predicted[i]]:.3f}",
             f"{own[i]:.3f}",
-            *((f"{facts.left_out.robust[i]:.3g}",) if weighted else ()),
+            *((f"{facts.loo.robust[i]:.3g}",) if weighted else ()),
         )
         for i in worst
     ]
-    header = ["row", "actual class", "left-out class", "its probability", "of the actual class"]
+    header = ["row", "actual class", "predicted class", "its probability", "probability of the actual class"]
     header += ["robust weight"] * weighted
     return (
-        f"<p>{len(wrong)} of {len(codes)} left-out rows are given to a wrong class; the {len(lines)} surest of these "
-        "may be mislabelled.</p>"
+        f"<p>Leave-one-out assigns {len(wrong)} of {len(codes)} rows to a wrong class. The {len(lines)} with the "
+        "lowest probability of the actual class are listed; they may be mislabelled.</p>"
         + _rows_note(facts)
         + html_table(header, lines, sortable=True, anchors=[facts.number(i) for i in worst])
     )

@@ -1,4 +1,4 @@
-"""The short sections: key figures, timings, how to use the model."""
+"""The short sections: key figures, timings, usage."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ def figures_section(facts: Facts) -> str:
     model, tiles = facts.model, []
     if facts.scores is not None and facts.classes:
         tiles += [
-            ("left-out error rate", f"{facts.scores['error_rate']:.2%}"),
+            ("leave-one-out error rate", f"{facts.scores['error_rate']:.2%}"),
             ("log loss", rounded(facts.scores["log_loss"])),
         ]
     elif facts.scores is not None:
-        tiles += [("left-out RMSE", rounded(facts.scores["rmse"])), ("left-out R²", rounded(facts.scores["r2"]))]
+        tiles += [
+            ("leave-one-out RMSE", rounded(facts.scores["rmse"])),
+            ("leave-one-out R²", rounded(facts.scores["r2"])),
+        ]
     if facts.rows is not None:
         tiles.append(("rows", f"{facts.rows}"))
     tiles += [
@@ -31,7 +34,7 @@ def timings_section(facts: Facts) -> str:
     seconds = facts.about.get("seconds")
     if not seconds:
         return ""
-    return html_table(("work", "seconds"), [(str(name), f"{value:.2f}") for name, value in seconds.items()])
+    return html_table(("task", "seconds"), [(str(name), f"{value:.2f}") for name, value in seconds.items()])
 
 
 def usage_section(facts: Facts) -> str:

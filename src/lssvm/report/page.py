@@ -1,4 +1,4 @@
-"""The page as a whole: which sections it has, in which order, and what frames them."""
+"""The page: its sections in order, and the frame around them."""
 
 from __future__ import annotations
 
@@ -37,28 +37,28 @@ def to_html(
     title: str | None = None,
     about: dict[str, Any] | None = None,
 ) -> str:
-    """A report on a fitted model: warnings, what was asked and chosen, leave-one-out quality, outliers, intervals.
+    """Write an HTML report on a fitted model: warnings, settings, leave-one-out quality, outliers, intervals.
 
     Parameters
     ----------
     model : LSSVR or LSSVC
         Fitted, or loaded from a file.
     path : path or None
-        Where to write it, too.
+        File to write; if None, the page is only returned.
     X, y : arrays or None
-        Other rows and their targets: adds a section on their prediction.
+        Other rows and their targets; they add a section on how well they are predicted.
     title : str or None
-        Heading; None names the target.
+        Heading; if None, it contains the name of the target.
     about : dict or None
-        What else is known of the fit: ``target``, ``source``, ``model`` (names), ``warnings`` (list of str),
-        ``seconds`` (dict of numbers), ``row`` (the number of the first row in the source), ``dropped`` (places of
-        rows of the source that were not used), ``columns`` (of the source, where `lssvm predict` can read such a
-        table). None takes the model's ``table_``, which the command line writes.
+        Additional information about the fit: ``target``, ``source``, ``model`` (names), ``warnings`` (list of str),
+        ``seconds`` (dict of numbers), ``row`` (number of the first row in the source), ``dropped`` (indices of rows of
+        the source that were not used), ``columns`` (of the source, if `lssvm predict` can read such a table). If None,
+        the model's ``table_`` is used, which the command line writes.
 
     Returns
     -------
     str
-        The page, at most about 1 MB, UTF-8.
+        The page, at most about 1 MB in UTF-8.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def to_html(
     sections = [
         ("warnings", "Warnings", warnings_section(facts)),
         ("figures", "Key figures", figures_section(facts)),
-        ("asked", "What was asked", asked_section(facts)),
+        ("asked", "What was requested", asked_section(facts)),
         ("chosen", "What was chosen, and why", chosen_section(facts)),
         ("quality", "Leave-one-out quality", quality_section(facts)),
         ("residuals", "Residuals and outliers", residuals_section(facts)),
@@ -94,7 +94,7 @@ def to_html(
 
 
 def _checked_about(about: Any) -> dict[str, Any]:
-    """What is known of a fit, which may come from a file: with the types that the sections rely on."""
+    """Check the types of the information about a fit, which may come from a file."""
     kinds: dict[str, tuple[type, ...]] = {
         "warnings": (list, tuple),
         "seconds": (dict,),
@@ -105,19 +105,19 @@ def _checked_about(about: Any) -> dict[str, Any]:
         raise TypeError(f"about must be a dict, got {about!r}.")
     for name, kind in kinds.items():
         if name in about and not isinstance(about[name], kind):
-            raise TypeError(f"about[{name!r}] is {about[name]!r}: see lssvm.report.to_html for what it may hold.")
+            raise TypeError(f"about[{name!r}] is {about[name]!r}: see lssvm.report.to_html for the types allowed.")
     if not all(isinstance(row, int) and row >= 0 for row in about.get("dropped", ())):
-        raise ValueError("about['dropped'] must hold the places of rows, counted from 0.")
+        raise ValueError("about['dropped'] must contain row indices, starting from 0.")
     return about
 
 
 def _hash(text: str) -> str:
-    """By which the page's policy knows its own style and script, and runs no other."""
+    """The hash by which the content security policy of the page allows only its own style and script."""
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
 def _page(heading: str, facts: Facts, sections: Sequence[Section]) -> str:
-    """The sections with a head, a navigation and a foot."""
+    """The sections with a header, navigation and footer."""
     policy = f"default-src 'none'; style-src {_hash(STYLE)}; script-src {_hash(SCRIPT)}; base-uri 'none'"
     links = "".join(f'<li><a href="#{name}">{escaped(title)}</a></li>' for name, title, _ in sections)
     body = "".join(

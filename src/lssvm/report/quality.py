@@ -1,4 +1,4 @@
-"""The sections on how well the model predicts: left-out rows, coverage of intervals, other rows."""
+"""The sections on how well the model predicts: leave-one-out, coverage of intervals, other rows."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from .markup import escaped, html_table, rounded
 
 def quality_section(facts: Facts) -> str:
     if facts.scores is None:
-        return "<p>Not known: this model keeps no left-out residuals.</p>"
+        return "<p>Unknown: this model has no leave-one-out residuals.</p>"
     note = (
-        "<p>Each row is predicted by the machine without it, exactly (no refit). C, kernel, basis and robust weights "
-        "are those of all rows, and what was chosen among them was chosen to make this error small.</p>"
+        "<p>Each row is predicted by the model fitted without it (exactly, and without refitting). C, kernel, basis "
+        "and robust weights are those of the fit on all rows; what was tuned was chosen to minimise this error.</p>"
     )
-    if facts.sampled and len(facts.left_out.weights) < facts.left_out.total:
-        note += f"<p>Of the {facts.rows} rows, a sample of {len(facts.left_out.weights)} is left out here.</p>"
-    if np.ptp(facts.left_out.given) > 0:
-        note += "<p>Rows count by their sample weights; tables of classes count the rows whose weight is positive.</p>"
+    if facts.sampled and len(facts.loo.weights) < facts.loo.total:
+        note += f"<p>These figures come from a random sample of {len(facts.loo.weights)} of the {facts.rows} rows.</p>"
+    if np.ptp(facts.loo.given) > 0:
+        note += "<p>Averages use the sample weights; tables of classes count the rows with positive weight.</p>"
     return note + (_class_quality(facts) if facts.classes else _number_quality(facts))
 
 
 def _number_quality(facts: Facts) -> str:
-    rows, counting = facts.left_out, facts.left_out.given > 0
+    rows, counting = facts.loo, facts.loo.given > 0
     lines, charts = [], []
     for output in range(rows.actual.shape[1]):
         actual, predicted = rows.actual[counting, output], rows.predicted[counting, output]
@@ -37,7 +37,7 @@ def _number_quality(facts: Facts) -> str:
         largest = np.max(np.abs(actual - predicted))
         lines.append((name, *(rounded(value) for value in (score["rmse"], score["mae"], score["r2"], largest))))
         if output < DRAWN:
-            chart = Chart(f"Predicted against actual: {name}", "left-out prediction", "actual value")
+            chart = Chart(f"Predicted against actual: {name}", "leave-one-out prediction", "actual value")
             chart.diagonal(actual, predicted)
             chart.cloud(predicted, actual, actual - predicted)
             charts.append(chart.svg())
@@ -46,30 +46,30 @@ def _number_quality(facts: Facts) -> str:
 
 
 def _class_quality(facts: Facts) -> str:
-    counting = facts.left_out.given > 0
+    counting = facts.loo.given > 0
     probability, codes = (array[counting] for array in facts.probability)
     score = facts.scores
     summary = [(f"{score['error_rate']:.2%}", rounded(score["log_loss"]), rounded(score["brier"]))]
-    bins = diagnose.reliability(probability, codes, weights=facts.left_out.given[counting])
+    bins = diagnose.reliability(probability, codes, weights=facts.loo.given[counting])
     return (
         html_table(("error rate", "log loss", "Brier score"), summary)
-        + "<h3>Left-out class against actual class</h3>"
+        + "<h3>Confusion matrix (leave-one-out)</h3>"
         + _confusion(facts, codes, np.argmax(probability, axis=1))
         + side_by_side([_reliability_chart(facts, bins)])
     )
 
 
-def _confusion(facts: Facts, codes: np.ndarray, named: np.ndarray) -> str:
-    """How many rows of each class are given to each class; of many classes, the largest."""
+def _confusion(facts: Facts, codes: np.ndarray, predicted: np.ndarray) -> str:
+    """The confusion matrix; of many classes, only the largest."""
     assert facts.classes is not None
     counts = np.zeros((len(facts.classes), len(facts.classes)), dtype=int)
-    np.add.at(counts, (codes, named), 1)
+    np.add.at(counts, (codes, predicted), 1)
     shown = sorted(np.argsort(-counts.sum(axis=1), kind="stable")[:15])
     lines = []
     for c in shown:
         share = counts[c, c] / max(counts[c].sum(), 1)
         lines.append((facts.classes[c], *(str(counts[c, k]) for k in shown), f"{share:.1%}"))
-    header = ("actual class", *(f"named {facts.classes[k]}" for k in shown), "right")
+    header = ("actual class", *(f"predicted {facts.classes[k]}" for k in shown), "correct")
     all_shown = len(shown) == len(facts.classes)
     more = "" if all_shown else f"<p>The {len(shown)} largest of {len(facts.classes)} classes.</p>"
     return html_table(header, lines) + more
@@ -77,9 +77,9 @@ def _confusion(facts: Facts, codes: np.ndarray, named: np.ndarray) -> str:
 
 def _reliability_chart(facts: Facts, bins: Any) -> str:
     assert facts.classes is not None
-    of = f"class {facts.classes[1]}" if len(facts.classes) == 2 else "the named class"
+    of = f"class {facts.classes[1]}" if len(facts.classes) == 2 else "the predicted class"
     chart = Chart(
-        "Reliability of the probabilities", f"predicted probability of {of}", "observed share", box=(0, 1, 0, 1)
+        "Reliability of the probabilities", f"predicted probability of {of}", "observed frequency", box=(0, 1, 0, 1)
     )
     chart.diagonal(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
     chart.whiskers(bins.predicted, bins.low, bins.high)
@@ -91,7 +91,7 @@ def intervals_section(facts: Facts) -> str:
     if facts.classes:
         return ""
     if facts.coverage is None:
-        return "<p>Not computed: this needs left-out rows, of a machine that is not too large.</p>"
+        return "<p>Not computed: this requires leave-one-out values and a model that is not too large.</p>"
     found = facts.coverage
     several = found.observed.ndim > 1
     lines = []
@@ -109,10 +109,10 @@ def intervals_section(facts: Facts) -> str:
                     rounded(width) if math.isfinite(width) else "infinite: too few rows",
                 )
             )
-    header = ("asked", *(("target",) if several else ()), "observed", "sampling error (95 %)", "mean width")
+    header = ("nominal", *(("target",) if several else ()), "observed", "sampling error (95 %)", "mean width")
     return (
-        f"<p>The jackknife+ interval for each of {len(found.rows)} rows, from the machines that have not seen it, "
-        f"exactly: how many of the rows lie inside? Widths in {escaped(facts.unit)}.</p>" + html_table(header, lines)
+        f"<p>The share of {len(found.rows)} rows that lie inside their exact leave-one-out jackknife+ interval. "
+        f"Widths are in {escaped(facts.unit)}.</p>" + html_table(header, lines)
     )
 
 

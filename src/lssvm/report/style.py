@@ -1,4 +1,4 @@
-"""What the browser runs of a page: its style sheet and its script, which sorts tables and changes the colours."""
+"""The style sheet of the page, and its script, which sorts tables and switches the colours."""
 
 STYLE = """
 :root{color-scheme:light dark;--ink:light-dark(#1c2733,#e4e9ee);--soft:light-dark(#52606d,#a8b3be);

@@ -1,4 +1,4 @@
-"""Steps that choose a smaller basis: a Problem in, a Problem out."""
+"""Steps that choose a smaller basis: each takes a Problem and returns a Problem."""
 
 from .bases import FeatureVectors, Forward, Given, KMeans, Learned, Random, RandomlyPivoted
 from .columns import Adaline, AdaPinv, Echelon, InversePrune

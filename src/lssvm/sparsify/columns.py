@@ -1,7 +1,7 @@
-"""Machines on some columns of the KKT system, all rows kept (Carvalho & Braga; Valyon & Horvath).
+"""Models on some columns of the KKT system, with all rows (Carvalho & Braga; Valyon & Horvath).
 
-Each step chooses columns; the machine is then the least-squares solution on them (`Problem.reduced`), with exact
-leave-one-out. What is left at None is chosen first, by leave-one-out on the machine that comes in.
+Each step chooses columns; the model is then the least-squares solution on them (`Problem.reduced`), with exact
+leave-one-out. Hyper-parameters left at None are chosen first, by leave-one-out on the incoming problem.
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ __all__ = ["AdaPinv", "Adaline", "Echelon", "InversePrune"]
 
 
 class _Columns(Step):
-    """A machine on some columns of the KKT system."""
+    """Base class of steps that solve on some columns of the KKT system."""
 
     needs_squares = True
 
     @property
-    def own_machine(self) -> bool:
+    def needs_all_rows(self) -> bool:
         return True
 
 
 class InversePrune(_Columns):
-    """IP-LSSVM: solve fully, keep the columns with the largest support values, solve on them with all rows.
+    """IP-LSSVM: solve the full system, keep the columns with the largest support values, solve on them with all rows.
 
-    For classes the support values alpha_i = a_i y_i count with their sign: the most negative ones, deep inside their
-    own class, go first; with several classes a row counts by its largest. For regression ``|alpha|`` counts.
+    For classes the signed support values alpha_i = a_i y_i are compared: the most negative ones, deep inside their own
+    class, are dropped first; with several classes, the largest value of a row is used. For regression ``|alpha|`` is
+    compared.
 
     Parameters
     ----------
     fraction : float
-        Share of the columns dropped.
+        Share of the columns to drop.
 
     Examples
     --------
@@ -65,7 +66,7 @@ class InversePrune(_Columns):
 
     @staticmethod
     def _coefficients(problem: Problem) -> Array:
-        """Those of the machine on all rows, without its leverages where they are not needed for weights."""
+        """Coefficients of the model on all rows; leverages are not computed unless robust weights need them."""
         if problem.fitted is None and problem.robust is None:
             coefficients = problem.factorise().system.coefficients()
             if coefficients is not None:
@@ -74,14 +75,14 @@ class InversePrune(_Columns):
 
 
 class AdaPinv(_Columns):
-    """Ada-Pinv: Adaline's batch steps on the KKT system, keep the largest ``|alpha|``, solve with all rows.
+    """Ada-Pinv: run Adaline's batch steps on the KKT system, keep the largest ``|alpha|``, solve with all rows.
 
     Parameters
     ----------
     fraction : float
-        Share of the columns dropped.
+        Share of the columns to drop.
     learning_rate : float or None
-        Step length; None is ``1/|A|^2``, which never diverges.
+        Step length; None means ``1/|A|^2``, which never diverges.
     max_iter : int
         Number of steps.
 
@@ -114,18 +115,18 @@ class AdaPinv(_Columns):
 
 
 class Echelon(_Columns):
-    """LS2-SVM: keep columns that are linearly independent to a tolerance, solve on them with all rows.
+    """LS2-SVM: keep columns that are linearly independent up to a tolerance, solve on them with all rows.
 
     Parameters
     ----------
     tol : float or None
-        The paper's form: the row echelon form of the KKT matrix, left to right with partial pivoting; a column whose
-        largest remaining entry is at most tol is dropped. Nothing is dropped below about 1/C, and the result depends
-        on the order of the rows.
+        The method of the paper: the KKT matrix is reduced to row echelon form from left to right with partial pivoting,
+        and a column whose largest remaining entry is at most tol is dropped. With tol below about 1/C no column is
+        dropped, and the result depends on the order of the rows.
     n : int or None
-        The order-free form: the first n columns of a column-pivoted QR factorisation, the bias projected out.
-        With both at None, n is the smallest size whose leave-one-out error is within 5 % of the best, three quarters
-        of the columns at most.
+        The method that does not depend on the order: the first n columns of a column-pivoted QR factorisation, after
+        the bias has been projected out. With both at None, n is the smallest size whose leave-one-out error is within
+        5 % of the best, and at most three quarters of the columns.
 
     Examples
     --------
@@ -148,7 +149,7 @@ class Echelon(_Columns):
         rows = problem.rows
         if self.tol is not None:
             if not self.tol >= 0:
-                raise ValueError(f"Echelon: tol must not be negative, got {self.tol!r}.")
+                raise ValueError(f"Echelon: tol must be non-negative, got {self.tol!r}.")
             columns = _echelon_columns(A, self.tol)
             if not len(columns):
                 raise ValueError(f"Echelon: tol={self.tol!r} drops all columns: lower tol.")
@@ -170,25 +171,25 @@ class Echelon(_Columns):
 
 
 class Adaline(_Columns):
-    """A-LSSVM: Adaline's batch steps on the KKT system; rows with small residuals leave while it runs.
+    """A-LSSVM: run Adaline's batch steps on the KKT system and drop rows with small residuals along the way.
 
-    After every step each row whose residual is below `tol` loses its row and its column, all at once; the bias row
-    stays, two rows and every class survive. Every residual tends to 0, so that the result is defined by `tol`,
-    `learning_rate` and `max_iter` together.
+    After every step, the rows and columns of all samples whose residual is below `tol` are removed at once; the bias
+    row stays, and at least two rows and one row of every class are kept. All residuals tend to 0, so the result depends
+    on `tol`, `learning_rate` and `max_iter` together.
 
     Parameters
     ----------
     tol : float
-        Residual below which a row leaves, in the units of the targets (+-1 for classes).
+        Residual below which a row is dropped, in the units of the targets (+-1 for classes).
     learning_rate : float or None
-        Step length; None is ``1/|A|^2``.
+        Step length; None means ``1/|A|^2``.
     max_iter : int
         Number of steps.
     signed : bool
-        Classes only: whether ``y_i r_i``, not ``|r_i|``, is compared with `tol`.
+        Classes only: whether ``y_i r_i`` instead of ``|r_i|`` is compared with `tol`.
     final_solve : bool
-        Whether the least-squares solution on the kept columns, all rows, takes the place of the last iterate. Without
-        it the machine is the iterate, whose leave-one-out is unknown: those attributes hold NaN.
+        Whether the least-squares solution on the kept columns, with all rows, replaces the last iterate. Otherwise the
+        iterate is the model; its leave-one-out values are unknown, and those attributes are NaN.
 
     Examples
     --------
@@ -215,16 +216,16 @@ class Adaline(_Columns):
 
     def __call__(self, problem: Problem) -> Problem:
         if not self.tol >= 0:
-            raise ValueError(f"Adaline: tol must not be negative, got {self.tol!r}.")
+            raise ValueError(f"Adaline: tol must be non-negative, got {self.tol!r}.")
         check_size(self, self.max_iter, "max_iter")
         if self.signed and not problem.classification:
-            raise ValueError("Adaline: signed=True compares y_i r_i, which has a meaning for classes only.")
+            raise ValueError("Adaline: signed=True compares y_i r_i, which is defined only for classes: use False.")
         problem = _dense(self, problem)
         A, B = kkt_system(problem)
         rate = learning_rate(self, A)
         sign = B[1:] if self.signed else None
         labels = problem.labels[problem.rows]
-        alive = np.arange(len(A))  # of the equations; 0 is the bias row
+        alive = np.arange(len(A))  # numbers of the equations; 0 is the bias row
         x, residual = np.zeros_like(B), B
         for _ in range(self.max_iter):
             with np.errstate(over="ignore", invalid="ignore"):
@@ -246,7 +247,7 @@ class Adaline(_Columns):
 
 
 def _with_survivors(kept: np.ndarray, residual: np.ndarray, labels: np.ndarray, classes: bool) -> np.ndarray:
-    """Let the row with the largest residual of every class stay, and two rows in any case."""
+    """Keep the row with the largest residual of every class, and at least two rows in all."""
     kept = kept.copy()
     if classes:
         for label in np.unique(labels):
@@ -258,7 +259,7 @@ def _with_survivors(kept: np.ndarray, residual: np.ndarray, labels: np.ndarray, 
 
 
 def kkt_system(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """[[0, 1'], [1, K + V^-1/C]] and [0; y] of the rows that count."""
+    """[[0, 1'], [1, K + V^-1/C]] and [0; y] of the rows with positive weight."""
     rows = problem.rows
     n = len(rows)
     A = np.ones((n + 1, n + 1))
@@ -281,7 +282,7 @@ def learning_rate(step: AdaPinv | Adaline, A: np.ndarray) -> float:
 
 
 def check_converging(step: AdaPinv | Adaline, x: np.ndarray) -> None:
-    """Raise ValueError when the iterates have left the range of numbers."""
+    """Raise ValueError if the iterates have overflowed."""
     if not np.isfinite(x).all():
         raise ValueError(
             f"{type(step).__name__}: learning_rate={step.learning_rate!r} diverges: lower it, or leave it at None."
@@ -289,7 +290,7 @@ def check_converging(step: AdaPinv | Adaline, x: np.ndarray) -> None:
 
 
 def _echelon_columns(A: np.ndarray, tol: float) -> np.ndarray:
-    """Columns (without the bias, which is forced in) that get a pivot above tol in Gaussian elimination, in order."""
+    """Columns with a pivot above tol in Gaussian elimination, in order; the bias is always kept and not among them."""
     M = A.copy()
     row, kept = 0, []
     for column in range(M.shape[1]):
@@ -308,11 +309,11 @@ def _echelon_columns(A: np.ndarray, tol: float) -> np.ndarray:
 
 
 def _dense(step: Step, problem: Problem) -> Problem:
-    """The problem with all its hyper-parameters and with the basis of all rows, whose columns the step chooses from."""
+    """The problem with all hyper-parameters chosen; its basis must consist of all rows, from which the step chooses."""
     problem = tuned(problem)
     if not problem.is_dual or problem.reduced:
         raise ValueError(
-            f"{type(step).__name__} chooses among the columns of all rows: put it before other sparsifiers, not after."
+            f"{type(step).__name__} chooses among the columns of all rows: put it before other sparsifiers in steps."
         )
     return problem
 

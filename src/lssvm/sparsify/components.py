@@ -22,15 +22,15 @@ from .programmes import (
 )
 from .validated import ValidatedStep, check_validation, check_weight, held_out_rows, prepared, training
 
-LAST_RHO = 1e-3  # share of the first rho at which the grid ends
-LAST_PIECE = 1e-5  # share of the first rho at which the whole path ends
-GRID = 30  # values of rho
-FEWER = 0.1  # share of the best validation error that fewer inputs may cost
-SMALL = 1e-2  # share of the largest maximal variation at which a component that cannot be 0 counts as 0
+LAST_RHO = 1e-3  # the grid ends at this multiple of the first rho
+LAST_PIECE = 1e-5  # the whole path ends at this multiple of the first rho
+GRID = 30  # number of values of rho
+FEWER = 0.1  # relative increase of the validation error that is accepted for fewer inputs
+SMALL = 1e-2  # components that cannot be 0 are dropped below this multiple of the largest maximal variation
 
 
 class Components(ValidatedStep):
-    """Structure detection: keep the inputs of an additive machine that matter (Pelckmans et al. 2005, eq. 14, 25).
+    """Structure detection: keep the relevant inputs of an additive model (Pelckmans et al. 2005, eq. 14, 25).
 
     Minimises ``1/2 sum_i v_i (y_i - f(x_i))^2 + rho sum_l t_l`` with ``f = sum_l f^l + b``, ``f^l = Omega^l alpha``,
     ``1'alpha = 0`` and ``t_l = max_i |f^l(x_i)|``, the maximal variation of component l. Needs `kernels.Additive`, and
@@ -41,36 +41,38 @@ class Components(ValidatedStep):
     rho : float or None
         Weight of the maximal variations, as in eq. (25). None: chosen along the path.
     validation : float, array of row numbers, or None
-        What chooses rho. A share of the rows is drawn, or rows are given, which take no part in the path. None, with
-        ``refit=True``: leave-one-out of the machines on the inputs kept, all rows on the path.
+        The rows that choose rho: a share of the rows, drawn at random, or given row numbers; these rows are not used to
+        compute the path. None, with ``refit=True``: the path uses all rows, and rho is chosen by leave-one-out of the
+        models on the kept inputs.
     refit : bool
-        True: rho is the one whose kept inputs give the ordinary additive machine with the smallest validation error,
-        and that machine, on all rows, is the result; a C or width left at None is chosen for it. Fewer inputs win
-        where their error is within a tenth of the best. False: rho minimises the validation error of the penalised
-        machine itself, which is the result (eq. 28); its leave-one-out is not known.
+        True: rho is chosen so that the ordinary additive model on the kept inputs has the smallest validation error;
+        fewer inputs are preferred if their error is at most 10 % above the best. The result is that model, fitted on
+        all rows; C and widths left at None are chosen for it. False: rho minimises the validation error of the
+        penalised model, which is the result (eq. 28); its leave-one-out values are not known.
     random_state : int, RandomState or None
-        Seed of the validation rows.
+        Seed for the validation rows.
 
     Notes
     -----
-    All components share one alpha, so that they can be exactly 0 only where their ranks add up to less than the number
-    of rows on the path: `kernels.Spline`, `kernels.Polynomial` or `kernels.Linear` components. Otherwise
-    (`kernels.RBF`) an input counts as kept where its maximal variation is above a hundredth of the largest one.
+    All components share one alpha, so that they can be exactly 0 only if their ranks add up to less than the number of
+    rows on the path: `kernels.Spline`, `kernels.Polynomial` or `kernels.Linear` components. Otherwise (`kernels.RBF`)
+    an input is kept if its maximal variation is above a hundredth of the largest one.
 
-    ``path_`` holds ``rho`` (falling), ``max_variation`` (rho x components), ``kept`` (the components kept at each rho),
-    ``scores`` (validation error, or leave-one-out error) and ``chosen``, a rho. The solution is affine in rho between
-    breakpoints. With ``refit=True`` 30 values of rho, down to a thousandth of the first at which an input enters, are
-    followed by all pieces on both sides of the best one. With ``refit=False`` all pieces are followed, down to 1e-5 of
-    the first rho: the error is a parabola on each, and the smallest of their vertices is the global minimum on that
-    range; where components share alpha and cannot be 0, the pieces are thousands.
+    ``path_`` holds ``rho`` (decreasing), ``max_variation`` (rho x components), ``kept`` (the components kept at each
+    rho), ``scores`` (validation error, or leave-one-out error) and ``chosen``, a rho. The solution is affine in rho
+    between breakpoints. With ``refit=True`` the path is evaluated at 30 values of rho, down to a thousandth of the rho
+    at which the first input enters, and then on all pieces on both sides of the best one. With ``refit=False`` all
+    pieces are followed, down to 1e-5 of the first rho: the error is a parabola on each piece, and the smallest of their
+    vertices is the global minimum over that range. If components share alpha and cannot be 0, there are thousands of
+    pieces.
 
-    Solutions satisfy the optimality conditions to 1e-10, breakpoints included: each row's excess over its bound as a
-    share of the targets' root mean square, multipliers and their sums as shares of rho, and the stationarity of alpha
-    as a share of what it is at alpha = 0. Directions of alpha in which all components together are below 1e-10 of their
-    size are left out: the coefficients that they need are beyond double precision. Finite-rank and narrow components
-    have none; for wide ones (`kernels.RBF` of the width of the inputs' range or more) this is part of the model,
-    because the minimum without the cut is lower. docs/additive.md, "How exact it is", has the details. Where no input
-    is kept, the prediction is constant, and a warning says so.
+    Solutions satisfy the optimality conditions to 1e-10, including at breakpoints: the excess of each row over its
+    bound relative to the root mean square of the targets, the multipliers and their sums relative to rho, and the
+    stationarity of alpha relative to its value at alpha = 0. Directions of alpha in which all components together are
+    below 1e-10 of their size are omitted: the coefficients that they need are beyond double precision. Components of
+    finite rank and narrow components have no such directions; for wide ones (`kernels.RBF` with a width of at least the
+    range of the inputs) this is part of the model, because the minimum without the cut is lower. See docs/additive.md,
+    "How exact it is", for details. If no input is kept, the prediction is constant, and a warning is issued.
 
     Examples
     --------
@@ -92,15 +94,15 @@ class Components(ValidatedStep):
     def __call__(self, problem: Problem) -> Problem:
         check_weight(self, self.rho, "rho")
         if self.rho == 0:
-            raise ValueError("Components: rho=0 keeps every input: give a positive rho, or leave the step out.")
+            raise ValueError("Components: rho=0 keeps every input: give a positive rho, or remove the step.")
         if self.validation is None and not self.refit and self.rho is None:
-            raise ValueError("Components: validation=None is leave-one-out of refitted machines: say refit=True.")
+            raise ValueError("Components: validation=None needs refitted models for leave-one-out: set refit=True.")
         if self.validation is not None:
             check_validation(self)
         if not isinstance(problem.kernel, Additive):
             raise ValueError(
-                f"Components chooses among the inputs of an additive machine, the kernel is {problem.kernel!r}: "
-                "write kernel=kernels.Additive(kernels.Spline())."
+                f"Components chooses among the inputs of an additive model, but the kernel is {problem.kernel!r}: "
+                "use kernel=kernels.Additive(kernels.Spline())."
             )
         solver_package()  # before anything takes long
         given = problem
@@ -111,7 +113,8 @@ class Components(ValidatedStep):
         rows, support, points = training(problem, held_out)
         if len(rows) < 2:
             raise ValueError(
-                f"Components: {len(rows)} of {len(problem.rows)} rows is left for the path: give more rows, or rho."
+                f"Components: validation leaves {len(rows)} of {len(problem.rows)} rows for the path: give more "
+                "rows, or rho."
             )
         X, y = arrays.to_numpy(problem.X), arrays.to_numpy(problem.y)
         inside = np.zeros(len(X), dtype=bool)
@@ -131,11 +134,11 @@ class Components(ValidatedStep):
         if not len(kept):
             largest = max(structure.largest_rho for structure in search.structures)
             warnings.warn(
-                "Components: no input is kept, the prediction is constant: "
+                "Components: no input is kept, so the prediction is constant: "
                 + (
                     f"rho={self.rho!r} is too large, the first input enters at {largest:.3g}."
                     if self.rho is not None
-                    else "no set of inputs does better on the rows that choose. Give rho, or validation=None."
+                    else "no set of inputs has a smaller validation error. Give rho, or validation=None."
                 ),
                 stacklevel=arrays.user_level(),
             )
@@ -155,7 +158,7 @@ class Components(ValidatedStep):
         lost = np.abs(arrays.to_numpy(problem.kernel.evaluate(problem.X, points))[rows] @ coef - f).max(initial=0.0)
         if lost > 0.01 * np.abs(f).max(initial=0.0):
             warnings.warn(
-                f"Components: rounding moves the predictions by up to {lost:.2g}: centre and scale your features.",
+                f"Components: rounding errors change predictions by up to {lost:.2g}: centre and scale your features.",
                 stacklevel=arrays.user_level(),
             )
         coefficients = arrays.like(coef, problem.X), arrays.like(intercept, problem.X)
@@ -171,7 +174,7 @@ class Components(ValidatedStep):
 
 
 class _Refits:
-    """Scores of the ordinary machines on the components kept, each once."""
+    """Scores of the ordinary models on sets of kept components, each computed once."""
 
     def __init__(
         self, given: Problem, problem: Problem, weights: np.ndarray, held_out: np.ndarray, numbers: np.ndarray
@@ -180,24 +183,24 @@ class _Refits:
         training[held_out] = 0.0
         self.problem = problem.replace(weights=arrays.like(training, problem.weights), robust=None, reduced=False)
         if given.C is None:
-            self.problem = self.problem.replace(C=None)  # each machine has its own
+            self.problem = self.problem.replace(C=None)  # each model has its own C
         self.weights, self.held_out, self.numbers = weights, held_out, numbers
         self.scores: dict[tuple[int, ...], float] = {}
 
     def __call__(self, kept: np.ndarray) -> float:
-        """The mean squared error of the validation rows, or of all rows, each left out."""
+        """The mean squared error on the validation rows, or the mean squared leave-one-out residual of all rows."""
         key = tuple(int(number) for number in kept)
         if key not in self.scores:
-            machine = self.problem.replace(kernel=_restricted(self.problem.kernel, self.numbers[kept]))
-            fit = machine.replace(C=best_C(machine)[0]).solve()
-            rows = self.held_out if len(self.held_out) else machine.rows
+            problem = self.problem.replace(kernel=_restricted(self.problem.kernel, self.numbers[kept]))
+            fit = problem.replace(C=best_C(problem)[0]).solve()
+            rows = self.held_out if len(self.held_out) else problem.rows
             residuals = arrays.to_numpy(fit.residuals if len(self.held_out) else fit.loo_residuals)[rows]
             self.scores[key] = float(np.average(np.sum(residuals**2, axis=1), weights=self.weights[rows]))
         return self.scores[key]
 
 
 class _Search:
-    """The path of eq. (25) in rho, all outputs together, and the choice on it."""
+    """The path of eq. (25) in rho for all outputs together, and the choice of a point on it."""
 
     def __init__(
         self, blocks: Blocks, y: np.ndarray, weights: np.ndarray, y_other: np.ndarray, weights_other: np.ndarray
@@ -211,7 +214,7 @@ class _Search:
         self.scores: list[float] = []
 
     def solve(self, rho: float) -> list[Piece]:
-        """The solutions of all outputs for one rho, recorded."""
+        """Compute and record the solutions of all outputs for one rho."""
         pieces = [structure.solve(rho) for structure in self.structures]
         self._add(rho, pieces)
         return pieces
@@ -237,7 +240,7 @@ class _Search:
 
     # Choices
     def by_validation(self) -> tuple[int, list[Piece]]:
-        """The place of the rho with the smallest validation error on the exact pieces (eq. 28), and its pieces."""
+        """The index of the rho with the smallest validation error on the exact pieces (eq. 28), and its pieces."""
         start = self._grid()[0]
         best = self.solve(start)
         high = self._residuals(start, best)
@@ -256,7 +259,7 @@ class _Search:
         return int(np.argmin(self.scores)), best
 
     def by_refit(self, refits: _Refits) -> int:
-        """The place of the rho whose kept components give the best ordinary machine."""
+        """The index of the rho whose kept components give the best ordinary model."""
         for rho in self._grid():
             self.solve(rho)
         best = int(np.argmin([refits(kept) for kept in self.kept]))
@@ -270,7 +273,7 @@ class _Search:
         return int(fewest[np.argmin(scores[fewest])])
 
     def _pieces(self, high: float, low: float) -> Iterator[tuple[list[Piece], float, float]]:
-        """The affine pieces of all outputs between two rho, from the larger to the smaller."""
+        """The affine pieces of all outputs between two values of rho, from the larger to the smaller one."""
         if high <= low:
             return
         paths = [structure.pieces(high, low) for structure in self.structures]
@@ -285,22 +288,22 @@ class _Search:
             upper = min(lower, *(start for _, _, start in now))
 
     def _residuals(self, rho: float, pieces: list[Piece]) -> np.ndarray:
-        """Of the rows that only choose."""
+        """Residuals of the validation rows."""
         z, b = self.coefficients(rho, pieces)
         return self.y_other - self.other @ z - b
 
     def _error(self, residuals: np.ndarray) -> float:
-        """Their mean square."""
+        """Mean square of residuals of the validation rows."""
         return float(np.average(np.sum(residuals**2, axis=1), weights=self.weights_other))
 
     def _vertex(self, low: np.ndarray, high: np.ndarray) -> float:
-        """The share of the way between two residuals at which their mean square, a parabola, is smallest."""
+        """The position between two residual vectors (0 to 1) at which the mean square, a parabola, is smallest."""
         v, step = self.weights_other[:, None], high - low
         square = float(np.sum(v * step * step))
         return float(np.clip(-np.sum(v * low * step) / square, 0.0, 1.0)) if square > 0 else 0.0
 
     def record(self, chosen: int, numbers: np.ndarray) -> Bunch:
-        """What `path_` holds, rho falling."""
+        """The contents of `path_`, by decreasing rho."""
         order = np.argsort(-np.array(self.rho), kind="stable")
         kept = self.kept
         return Bunch(

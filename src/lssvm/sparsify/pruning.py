@@ -1,4 +1,4 @@
-"""Pruning: fit, drop the basis vectors with the smallest coefficients, fit again."""
+"""Pruning: fit the model, drop the basis vectors with the smallest coefficients, fit again."""
 
 from __future__ import annotations
 
@@ -20,43 +20,45 @@ from .bases import check_share, check_size
 
 __all__ = ["Prune"]
 
-CANCELLED = 1e-4  # of a diagonal entry of an inverse is left: then factorise anew
+CANCELLED = 1e-4  # factorise again when less than this share of a diagonal entry of the inverse is left
 
 
 class Prune(Step):
     """Drop the basis vectors with the smallest coefficients, a few at a time.
 
-    With ``rows="drop"`` a dropped vector leaves the machine with its row (Suykens et al. 2002, Algorithm 2); with
-    ``rows="keep"`` the residuals of all rows stay in the loss (Cawley & Talbot 2002, the improved sparse machine).
-    What is left at None is chosen by leave-one-out on the machine that comes in, before pruning.
+    With ``rows="drop"`` the row of a dropped vector is removed from the loss as well (Suykens et al. 2002, Algorithm
+    2); with ``rows="keep"`` the residuals of all rows stay in the loss (Cawley & Talbot 2002, improved sparse LS-SVM).
+    Hyper-parameters left at None are chosen by leave-one-out on the full model, before pruning.
 
     Parameters
     ----------
     n : int or None
         Size at which to stop. None: the smallest size whose score is within `tolerance` of the best.
     rows : {"drop", "keep"}
+        Whether the rows of dropped vectors are removed from the loss.
     fraction : float
-        Share of the basis dropped at every step, at least one vector.
+        Share of the basis that is dropped in every step, at least one vector.
     retune : bool
-        Whether C and the width are searched again around their values at every step, by the same score.
+        Whether C and the widths are tuned again in every step, near their current values and by the same score.
     score : {"loo", "validation", "kfold"}
-        What is recorded at every size and decides where n is None: the mean squared left-out residual, with
-        dropped rows counting as new points; that of rows held out from the start; or that of 10 folds over
-        all rows. With robust weights asked for, absolute residuals take the place of squared ones.
+        The score recorded at every size, which also chooses the size if n is None: the mean squared leave-one-out
+        residual, where dropped rows are treated as new points; the mean squared error of rows held out from the start;
+        or that of 10 folds over all rows. With robust weights, absolute residuals replace squared ones.
     tolerance : float
-        Relative loss of score that is accepted.
+        Relative increase of the score that is accepted.
     mean_risk : bool
-        Whether C is per mean error, as in Cawley & Talbot 2002: with ``rows="drop"``, C then grows as rows leave.
+        Whether C weights the mean instead of the sum of the errors, as in Cawley & Talbot 2002: with ``rows="drop"``,
+        C then grows as rows are dropped.
     validation : float
-        Share of rows held out by ``score="validation"``.
+        Share of the rows held out with ``score="validation"``.
     random_state : int, RandomState or None
-        Seed of the validation rows and of the folds.
+        Seed for the validation rows and the folds.
 
     Notes
     -----
     ``path_`` holds ``sizes``, ``scores``, ``supports`` (row numbers at every size) and ``chosen`` (a size). With
-    ``rows="keep"`` robust weights are those of the machine that comes in, all along the path; the pruned machine is
-    then weighted anew. Both classes of a classifier survive.
+    ``rows="keep"`` the robust weights of the full model are used along the whole path; the pruned model then gets new
+    weights. At least one vector of every class is kept.
 
     Examples
     --------
@@ -132,10 +134,13 @@ class Prune(Step):
             if getattr(self, name) not in known:
                 raise ValueError(f"Prune: {name} must be one of {known}, got {getattr(self, name)!r}.")
         if problem.points is not None:
-            raise ValueError("Prune needs a basis of rows; this one holds points that are no rows (Given, KMeans).")
+            raise ValueError(
+                "Prune needs a basis of training rows, but this basis holds other points (from Given, KMeans or "
+                "Learned): use Prune with a step that chooses rows, such as Random."
+            )
 
     def _held_out(self, problem: Problem, draw: np.random.RandomState) -> np.ndarray:
-        """Validation rows: a share of all, or of every class, which keeps a row at least."""
+        """Validation rows: a share of all rows, or of every class, which keeps at least one training row."""
         groups = [problem.rows]
         if problem.classification:
             labels = problem.labels[problem.rows]
@@ -147,7 +152,7 @@ class Prune(Step):
     def _refit(
         self, problem: Problem, support: np.ndarray, held_out: np.ndarray, trail: _Trail, start: Problem
     ) -> None:
-        """A machine anew at every size; `start` is the problem that came in."""
+        """The path by refitting at every size; `start` is the problem before pruning."""
         folds = np.array_split(check_random_state(self.random_state).permutation(start.rows), 10)
         while True:
             weights = _only(problem, support) if self.rows == "drop" else problem.weights
@@ -166,11 +171,11 @@ class Prune(Step):
             support = support[trail.stay(self._coefficients(current, fit))]
 
     def _drop_rows(self, problem: Problem, support: np.ndarray, held_out: np.ndarray, trail: _Trail) -> None:
-        """The path of ``rows="drop"`` from a factorisation at every halving.
+        """The path of ``rows="drop"``, with one factorisation per halving of the basis.
 
-        In the scaled coefficients a = P S t of the dual machine, rows R that leave change P to P - P_R P_RR^-1 P_R'
-        and a to a - P_R P_RR^-1 a_R on the others, the bias being what the residuals of these leave. What is taken from
-        P adds up to F'F, so that only its rows R are ever needed.
+        In the scaled coefficients a = P S t of the dual system, dropping rows R changes P to P - P_R P_RR^-1 P_R' and a
+        to a - P_R P_RR^-1 a_R on the other rows; the bias follows from the residuals of these. The terms subtracted
+        from P add up to F'F, so that only its rows R are ever needed.
         """
         rows, ridge = problem.rows, 1.0 / float(problem.C or 1.0)
         check_memory(len(rows), 3, problem.X)
@@ -185,7 +190,7 @@ class Prune(Step):
             start = place
             at = own[place]
             inverse = system.dual_inverse(K[np.ix_(at, place)], y[at], v[at], ridge)
-            if inverse is None:  # of the user's own matrix
+            if inverse is None:  # the user's own matrix is not positive definite
                 self._refit(problem, support[place], held_out, trail, problem)
                 return
             (P, a), w = inverse, np.sqrt(v[at, None])
@@ -210,7 +215,7 @@ class Prune(Step):
 
     @staticmethod
     def _coefficients(current: Problem, fit: Fit) -> np.ndarray:
-        """The coefficients to prune by: of least norm where the basis vectors depend on each other."""
+        """The coefficients to prune by: those of least norm if the basis vectors are linearly dependent."""
         if not current.is_dual:
             factor = current.replace(weights=fit.weights, robust=None).factorise_primal(fit.C)
             primal, whitening = factor.system.orthogonal, factor.whitening
@@ -222,7 +227,7 @@ class Prune(Step):
     def _score(
         self, current: Problem, fit: Fit, start: Problem, folds: list[np.ndarray], held_out: np.ndarray
     ) -> float:
-        """Mean loss of the machine over the rows that came in, weighted as they came in."""
+        """Mean loss over the rows of the problem before pruning, with their weights there."""
         weights = arrays.to_numpy(start.weights)
         residuals = fit.loo_residuals
         rows = held_out if self.score == "validation" else start.rows
@@ -232,7 +237,7 @@ class Prune(Step):
         return mean_loss(start, arrays.to_numpy(residuals)[rows], weights[rows])
 
     def _tune_again(self, current: Problem, start: Problem, folds: list[np.ndarray], held_out: np.ndarray) -> Problem:
-        """C and a common factor of the widths around their values, by the simplex method within a factor of 5."""
+        """Tune C and a common factor of the widths by the simplex method, within a factor of 5 of their values."""
 
         def at(logs: np.ndarray) -> Problem:
             C, factor = np.exp(np.clip(logs, -math.log(5.0), math.log(5.0)))
@@ -253,12 +258,12 @@ class Prune(Step):
         return at(found.x)
 
     def _downdate(self, problem: Problem, support: np.ndarray, trail: _Trail) -> None:
-        """The path of ``rows="keep"`` from one factorisation, or some where digits are lost.
+        """The path of ``rows="keep"`` from one factorisation, or from several if digits are lost.
 
-        With Z the kernel columns of the basis, centred and scaled by the roots w of the weights, M = Z'Z + ridge K_SS,
-        P = M^-1 and G = Z P, vectors R that leave change P to P - P_R P_RR^-1 P_R', G and the coefficients alike, and
-        take the span of G_R out of the fit: with P_RR = L L', A = G_R L^-T and c = L^-1 beta_R the residuals w e grow
-        by A c and the leverages fall by the squares of the rows of A.
+        Let Z be the kernel columns of the basis, centred and scaled by the square roots w of the weights,
+        M = Z'Z + ridge K_SS, P = M^-1 and G = Z P. Dropping vectors R changes P to P - P_R P_RR^-1 P_R', G and the
+        coefficients likewise, and removes the span of G_R from the fit: with P_RR = L L', A = G_R L^-T and
+        c = L^-1 beta_R, the residuals w e grow by A c and the leverages decrease by the squared norms of the rows of A.
         """
         ridge = 1.0 / float(problem.C or 1.0)
         weights = problem.weights if problem.robust is None else problem.solve().weights
@@ -266,11 +271,11 @@ class Prune(Step):
         w = np.sqrt(arrays.to_numpy(weights)[weighted.rows])[:, None]
         loss_weights = arrays.to_numpy(problem.weights)[weighted.rows]
         while True:
-            machine = _inverse_of(weighted.with_basis(support), ridge)
-            if machine is None:
+            inverse = _inverse_of(weighted.with_basis(support), ridge)
+            if inverse is None:
                 self._dependent(weighted.with_basis(support), loss_weights, problem, trail)
                 return
-            columns, coef, e, complement = machine
+            columns, coef, e, complement = inverse
             elimination, alive = _Elimination(columns, len(w)), np.arange(len(support))
             while True:
                 loo = e / np.maximum(complement, EPS)[:, None]
@@ -293,10 +298,10 @@ class Prune(Step):
             support = support[alive]
 
     def _dependent(self, problem: Problem, loss_weights: np.ndarray, start: Problem, trail: _Trail) -> None:
-        """As `_downdate`, from a basis whose vectors depend on each other.
+        """As `_downdate`, for a basis whose vectors are linearly dependent.
 
-        With Q the orthonormal columns of the machine the columns of the basis are Q T. Fitting some of them is
-        projecting Q't on the span of their columns of T; the pseudo-inverse of these gives coefficients of least norm.
+        With Q the orthonormal columns of the system, the columns of the basis are Q T. A fit on some of them projects
+        Q't onto the span of their columns of T, whose pseudo-inverse gives the coefficients of least norm.
         """
         factor = problem.factorise_primal(float(problem.C or 1.0))
         support, none = np.asarray(problem.support), np.empty(0, dtype=np.intp)
@@ -318,19 +323,19 @@ class Prune(Step):
             stay = trail.stay(W @ fitted)
             support = support[stay]
             Q, fitted, T, W = _turned(Q, fitted, T[:, stay])
-        self._refit(problem, support, none, trail, start)  # what the whitening cut off now matters
+        self._refit(problem, support, none, trail, start)  # now the directions cut off by the whitening matter
 
 
 def _only(problem: Problem, rows: np.ndarray) -> Any:
-    """The weights, 0 outside the given rows."""
+    """The weights, set to 0 outside the given rows."""
     others = np.setdiff1d(np.arange(problem.X.shape[0]), rows)
     return arrays.put(problem.weights + 0.0, others, arrays.zeros((len(others),), problem.weights))
 
 
 def _inverse_of(problem: Problem, ridge: float) -> tuple[np.ndarray, ...] | None:
-    """[G', P] of `_downdate`, coefficients, residuals and 1 - leverages; None where the vectors are not independent.
+    """[G', P] of `_downdate`, coefficients, residuals and 1 - leverages; None if the vectors are linearly dependent.
 
-    Of all rows, with the P of the dual machine, M^-1 is (K^-1 - S P S)/ridge and G is P S.
+    If the basis consists of all rows, then M^-1 = (K^-1 - S P S)/ridge and G = P S with the P of the dual system.
     """
     size = problem.basis_size
     check_memory(size, 5, problem.X)
@@ -365,7 +370,7 @@ def _inverse_of(problem: Problem, ridge: float) -> tuple[np.ndarray, ...] | None
 
 
 def _turned(Q: np.ndarray, fitted: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Q, Q't and T in coordinates of the span of T's columns, and the pseudo-inverse of T."""
+    """Q, Q't and T in coordinates of the span of the columns of T, and the pseudo-inverse of T."""
     U, singular, Vt = scipy.linalg.svd(T, full_matrices=False, check_finite=False)
     kept = singular > max(T.shape) * EPS * singular[0]
     U, singular, Vt = U[:, kept], singular[kept, None], Vt[kept]
@@ -373,16 +378,16 @@ def _turned(Q: np.ndarray, fitted: np.ndarray, T: np.ndarray) -> tuple[np.ndarra
 
 
 class _Elimination:
-    """Rows [G', P] of a machine, P symmetric, less F'F: what is left of them as vectors leave."""
+    """Rows [G', P] of a system, P symmetric, minus F'F: their remainder as vectors are dropped."""
 
     def __init__(self, columns: np.ndarray, offset: int, start: np.ndarray | None = None) -> None:
-        self.columns, self.offset = columns, offset  # of P in the columns
-        self.F, self.taken = np.empty(columns.shape), 0  # rows in one piece, to be worked on in place
+        self.columns, self.offset = columns, offset  # P begins at column `offset`
+        self.F, self.taken = np.empty(columns.shape), 0  # contiguous rows, updated in place
         self.diagonal = columns[:, offset:].diagonal().copy()
         self.start = self.diagonal.copy() if start is None else start
 
     def take(self, gone: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """L^-1 [G', P]_R and L^-1 values_R for vectors R that leave, P_RR = L L'; None where too few digits stay."""
+        """L^-1 [G', P]_R and L^-1 values_R for dropped vectors R, P_RR = L L'; None if too few digits remain."""
         own, until = self.offset + gone, self.taken + len(gone)
         F, new = self.F[: self.taken], np.take(self.columns, gone, axis=0, out=self.F[self.taken : until])
         if self.taken:
@@ -396,7 +401,7 @@ class _Elimination:
         return new, arrays.solve_lower(L, values[gone])
 
     def rest(self, alive: np.ndarray) -> _Elimination:
-        """The same for the vectors that stay, without those that left."""
+        """An elimination of the kept vectors alone."""
         kept = np.concatenate([np.arange(self.offset), self.offset + alive])
         F = self.F[: self.taken, kept]
         columns = self.columns[np.ix_(alive, kept)] - arrays.matmul(F[:, self.offset :].T, F)
@@ -404,12 +409,12 @@ class _Elimination:
 
 
 class _Trail:
-    """Sizes, scores and supports so far; when to stop, what stays and what to choose."""
+    """The path so far (sizes, scores, supports), and the rules for stopping, dropping and choosing."""
 
     def __init__(self, step: Prune, problem: Problem, support: np.ndarray) -> None:
         self.step = step
         self.labels = problem.labels if problem.classification else None
-        # what was asked for, a vector of every class, two where nothing was asked for
+        # at least n (or 2 if n is None), and one vector of every class
         classes = 1 if self.labels is None else len(np.unique(self.labels[support]))
         self.least = max(step.n or 2, classes, 2 if step.rows == "drop" else 1)
         self.scores: list[float] = []
@@ -426,7 +431,7 @@ class _Trail:
         return self.step.n is None and self.scores[-1] > (1.0 + 2.0 * self.step.tolerance) * min(self.scores) + EPS
 
     def stay(self, coef: np.ndarray) -> np.ndarray:
-        """Which of the last support stay: all but the smallest coefficients; the largest of every class does."""
+        """Mask of the vectors to keep: all but those with the smallest coefficients, and the largest of every class."""
         support = self.supports[-1]
         count = min(max(1, int(self.step.fraction * len(support))), len(support) - self.least)
         order = np.argsort(np.einsum("ij,ij->i", coef, coef), kind="stable")
@@ -440,7 +445,7 @@ class _Trail:
         return stay
 
     def choose(self) -> np.ndarray:
-        """The last support when a size was asked for, else the smallest within the tolerance of the best score."""
+        """The last support if n is given, otherwise the smallest one within the tolerance of the best score."""
         if self.step.n is not None:
             return self.supports[-1]
         limit = (1.0 + self.step.tolerance) * min(self.scores) + EPS

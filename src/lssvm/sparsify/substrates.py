@@ -1,9 +1,9 @@
 """L1 substrates (Pelckmans, Suykens & De Moor 2005, section 2).
 
-An LS-SVM substrate is the LS-SVM of a given vector c (their eq. 10): (Omega + I) alpha + 1 b = y - c, 1'alpha = 0.
-That is the ordinary model with C = 1 and the targets y - c, so it needs nothing new:
-``LSSVR(kernel, C=1.0, steps=()).fit(X, y - c)``. The step here leaves c free and chooses few terms of alpha (eq. 16);
-`Components` chooses few inputs (eq. 25).
+An LS-SVM substrate is the LS-SVM for a given vector c (their eq. 10): (Omega + I) alpha + 1 b = y - c, 1'alpha = 0.
+This is the ordinary model with C = 1 and targets y - c, so no new code is needed:
+``LSSVR(kernel, C=1.0, steps=()).fit(X, y - c)``. The step here leaves c free and chooses few coefficients alpha
+(eq. 16); `Components` chooses few inputs (eq. 25).
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from .programmes import (
 )
 from .validated import ValidatedStep, check_validation, check_weight, held_out_rows, prepared, record_of, training
 
-PATH_ENDS = 1e-3, 1e-4, 1e-5, 1e-6  # shares of the first zeta at which a path ends, the next where the last is best
+PATH_ENDS = 1e-3, 1e-4, 1e-5, 1e-6  # a path ends at these multiples of the first zeta; the next if the last is best
 
 
 class Substrate(ValidatedStep):
-    """A sparse LS-SVM substrate: coefficients with an L1 penalty (Pelckmans et al. 2005, eq. 16), by its exact path.
+    """Sparse LS-SVM substrate: coefficients with an L1 penalty (Pelckmans et al. 2005, eq. 16), from the exact path.
 
     Minimises ``sum_i v_i (y_i - f(x_i))^2 + zeta |alpha|_1`` subject to ``1'alpha = 0``, with
-    ``f(x) = sum_j alpha_j k(x, x_j) + b``. C has no part in it. After a step that chose the basis, alpha belongs to
-    that basis and the errors of all rows count: ``[Given(rows), Substrate(zeta)]`` is eq. (23), with ``zeta=0``
+    ``f(x) = sum_j alpha_j k(x, x_j) + b``; C has no effect. After a step that chose a basis, alpha are the coefficients
+    of that basis, and the loss contains all rows: ``[Given(rows), Substrate(zeta)]`` is eq. (23), with ``zeta=0``
     eq. (22).
 
     Parameters
@@ -41,23 +41,24 @@ class Substrate(ValidatedStep):
     zeta : float or None
         Weight of the penalty. None: chosen along the path.
     validation : float, integer or array of row numbers
-        What chooses zeta. A share of the rows is drawn, or rows are given, which take no part in the fit: their mean
-        squared error is a parabola between breakpoints, and its smallest value is found exactly. An integer k of at
-        least 2 takes k folds and the one-standard-error rule: the largest zeta whose error is within one standard error
-        of the best; the machine is then that of all rows.
+        The rows that choose zeta: a share of the rows, drawn at random, or given row numbers; these rows are not used
+        in the fit. Their mean squared error is a parabola between breakpoints, and its minimum is found exactly. An
+        integer k >= 2 means k folds and the one-standard-error rule: the largest zeta whose error is within one
+        standard error of the best; the model is then fitted on all rows.
     refit : bool
-        Whether the ordinary penalised machine on the chosen basis, all rows, takes the place of the substrate. The
-        substrate's own leave-one-out is not known: those attributes hold NaN.
+        Whether the ordinary penalised model on the chosen basis, with all rows, replaces the substrate. The
+        leave-one-out values of the substrate itself are not known: those attributes are NaN.
     random_state : int, RandomState or None
-        Seed of the validation rows or of the folds.
+        Seed for the validation rows or the folds.
 
     Notes
     -----
-    ``path_`` holds ``zeta`` (the breakpoints, falling), ``coef`` (breakpoints x basis points), ``intercept``,
-    ``supports`` (row numbers at every breakpoint; places in the basis where it holds points), ``scores`` (the
-    validation error at every breakpoint) and ``chosen``, a zeta; with several outputs, ``outputs`` is a list of these,
-    a path and a zeta each. The path ends at a thousandth of the zeta at which the first coefficients appear, later
-    where the best zeta is the last, or at the zeta that was given. Of identical inputs one has the coefficient.
+    ``path_`` holds ``zeta`` (the breakpoints, decreasing), ``coef`` (breakpoints x basis points), ``intercept``,
+    ``supports`` (row numbers at every breakpoint; positions in the basis if it consists of points), ``scores`` (the
+    validation error at every breakpoint) and ``chosen``, a zeta; with several outputs, ``outputs`` is a list of such
+    records, with a path and a zeta for each output. The path ends at a thousandth of the zeta at which the first
+    coefficients appear (further on if the best zeta is the last one), or at the given zeta. Of identical inputs, only
+    one has a non-zero coefficient.
 
     Examples
     --------
@@ -80,7 +81,10 @@ class Substrate(ValidatedStep):
         check_weight(self, self.zeta, "zeta")
         folds = check_validation(self, folds=True)
         if self.zeta is None and folds > len(problem.rows):
-            raise ValueError(f"Substrate: validation={folds} folds need as many rows, {len(problem.rows)} count.")
+            raise ValueError(
+                f"Substrate: validation={folds} folds need at least as many rows, but only {len(problem.rows)} have "
+                "positive weight."
+            )
         problem, weights = prepared(problem, self.refit)
         held_out = np.empty(0, dtype=np.intp)
         if self.zeta is None and not folds:
@@ -103,7 +107,7 @@ class Substrate(ValidatedStep):
             records.append(record_of(path, scores, zeta, support))
         record = records[0] if len(records) == 1 else Bunch(outputs=records, chosen=[r.chosen for r in records])
         kept = np.flatnonzero(np.any(coef != 0.0, axis=1))
-        kept = kept if len(kept) else np.array([0])  # nothing helps: one basis point, with the coefficient 0
+        kept = kept if len(kept) else np.array([0])  # all coefficients are 0: keep one basis point
         basis: dict[str, Any] = (
             {"support": support[kept]} if support is not None else {"points": arrays.take(points, kept)}
         )
@@ -116,13 +120,14 @@ class Substrate(ValidatedStep):
         )
 
     def _check_precision(self, K: np.ndarray, y: np.ndarray, weights: np.ndarray, path: L1Path) -> None:
-        """Warn where the columns are too dependent for a zeta so small."""
+        """Warn if the columns are too close to linear dependence for such a small zeta."""
         zeta = float(self.zeta or 0.0)
         violation = l1_violation(K, y, weights, zeta, *path.at(zeta)) if zeta > 0 else 0.0
         if violation > 0.01:
             warnings.warn(
-                f"Substrate: zeta={self.zeta!r} is too small for this kernel, whose columns depend on each other: the "
-                f"optimality conditions hold to {violation:.1g} of zeta/2. Give a larger zeta, or a narrower kernel.",
+                f"Substrate: zeta={self.zeta!r} is too small for this kernel, whose columns are almost linearly "
+                f"dependent: the optimality conditions hold only to {violation:.1g} of zeta/2. Use a larger zeta or a "
+                "narrower kernel.",
                 stacklevel=arrays.user_level(),
             )
 
@@ -136,7 +141,7 @@ class Substrate(ValidatedStep):
         errors = np.empty((folds, len(path.zeta)))
         for part, error in zip(parts, errors, strict=True):
             rest = np.setdiff1d(np.arange(len(y)), part)
-            share = weights[rest].sum() / weights.sum()  # the errors are summed over fewer rows
+            share = weights[rest].sum() / weights.sum()  # the errors are sums over fewer rows
             fold = l1_path(K[rest], y[rest], weights[rest], share * path.zeta[-1])
             for place, zeta in enumerate(path.zeta):
                 a, b = fold.at(share * zeta)
@@ -149,7 +154,7 @@ class Substrate(ValidatedStep):
 def _by_validation(
     K: np.ndarray, y: np.ndarray, weights: np.ndarray, rows: np.ndarray, held_out: np.ndarray
 ) -> tuple[L1Path, float, np.ndarray]:
-    """The path of the training rows, the zeta with the smallest validation error, and the errors at the breakpoints."""
+    """The path of the training rows, the zeta with the smallest validation error, and all errors at breakpoints."""
     homotopy = Homotopy(K[rows], y[rows], weights[rows])
     start = 2 * homotopy.lam
     v = weights[held_out]

@@ -1,4 +1,4 @@
-"""What both convex programmes share: a path whose end is chosen on validation rows."""
+"""Common parts of the steps that solve convex programmes: a path on which validation rows choose a point."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .programmes import (
 
 
 class ValidatedStep(Step):
-    """A path whose end is chosen on validation rows, and refitted or not."""
+    """Base class of steps that choose a point of a path on validation rows, with or without a refit."""
 
     needs_squares = True
 
@@ -24,7 +24,7 @@ class ValidatedStep(Step):
     refit: bool
 
     @property
-    def own_machine(self) -> bool:
+    def needs_all_rows(self) -> bool:
         return not self.refit
 
     @property
@@ -33,45 +33,44 @@ class ValidatedStep(Step):
 
 
 def check_weight(step: Step, value: Any, name: str) -> None:
-    """Raise ValueError unless a penalty is None or a finite number, not negative."""
+    """Raise ValueError unless a penalty is None or a finite, non-negative number."""
     if value is None:
         return
     if isinstance(value, bool) or not (isinstance(value, (int, float, np.number)) and 0 <= value < np.inf):
-        raise ValueError(
-            f"{type(step).__name__}: {name} must be a finite number that is not negative, or None, got {value!r}."
-        )
+        raise ValueError(f"{type(step).__name__}: {name} must be a finite, non-negative number or None, got {value!r}.")
 
 
 def check_validation(step: Any, folds: bool = False) -> int:
-    """The number of folds asked for, else 0; ValueError for what is no share, no row numbers and no number of folds."""
+    """The number of folds if `validation` is one, else 0; ValueError if it is not a share, row numbers or folds."""
     value = step.validation
     if np.ndim(value) == 1 and len(value) and np.issubdtype(np.asarray(value).dtype, np.integer):
         return 0
     if folds and isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 2:
         return int(value)
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value < 1:
-        others = "a number of folds of at least 2" if folds else "None with refit=True"
+        others = "a number of folds (at least 2)" if folds else "None with refit=True"
         raise ValueError(
-            f"{type(step).__name__}: validation must be a share of the rows above 0 and below 1, row numbers, or "
-            f"{others}, got {value!r}."
+            f"{type(step).__name__}: validation must be a share of the rows between 0 and 1, an array of row numbers, "
+            f"or {others}, got {value!r}."
         )
     return 0
 
 
 def held_out_rows(step: Any, problem: Problem) -> np.ndarray:
-    """The validation rows: those given, or a share of all, of every class, which keeps a row at least."""
+    """The validation rows: those given, or a share of all rows or of every class, which keeps a training row."""
     rows = problem.rows
     if np.ndim(step.validation) == 1:
         given = np.unique(np.asarray(step.validation))
         if given.min() < 0 or given.max() >= problem.X.shape[0]:
             raise ValueError(
-                f"{type(step).__name__}: validation holds row {given.min()} to {given.max()}, but X has rows 0 to "
+                f"{type(step).__name__}: validation contains rows {given.min()} to {given.max()}, but X has rows 0 to "
                 f"{problem.X.shape[0] - 1}."
             )
         given = np.intersect1d(given, rows)
         if not 0 < len(given) < len(rows) - 1:
             raise ValueError(
-                f"{type(step).__name__}: validation holds {len(given)} of the {len(rows)} rows that count."
+                f"{type(step).__name__}: validation contains {len(given)} of the {len(rows)} rows with positive "
+                "weight: give at least 1, and leave at least 2 for training."
             )
         return given
     groups = [rows]
@@ -85,22 +84,22 @@ def held_out_rows(step: Any, problem: Problem) -> np.ndarray:
 
 
 def prepared(problem: Problem, refit: bool) -> tuple[Problem, np.ndarray]:
-    """The problem with its kernel known, and the weights of the rows, robust ones included.
+    """The problem with its kernel chosen, and the weights of the rows, including robust weights.
 
-    C has no part in the programmes: where a machine is fitted afterwards, it is chosen then.
+    The programmes do not depend on C: if a model is fitted afterwards, C is chosen then.
     """
     problem = problem.replace(coefficients=None)
     if problem.kernel.is_free or problem.robust is not None:
         problem = tuned(problem)
     elif problem.C is None and not refit:
-        problem = problem.replace(C=1.0)  # that of eq. (10)
+        problem = problem.replace(C=1.0)  # as in eq. (10)
     if problem.robust is None:
         return problem, arrays.to_numpy(problem.weights)
     return problem, arrays.to_numpy(problem.replace(reduced=False).solve().weights)
 
 
 def training(problem: Problem, held_out: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, Any]:
-    """The rows that train; the basis without the validation rows, as row numbers (or None) and as points."""
+    """The training rows; the basis without the validation rows, as row numbers (or None) and as points."""
     rows = np.setdiff1d(problem.rows, held_out)
     if problem.points is not None:
         return rows, None, problem.points

@@ -1,4 +1,4 @@
-"""The dual system: the basis is the rows."""
+"""The dual system: the basis consists of the rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Dual(System):
     def _spectrum(self, lam: float) -> Array:
         if self.eigenvalues is None:
             if lam != self.ridge:
-                raise ValueError(f"This factor serves the ridge {self.ridge!r}, not {lam!r}.")
+                raise ValueError(f"This factor is for the ridge {self.ridge!r}, not for {lam!r}.")
             return arrays.zeros((self.root.shape[1],), self.root) + 1.0
         return 1.0 / (self.eigenvalues + lam)
 
@@ -40,13 +40,13 @@ class Dual(System):
         return None if self.scaled is None else self.sqrt_weights[:, None] * self.scaled
 
     def inverse(self) -> Array:
-        """P for the one ridge."""
+        """P, for a factor with a fixed ridge."""
         if self.ridge is None:
             raise ValueError("P needs a factor for one ridge.")
         return arrays.gram(self.root.T)
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
-        """Coefficients, bias, residuals, leverages and left-out residuals for one ridge; always careful."""
+        """Coefficients, bias, residuals, leverages and leave-one-out residuals for one ridge; always careful."""
         spectrum, w = self._spectrum(lam), self.sqrt_weights[:, None]
         a = self.scaled
         if a is None:
@@ -55,8 +55,8 @@ class Dual(System):
         intercept = self.mean + self.bias_row @ self.targets - self.bias_change @ a
         return Solution(w * a, intercept, lam * a / w, 1.0 - lam * q, a / (w * q[:, None]))
 
-    def left_out(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
-        """Blocks of rows and their left-out residuals (rows, ridges, k), of all ridges by two products."""
+    def loo_path(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
+        """Blocks of rows and their leave-one-out residuals (rows, ridges, k), for all ridges from two products."""
         for rows, a, q in for_ridges(self.root, [self._spectrum(lam) for lam in ridges], self.root.T @ self.targets):
             yield rows, a / (self.sqrt_weights[rows, None] * q)[:, :, None]
 
@@ -64,8 +64,8 @@ class Dual(System):
         """`log_press`, or `log_deviance` for classes, and its derivatives in K and in log(ridge).
 
         With P as above in the coordinates of the coefficients alpha, d alpha = -P dK alpha and dP = -P dK P. A function
-        of e = ridge alpha/v and 1 - h = ridge diag P/v with derivatives a and b in w e and in h then has
-        P diag(b ridge/v) P - sym((P u) alpha') in K, u = a ridge/w, plus what the ridge itself does to e and h.
+        of e = ridge alpha/v and 1 - h = ridge diag P/v with derivatives a in w e and b in h then has the derivative
+        P diag(b ridge/v) P - sym((P u) alpha') in K, u = a ridge/w; e and h also depend on the ridge directly.
         """
         if self.ridge is None:
             raise NumericalError("The derivative of leave-one-out needs a factor for one ridge.")
@@ -96,22 +96,25 @@ class Dual(System):
         return out
 
     def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
-        """How far the targets move when a row, or its fold, is left out: onto what the others predict."""
+        """The change of each target that has the effect of leaving its row (or its fold) out.
+
+        It moves the target to the prediction of the model without that row.
+        """
         return self.solution(lam).loo_residuals if folds is None else self.block_residuals(folds, lam)
 
     def response(self, targets: Array, lam: float) -> tuple[Array, Array]:
-        """How residuals and left-out residuals answer other targets (l, p)."""
+        """Residuals and leave-one-out residuals for other targets (l, p)."""
         spectrum, w = self._spectrum(lam), self.sqrt_weights[:, None]
         a = arrays.matmul(self.root, spectrum[:, None] * arrays.matmul(self.root.T, w * targets))
         q = arrays.row_squares(self.root, None if self.eigenvalues is None else spectrum)
         return lam * a / w, a / (w * q[:, None])
 
     def noise(self, lam: float, lower: Array | None = None) -> list[tuple[Array, ...]]:
-        """How far targets that are off by sqrt(k_ii), with random signs, move fitted values and left-out ones (l,)."""
+        """Changes of fitted and leave-one-out values (l,) when targets change by sqrt(k_ii) with random signs."""
         xp = arrays.namespace(self.root)
         z = xp.sqrt(xp.abs(self.diagonal))[:, None] * random_signs(self.diagonal.shape[0], self.diagonal)
-        residuals, left_out = self.response(z, lam)
-        return [largest_moves(z - residuals, left_out)]
+        residuals, loo = self.response(z, lam)
+        return [largest_moves(z - residuals, loo)]
 
     def smoother(self, K_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows) and training rows (columns); K_new holds k(x, x_i)."""
@@ -121,10 +124,10 @@ class Dual(System):
 
 
 def factorise_dual(K: Array, targets: Array, weights: Array, ridge: float | None = None) -> Dual | None:
-    """Factorise the dual system; K (l x l) is overwritten. Without a ridge, for every ridge.
+    """Factorise the dual system for one ridge, or without `ridge` for every ridge; K (l x l) is overwritten.
 
-    None when K with the ridge is not positive definite to working precision; without a ridge any symmetric K has
-    a factor, and an indefinite one (the user's own matrix) the stationary point of its KKT system.
+    The result is None if K with the ridge is not positive definite to working precision. Without a ridge any symmetric
+    K has a factor; for an indefinite one (a user's own matrix) the solution is the stationary point of the KKT system.
     """
     bordered = _without_bias(K, targets, weights, lower=ridge is not None)
     v, c, first = bordered.pop("reflection")
@@ -136,7 +139,7 @@ def factorise_dual(K: Array, targets: Array, weights: Array, ridge: float | None
         root = arrays.add_outer(inverse, -c * (inverse @ v), v).T
         return Dual(root=root, eigenvalues=None, ridge=ridge, scaled=scaled, **bordered)
     xp, n = arrays.namespace(K), K.shape[0]
-    # the axis taken out stays apart from the null space: its eigenvalue is the smallest
+    # the axis of the bias gets the smallest eigenvalue, which separates it from the null space
     K[first, first] = -2.0 * float(xp.max(xp.sum(xp.abs(K), axis=1))) or -1.0
     values, vectors = arrays.eigh(K)
     values, vectors = values[1:], vectors[:, 1:]
@@ -146,7 +149,7 @@ def factorise_dual(K: Array, targets: Array, weights: Array, ridge: float | None
 
 
 def dual_inverse(K: Array, targets: Array, weights: Array, ridge: float) -> tuple[Array, Array] | None:
-    """P and a for one ridge; K (l x l) is overwritten. None as for `dual`."""
+    """P and a for one ridge; K (l x l) is overwritten. None as in `factorise_dual`."""
     bordered = _without_bias(K, targets, weights, lower=True)
     v, c, first = bordered.pop("reflection")
     factor = _ridge_factor(K, bordered["targets"], ridge, v, c, first)
@@ -159,9 +162,9 @@ def dual_inverse(K: Array, targets: Array, weights: Array, ridge: float) -> tupl
 
 
 def _without_bias(K: Array, targets: Array, weights: Array, *, lower: bool) -> dict[str, Any]:
-    """Overwrite K with H S K S H less the axis of the bias, of its `lower` triangle alone if that is enough.
+    """Overwrite K with H S K S H without the axis of the bias; with `lower`, only its lower triangle.
 
-    Returns the fields of `Dual` that have no ridge in them, and the `reflection` H.
+    Returns the fields of `Dual` that do not depend on the ridge, and the `reflection` H.
     """
     xp = arrays.namespace(K)
     n = K.shape[0]
@@ -193,9 +196,9 @@ def _without_bias(K: Array, targets: Array, weights: Array, *, lower: bool) -> d
 
 
 def _ridge_factor(K: Array, targets: Array, ridge: float, v: Array, c: float, first: int) -> tuple[Array, Array] | None:
-    """The inverse Cholesky factor of what `_without_bias` left of K (overwritten), with a ridge, and the solution a.
+    """The inverse Cholesky factor of K from `_without_bias` (overwritten) plus the ridge, and the solution a.
 
-    It is 0 on the axis of the bias.
+    The factor is 0 on the axis of the bias.
     """
     K = arrays.add_diagonal(K, ridge)
     K[first, first] = ridge
@@ -213,7 +216,7 @@ def _ridge_factor(K: Array, targets: Array, ridge: float, v: Array, c: float, fi
 def _reflection(w: Array) -> tuple[Array, float, int]:
     """v and c of the reflection H = I - c v v' with H w = -|w| e, and the axis e.
 
-    It is that of the largest entry: the heaviest row costs no other its digits.
+    The axis is that of the largest weight, so that a very large weight causes no cancellation in other rows.
     """
     first = int(arrays.namespace(w).argmax(w))
     v = w + 0.0

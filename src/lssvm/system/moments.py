@@ -1,4 +1,4 @@
-"""Sums over rows that are added chunk by chunk, and the systems that they give."""
+"""Sums over rows, added chunk by chunk, and the linear systems that follow from them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..arrays import EPS, Array
 from .orthogonal import ORTHOGONAL, cholesky_pass
 from .solution import CAREFUL
 
-PLAIN = 1e-5  # loss of a machine from sums of plain columns, whose solution is refined and whose leverages are not
-REFINED = 1e-12  # error at which a solution is no longer refined
-SUMMED = 1e-9  # loss of orthogonality of a machine from sums that asks for another pass over the rows
+PLAIN = 1e-5  # acceptable loss with sums of plain columns: the solution is refined, the leverages are not
+REFINED = 1e-12  # error below which a solution is not refined further
+SUMMED = 1e-9  # loss of orthogonality above which sums need another pass over the rows
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Weighted, centred sums over rows of whitened columns phi and targets t; those of two sets of rows add."""
+    """Weighted, centred sums of whitened columns phi and targets t over rows; ``+`` joins two sets of rows."""
 
     weight: float  # sum v
     phi: Array  # (r,)  weighted mean
@@ -42,12 +42,12 @@ class Moments:
         )
 
     def solve(self, ridge: float) -> tuple[Array, Array, float]:
-        """Weights of the whitened columns, bias, and the condition of the system that gave them."""
-        machine = self.machine(ridge)
-        return machine.coef, machine.intercept, machine.condition
+        """Weights of the whitened columns, bias, and the condition number of the system."""
+        system = self.system(ridge)
+        return system.coef, system.intercept, system.condition
 
-    def machine(self, ridge: float) -> Summed:
-        """The machine of rows that do not pass by again."""
+    def system(self, ridge: float) -> Summed:
+        """The system of rows that cannot be read again."""
         lower, condition = cholesky_pass(arrays.add_diagonal(self.scatter + 0.0, ridge))
         bottom = arrays.whiten_rows(math.sqrt(ridge) * arrays.identity(lower.shape[0], lower), lower)
         projected, centre = arrays.solve_lower(lower, self.cross), arrays.solve_lower(lower, self.phi[:, None])[:, 0]
@@ -55,7 +55,7 @@ class Moments:
 
 
 class Sums:
-    """Moments of blocks of rows, one after the other, about the means of the first."""
+    """Accumulates moments over blocks of rows, relative to the means of the first block."""
 
     def __init__(self, rank: int, outputs: int, like: Array) -> None:
         self.weight, self.phi = 0.0, arrays.zeros((rank,), like)
@@ -65,7 +65,7 @@ class Sums:
         self.means: tuple[Array, Array] | None = None
 
     def add(self, phi: Array, targets: Array, weights: Array) -> None:
-        """One more block; phi is overwritten."""
+        """Add one block; phi is overwritten."""
         xp = arrays.namespace(phi)
         total = float(xp.sum(weights))
         if total == 0.0:
@@ -94,7 +94,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class Summed:
-    """A primal machine from sums over rows that are not held: f = mean + (q - c)'p in the columns q = phi R^-1."""
+    """A primal system from sums over rows that are not stored: f = mean + (q - c)'p in the columns q = phi R^-1."""
 
     R: Array  # (r, r)  upper triangular
     bottom: Array  # (r, r)  sqrt(ridge) R^-1
@@ -114,8 +114,8 @@ class Summed:
         """The bias."""
         return self.mean - self.centre @ self.projected
 
-    def left_out(self, q: Array, targets: Array, weights: Array) -> tuple[Array, Array, Array]:
-        """Residuals, leverages and left-out residuals of some rows from their columns q, which are overwritten."""
+    def row_results(self, q: Array, targets: Array, weights: Array) -> tuple[Array, Array, Array]:
+        """Residuals, leverages and leave-one-out residuals of some rows from their columns q, which are overwritten."""
         xp = arrays.namespace(q)
         q -= self.centre[None, :]
         residuals = targets - self.mean[None, :] - q @ self.projected
@@ -123,15 +123,15 @@ class Summed:
         return residuals, leverage, residuals / xp.clip(1.0 - leverage, EPS, None)[:, None]
 
     def serves(self, leverage: float) -> bool:
-        """Whether the leverages are sure enough for leave-one-out where the largest is this; see `orthogonalise`."""
+        """Whether leave-one-out is accurate enough, given the largest leverage; see `orthogonalise`."""
         h = min(leverage, 1.0 - CAREFUL)
         return EPS * self.condition * h / (1.0 - h) <= ORTHOGONAL
 
 
 def summed(total: Callable[[Array | None], Moments], ridge: float, start: Summed | None = None) -> Summed:
-    """Cholesky QR as in `orthogonalise`, of rows that pass by: total(R) gives the sums of their columns phi R^-1.
+    """Cholesky QR as in `orthogonalise`, for rows that are read in passes: total(R) sums over the columns phi R^-1.
 
-    None stands for R = I. From a machine to `start` at, one pass more than it had.
+    R = None stands for the identity. With `start`, one more pass is added to those of that system.
     """
     R, bottom = (None, None) if start is None else (start.R, start.bottom + 0.0)
     for _ in range(6):
@@ -150,11 +150,11 @@ def summed(total: Callable[[Array | None], Moments], ridge: float, start: Summed
 def refined(
     sums: Moments, lower: Array, ridge: float, gradient: Callable[[Array, Array], Array]
 ) -> tuple[Summed, Array] | None:
-    """The machine of plain kernel columns k = L phi, L = `lower`, from their sums, and its factor T: q = T^-1 k.
+    """The system from sums of plain kernel columns k = L phi, L = `lower`, and its factor T with q = T^-1 k.
 
-    T T' = K'K + ridge L L' (weighted and centred) spares the whitening of every row. It has lost as many digits as its
-    condition has: `gradient(coefficients, bias)`, the sum of v (k, 1)'(t - f) over the rows, gives those of the
-    solution back, and about five of the leverages stay; None where they would not.
+    T T' = K'K + ridge L L' (weighted and centred) avoids whitening every row, at the price of as many digits as the
+    condition number has. `gradient(coefficients, bias)`, the sum of v (k, 1)'(t - f) over the rows, restores those of
+    the solution; leverages keep about five. The result is None if they would keep fewer.
     """
     xp = arrays.namespace(lower)
     penalty = ridge * arrays.gram(lower.T)
@@ -168,7 +168,7 @@ def refined(
         step = arrays.solve_lower(T, total[:-1, :] - sums.phi[:, None] * total[-1:, :] - penalty @ coef)
         projected = projected + step
         change = float(xp.linalg.vector_norm(step)) / (float(xp.linalg.vector_norm(projected)) or 1.0)
-        if change * change <= REFINED:  # each step gains as many digits as the first solution had
+        if change * change <= REFINED:  # each step gains as many correct digits as the first solution had
             break
     R, centre = arrays.solve_lower(lower, T).T, arrays.solve_lower(T, sums.phi[:, None])[:, 0]
     bottom = math.sqrt(ridge) * arrays.solve_lower(T, lower).T

@@ -1,4 +1,4 @@
-"""Orthonormal columns by Cholesky QR, and how much orthogonality a pass loses."""
+"""Orthonormal columns by Cholesky QR, and estimates of the loss of orthogonality."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .. import arrays
 from ..arrays import EPS, Array, NumericalError
 from .solution import CAREFUL, PROBES, random_signs
 
-ORTHOGONAL = 1e-10  # loss of orthogonality, times the amplification of leave-one-out, that asks for another pass
-SURE = 10.0  # by which the loss that is expected has to stay below that; seen: 0.7 to 9 times as much
-QUICK = 1e-6  # loss that is enough to compare one setting with another
+ORTHOGONAL = 1e-10  # loss of orthogonality, amplified by leave-one-out, above which another pass is needed
+SURE = 10.0  # safety factor of the expected loss; actual losses were 0.7 to 9 times the expected ones
+QUICK = 1e-6  # loss that is acceptable for comparing settings
 
 
 def orthogonalise(
@@ -23,15 +23,16 @@ def orthogonalise(
     *,
     for_own_rows: bool = True,
 ) -> tuple[Array, Array, Array, float, Array]:
-    """[A; bottom] = [Q; B] R with orthonormal columns, A overwritten: Cholesky QR, repeated while the condition asks.
+    """[A; bottom] = [Q; B] R with orthonormal columns, by Cholesky QR in as many passes as needed; A is overwritten.
 
-    Returns Q, B, R, the condition of the last pass and the squares of the rows of Q. A number as `bottom` is a multiple
-    of the identity; `loss` is that of `arrays.whiten_rows`.
+    Returns Q, B, R, the condition number of the last pass and the squared norms of the rows of Q. A number as `bottom`
+    stands for a multiple of the identity; `loss` is that of `arrays.whiten_rows`.
 
-    One pass costs a Gram matrix and a triangular solve, which the leverages need anyhow, and leaves Q'Q + B'B = I to
-    about eps * cond([A; bottom])^2. Where neither that nor, `for_own_rows`, what it means for these rows, which may be
-    far less, is enough for leave-one-out the pass is repeated on its own result; a matrix too ill-conditioned for
-    a Cholesky factor gets a small shift first (shifted Cholesky QR), which costs a pass and no accuracy.
+    One pass costs a Gram matrix and a triangular solve, which the leverages need anyway, and gives Q'Q + B'B = I up to
+    about eps * cond([A; bottom])^2. If neither that bound nor (with `for_own_rows`) the often far smaller error
+    expected for these rows is small enough for leave-one-out, another pass is made on the result. A matrix too
+    ill-conditioned for a Cholesky factor first gets a small shift (shifted Cholesky QR), which costs a pass but no
+    accuracy.
     """
     R = None
     for _ in range(6):
@@ -56,10 +57,11 @@ def orthogonalise(
 
 
 def expected_loss(Q: Array, lower: Array, leverage: Array) -> Array:
-    """About by how much the rounding errors of the Gram matrix L L' move 1 - h of every row, relatively.
+    """Estimated relative change of 1 - h of every row due to rounding errors in the Gram matrix L L'.
 
-    Errors of eps, relative to its diagonal D, move a leverage by eps |D^1/2 L^-T q|^2 or a few times as much: they are
-    large in directions that most rows hardly have. Random signs spare that norm its triangular solve.
+    Errors of eps, relative to its diagonal D, change a leverage by eps |D^1/2 L^-T q|^2 or a few times as much: they
+    are large in directions in which most rows have only small components. Random signs replace the triangular solve
+    that this norm would need.
     """
     xp = arrays.namespace(Q)
     scaled = xp.sqrt(arrays.row_squares(lower))[:, None] * random_signs(lower.shape[0], lower)
@@ -67,9 +69,9 @@ def expected_loss(Q: Array, lower: Array, leverage: Array) -> Array:
     return EPS * squares / (1.0 - leverage)
 
 
-@np.errstate(over="ignore", divide="ignore", invalid="ignore")  # what is not finite is refused
+@np.errstate(over="ignore", divide="ignore", invalid="ignore")  # non-finite results raise an error
 def cholesky_pass(G: Array) -> tuple[Array, float]:
-    """Lower factor of a Gram matrix and the condition of G with unit diagonal; infinite when a shift was needed."""
+    """Lower factor of a Gram matrix, and its condition number at unit diagonal; infinite if a shift was needed."""
     xp = arrays.namespace(G)
     n = G.shape[0]
     scale = xp.sqrt(xp.linalg.diagonal(G))

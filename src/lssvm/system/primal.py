@@ -1,4 +1,4 @@
-"""The primal system: fewer basis points than rows, whitened columns."""
+"""The primal system, on whitened columns: fewer basis points than rows."""
 
 from __future__ import annotations
 
@@ -32,34 +32,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Primal(System):
-    """An orthogonalised primal system, for one ridge or for every ridge not below it (`eigenvalues`)."""
+    """An orthogonalised primal system, for one ridge or, with `eigenvalues`, for all ridges from `ridge` upwards."""
 
     Q: Array  # (l, r)
     R: Array  # (r, r)  upper triangular, or diag(sqrt(eigenvalues + ridge)) V'
     bottom: Array  # (r, r)  B, with Q'Q + B'B = I
     eigenvalues: Array  # (r,)  of A'A, or None
     ridge: float
-    targets: Array  # (l, k)  plain, less their mean
+    targets: Array  # (l, k)  centred, not scaled by w
     mean: Array  # (k,)
     centre: Array  # (r,)  weighted mean of the whitened columns
     sqrt_weights: Array  # (l,)
-    rounding: float = math.inf  # absolute error of the eigenvalues, where it is all that Q lacks in orthogonality,
-    lost: float = math.inf  # or what it lacks at most and the singular values are off, relatively
-    squares: Array = None  # (l,)  of the rows of Q, for one ridge
+    rounding: float = math.inf  # absolute error of the eigenvalues, if it alone limits the orthogonality of Q,
+    lost: float = math.inf  # or a bound on the loss of orthogonality and the relative error of the singular values
+    squares: Array = None  # (l,)  squared norms of the rows of Q, for one ridge
 
     @property
     def orthogonal(self) -> Primal:
         return self
 
     def serves(self, lam: float, leverage: Array) -> bool:
-        """Whether leave-one-out of one ridge is as sure as with a factor of its own; see `orthogonalise`."""
+        """Whether leave-one-out for this ridge is as accurate as with its own factor; see `orthogonalise`."""
         h = min(float(arrays.namespace(leverage).max(leverage)), 1.0 - CAREFUL)
         return min(self.rounding / lam, self.lost) * h / (1.0 - h) <= ORTHOGONAL
 
     def _spectrum(self, lam: float) -> Array | None:
         if self.eigenvalues is None:
             if lam != self.ridge:
-                raise ValueError(f"This factor serves the ridge {self.ridge!r}, not {lam!r}.")
+                raise ValueError(f"This factor is for the ridge {self.ridge!r}, not for {lam!r}.")
             return None
         return (self.eigenvalues + self.ridge) / (self.eigenvalues + lam)
 
@@ -73,9 +73,9 @@ class Primal(System):
         return self.Q * xp.sqrt(spectrum)[None, :], rest
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
-        """Weights of the whitened columns, bias, residuals, leverages and left-out residuals for one ridge.
+        """Weights of the whitened columns, bias, residuals, leverages and leave-one-out residuals for one ridge.
 
-        Without `careful`, rows of leverage near 1 keep the few digits of e/(1 - h): enough to compare ridges.
+        Without `careful`, rows with leverage near 1 keep the few digits of e/(1 - h): enough to compare ridges.
         """
         xp = arrays.namespace(self.Q)
         spectrum, w = self._spectrum(lam), self.sqrt_weights[:, None]
@@ -88,7 +88,7 @@ class Primal(System):
             projected = spectrum[:, None] * projected
             scale = (self.eigenvalues + self.ridge)[:, None]
             fitted = self.Q @ projected
-            if careful:  # refined by what Q lacks in orthogonality
+            if careful:  # corrects for the loss of orthogonality of Q
                 rest = self.Q.T @ (w * self.targets - fitted) - lam * projected / scale
                 projected = projected + spectrum[:, None] * rest
                 fitted = self.Q @ projected
@@ -103,8 +103,11 @@ class Primal(System):
             residuals, leverage, loo = self.careful(near, lam, residuals, leverage, loo)
         return Solution(coef, self.mean - self.centre @ coef, residuals, leverage, loo)
 
-    def left_out(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
-        """Blocks of rows and their left-out residuals (rows, ridges, k), not careful, of all ridges by two products."""
+    def loo_path(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
+        """Blocks of rows and their leave-one-out residuals (rows, ridges, k), for all ridges from two products.
+
+        They are those of `solution` without `careful`.
+        """
         xp = arrays.namespace(self.Q)
         ones = arrays.zeros((self.Q.shape[1],), self.Q) + 1.0
         spectra = [ones if spectrum is None else spectrum for spectrum in map(self._spectrum, ridges)]
@@ -115,22 +118,22 @@ class Primal(System):
             yield rows, (self.targets[rows, None, :] - fitted / w[:, :, None]) / complement[:, :, None]
 
     def projected(self) -> Array:
-        """Q't: the fit in the orthonormal columns; for one ridge refined by what Q lacks in orthogonality."""
+        """Q't, the fit in the orthonormal columns; for one ridge corrected for the loss of orthogonality of Q."""
         t = self.sqrt_weights[:, None] * self.targets
         projected = self.Q.T @ t
         if self.eigenvalues is None:
             norm = arrays.namespace(t).linalg.vector_norm
             for _ in range(2):
                 step = -(self.bottom.T @ (self.bottom @ projected))
-                for rows in arrays.row_blocks(t.shape[0], 8 * self.Q.shape[1], t):  # which are read once
+                for rows in arrays.row_blocks(t.shape[0], 8 * self.Q.shape[1], t):  # read only once
                     step += self.Q[rows, :].T @ (t[rows, :] - self.Q[rows, :] @ projected)
                 projected = projected + step
                 if float(norm(step)) <= math.sqrt(EPS) * float(norm(projected)):
-                    break  # what is left is the square of that
+                    break  # the remaining error is the square of that
         return projected
 
     def criterion(self, classes: bool, lower: Array | None = None) -> tuple[float, Array, Array, float]:
-        """As for `Dual`; the derivatives are those in the columns k_i (weights included), in K_mm and in log(ridge).
+        """As in `Dual`, with the derivatives in the columns k_i (weights included), in K_mm and in log(ridge).
 
         The whitened columns are L^-1 k_i, L = `lower`; with T = L R', scaled and centred columns are Q T'. With a and b
         the derivatives in e and h (all scaled by w), c the fit in the columns Q and q = Q'a, the derivative in Q T' is
@@ -167,10 +170,10 @@ class Primal(System):
     def careful(
         self, near: Array, lam: float, residuals: Array, leverage: Array, loo: Array, *, disturbed: bool = False
     ) -> tuple[Array, ...]:
-        """Replace what 1 - h -> 0 spoils in the rows `near`.
+        """Recompute the values of the rows `near`, which have lost digits as 1 - h -> 0.
 
-        With the other rows' machine factorised first, the rows `near` have (I - H)_BB = (I + T T')^-1 =: P, a sum of
-        positive terms, e = P e_(B) and left-out residual (P e_(B))_i / P_ii, as in the dual machine.
+        With the system of the other rows factorised first, the rows `near` have (I - H)_BB = (I + T T')^-1 =: P, a sum
+        of positive terms, e = P e_(B) and leave-one-out residuals (P e_(B))_i / P_ii, as in the dual system.
         """
         xp = arrays.namespace(self.Q)
         if near.size == self.Q.shape[0]:  # one row must stay to fix the bias
@@ -188,9 +191,9 @@ class Primal(System):
         return residuals, leverage, arrays.put(loo, near, e / (w * p[:, None]))
 
     def _without(self, block: Array, lam: float, *, disturbed: bool = False) -> tuple[Array, Array]:
-        """Residuals of the rows `block` under the machine of the other rows, and T with (I - H)_BB = (I + T T')^-1.
+        """Residuals of the rows `block` in the system of the other rows, and T with (I - H)_BB = (I + T T')^-1.
 
-        With `disturbed` the columns are changed by about their rounding errors, so that the results tell what these do.
+        With `disturbed` the columns are perturbed by about their rounding errors, to show the effect of these.
         """
         xp = arrays.namespace(self.Q)
         Q, penalty = self._at(lam)
@@ -236,14 +239,14 @@ class Primal(System):
         return out
 
     def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
-        """How far the targets move when a row, or its fold, is left out: onto what the others predict."""
+        """As in `Dual`."""
         return self.solution(lam).loo_residuals if folds is None else self.block_residuals(folds, lam)
 
     def noise(self, lam: float, lower: Array | None = None) -> list[tuple[Array, ...]]:
-        """How far random errors move fitted values and left-out ones (l,).
+        """Changes of fitted and leave-one-out values (l,) due to random errors.
 
-        First errors of the targets, of size 1; then those of the gradient in the coefficients of the basis, of size
-        sqrt(k_jj), where K_mm = L L' with L = `lower`.
+        First for errors of size 1 in the targets; then for errors of size sqrt(k_jj) in the gradient with respect to
+        the coefficients of the basis, where K_mm = L L' with L = `lower`.
         """
         xp, w, spectrum = arrays.namespace(self.Q), self.sqrt_weights[:, None], self._spectrum(lam)
         z, gradient = random_signs(w.shape[0], w), gradient_noise(lower)
@@ -284,15 +287,15 @@ def factorise_primal(
 ) -> Primal:
     """Orthogonalise the primal system; the whitened columns phi (l x r) are overwritten.
 
-    With `lower` = L they are the plain columns L phi instead, and the rows are spared the whitening. With `every_ridge`
-    the result serves all ridges from `ridge` upwards.
+    With `lower` = L they are the plain columns L phi instead, which saves whitening the rows. With `every_ridge` the
+    result serves all ridges from `ridge` upwards.
     """
     xp = arrays.namespace(phi)
     w = xp.sqrt(weights)
     total = float(xp.sum(weights))
     centre, mean = (weights @ phi) / total, (weights @ targets) / total
     targets = targets - mean[None, :]
-    rest = (weights @ targets) / total  # what a large offset leaves after the first time
+    rest = (weights @ targets) / total  # rounding error of the first mean, if the offset is large
     targets, mean = targets - rest[None, :], mean + rest
     if bool(xp.all(w == 1.0)):
         phi = arrays.add_outer(phi, -w, centre)
@@ -314,13 +317,13 @@ def factorise_primal(
 def _turned(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Array, Array, float, float]:
     """Q, R, B and the eigenvalues of A'A for every ridge from `ridge` upwards, and their errors; A is overwritten.
 
-    They are the singular vectors of R, whose columns are orthogonalised first. Where the tolerance is that of a quick
-    look the eigenvectors of A'A will do, if the smallest ridge is far above its rounding errors.
+    They come from the singular vectors of R, after the columns have been orthogonalised. At the tolerance `QUICK` the
+    eigenvectors of A'A suffice, if the smallest ridge is far above the rounding errors of A'A.
     """
     xp = arrays.namespace(A)
     rank = A.shape[1]
-    limit = tolerance * ridge / EPS if tolerance >= QUICK and rank else -1.0  # of the largest eigenvalue
-    largest = float(xp.sum(arrays.row_squares(A))) / max(rank, 1)  # it is at least this
+    limit = tolerance * ridge / EPS if tolerance >= QUICK and rank else -1.0  # for the largest eigenvalue
+    largest = float(xp.sum(arrays.row_squares(A))) / max(rank, 1)  # a lower bound of it
     if largest <= limit:
         eigenvalues, turn = arrays.eigh(arrays.gram(A))
         largest = float(eigenvalues[-1])
@@ -342,22 +345,22 @@ def _turned(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Arr
 
 @dataclass(frozen=True)
 class Wide(System):
-    """As many whitened columns as rows, or more: the dual machine of their products, which is careful by itself."""
+    """At least as many whitened columns as rows: the dual system of their products, which needs no extra care."""
 
     phi: Array  # (l, r)
     dual: Dual
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
-        """As in `Dual`, the coefficients being weights of the whitened columns."""
+        """As in `Dual`, but the coefficients are weights of the whitened columns."""
         solution = self.dual.solution(lam)
         return replace(solution, coef=self.phi.T @ solution.coef)
 
-    def left_out(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
+    def loo_path(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
         """As in `Dual`."""
-        return self.dual.left_out(ridges)
+        return self.dual.loo_path(ridges)
 
     def criterion(self, classes: bool, lower: Array | None = None) -> tuple[float, Array, Array, float]:
-        """As for `Primal`. With G the derivative in phi phi', those are 2 G phi L^-1 and -L^-T phi'G phi L^-1."""
+        """As in `Primal`. With G the derivative in phi phi', they are 2 G phi L^-1 and -L^-T phi'G phi L^-1."""
         value, G, _, in_ridge = self.dual.criterion(classes)
         product = arrays.matmul(G, self.phi)
         inner = arrays.unwhiten_rows(arrays.matmul(self.phi.T, product), lower)
@@ -374,9 +377,9 @@ class Wide(System):
     def noise(self, lam: float, lower: Array | None = None) -> list[tuple[Array, ...]]:
         """As in `Primal`."""
         z = random_signs(self.phi.shape[0], self.phi)
-        residuals, left_out = self.dual.response(z, lam)
+        residuals, loo = self.dual.response(z, lam)
         moved = self.dual.response(self.phi @ gradient_noise(lower) / lam, lam)
-        return [largest_moves(z - residuals, left_out), largest_moves(*moved)]
+        return [largest_moves(z - residuals, loo), largest_moves(*moved)]
 
     def smoother(self, phi_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows, whitened columns phi_new) and training rows (columns)."""
@@ -384,7 +387,7 @@ class Wide(System):
 
 
 def factorise_wide(phi: Array, targets: Array, weights: Array, ridge: float | None) -> Wide:
-    """Factorise a machine with at least as many unknowns as rows; without a ridge, for every ridge."""
+    """Factorise a system with at least as many unknowns as rows; without a ridge, for every ridge."""
     factor = factorise_dual(arrays.gram(phi.T), targets, weights, ridge)
     if factor is None:
         factor = factorise_dual(arrays.gram(phi.T), targets, weights)

@@ -1,4 +1,4 @@
-"""Least squares on some columns of the KKT system, all rows kept."""
+"""Least squares on some columns of the KKT system, with all rows."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .solution import Solution, System, solve_symmetric
 
 @dataclass(frozen=True)
 class Reduced(System):
-    """Least squares on some columns of the KKT system, all rows kept (Carvalho & Braga; Valyon & Horvath).
+    """Least squares on some columns of the KKT system, with all rows (Carvalho & Braga; Valyon & Horvath).
 
-    Row i reads sum_j k_ij a_j + b + a_i lam/v_i = t_i, the last term only where row i is in the basis, and counts v_i;
-    one more row, sum_j a_j = 0, counts 1. Nothing is penalised.
+    Equation i is sum_j k_ij a_j + b + a_i lam/v_i = t_i with weight v_i, where the last term on the left is present
+    only if row i is in the basis; one more equation, sum_j a_j = 0, has weight 1. There is no penalty.
     """
 
     Q: Array  # (l + 1, n + 1) orthonormal
@@ -28,31 +28,31 @@ class Reduced(System):
     ridge: Array  # (l,) lam/v of the rows in the basis, 0 elsewhere
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
-        """Coefficients, bias, residuals t - f, leverages of the rows and exact left-out residuals t - f_(i)."""
+        """Coefficients, bias, residuals t - f, leverages and exact leave-one-out residuals t - f_(i)."""
         xp = arrays.namespace(self.Q)
         rows, x, equation = self._solve()
         leverage = arrays.row_squares(rows + 0.0)
         residuals = self._decision(equation, x)
-        left_out = self._moves(equation, leverage)
+        loo = self._moves(equation, leverage)
         inside = np.flatnonzero(self.position >= 0)
-        # x_(i) = x - R^-1 q_i w_i left_out_i, of which the own coefficient of row i
+        # the coefficient of row i itself, in x_(i) = x - R^-1 q_i w_i loo_i
         inverse = arrays.take(arrays.invert_lower(self.R.T + 0.0).T, self.position[inside])
         own = xp.sum(inverse * arrays.take(rows, inside), axis=1) * arrays.take(self.sqrt_weights, inside)
-        shrunk = arrays.take(x, self.position[inside]) - own[:, None] * arrays.take(left_out, inside)
+        shrunk = arrays.take(x, self.position[inside]) - own[:, None] * arrays.take(loo, inside)
         loo = arrays.put(
-            left_out + 0.0, inside, arrays.take(left_out, inside) + arrays.take(self.ridge, inside)[:, None] * shrunk
+            loo + 0.0, inside, arrays.take(loo, inside) + arrays.take(self.ridge, inside)[:, None] * shrunk
         )
         return Solution(x[:-1, :], x[-1, :], residuals, leverage, loo)
 
     def _solve(self) -> tuple[Array, Array, Array]:
-        """Rows of Q, unknowns, residuals of the equations."""
+        """Rows of Q, solution and residuals of the equations."""
         rows, w = self.Q[:-1, :], self.sqrt_weights[:, None]
         projected = rows.T @ (w * self.targets)
         x = arrays.solve_lower(self.R.T, projected, transpose=True)
         return rows, x, self.targets - (rows @ projected) / w
 
     def _decision(self, equation: Array, x: Array) -> Array:
-        """Residuals t - f from those of the equations: the ridge term is no part of f."""
+        """Residuals t - f from those of the equations, as the ridge term is not part of f."""
         inside = np.flatnonzero(self.position >= 0)
         own = arrays.take(self.ridge, inside)[:, None] * arrays.take(x, self.position[inside])
         return arrays.put(equation + 0.0, inside, arrays.take(equation, inside) + own)
@@ -62,7 +62,10 @@ class Reduced(System):
         return equation / arrays.namespace(equation).clip(1.0 - leverage, EPS, None)[:, None]
 
     def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
-        """How far the targets move when a row, or its fold, is left out; the equations' own residuals then are 0."""
+        """The change of each target that has the effect of leaving its row (or its fold) out.
+
+        It makes the residual of the row's equation 0.
+        """
         rows, _, equation = self._solve()
         if folds is None:
             return self._moves(equation, arrays.row_squares(rows + 0.0))
@@ -95,7 +98,7 @@ class Reduced(System):
 
 
 def factorise_reduced(K: Array, targets: Array, weights: Array, position: np.ndarray, lam: float) -> Reduced:
-    """Factorise the column-reduced system; K (l x n) holds the kernel columns, position their own rows (or -1)."""
+    """Factorise the column-reduced system; K (l x n) holds the kernel columns, `position` the column of a row or -1."""
     xp = arrays.namespace(K)
     n_rows, n = K.shape
     w = xp.sqrt(weights)
@@ -109,5 +112,5 @@ def factorise_reduced(K: Array, targets: Array, weights: Array, position: np.nda
     Z[-1, :-1] = 1.0
     Q, R = arrays.qr(Z)
     if float(xp.min(xp.abs(xp.linalg.diagonal(R)))) <= (n + 1) * EPS * float(xp.max(xp.abs(xp.linalg.diagonal(R)))):
-        raise ValueError("The kept columns of the KKT system depend on each other: lower C or keep fewer of them.")
+        raise ValueError("The kept columns of the KKT system are linearly dependent: lower C or keep fewer columns.")
     return Reduced(Q, R, targets, w, position, own)

@@ -1,4 +1,4 @@
-"""What every factorised system returns, and the few operations that several of them share."""
+"""The interface of all factorised systems, and operations that several of them share."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..arrays import Array
 if TYPE_CHECKING:
     from .primal import Primal
 
-PROBES = 8  # random combinations of columns from which it is estimated
+PROBES = 8  # number of random vectors in estimates of norms
 CAREFUL = 1e-4  # 1 - h below which e/(1 - h) has lost too many digits
 
 
 @dataclass(frozen=True)
 class Solution:
-    """One machine for one ridge; k targets side by side."""
+    """The solution for one ridge, with k outputs side by side."""
 
     coef: Array  # (m, k): dual coefficients, or the weights of the whitened columns
     intercept: Array  # (k,)
@@ -31,18 +31,17 @@ class Solution:
 
 
 class System:
-    """What a factorised system offers; `lam` is a ridge, 1/C.
+    """The interface of a factorised system; `lam` is a ridge, 1/C.
 
-    Every system has `solution`, `block_residuals`, `moves` and `smoother`; the others only those for which they are
-    defined below.
+    Every system has `solution`, `block_residuals`, `moves` and `smoother`; the other methods exist only in some.
     """
 
-    is_dual = False  # the basis is the rows
-    diagonal: Array = None  # (l,) of the kernel matrix, where that was factorised
+    is_dual = False  # whether the basis consists of the rows
+    diagonal: Array = None  # (l,) of the kernel matrix, if that was factorised
 
     @property
     def orthogonal(self) -> Primal | None:
-        """The system itself where it holds the orthonormal columns of a primal one."""
+        """The system itself if it holds the orthonormal columns of a primal system, else None."""
         return None
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
@@ -50,23 +49,23 @@ class System:
         raise NotImplementedError
 
     def coefficients(self) -> Array | None:
-        """The coefficients alone, where they are known without more work."""
+        """The coefficients alone, if they are known without further work."""
         return None
 
-    def left_out(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
+    def loo_path(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
         """Blocks of rows and their leave-one-out residuals (rows, ridges, k)."""
-        raise ValueError(f"{type(self).__name__} serves one C.")
+        raise ValueError(f"{type(self).__name__} is factorised for one C only.")
 
     def serves(self, lam: float, leverage: Array) -> bool:
-        """Whether leave-one-out of one ridge is as accurate as with a factor of its own."""
+        """Whether leave-one-out for this ridge is as accurate as with its own factor."""
         return False
 
     def criterion(self, classes: bool, lower: Array | None = None) -> tuple[float, Array, Array | None, float]:
-        """The loss of leave-one-out, and its derivatives in the kernel columns, in K_mm and in log(ridge)."""
-        raise ValueError(f"{type(self).__name__} has no derivative of leave-one-out.")
+        """The leave-one-out loss, and its derivatives in the kernel columns, in K_mm and in log(ridge)."""
+        raise ValueError(f"{type(self).__name__} does not provide derivatives of the leave-one-out loss.")
 
     def noise(self, lam: float, lower: Array | None = None) -> list[tuple[Array, ...]]:
-        """How far random errors in the kernel values move fitted and leave-one-out values."""
+        """Changes of fitted and leave-one-out values due to random errors in the kernel values."""
         raise NotImplementedError
 
     def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
@@ -74,7 +73,7 @@ class System:
         raise NotImplementedError
 
     def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
-        """How far the targets move when a row, or its fold, is left out."""
+        """The change of each target that has the effect of leaving its row (or its fold) out."""
         raise NotImplementedError
 
     def smoother(self, columns: Array, lam: float) -> Array:
@@ -83,7 +82,7 @@ class System:
 
 
 def random_signs(rows: int, like: Array) -> Array:
-    """PROBES columns of -1 and +1, always the same ones."""
+    """PROBES columns of -1 and +1, the same in every call."""
     return arrays.like(np.random.RandomState(0).choice([-1.0, 1.0], (rows, PROBES)), like)
 
 
@@ -94,12 +93,12 @@ def gradient_noise(lower: Array) -> Array:
 
 
 def largest_moves(*moves: Array) -> tuple[Array, ...]:
-    """The largest size in every row."""
+    """The largest absolute value in every row of each array."""
     return tuple(arrays.namespace(values).max(arrays.namespace(values).abs(values), axis=1) for values in moves)
 
 
 def close_to_one(leverage: Array) -> np.ndarray:
-    """Numbers of the rows whose 1 - h has lost too many digits."""
+    """Numbers of the rows whose leverage h is so close to 1 that e/(1 - h) has lost too many digits."""
     return np.flatnonzero(arrays.to_numpy(1.0 - leverage) < CAREFUL)
 
 
@@ -138,4 +137,4 @@ def solve_symmetric(A: Array, B: Array) -> Array:
     except Exception as error:  # each namespace has its own class of LinAlgError
         if type(error).__name__ not in {"LinAlgError", "_LinAlgError"}:
             raise
-        return B * 0.0 + math.inf  # a fold without which no machine is left
+        return B * 0.0 + math.inf  # the system without this fold has no solution

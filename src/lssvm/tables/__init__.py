@@ -1,8 +1,8 @@
-"""Tables from files, for the command line: CSV, TSV, Parquet, a folder of Parquet, standard input.
+"""Tables from files for the command line: CSV, TSV, Parquet, a folder of Parquet files, standard input.
 
-`open_table` finds out how a file is written; `scan` reads it once and summarises every column; `plan` decides what each
-column is (a number, categories, ignored) and what the task is; `Plan.encode` turns a batch of rows into columns of
-numbers. Rows come in batches, so that nothing here needs the whole file in memory.
+`open_table` infers the format of a file; `scan` reads it once and summarises each column; `plan` decides on the role of
+each column (number, categories, dropped) and on the task; `Plan.encode` turns a batch of rows into numeric columns.
+Rows are read in batches, so that the whole file never has to fit into memory.
 """
 
 from .planning import Column, Plan, plan

@@ -1,4 +1,4 @@
-"""What each column of a table is, and how it becomes numbers."""
+"""The role of each column of a table, and its encoding as numbers."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ if TYPE_CHECKING:
     from .summary import Summary
 
 DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{2,4})([T ]\d{1,2}:\d{2}.*)?")
-SIGNED = re.compile(r"([€$£¥]|[A-Z]{3}\s)?\s*[+-]?\d[\d.,'\s]*([€$£¥%]|[^\W\d]{1,3})?")  # a number and something else
-MOST_CATEGORIES = 50  # a column of more different texts is left out,
-ALIKE_CATEGORIES = 10  # and one of more than this that stand for less than two rows each
-MOST_CLASSES = 10  # whole numbers of at most so many values are classes
+SIGNED = re.compile(r"([€$£¥]|[A-Z]{3}\s)?\s*[+-]?\d[\d.,'\s]*([€$£¥%]|[^\W\d]{1,3})?")  # a number and a unit
+MOST_CATEGORIES = 50  # a column with more distinct texts is dropped,
+ALIKE_CATEGORIES = 10  # and so is one with more than this, if there are fewer than two rows per text
+MOST_CLASSES = 10  # integers with at most this many distinct values are classes
 
 
 @dataclass(frozen=True)
 class Column:
-    """An input: a number, or one of some categories."""
+    """An input column: numeric or categorical."""
 
     name: str
     categories: tuple[str, ...] | None = None
-    fill: float | None = None  # what a missing number becomes
+    fill: float | None = None  # replaces missing values
 
     @property
     def encoded(self) -> list[str]:
-        """Names of the columns that the machine sees."""
+        """Names of the encoded columns."""
         return [self.name] if self.categories is None else [f"{self.name}={value}" for value in self.categories]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What each column is and what is to be learned; travels with the model, as plain values."""
+    """The role of each column, the target and the task; stored in the model as plain values."""
 
     target: str
     task: str  # "regression" or "classification"
     columns: tuple[Column, ...]
-    labels: str = "number"  # classes are "number" (whole ones) or "text"
+    labels: str = "number"  # class labels are "number" (integers) or "text"
 
     @property
     def names(self) -> list[str]:
@@ -69,7 +69,7 @@ class Plan:
 
     @classmethod
     def from_dict(cls, values: Any) -> Plan:
-        """The plan of `to_dict`; TableError where these are none."""
+        """The inverse of `to_dict`; raises TableError for invalid values."""
         try:
             columns = tuple(
                 Column(
@@ -81,10 +81,10 @@ class Plan:
             )
             return cls(str(values["target"]), str(values["task"]), columns, str(values["labels"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise TableError(f"This model file does not say what its columns are ({error!r}).") from None
+            raise TableError(f"This model file does not describe its columns ({error!r}).") from None
 
     def check(self, source: Source) -> None:
-        """TableError for columns that a table lacks."""
+        """Raise TableError if the table lacks columns."""
         absent = [column.name for column in self.columns if column.name not in source.names]
         if absent:
             raise TableError(
@@ -93,9 +93,9 @@ class Plan:
             )
 
     def encode(self, batch: pa.RecordBatch, source: Source, row: int, unknown: Counter[str]) -> tuple[Any, np.ndarray]:
-        """The encoded columns of a batch as an Arrow table, and which of its rows are complete.
+        """The encoded columns of a batch as an Arrow table, and a mask of its complete rows.
 
-        Rows that are not complete hold zeros. Categories that the model has not seen are counted in `unknown`.
+        Missing values in incomplete rows become zeros. Unknown categories are counted in `unknown`.
         """
         import pyarrow as pa
 
@@ -104,7 +104,7 @@ class Plan:
         for spec in self.columns:
             column = column_values(batch, spec.name)
             if column is None:
-                raise TableError(f"{source.name}: column {spec.name!r} holds neither numbers nor text.")
+                raise TableError(f"{source.name}: column {spec.name!r} contains neither numbers nor text.")
             if spec.categories is not None:
                 arrays += _one_hot(column, spec, complete, unknown)
                 continue
@@ -119,7 +119,7 @@ class Plan:
         return pa.table([pa.array(values) for values in arrays], names=self.names), complete
 
     def targets(self, batch: pa.RecordBatch, source: Source, row: int) -> tuple[np.ndarray, np.ndarray]:
-        """The target of every row of a batch, and which are there."""
+        """The target of each row of a batch, and a mask of the rows that have one."""
         column = column_values(batch, self.target)
         if self.task == "classification" and self.labels == "text":
             missing = missing_texts(column)
@@ -162,7 +162,7 @@ def plan(
     missing: str = "error",
     seen: Callable[[int], None] = lambda rows: None,
 ) -> tuple[Plan, dict[str, Summary], list[str]]:
-    """Scan a table and decide what its columns are; returns what was decided, the summaries, and remarks on it."""
+    """Scan a table and decide on the roles of its columns; returns the plan, the summaries, and messages about it."""
     for option, names in (("-y", [target]), ("--drop", drop), ("--categorical", categorical)):
         for name in names:
             if name not in source.names:
@@ -171,18 +171,18 @@ def plan(
                 )
     if target in drop:
         raise UnknownColumn(
-            f"--drop {target!r}: that is the target, -y; drop another column, or choose another target."
+            f"--drop {target!r}: this is the target (-y); drop another column, or choose another target."
         )
     if target in categorical:
         raise UnknownColumn(
-            f"--categorical {target!r}: that is the target, -y; for classes write --task classification."
+            f"--categorical {target!r}: this is the target (-y); for classes use --task classification."
         )
     inputs = [name for name in source.names if name != target and name not in drop]
     if not inputs:
         raise TableError(f"{source.name} has no column besides the target {target!r}: there is nothing to learn from.")
     summaries = scan(source, [target, *inputs], seen)
     if max(summary.rows for summary in summaries.values()) < 2:
-        raise TableError(f"{source.name} holds 1 row: at least 2 are needed, and 30 or more to judge a model.")
+        raise TableError(f"{source.name} has 1 row: at least 2 are required, and 30 or more to evaluate a model.")
     remarks = list(source.notes)
     chosen, labels = _task(source, target, summaries[target], task, remarks)
     columns, problems = [], []
@@ -191,26 +191,26 @@ def plan(
         if column is not None:
             columns.append(column)
         elif remark:
-            remarks.append(f"column {name!r} is left out: {remark}")
+            remarks.append(f"column {name!r} is dropped: {remark}")
     encoded = [f"{column.name!r} ({len(column.categories)})" for column in columns if column.categories is not None]
     if encoded:
-        remarks.append(f"taken as categories: {_list(encoded)}")
+        remarks.append(f"treated as categorical: {_list(encoded)}")
     if chosen == "classification":
         remarks += _doubts(target, summaries[target], tuple(summaries[target].counts or ()))
     for column in columns:
         remarks += _doubts(column.name, summaries[column.name], column.categories)
     if not columns:
-        left_out = "\n".join(f"  {remark}" for remark in remarks if remark.startswith("column "))
-        raise TableError(f"{source.name}: no input column is left.\n{left_out}")
+        dropped = "\n".join(f"  {remark}" for remark in remarks if remark.startswith("column "))
+        raise TableError(f"{source.name}: no input column remains.\n{dropped}")
     kept = [target, *(column.name for column in columns)]
     problems = [(name, summaries[name]) for name in kept if summaries[name].missing]
     if problems and missing == "error":
         raise TableError(_missing_message(source.name, problems))
     if problems:
-        filled = [pair for pair in problems if missing == "fill" and pair[0] != target]  # a target is not made up
+        filled = [pair for pair in problems if missing == "fill" and pair[0] != target]  # targets are not filled in
         for verb, own in (
-            ("rows without a value are dropped", [pair for pair in problems if pair not in filled]),
-            ("filled with the mean, or no category", filled),
+            ("rows are dropped", [pair for pair in problems if pair not in filled]),
+            ("filled with the mean or with no category", filled),
         ):
             if own:
                 found = ", ".join(f"{name!r} {summary.missing}" for name, summary in own)
@@ -218,16 +218,16 @@ def plan(
     result = Plan(target, chosen, tuple(columns), labels)
     twice = [name for name, count in Counter(result.names).items() if count > 1]
     if twice:
-        raise TableError(f"{source.name}: two columns would be called {twice[0]!r}: rename one of them.")
+        raise TableError(f"{source.name}: two encoded columns would be named {twice[0]!r}: rename one of them.")
     return result, summaries, remarks
 
 
 def _task(source: Source, target: str, summary: Summary, asked: str | None, remarks: list[str]) -> tuple[str, str]:
-    """The task and the kind of its labels, from what the target holds."""
+    """The task and the type of its labels, inferred from the target."""
     if not summary.present:
-        raise TableError(f"{source.name}: column {target!r} holds no values: choose another target with -y.")
+        raise TableError(f"{source.name}: column {target!r} has no values: choose another target with -y.")
     if not summary.usable:
-        raise TableError(f"{source.name}: column {target!r} holds neither numbers nor text: choose another target.")
+        raise TableError(f"{source.name}: column {target!r} contains neither numbers nor text: choose another target.")
     values = summary.counts
     shown = "more than 1000" if values is None else str(len(values))
     whole = summary.is_number and summary.odd == 0 and summary.whole
@@ -237,37 +237,37 @@ def _task(source: Source, target: str, summary: Summary, asked: str | None, rema
             raise TableError(_odd_message(source.name, target, summary.odd_values, summary.odd, target=True))
         if values is not None and len(values) < 2:
             raise TableError(
-                f"{source.name}: column {target!r} holds the same value in all rows, {quoted(list(values))}: there is "
+                f"{source.name}: column {target!r} has the same value in all rows, {quoted(list(values))}: there is "
                 "nothing to learn. Choose another target with -y."
             )
         if asked is None:
-            remarks.append(f"task: regression ({target!r} holds numbers, {shown} different values)")
+            remarks.append(f"task: regression ({target!r} has {shown} distinct numbers)")
         return "regression", "number"
     many = values is None or (asked is None and len(values) > 2 and 2 * len(values) > summary.present)
     if many and _all_match(SIGNED, summary) and not _all_match(DATE, summary):
         odd = summary.odd_values[0][0] if summary.odd_values else summary.texts[0]
         raise TableError(
-            f"{source.name}: column {target!r} holds numbers with something else in them ({quoted(odd)}): "
+            f"{source.name}: column {target!r} contains numbers with other characters ({quoted(odd)}): "
             "write plain numbers, such as 1234.5, or choose another target with -y."
         )
     if values is None:
         raise TableError(
-            f"{source.name}: column {target!r} holds more than {MOST_LABELS} different values, too many for classes: "
+            f"{source.name}: column {target!r} has more than {MOST_LABELS} distinct values, too many for classes: "
             "choose another target with -y" + (", or --task regression." if summary.is_number else ".")
         )
     if many:
         raise TableError(
-            f"{source.name}: column {target!r} holds {len(values)} different texts in {summary.present} rows, too many "
-            "for classes: choose another target with -y, or insist with --task classification."
+            f"{source.name}: column {target!r} has {len(values)} distinct texts in {summary.present} rows, too many "
+            "for classes: choose another target with -y, or force it with --task classification."
         )
     if len(values) < 2:
         raise TableError(
-            f"{source.name}: column {target!r} holds only one class, {quoted(list(values))}: a classifier needs two. "
-            "Give rows of other classes, or choose another target with -y."
+            f"{source.name}: column {target!r} has only one class, {quoted(list(values))}, but a classifier needs two: "
+            "add rows of other classes, or choose another target with -y."
         )
     if asked is None:
-        other = "; --task regression takes them as numbers" if whole else ""
-        remarks.append(f"task: classification ({target!r} holds {len(values)} classes: {_list(sorted(values))}{other})")
+        other = "; --task regression treats them as numbers" if whole else ""
+        remarks.append(f"task: classification ({target!r} has {len(values)} classes: {_list(sorted(values))}{other})")
     return "classification", labels
 
 
@@ -280,13 +280,13 @@ def _in_range(values: Counter[str] | None) -> bool:
 
 
 def _decide(source: Source, name: str, summary: Summary, categorical: bool, missing: str) -> tuple[Column | None, str]:
-    """A column's part in the machine, or None and why it has none."""
+    """The encoding of a column; or None, and why it is dropped."""
     if not summary.usable:
-        return None, "it holds neither numbers nor text (dates, lists?)"
+        return None, "it contains neither numbers nor text (dates or lists?)"
     if not summary.present:
         return None, "it is empty"
     if not name:
-        return None, "it has no name (the row numbers of another program?)"
+        return None, "it has no name (row numbers written by another program?)"
     fills = missing == "fill"
     if summary.is_number and not categorical:
         if summary.odd:
@@ -296,7 +296,7 @@ def _decide(source: Source, name: str, summary: Summary, categorical: bool, miss
         return Column(name, None, summary.total / summary.present if fills else None), ""
     if not categorical and _all_match(DATE, summary):
         return None, (
-            f"it holds dates ({quoted(summary.texts[0])}); numbers are of use, e.g. the year, or days since the first"
+            f"it contains dates ({quoted(summary.texts[0])}); use numbers, e.g. the year or days since the first"
         )
     size = math.inf if summary.counts is None else len(summary.counts)
     alike = size > ALIKE_CATEGORIES and 2 * size > summary.present
@@ -305,16 +305,16 @@ def _decide(source: Source, name: str, summary: Summary, categorical: bool, miss
         if summary.odd < summary.present:
             example = quoted(summary.odd_values[0][0])
             return None, (
-                f"{summary.odd} of {summary.present} values are no numbers, such as {example}; write plain numbers, "
+                f"{summary.odd} of {summary.present} values are not numeric, such as {example}; write plain numbers, "
                 "such as -1234.5"
             )
         if _all_match(SIGNED, summary):
             return (
                 None,
-                f"{shown} different texts such as {quoted(summary.texts[0])}; write plain numbers, such as 1234.5",
+                f"{shown} distinct texts such as {quoted(summary.texts[0])}; write plain numbers, such as 1234.5",
             )
-        encode = f"--categorical {shlex.quote(name)} encodes up to {MOST_LABELS}"
-        return None, f"{shown} different texts such as {quoted(summary.texts[0])} ({encode})"
+        encode = f"--categorical {shlex.quote(name)} accepts up to {MOST_LABELS}"
+        return None, f"{shown} distinct texts such as {quoted(summary.texts[0])} ({encode})"
     assert summary.counts is not None
     categories = categories_of(summary.counts)
     if len(categories) == 1:
@@ -323,23 +323,22 @@ def _decide(source: Source, name: str, summary: Summary, categorical: bool, miss
 
 
 def _all_match(pattern: re.Pattern[str], summary: Summary) -> bool:
-    """Whether a column of text looks like something else."""
+    """Whether all sampled texts of a column match a pattern."""
     return bool(summary.texts) and all(pattern.fullmatch(text) for text in summary.texts)
 
 
 def _doubts(name: str, summary: Summary, texts: Sequence[str] | None) -> Iterator[str]:
-    """What is used, but may not be meant so, of numbers (None) or of some texts."""
+    """Possible mistakes in a column that is used: numeric if `texts` is None, else categorical."""
     if texts is None:
         if summary.whole and summary.counting and summary.rows > 2:
             yield (
-                f"column {name!r} counts the rows: leave it out with --drop {shlex.quote(name)}, unless their order "
-                "matters"
+                f"column {name!r} numbers the rows: drop it with --drop {shlex.quote(name)}, unless their order matters"
             )
         if summary.padded:
             option = shlex.quote(name)
             yield (
-                f"column {name!r} is taken as numbers, but some have zeros before them ({quoted(summary.padded)}): if "
-                f"they are codes, write --categorical {option} or --drop {option}"
+                f"column {name!r} is treated as numeric, but some values have leading zeros "
+                f"({quoted(summary.padded)}): if they are codes, use --categorical {option} or --drop {option}"
             )
         return
     groups: dict[str, list[str]] = {}
@@ -347,7 +346,7 @@ def _doubts(name: str, summary: Summary, texts: Sequence[str] | None) -> Iterato
         groups.setdefault(" ".join(text.casefold().split()), []).append(text)
     for group in groups.values():
         if len(group) > 1:
-            yield f"column {name!r} holds {' and '.join(map(quoted, sorted(group)))}: are they the same?"
+            yield f"column {name!r} contains {' and '.join(map(quoted, sorted(group)))}: are they the same?"
 
 
 def _odd_message(
@@ -355,18 +354,18 @@ def _odd_message(
 ) -> str:
     where = _odd_words(source, name, values, count)
     if target:
-        return f"{where}: correct it, take the column as classes with --task classification, or choose another target."
+        return f"{where}: correct it, treat the column as classes with --task classification, or choose another target."
     quoted = shlex.quote(name)
     return (
-        f"{where}: correct it, leave the cell empty if it stands for nothing, take the column as categories with "
-        f"--categorical {quoted}, or --drop {quoted}."
+        f"{where}: correct it, leave the cell empty if it is missing, treat the column as categorical with "
+        f"--categorical {quoted}, or use --drop {quoted}."
     )
 
 
 def _odd_words(source: str, name: str, values: Sequence[tuple[str, int]], count: int = 0) -> str:
     found = ", ".join(f"{quoted(value)} in row {row}" for value, row in values)
     many = f"{count} values that are" if count > 1 else "a value that is"
-    return f"{source}: column {name!r} holds {many} no number ({found})"
+    return f"{source}: column {name!r} contains {many} not numeric ({found})"
 
 
 def _missing_message(source: str, problems: Sequence[tuple[str, Summary]]) -> str:
@@ -375,10 +374,10 @@ def _missing_message(source: str, problems: Sequence[tuple[str, Summary]]) -> st
         for name, found in problems
     ]
     remedy = (
-        "Fill them in; or --missing drop (leaves out the rows), --missing fill (numbers become the column's mean, "
-        "texts no category), or --drop COLUMN."
+        "Fill them in, or use --missing drop (drops the rows), --missing fill (numbers become the mean of the column, "
+        "texts belong to no category) or --drop COLUMN."
     )
-    return f"{source}: values are missing.\n" + "\n".join(lines) + f"\n{remedy}"
+    return f"{source}: some values are missing.\n" + "\n".join(lines) + f"\n{remedy}"
 
 
 def _closest(name: str, names: Sequence[str]) -> str:
@@ -386,7 +385,7 @@ def _closest(name: str, names: Sequence[str]) -> str:
         other for other in names if other.lower() == name.strip().lower()
     ]
     hint = f"Did you mean {near[0]!r}? " if near else ""
-    data = " These look like data: if the first line holds no names, write --no-header."
+    data = " These look like data: if the first line contains no names, use --no-header."
     return f"{hint}Its columns: {_list(names)}." + (data if any(map(looks_numeric, names)) else "")
 
 

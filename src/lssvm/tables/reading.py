@@ -1,4 +1,4 @@
-"""Tables that can be read again and again: CSV, TSV, Parquet, folders of Parquet, and standard input."""
+"""Tables that can be read repeatedly: CSV, TSV, Parquet, folders of Parquet files, and standard input."""
 
 from __future__ import annotations
 
@@ -41,40 +41,40 @@ MISSING = (
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 STATED_DELIMITER = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
 BLOCK_BYTES = 1 << 23
-SAMPLE_SIZE = 1 << 16  # characters from which the format is guessed; more where they hold too few rows
-SAMPLE_LIMIT = 1 << 26  # the most of them
-SAMPLE_ROWS = 20  # rows that show the delimiter
+SAMPLE_SIZE = 1 << 16  # characters from which the format is inferred; more if they contain too few rows
+SAMPLE_LIMIT = 1 << 26  # the maximum
+SAMPLE_ROWS = 20  # rows from which the delimiter is inferred
 
 
 class TableError(ValueError):
-    """A table that cannot be used as it is; the message says what to do."""
+    """A table that cannot be used as it is; the message explains what to do."""
 
 
 class UnknownColumn(TableError):
-    """A column that an option names and that is not there, or not for that."""
+    """A column named by an option that does not exist or cannot be used for that option."""
 
 
 def need_pyarrow() -> None:
-    """TableError with the name of the extra, where pyarrow is not installed."""
+    """Raise TableError with the name of the extra if pyarrow is not installed."""
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:
-        raise TableError('Reading files needs pyarrow: pip install "lssvm[files]"') from error
+        raise TableError('Reading files requires pyarrow: pip install "lssvm[files]"') from error
 
 
 @dataclass(frozen=True)
 class Source:
-    """A table that can be read again and again, in batches."""
+    """A table that can be read repeatedly, in batches."""
 
     name: str
     names: tuple[str, ...]
     first_row: int  # the number of the first row: 2 below a header line, 0 in Parquet
     start: Callable[[], Iterator[pa.RecordBatch]]
-    notes: tuple[str, ...] = ()  # what was guessed
+    notes: tuple[str, ...] = ()  # what was inferred
     decimal: str = "."
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The batches, from the start; errors of the reader become TableErrors."""
+        """The batches, from the start; reader errors become TableErrors."""
         import pyarrow
 
         try:
@@ -84,9 +84,9 @@ class Source:
             if "UTF8" in text:
                 remedy = "the file is not UTF-8: give its encoding, e.g. --encoding latin-1."
             elif "Expected" in text and "columns" in text:
-                remedy = "a line has another number of cells than the header: mend it, or give --delimiter."
+                remedy = "a line has a different number of cells than the header: correct it, or give --delimiter."
             else:
-                remedy = "is it the kind of file that its name says?"
+                remedy = "does the file have the format that its name suggests?"
             raise TableError(f"{self.name}: {text}\n{remedy}") from error
         except (OSError, UnicodeError) as error:
             remedy = "if this is text, give its encoding, e.g. --encoding latin-1."
@@ -96,10 +96,10 @@ class Source:
 def open_table(
     path: str, *, delimiter: str | None = None, header: bool | None = None, encoding: str | None = None
 ) -> Source:
-    """Find out how a file is written. "-" is standard input.
+    """Infer the format of a file. "-" is standard input.
 
     Standard input, pipes and devices can be read only once: they are copied to a file that is removed at exit.
-    With ``header=None`` the first line holds names, and a first line of numbers is an error.
+    With ``header=None``, the first line contains names, and a first line of numbers is an error.
     """
     need_pyarrow()
     if path == "-":
@@ -109,7 +109,7 @@ def open_table(
     file = Path(path)
     if not file.exists():
         near = difflib.get_close_matches(file.name, os.listdir(file.parent) if file.parent.is_dir() else [], 1)
-        hint = f"Did you mean {str(file.parent / near[0])!r}?" if near else "Check its name and its folder."
+        hint = f"Did you mean {str(file.parent / near[0])!r}?" if near else "Check its name and folder."
         raise TableError(f"There is no file {path!r}. {hint}")
     if not file.is_dir() and not file.is_file():
         with open(path, "rb") as stream:
@@ -129,7 +129,7 @@ def _is_parquet(path: str) -> bool:
 def _open_stream(
     stream: BinaryIO, name: str, delimiter: str | None, header: bool | None, encoding: str | None
 ) -> Source:
-    """A copy of a stream, as a table: a fit reads its rows several times."""
+    """A copy of a stream as a table, because a fit reads the rows several times."""
     import atexit
     import shutil
     import tempfile
@@ -150,7 +150,7 @@ def _open_parquet(file: Path) -> Source:
 
     files = sorted(str(f) for f in file.rglob("*") if f.suffix.lower() in (".parquet", ".pq")) if file.is_dir() else []
     if file.is_dir() and not files:
-        raise TableError(f"The folder '{file}' holds no Parquet files (*.parquet): give a file, or another folder.")
+        raise TableError(f"The folder '{file}' contains no Parquet files (*.parquet): give a file or another folder.")
     try:
         if files:
             parts = {"partitioning": "hive", "partition_base_dir": str(file)}
@@ -158,7 +158,7 @@ def _open_parquet(file: Path) -> Source:
         else:
             data = pyarrow.dataset.dataset(file, format="parquet")
     except pyarrow.ArrowInvalid as error:
-        raise TableError(f"'{file}' cannot be read as Parquet: {error}\nIs it whole, and is it Parquet?") from error
+        raise TableError(f"'{file}' cannot be read as Parquet: {error}\nIs it a complete Parquet file?") from error
     names = tuple(data.schema.names)
     _check_names(names, str(file))
     return Source(str(file), names, 0, data.to_batches)
@@ -175,16 +175,16 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
         notes.append(f"columns are separated by {_spell(found)}")
     if header is None and len(lines) > 1 and first and all(looks_numeric(cell) for cell in first):
         raise TableError(
-            f"{name}: the first line looks like data, not like column names ({', '.join(first[:4])} ...). Write "
-            "--no-header (the columns are then column1, column2, ...), put a line of names on top, or, if these are "
-            "names, write --header."
+            f"{name}: the first line looks like data, not like column names ({', '.join(first[:4])} ...). Use "
+            "--no-header (the columns are then column1, column2, ...), add a line of names at the top, or, if these "
+            "are names, use --header."
         )
     header = header is not False
     names = tuple(cell.strip() for cell in first) if header else tuple(f"column{c + 1}" for c in range(len(first)))
     if len(names) < 2:
         raise TableError(
-            f"{name}: only one column was found, {quoted(first)}: if there are more, give their --delimiter; if lines "
-            "stand above the column names, take these out."
+            f"{name}: only one column was found, {quoted(first)}: if there are more, give the --delimiter; if there "
+            "are lines above the column names, remove them."
         )
     _check_names(names, name)
     decimal = "," if found != "," and _decimal_comma(lines) else "."
@@ -214,18 +214,18 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
 
 
 class _Layout(NamedTuple):
-    """How the start of a text file is written."""
+    """The format of a text file."""
 
     encoding: str
     delimiter: str
-    guessed: bool  # whether the delimiter is
+    guessed: bool  # whether the delimiter was inferred
     above: int  # lines above the column names that are not part of the table
     names_end: int  # lines up to the end of the column names
     lines: list[list[str]]  # the first records
 
 
 def _layout(path: str, name: str, delimiter: str | None, encoding: str | None) -> _Layout:
-    """The layout of a text file, from a sample that holds the column names and, where possible, some rows."""
+    """The layout of a text file, from a sample that contains the column names and, if possible, some rows."""
     size = SAMPLE_SIZE
     with _long_cells():
         while True:
@@ -238,8 +238,8 @@ def _layout(path: str, name: str, delimiter: str | None, encoding: str | None) -
             size *= 4
     if len(layout.lines) < 2:
         raise TableError(
-            f"{name}: the column names and the first row take more than {size >> 20} MiB: look for a quotation mark "
-            "that is not closed."
+            f"{name}: the column names and the first row take more than {size >> 20} MiB: look for an unclosed "
+            "quotation mark."
         )
     return layout
 
@@ -255,13 +255,13 @@ def _parse(sample: str, delimiter: str | None, encoding: str) -> _Layout:
         raise TableError(f"--delimiter must be one character, got {delimiter!r}; write \\t for a tab.")
     reader = csv.reader(io.StringIO(sample, newline=""), delimiter=found)
     first = next((line for line in reader if line), [])
-    names_end = above + reader.line_num  # names may hold line breaks, and empty lines may stand before them
+    names_end = above + reader.line_num  # names may contain line breaks, and empty lines may precede them
     return _Layout(encoding, found, delimiter is None, above, names_end, [first, *reader])
 
 
 @contextmanager
 def _long_cells() -> Iterator[None]:
-    """Let the csv module read cells of any length: with a wrong delimiter a whole line is one cell."""
+    """Let the csv module read cells of any length: with a wrong delimiter, a whole line is one cell."""
     limit = csv.field_size_limit((1 << 31) - 1)
     try:
         yield
@@ -300,7 +300,7 @@ def _sample(path: str, name: str, encoding: str | None, size: int) -> tuple[str,
 
 
 def _sniff(sample: str) -> str:
-    """The delimiter that gives the first lines the same number of cells, the largest such number."""
+    """The delimiter that splits the first lines into equal numbers of cells, as many as possible."""
 
     def cells(delimiter: str) -> int:
         records = islice(csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter), SAMPLE_ROWS)
@@ -310,7 +310,7 @@ def _sniff(sample: str) -> str:
     best = max(DELIMITERS, key=cells)
     if cells(best) > 1:
         return best
-    return max(DELIMITERS, key=sample.split("\n", 1)[0].count)  # ragged lines: the reader names the first
+    return max(DELIMITERS, key=sample.split("\n", 1)[0].count)  # unequal lines: the reader reports the first
 
 
 def _decimal_comma(lines: Sequence[Sequence[str]]) -> bool:
@@ -335,15 +335,15 @@ def _check_names(names: Sequence[str], source: str) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if "" in twice:
         raise TableError(
-            f"{source}: {list(names).count('')} columns have no name: give them names, or, if they are empty, take out "
+            f"{source}: {list(names).count('')} columns have no name: give them names or, if they are empty, remove "
             "the delimiters at the ends of the lines."
         )
     if twice:
-        raise TableError(f"{source}: the column name {twice[0]!r} stands there twice: give every column its own name.")
+        raise TableError(f"{source}: the column name {twice[0]!r} is duplicated: give each column a unique name.")
 
 
 def plain_name(name: str) -> str:
-    """A name on one line: quoted and escaped where it holds line breaks or control characters."""
+    """A name on one line: quoted and escaped if it contains line breaks or control characters."""
     return name if name.isprintable() else repr(name)
 
 

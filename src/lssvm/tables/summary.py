@@ -1,4 +1,4 @@
-"""One pass over the columns of a table: what they hold."""
+"""Summaries of the columns of a table, from one pass."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
     from .reading import Source
 
 PADDED = r"^0\d+$"
-MOST_LABELS = 1000  # a target of more different texts is no class
-FEW_ODD = 0.2  # a column with fewer texts among its numbers is a column of numbers with mistakes in it
-TRUTH = {"false": ("false", "False", "FALSE"), "true": ("true", "True", "TRUE")}  # as programs write them
+MOST_LABELS = 1000  # a target with more distinct texts cannot be a class
+FEW_ODD = 0.2  # a column with a smaller share of texts is numeric, with mistakes
+TRUTH = {"false": ("false", "False", "FALSE"), "true": ("true", "True", "TRUE")}  # the spellings of various programs
 
 
 @dataclass
 class Summary:
-    """What one pass over a column found."""
+    """The summary of a column."""
 
     rows: int = 0
     missing: int = 0
     first_missing: int = -1
-    odd: int = 0  # texts that are no numbers
-    odd_values: list[tuple[str, int]] = field(default_factory=list)  # the first of them, with their rows
-    counts: Counter[str] | None = field(default_factory=Counter)  # None: more different values than anyone needs
+    odd: int = 0  # number of texts that are not numeric
+    odd_values: list[tuple[str, int]] = field(default_factory=list)  # the first few, with their rows
+    counts: Counter[str] | None = field(default_factory=Counter)  # None: more than MOST_LABELS distinct values
     total: float = 0.0
     whole: bool = True  # all numbers are integers
-    counting: bool = True  # every number is the one before plus 1
+    counting: bool = True  # each number is its predecessor plus 1
     last: float | None = None
-    padded: str = ""  # the first number with zeros before it: a code rather than a number
-    usable: bool = True  # neither number nor text otherwise
+    padded: str = ""  # the first value with leading zeros: a code rather than a number
+    usable: bool = True  # False for types other than numbers and text
     kind: str = ""  # the type, for messages
 
     @property
@@ -49,7 +49,7 @@ class Summary:
 
     @property
     def is_number(self) -> bool:
-        """Numbers, perhaps with a few mistakes among them."""
+        """Whether the column is numeric, perhaps with a few mistakes."""
         return self.usable and self.present > 0 and self.odd <= FEW_ODD * self.present
 
     @property
@@ -59,7 +59,7 @@ class Summary:
 
 
 def scan(source: Source, columns: Sequence[str], seen: Callable[[int], None] = lambda rows: None) -> dict[str, Summary]:
-    """One pass over a source: a summary of each of some columns."""
+    """Summarise some columns of a source in one pass."""
     summaries = {name: Summary() for name in columns}
     row = 0
     for batch in source.batches():
@@ -68,7 +68,7 @@ def scan(source: Source, columns: Sequence[str], seen: Callable[[int], None] = l
         row += batch.num_rows
         seen(row)
     if not row:
-        raise TableError(f"{source.name} holds no rows below its header: give a file with data.")
+        raise TableError(f"{source.name} has no rows below its header: give a file with data.")
     return summaries
 
 
@@ -90,7 +90,7 @@ def column_values(batch: pa.RecordBatch, name: str) -> Any:
 
 
 def numbers_of(column: Any, decimal: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Values (NaN where there is none), which are missing, and which are texts that are no (finite) numbers."""
+    """Values (NaN if there is none), a mask of the missing ones, and a mask of those that are not finite numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -105,7 +105,7 @@ def numbers_of(column: Any, decimal: str) -> tuple[np.ndarray, np.ndarray, np.nd
 
 
 def missing_texts(column: Any) -> np.ndarray:
-    """Which texts stand for nothing."""
+    """A mask of the texts that denote missing values."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -116,13 +116,13 @@ def missing_texts(column: Any) -> np.ndarray:
 
 
 def _add(summary: Summary, column: Any, row: int, decimal: str) -> None:
-    """Take one batch's column into its summary."""
+    """Add the column of one batch to its summary."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if column is None:
         summary.usable = False
-        summary.rows += 1  # something, so that it is not an empty column
+        summary.rows += 1  # so that the column does not count as empty
         return
     values, missing, odd = numbers_of(column, decimal)
     if missing.any() and summary.first_missing < 0:
@@ -139,7 +139,7 @@ def _add(summary: Summary, column: Any, row: int, decimal: str) -> None:
     summary.total += float(numbers.sum())
     summary.whole = summary.whole and bool((numbers == np.floor(numbers)).all())
     steps = np.diff(values if summary.last is None else [summary.last, *values])
-    summary.counting = summary.counting and bool((steps == 1).all())  # not where a value is missing, which is NaN
+    summary.counting = summary.counting and bool((steps == 1).all())  # False if a value is missing (NaN)
     summary.last = float(values[-1]) if len(values) else summary.last
     if summary.counts is not None:
         found = pc.value_counts(column.filter(~missing))
@@ -151,13 +151,13 @@ def _add(summary: Summary, column: Any, row: int, decimal: str) -> None:
 
 
 def label_of(value: float) -> str:
-    """A number as the name of a class."""
+    """A number as a class label."""
     return str(int(value)) if math.isfinite(value) and value == int(value) else repr(value)
 
 
 def spellings(categories: Sequence[str]) -> dict[str, int]:
-    """The texts that stand for categories, and their places. Where these are truth values, whose letters every program
-    writes in a case of its own, other cases stand for them, too.
+    """The texts that denote each category, and its index. Boolean values are recognised in any case, because programs
+    write them differently.
     """
     places = {text: place for place, text in enumerate(categories)}
     if len({text.lower() for text in categories} & TRUTH.keys()) == len(categories):
@@ -167,7 +167,7 @@ def spellings(categories: Sequence[str]) -> dict[str, int]:
 
 
 def categories_of(counts: Counter[str]) -> tuple[str, ...]:
-    """The texts of a column, sorted; truth values that differ in case only become the spelling met most often."""
+    """The texts of a column, sorted; boolean values that differ only in case get their most frequent spelling."""
     if {text.lower() for text in counts} <= TRUTH.keys():
         best = {text.lower(): text for text, _ in reversed(counts.most_common())}
         return tuple(sorted(best.values()))

@@ -22,7 +22,7 @@ from sklearn.utils import Bunch
 
 from .. import arrays
 from ..arrays import NumericalError
-from ..coding import best_slope, couple, pair_rows, pairs_of
+from ..coding import best_slope, pair_losses, pair_rows, pairs_of, platt_aims
 from ..kernels import Kernel
 from ..losses import LOSSES
 from ..problem import Problem, constant_columns
@@ -82,7 +82,7 @@ class ClassSearch:
         self.rows, self.setting, self.free, self.many = rows, setting, free, many
         self.by_pairs = rows.by_pairs(setting.coding)
         self.columns = rows.columns(setting.coding)
-        stacked = setting.loss == "squared" and Stacks.suit(self.columns)
+        stacked = setting.loss == "squared" and self.by_pairs
         self.stacks = Stacks(self.columns, rows.weights) if stacked else None
         self.warm: list[Any] = [None] * len(self.columns)
         self.start = log_widths(setting.kernel, rows.X.shape[1])
@@ -229,13 +229,16 @@ def choose_classifier(problem: Problem, codings: tuple[str, ...], losses: tuple[
     rows = _sample(problem)
     n_classes = rows.n_classes
     codings = ("one-vs-one",) if n_classes == 2 else codings
-    simplest = Setting(kernels[0], problem.C or 10.0, codings[0], "squared", math.exp(0.5))
+    leading = "squared" if "squared" in losses else losses[0]
+    simplest = Setting(kernels[0], problem.C or 10.0, codings[0], leading, math.exp(0.5))
     halves = (
         [rows.part(np.arange(start, len(rows.codes), 2)) for start in (0, 1)] if len(rows.codes) > 3 else [rows] * 2
     )
     record = Bunch(evaluations=0, plan=[], candidates=[])
     record.plan.append(f"{len(kernels)} kernels with common widths on {len(rows.codes)} rows")
-    starts = [_common_widths(kernel, halves, simplest) for kernel in kernels]
+    starts: list[tuple[float, Setting, list[Setting]]] = []
+    for kernel in kernels:  # C and slope of the first are where the others start
+        starts.append(_common_widths(kernel, halves, starts[0][1] if starts else simplest, 6 if starts else 12))
     best = min(range(len(kernels)), key=lambda number: starts[number][0])
     free = [leaf.sigma is None for leaf in kernels[best].leaves]
     found = [start[1] for start in starts]
@@ -254,12 +257,17 @@ def choose_classifier(problem: Problem, codings: tuple[str, ...], losses: tuple[
             record.plan.append("one width per column")
         else:
             record.plan.append("one common width: more are not worth it")
-    simple = [(codings[0], loss) for loss in losses[:1]]
-    others = [(coding, loss) for coding in codings for loss in losses if (coding, loss) not in simple]
-    others = [(coding, loss) for coding, loss in others if coding == codings[0] or loss == losses[0]]
-    compared = [_best_C(rows, replace(setting, coding=simple[0][0], loss=simple[0][1])) for setting in found]
+    others = [(codings[0], loss) for loss in losses if loss != leading]
+    others += [(coding, leading) for coding in codings[1:]]
+    compared = [_best_C(rows, setting) for setting in found]
     first = min(compared, key=lambda candidate: candidate[0].mean())[1]
-    compared += [_best_C(rows, replace(first, coding=coding, loss=loss)) for coding, loss in others]
+    if others:  # their C is chosen on one half, and moved as that of the first has to be moved
+        half = halves[0]
+        shift = first.C / _best_C(half, first)[1].C
+        for coding, loss in others:
+            setting = _best_C(half, replace(first, coding=coding, loss=loss))[1]
+            setting = replace(setting, C=setting.C * (shift if problem.C is None else 1.0))
+            compared.append(_best_C(rows, setting, known=True))
     for losses_of_rows, setting in compared:
         record.candidates.append(
             Bunch(
@@ -271,6 +279,8 @@ def choose_classifier(problem: Problem, codings: tuple[str, ...], losses: tuple[
             )
         )
     chosen = _simplest(compared)
+    if chosen.loss != first.loss and problem.C is None:
+        chosen = _best_C(rows, chosen, near=True)[1]
     record.evaluations = rows.evaluations + sum(half.evaluations for half in halves)
     record.plan.append(f"{len(compared)} classifiers compared by their log loss")
     record.update(C=chosen.C, widths=[arrays.to_numpy(leaf.sigma) for leaf in chosen.kernel.leaves], free=free)
@@ -322,16 +332,17 @@ def column_units(problem: Problem) -> np.ndarray:
     return np.where(constant_columns(problem) | ~(unit > 0) | ~np.isfinite(unit), 1.0, unit)
 
 
-def _common_widths(kernel: Kernel, halves: list[Rows], simplest: Setting) -> tuple[float, Setting, list[Setting]]:
+def _common_widths(
+    kernel: Kernel, halves: list[Rows], start: Setting, iterations: int
+) -> tuple[float, Setting, list[Setting]]:
     """The losses of both halves summed, the setting between theirs, and those of the halves; one width per leaf."""
     d = halves[0].X.shape[1]
-    start = kernel.with_width(math.sqrt(d), halves[0].unit) if kernel.is_free else kernel
+    first = kernel.with_width(math.sqrt(d), halves[0].unit) if kernel.is_free else kernel
     free = [leaf.sigma is None for leaf in kernel.leaves]
     settings, total = [], 0.0
-    setting = replace(simplest, kernel=start)
-    for half, iterations in zip(halves, (12, 6), strict=True):
-        search = ClassSearch(half, setting, free)
-        value, setting = search.run(iterations)
+    setting = replace(start, kernel=first)
+    for half, most in zip(halves, (iterations, 6), strict=True):
+        value, setting = ClassSearch(half, setting, free).run(most)
         settings.append(setting)
         total += value
     C = math.sqrt(settings[0].C) * math.sqrt(settings[1].C)
@@ -362,14 +373,11 @@ def _row_losses(rows: Rows, setting: Setting) -> np.ndarray:
 
 def _log_losses(rows: Rows, coding: str, values: np.ndarray) -> np.ndarray:
     """The log loss of every row for the best slope, with the targets of Platt (1999); see `coding.best_slope`."""
-
-    def p(slope: float) -> np.ndarray:
-        if coding == "one-vs-one" and rows.n_classes > 2:
-            return couple(values, rows.n_classes, slope)
-        f = np.column_stack([0.0 * values, values]) if rows.n_classes == 2 else values
-        return softmax(slope * f, axis=1)
-
-    return best_slope(p, rows.codes, rows.weights, rows.n_classes)[1]
+    if coding == "one-vs-one" and rows.n_classes > 2:
+        return pair_losses(values, rows.codes, rows.weights, rows.n_classes)[1]
+    f = np.column_stack([0.0 * values, values]) if rows.n_classes == 2 else values
+    aims = platt_aims(rows.codes, rows.weights, rows.n_classes)
+    return best_slope(lambda slope: softmax(slope * f, axis=1), rows.codes, rows.weights, aims)[1]
 
 
 def _values(rows: Rows, K: np.ndarray, setting: Setting, warm: Any) -> tuple[np.ndarray, Any]:
@@ -378,17 +386,7 @@ def _values(rows: Rows, K: np.ndarray, setting: Setting, warm: Any) -> tuple[np.
     if not rows.by_pairs(setting.coding) and setting.loss == "squared":
         targets = np.column_stack([t for _, t in columns])
         return solve_squares(K, targets, rows.weights, setting.C)[2], None
-    if Stacks.suit(columns):
-        coef, intercept, decision, loo = Stacks(columns, rows.weights).solve(K, setting.C, setting.loss, warm)
-    else:
-        coef, decision, loo = (np.zeros((len(K), len(columns))) for _ in range(3))
-        intercept = np.zeros(len(columns))
-        for number, (own, t) in enumerate(columns):
-            part = K if len(own) == len(K) else K[np.ix_(own, own)]
-            start = None if warm is None else warm[own, number]
-            fit = solve_dual(part, t, rows.weights[own], setting.C, LOSSES[setting.loss], start=start, tolerance=1e-2)
-            coef[own, number], decision[own, number], loo[own, number] = fit.coef, fit.decision, fit.loo
-            intercept[number] = fit.intercept
+    coef, intercept, decision, loo = Stacks(columns, rows.weights).solve(K, setting.C, setting.loss, warm)
     if len(columns) > 1 and rows.by_pairs(setting.coding):
         values = K @ coef + intercept[None, :]
         for number, (own, _) in enumerate(columns):
@@ -407,8 +405,8 @@ def _simplest(compared: list[tuple[np.ndarray, Setting]]) -> Setting:
     return best
 
 
-def _best_C(rows: Rows, setting: Setting) -> tuple[np.ndarray, Setting]:
-    """The weighted log losses of all rows with the best C, for a kernel that is known."""
+def _best_C(rows: Rows, setting: Setting, *, known: bool = False, near: bool = False) -> tuple[np.ndarray, Setting]:
+    """The weighted log losses of all rows with the best C (`known`: the setting's own) for a kernel that is known."""
     K = rows.matrix(setting.kernel)
     best: tuple[float, float, np.ndarray] = (math.inf, setting.C, np.zeros(0))
     warm: Any = None
@@ -434,10 +432,11 @@ def _best_C(rows: Rows, setting: Setting) -> tuple[np.ndarray, Setting]:
         return score
 
     start = math.log(setting.C)
-    if rows.C is not None:
+    if known or rows.C is not None:
         value(start)
     else:
         reach = {"squared": (-2.0, 2.0), "squared_hinge": (-2.0, 4.0), "logistic": (0.0, 5.0)}[setting.loss]
+        reach = (-1.5, 1.5) if near else reach
         bounds = (start + reach[0], start + reach[1])
         optimize.minimize_scalar(value, bounds=bounds, method="bounded", options={"xatol": 0.3, "maxiter": 6})
     if not len(best[2]):

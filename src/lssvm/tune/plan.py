@@ -46,8 +46,8 @@ class SearchPlan:
     """Leave-one-out decision values of classes that are held in memory at a time."""
 
     # Classifiers
-    class_work: float = 700.0**3
-    """Sum of the cubed sizes of all pairs in the sample on which a classifier is searched: 700 rows of two classes."""
+    class_work: float = 550.0**3
+    """Sum of the cubed sizes of all pairs in the sample on which a classifier is searched: 550 rows of two classes."""
     class_rows: tuple[int, int] = (200, 1500)
     """Fewest and most rows of that sample."""
     class_C: float = 30.0

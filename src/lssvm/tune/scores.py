@@ -29,7 +29,7 @@ def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
     y, weights = (arrays.to_numpy(a)[factor.rows] for a in (problem.y, problem.weights))
     unit = float(np.max(np.abs(y - y.mean(axis=0)), initial=0.0)) or 1.0
     errors = np.zeros(len(C))
-    for rows, residuals in factor.left_out(C):
+    for rows, residuals in factor.loo_path(C):
         scaled = arrays.to_numpy(residuals) / unit
         errors += weights[rows] @ _loss(problem, scaled).sum(axis=2)
     return np.where(np.isfinite(errors), errors / weights.sum(), np.inf)
@@ -41,7 +41,7 @@ def class_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
     several = max(1, PLAN.class_values // y.size)
     errors = []
     for start in range(0, len(C), several):
-        blocks = [arrays.to_numpy(residuals) for _, residuals in factor.left_out(C[start : start + several])]
+        blocks = [arrays.to_numpy(residuals) for _, residuals in factor.loo_path(C[start : start + several])]
         errors.append(log_loss(y[:, None, :] - np.concatenate(blocks), y, weights)[0])
     return np.concatenate(errors)
 

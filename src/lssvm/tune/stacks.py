@@ -1,15 +1,15 @@
-"""Many small problems of two classes at once: padded stacks of systems, each solved by one call of LAPACK per stack."""
+"""Many problems of two classes at once, as padded stacks of systems: what a search needs, without more."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import lapack
 
 from ..arrays import NumericalError
 from ..losses import LOSSES
 
-SMALL = 150  # rows up to which problems are stacked
 PADDING = 1.3  # largest problem of a stack over the smallest one
 STEPS = 15  # of Newton's method, in a search
 FAR = 40.0  # decision values of the logistic loss are clipped there
@@ -41,11 +41,6 @@ class Stacks:
                 stack.rows[place, : len(rows)], stack.t[place, : len(rows)] = rows, t
                 stack.inside[place, : len(rows)], stack.weights[place, : len(rows)] = weights[rows] > 0, weights[rows]
             self.stacks.append(stack)
-
-    @staticmethod
-    def suit(columns: list[tuple[np.ndarray, np.ndarray]]) -> bool:
-        """Whether the problems are many and small."""
-        return len(columns) > 3 and max(len(rows) for rows, _ in columns) <= SMALL
 
     def solve(self, K: np.ndarray, C: float, loss: str, start: np.ndarray | None) -> tuple[np.ndarray, ...]:
         """Coefficients, intercepts, decision values and leave-one-out values: (rows, problems), (problems,), ..."""
@@ -93,13 +88,26 @@ class Stacks:
 
 
 def _bordered(A: np.ndarray, active: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The inverse of every A, its row sums over the active rows, and their sum."""
-    try:
-        inverse = np.linalg.inv(A)
-    except np.linalg.LinAlgError:
-        raise NumericalError("A system is singular.") from None
+    """The inverse of every A (overwritten), its row sums over the active rows, and their sum."""
+    for part in A:  # LAPACK sees the transposed matrix, which is the same
+        factor, info = lapack.dpotrf(part.T, lower=0, clean=0, overwrite_a=1)
+        if info:
+            raise NumericalError("A system is not positive definite.")
+        lapack.dpotri(factor, lower=0, overwrite_c=1)
+    inverse = np.tril(A)
+    inverse += np.tril(A, -1).transpose(0, 2, 1)
     ones = np.where(active, np.einsum("gij,gj->gi", inverse, active.astype(float)), 0.0)
     return inverse, ones, np.maximum(ones.sum(axis=1, keepdims=True), 1e-300)
+
+
+def _solved(A: np.ndarray, z: np.ndarray, active: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A^-1 z and A^-1 1 over the active rows, for every A (overwritten)."""
+    right = np.stack([z, active.astype(float)], axis=1)  # (g, 2, m): the transposed columns
+    for part, columns in zip(A, right, strict=True):
+        info = lapack.dposv(part.T, columns.T, lower=0, overwrite_a=1, overwrite_b=1)[2]
+        if info:
+            raise NumericalError("A system is not positive definite.")
+    return right[:, 0], right[:, 1]
 
 
 def _matrix(blocks: np.ndarray, active: np.ndarray, ridge: np.ndarray) -> np.ndarray:
@@ -131,7 +139,7 @@ def _newton(
         z = np.where(active, f + t * kind.slope(t * f) / np.maximum(v / weights, 1e-12), 0.0)
         ridge = 1.0 / (C * np.maximum(v, 1e-300))
         A = _matrix(blocks, active, np.where(active, ridge, 1.0))
-        plain, ones = np.moveaxis(np.linalg.solve(A, np.stack([z, active.astype(float)], axis=2)), 2, 0)
+        plain, ones = _solved(A.copy(), z, active)
         total = np.maximum(ones.sum(axis=1, keepdims=True), 1e-300)
         b = plain.sum(axis=1) / total[:, 0]
         a = plain - b[:, None] * ones

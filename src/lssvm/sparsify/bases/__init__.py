@@ -1,4 +1,4 @@
-"""Bases chosen before fitting."""
+"""Steps that choose a basis before fitting."""
 
 from .common import check_share as check_share
 from .common import check_size as check_size

@@ -1,4 +1,4 @@
-"""What several selectors share: a provisional kernel, kernel rows, and checks of sizes."""
+"""Helpers of several steps: a provisional kernel, kernel rows, and checks of sizes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...tune import tuned
 
 
 def provisional(problem: Problem, *, supervised: bool = False) -> Problem:
-    """The problem with a kernel (and C, when `supervised`) to select by: what is None is tuned on at most 500 rows."""
+    """The problem with a kernel (if `supervised`, also C) for selection; values left at None are tuned on 500 rows."""
     if not problem.kernel.is_free and (problem.C is not None or not supervised):
         return problem
     rows = problem.rows
@@ -41,18 +41,18 @@ def kernel_diagonal(kernel: Kernel, problem: Problem) -> np.ndarray:
 
 
 def check_found(step: Step, support: np.ndarray) -> None:
-    """Raise ValueError when nothing could be chosen."""
+    """Raise ValueError if no basis vector could be chosen."""
     if not len(support):
-        raise ValueError(f"{type(step).__name__}: the kernel is 0 on all rows, so that no basis vector can be chosen.")
+        raise ValueError(f"{type(step).__name__}: the kernel is 0 on all rows, so no basis vector can be chosen.")
 
 
 def check_size(step: Step, n: Any, name: str = "n") -> None:
-    """Raise ValueError unless n is an integer of at least 1."""
+    """Raise ValueError unless n is a positive integer."""
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1:
-        raise ValueError(f"{type(step).__name__}: {name} must be an integer of at least 1, got {n!r}.")
+        raise ValueError(f"{type(step).__name__}: {name} must be a positive integer, got {n!r}.")
 
 
 def check_share(step: Step, value: Any, name: str) -> None:
-    """Raise ValueError unless the value lies in [0, 1)."""
+    """Raise ValueError unless the value is in [0, 1)."""
     if not isinstance(value, (int, float, np.number)) or not 0 <= value < 1:
-        raise ValueError(f"{type(step).__name__}: {name} must be a number from 0 to below 1, got {value!r}.")
+        raise ValueError(f"{type(step).__name__}: {name} must be a number in [0, 1), got {value!r}.")

@@ -1,4 +1,4 @@
-"""Basis points chosen one after the other."""
+"""Greedy selection: basis points chosen one after the other."""
 
 from __future__ import annotations
 
@@ -17,29 +17,30 @@ from .common import check_found, check_share, check_size, kernel_diagonal, kerne
 class FeatureVectors(Step):
     """Feature vector selection (Baudat & Anouar; Cawley & Talbot 2004, section 2.4).
 
-    Greedily takes the row that lowers the mean reconstruction error of all rows in feature space the most,
-    ``1 - mean_i k_Si' K_SS^-1 k_Si / k_ii``. The kernel must be known to measure it: a width left at None is chosen
-    provisionally on a sample of rows, and again by what follows.
+    Each step adds the row that reduces the mean reconstruction error of all rows in feature space the most,
+    ``1 - mean_i k_Si' K_SS^-1 k_Si / k_ii``. As the error depends on the kernel, a width left at None is chosen
+    provisionally on a sample of rows; the final width is chosen after the selection.
 
     Parameters
     ----------
     n : int or None
         Size at which to stop.
     tol : float
-        A row whose own error ``k_jj - k_Sj' K_SS^-1 k_Sj`` is at most ``tol * k_jj`` is not taken: copies never are.
+        A row whose own error ``k_jj - k_Sj' K_SS^-1 k_Sj`` is at most ``tol * k_jj`` is never chosen; this excludes
+        duplicates.
     candidates : int or None
-        None compares all rows (exact; memory and work grow with the square of their number). A number draws that
-        many candidates at every step, 59 being within the best 5 % with probability 0.95, and measures the error
-        on a sample of at most 2000 rows.
+        None compares all rows, which is exact, but needs memory and time proportional to the square of their number.
+        An integer draws that many candidates in every step (the best of 59 is among the best 5 % with probability
+        0.95) and measures the error on a sample of at most 2000 rows.
     error : float or None
         Mean reconstruction error at which to stop.
     random_state : int, RandomState or None
-        Seed of the draws.
+        Seed for the random draws.
 
     Notes
     -----
-    ``path_`` holds ``sizes``, ``errors`` (the mean reconstruction error at each size), ``support`` in the order of
-    choice, and ``chosen``.
+    ``path_`` holds ``sizes``, ``errors`` (the mean reconstruction error at each size), ``support`` (in the order of
+    selection) and ``chosen``.
 
     Examples
     --------
@@ -110,11 +111,11 @@ class FeatureVectors(Step):
         return rows[support], np.array(errors)
 
     def _stochastic(self, kernel: Kernel, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-        """The same gain for a few drawn candidates, its mean taken over a sample of rows.
+        """The same gain for a few random candidates, averaged over a sample of rows.
 
-        The candidates of eight steps are drawn and deflated together, by two products; those of each step are then
-        deflated by what was chosen in the steps before it. Rows of F and E belong to candidates, rows of `factor` to
-        vectors chosen.
+        The candidates of eight steps are drawn and deflated together, with two matrix products; those of each step are
+        then deflated by the vectors chosen in the steps before it. Rows of F and E belong to candidates, rows of
+        `factor` to chosen vectors.
         """
         draw = check_random_state(self.random_state)
         rows = problem.rows
@@ -173,24 +174,24 @@ class FeatureVectors(Step):
 
 
 class Forward(Step):
-    """Supervised greedy selection: orthogonal least squares on a pool of candidates, leave-one-out as the stop rule.
+    """Supervised greedy selection: orthogonal least squares on a pool of candidates, stopped by leave-one-out.
 
-    At every step the candidate that lowers the penalised training error the most joins the basis. C and a width left
-    at None are chosen provisionally on a sample of rows, and again by what follows.
+    Each step adds the candidate that reduces the penalised training error the most. C and widths left at None are
+    chosen provisionally on a sample of rows; the final values are chosen after the selection.
 
     Parameters
     ----------
     n : int
         Largest size of the basis. The size with the smallest leave-one-out error is kept.
     pool : int
-        Number of drawn candidates.
+        Number of candidates, drawn at random.
     random_state : int, RandomState or None
-        Seed of the pool, and of the sample of at most 5 * pool rows on which the candidates are compared.
+        Seed for the pool, and for the sample of at most 5 * pool rows on which the candidates are compared.
 
     Notes
     -----
-    ``path_`` holds ``sizes``, ``scores`` (mean squared left-out residual), ``support`` in the order of choice, and
-    ``chosen``.
+    ``path_`` holds ``sizes``, ``scores`` (mean squared leave-one-out residual), ``support`` (in the order of selection)
+    and ``chosen``.
 
     Examples
     --------
@@ -221,11 +222,11 @@ class Forward(Step):
         return problem.with_basis(pool[support[:size]], paths={**problem.paths, type(self).__name__: path})
 
     def _select(self, problem: Problem, sample: np.ndarray, pool: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Places in the pool in the order of choice, and the leave-one-out error after each.
+        """Positions in the pool in the order of selection, and the leave-one-out error after each.
 
-        The columns U of all candidates are kept deflated by the whitened columns chosen so far. With Q the
-        orthonormal columns of [A; sqrt(lam) I], candidate j of scaled column a_j = U_j/sqrt(E_jj) lowers the error by
-        (a_j'r)^2/(|a_j|^2 - |Q'a_j|^2 + lam), r the residuals.
+        The columns U of all candidates are kept deflated by the whitened columns chosen so far. With Q the orthonormal
+        columns of [A; sqrt(lam) I] and residuals r, candidate j with the scaled column a_j = U_j/sqrt(E_jj) reduces the
+        error by (a_j'r)^2/(|a_j|^2 - |Q'a_j|^2 + lam).
         """
         weights = arrays.to_numpy(problem.weights)[sample]
         y, w, lam = arrays.to_numpy(problem.y)[sample], np.sqrt(weights), 1.0 / float(problem.C or 1.0)
@@ -261,7 +262,7 @@ class Forward(Step):
             r -= np.outer(q, q @ t)
             h = h + q * q
             scores.append(float(np.sum((r / np.maximum(1.0 - h, 1e-12)[:, None]) ** 2) / weights.sum()))
-            # deflate all candidates by the new column; what depends on them follows from one product
+            # deflate all candidates by the new column; one product updates all quantities that depend on them
             products = U @ np.column_stack([column, q, r])
             along, onto_q, g = products[:, 0], products[:, 1], G[:, m]
             projected[:m] -= np.outer(share, g)

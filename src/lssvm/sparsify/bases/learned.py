@@ -1,4 +1,4 @@
-"""Basis points that move along the gradient of log PRESS."""
+"""Basis points optimised along the gradient of log PRESS."""
 
 from __future__ import annotations
 
@@ -16,33 +16,34 @@ from ...tune import tuned_each, warn_at_edge, with_best_C
 from .common import check_found, check_size
 from .random import randomly_pivoted
 
-RACE = 16  # scores of `Learned` by which one kernel of a choice is taken
-SURE = 2.0  # standard errors by which a kernel has to be better on the rows held out
-PATIENCE = 20  # moves of `Learned` without a gain on the rows held out
+RACE = 16  # number of scores of each kernel of a `Choice` before one of them is selected
+SURE = 2.0  # number of standard errors by which a kernel has to be better on the held-out rows
+PATIENCE = 20  # number of moves without improvement on the held-out rows
 
 
 class Learned(Step):
-    """Basis points that move along the gradient of log PRESS, from rows chosen by `RandomlyPivoted`.
+    """Basis points optimised along the gradient of log PRESS, starting from rows chosen by `RandomlyPivoted`.
 
-    Points, and with them the widths and C where those were left at None, follow Adam on the exact gradient of the
-    leave-one-out error of a sample of rows. Of several kernels (`kernels.Choice`) each takes 15 moves, then one goes
-    on: the best on the rows held out, where it is by two standard errors, else that of the best start by
-    leave-one-out. What predicts the rows held out best is kept, the start included, and then fitted on all rows.
+    The points, and widths and C if they were left at None, are optimised by Adam on the exact gradient of the
+    leave-one-out error of a sample of rows. With several kernels (`kernels.Choice`) each makes 15 moves, and one of
+    them continues: the best on the held-out rows if it is better by two standard errors, otherwise the one with the
+    best leave-one-out error at the start. The points with the smallest error on the held-out rows (possibly those at
+    the start) are kept, and the model is then fitted on all rows.
 
     Parameters
     ----------
     n : int
-        Number of points; fewer where fewer rows reconstruct the others.
+        Number of points; fewer if fewer rows reconstruct all others.
     steps : int
-        Largest number of moves; 20 moves without a gain on the rows held out end it too.
+        Largest number of moves; the optimisation also ends after 20 moves without improvement on the held-out rows.
     random_state : int, RandomState or None
-        Seed of the start, the sample and the rows held out.
+        Seed for the start, the sample and the held-out rows.
 
     Notes
     -----
-    A tenth of the rows is held out. The sample has at most max(2000, 5 n) of the others, all of them where the arrays
-    live on another device. ``path_`` holds ``scores`` (mean squared residual of the rows held out, the start first)
-    and ``chosen`` (the number of moves kept).
+    A tenth of the rows is held out. The sample has at most max(2000, 5 n) of the other rows, or all of them if the
+    arrays are not NumPy arrays. ``path_`` holds ``scores`` (mean squared residual of the held-out rows, beginning with
+    the start) and ``chosen`` (the number of moves that were kept).
 
     Examples
     --------
@@ -62,19 +63,19 @@ class Learned(Step):
         check_size(self, self.n)
         check_size(self, self.steps, "steps")
         if problem.kernel.is_precomputed:
-            raise ValueError("Learned moves points, which kernels.Precomputed does not have: use Random, for one.")
+            raise ValueError("Learned moves points, which kernels.Precomputed does not have: use e.g. Random.")
         draw = check_random_state(self.random_state)
         order, seed = draw.permutation(problem.rows), draw.randint(2**31)
         candidates = np.sort(order[: max(5000, 10 * self.n)])
         kernels = problem.kernel.kernels if isinstance(problem.kernel, Choice) else [problem.kernel]
         descents = []
         for kernel, known in zip(kernels, tuned_each(problem.with_basis(order[: self.n], asked=None)), strict=True):
-            if known.robust is not None:  # the weights of the machine that starts
+            if known.robust is not None:  # keep the weights of the initial model
                 known = known.replace(weights=known.solve().weights, robust=None)
             rows = randomly_pivoted(known.with_basis().subset(candidates), self.n, np.random.RandomState(seed))
             check_found(self, rows)
             descents.append(self._descend(known.with_basis(candidates[rows]), kernel, problem.C, order))
-        # what suits rows may not suit points that move: each kernel of a choice takes a few steps
+        # the best kernel for rows may not be the best for optimised points: each kernel of a choice takes a few steps
         first = min(RACE, self.steps + 1) if len(kernels) > 1 else 1
         trails = [list(islice(descent, first)) for descent in descents]
         winner = _winner(trails)
@@ -93,12 +94,12 @@ class Learned(Step):
         return learned.replace(asked=problem.asked or (problem.kernel, problem.C))
 
     def _descend(self, known: Problem, asked: Kernel, C: float | None, order: np.ndarray) -> Iterator[Bunch]:
-        """Losses of the rows held out and their mean, leave-one-out error, kernel and points after every move."""
+        """Losses of the held-out rows and their mean, leave-one-out error, kernel and points after every move."""
         held, rest = np.sort(order[: -(-len(order) // 10)]), order[-(-len(order) // 10) :]
         sample = np.sort(rest[: max(2000, 5 * self.n)] if arrays.is_numpy(known.X) else rest)
         points = known.kernel.basis_points(known.X, np.asarray(known.support)) + 0.0
-        if len(sample) < 3:  # too few to leave one out: nothing moves
-            yield Bunch(score=0.0, losses=np.zeros(1), left_out=0.0, kernel=known.kernel, points=points)
+        if len(sample) < 3:  # too few rows for leave-one-out: the points stay
+            yield Bunch(score=0.0, losses=np.zeros(1), loo=0.0, kernel=known.kernel, points=points)
             return
         inputs, targets, weights = (arrays.take(a, held) for a in (known.X, known.y, known.weights))
         spread = column_spread(known)
@@ -108,24 +109,22 @@ class Learned(Step):
         matters = np.any(np.isfinite(logs), axis=0) | (len(leaves) == 0)  # columns that are not dropped
         free = known.paths["LeaveOneOut"].free if asked.is_free else [False] * len(leaves)
         scale = arrays.like(spread * matters, known.X)
-        machine = known.subset(sample)
+        part = known.subset(sample)
         log_C = np.array([np.log(known.C or 1.0)])
         in_points, in_widths, in_C = Adam(), Adam(), Adam()
         while True:
             kernel = known.kernel.with_widths(list(np.exp(logs))) if any(free) else known.kernel
-            factor = machine.with_basis(points=points, kernel=kernel, C=float(np.exp(log_C[0]))).factorise(quick=True)
+            factor = part.with_basis(points=points, kernel=kernel, C=float(np.exp(log_C[0]))).factorise(quick=True)
             solution = factor.system.solution(1.0 / factor.C, careful=False)
             residuals = targets - factor.columns(inputs) @ solution.coef - solution.intercept[None, :]
             losses = _weighted_squares(residuals, weights)
-            left_out = _weighted_squares(solution.loo_residuals, arrays.take(machine.weights, factor.rows))
-            yield Bunch(
-                score=float(losses.mean()), losses=losses, left_out=left_out.mean(), kernel=kernel, points=points
-            )
+            loo = _weighted_squares(solution.loo_residuals, arrays.take(part.weights, factor.rows))
+            yield Bunch(score=float(losses.mean()), losses=losses, loo=loo.mean(), kernel=kernel, points=points)
             if not factor.has_point_gradient:
                 return
             try:
                 _, widths, slope, moves = factor.criterion_and_points()
-            except arrays.NumericalError:  # nothing is left to lower
+            except arrays.NumericalError:  # the error cannot be reduced further
                 return
             points = points - scale * in_points.step(moves * scale)
             widths = arrays.to_numpy(widths) * matters * np.array(free, dtype=float)[:, None]
@@ -136,9 +135,9 @@ class Learned(Step):
 
 
 def _winner(trails: list[list[Bunch]]) -> int:
-    """The trail with the lowest score; of those that chance may tell apart from it, that of the best start.
+    """The trail with the lowest score; among those not significantly different from it, the one with the best start.
 
-    The start has a left-out residual for every row of the sample, many more than are held out.
+    The start has a leave-one-out residual for every row of the sample, many more than there are held-out rows.
     """
     lowest = [min(trail, key=lambda place: place.score) for trail in trails]
     best = min(lowest, key=lambda place: place.score)
@@ -147,17 +146,17 @@ def _winner(trails: list[list[Bunch]]) -> int:
         difference = place.losses - best.losses
         if difference.mean() <= SURE * difference.std() / np.sqrt(len(difference)):
             close.append(number)
-    return min(close, key=lambda number: trails[number][0].left_out)
+    return min(close, key=lambda number: trails[number][0].loo)
 
 
 def _weighted_squares(residuals: Any, weights: Any) -> np.ndarray:
-    """The squares of every row, summed over the outputs, times its weight in units of the mean weight."""
+    """Squared residuals of every row, summed over the outputs, times its weight relative to the mean weight."""
     values, weights = arrays.to_numpy(residuals), arrays.to_numpy(weights)
     return np.asarray((values * values).sum(axis=1) * weights / weights.mean())
 
 
 class Adam:
-    """Step sizes of Kingma & Ba (2015), for arrays of any kind."""
+    """The optimiser of Kingma & Ba (2015), for arrays of any kind."""
 
     def __init__(self, rate: float = 0.05) -> None:
         self.rate = rate
@@ -166,7 +165,7 @@ class Adam:
         self.square: Any = 0.0
 
     def step(self, gradient: Any) -> Any:
-        """The distance to go against the gradient."""
+        """The step to subtract from the variables."""
         self.count += 1
         self.mean = 0.9 * self.mean + 0.1 * gradient
         self.square = 0.999 * self.square + 0.001 * gradient * gradient

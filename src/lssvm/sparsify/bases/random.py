@@ -1,4 +1,4 @@
-"""Basis points that are given, drawn at random, or the centres of clusters."""
+"""Basis points that are given, drawn at random, or cluster centres."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ...progress import work
 from ...tune import LeaveOneOut, best_C, most_for_C, tuned, warn_at_edge, with_best_C, with_every_class
 from .common import check_found, check_size, kernel_diagonal, kernel_rows, provisional
 
-SIZES = (500, 1000, 2000, 4000)  # `Random` without a size: tried with the first, then the second,
-GAINS = (0.03, 0.05, 0.1)  # which has to lower the root mean square left-out residual by so much for it, or the others,
-MOST_WORK = (2e11, 2e11, 1e12)  # as long as rows * n^2 is then no larger
-SAMPLE_ROWS = 5000  # rows on which that is measured
+SIZES = (500, 1000, 2000, 4000)  # sizes of `Random()`; the first two are compared
+GAINS = (0.03, 0.05, 0.1)  # relative decrease of the RMS leave-one-out residual needed for the second, third and fourth
+MOST_WORK = (2e11, 2e11, 1e12)  # largest rows * n^2 for these sizes
+SAMPLE_ROWS = 5000  # number of rows on which the sizes are compared
 
 
 class Given(Step):
-    """The basis that the user names.
+    """A basis given by the user.
 
     Parameters
     ----------
     points : array
-        Row numbers of the training data (one-dimensional, integers), or the points themselves (n_points, n_features).
+        Row numbers of the training data (one-dimensional, integer), or the points themselves (n_points, n_features).
 
     Examples
     --------
@@ -46,20 +46,23 @@ class Given(Step):
         if values.ndim == 1:
             if not np.issubdtype(values.dtype, np.integer):
                 raise ValueError(
-                    f"Given: a one-dimensional points holds row numbers, got {values.dtype}: give integers, or points "
+                    f"Given: one-dimensional points must be row numbers, got {values.dtype}: give integers, or points "
                     f"of shape (n, {n_features})."
                 )
             if values.min() < 0 or values.max() >= n_rows:
                 raise ValueError(
-                    f"Given: points holds row {values.min()} to {values.max()}, but X has rows 0 to {n_rows - 1}."
+                    f"Given: points contains rows {values.min()} to {values.max()}, but X has rows 0 to {n_rows - 1}."
                 )
             return problem.with_basis(np.unique(values))
         if problem.kernel.is_precomputed:
-            raise ValueError("Given: with kernels.Precomputed points must hold row numbers, a list of integers.")
+            raise ValueError("Given: with kernels.Precomputed, points must be row numbers: give a list of integers.")
         if values.ndim != 2 or values.shape[1] != n_features:
-            raise ValueError(f"Given: points has shape {values.shape}, but X has {n_features} columns.")
+            raise ValueError(
+                f"Given: points has shape {values.shape}, but X has {n_features} columns: give points of shape "
+                f"(n, {n_features})."
+            )
         if not np.isfinite(values).all():
-            raise ValueError("Given: points holds NaN or infinite values: remove or impute them.")
+            raise ValueError("Given: points contains NaN or infinite values: remove or impute them.")
         return problem.with_basis(points=arrays.like(values.astype(float), problem.X))
 
     @property
@@ -68,37 +71,38 @@ class Given(Step):
 
 
 def as_points(points: Any) -> np.ndarray:
-    """A NumPy array of row numbers or points, or a ValueError that says what was wrong."""
+    """The row numbers or points as a NumPy array; ValueError if they are neither."""
     try:
         values = np.asarray(arrays.to_numpy(points))
     except ValueError:
         raise ValueError(
-            "Given: points must be row numbers or a table of numbers, got rows of unequal length."
+            "Given: points must be row numbers or a matrix of points, got rows of unequal length."
         ) from None
     if values.ndim == 0 or values.dtype.kind not in "biuf":
-        raise ValueError(f"Given: points must be row numbers or a table of real numbers, got {points!r}.")
+        raise ValueError(f"Given: points must be row numbers or a matrix of real numbers, got {points!r}.")
     if values.shape[0] == 0:
         raise ValueError("Given: points is empty: give at least one row number or point.")
     return values
 
 
 class Random(Step):
-    """A basis of n rows drawn without replacement.
+    """A basis of n rows drawn at random without replacement.
 
     Parameters
     ----------
     n : int or None
-        Size of the basis; all rows when there are no more. None measures it: what else was left at None is chosen with
-        500 points on a sample of 5000 rows, then 1000 points are tried there. They are taken where they lower the root
-        mean square left-out residual by 3 %, 2000 points where they lower it by 5 %, as long as rows * n^2 is then at
-        most 2e11, and up to 4000 points where they lower it by 10 %, up to 1e12; kernel and C are chosen again.
+        Size of the basis; all rows if there are no more. None chooses the size: hyper-parameters left at None are tuned
+        with 500 points on a sample of 5000 rows, and 1000 points are then tried on that sample. If these lower the root
+        mean square leave-one-out residual by 3 %, 1000 points are used, and if by 5 %, 2000 points, as long as
+        rows * n^2 is at most 2e11; if by 10 %, up to 4000 points with rows * n^2 of at most 1e12. Kernel and C are then
+        chosen again.
     random_state : int, RandomState or None
-        Seed of the draw.
+        Seed for the draw.
 
     Notes
     -----
-    With n=None ``path_`` is that of `tune.LeaveOneOut` with ``sizes``, ``scores`` (mean squared left-out residual of
-    the sample, in units of the largest deviation from the mean) and ``chosen``.
+    With n=None ``path_`` is that of `tune.LeaveOneOut` with the additional entries ``sizes``, ``scores`` (mean squared
+    leave-one-out residual of the sample, in units of the largest deviation from the mean) and ``chosen``.
 
     Examples
     --------
@@ -120,7 +124,7 @@ class Random(Step):
         return self._measured(problem, drawn) if self.n is None else problem.with_basis(drawn[: self.n])
 
     def _measured(self, problem: Problem, drawn: np.ndarray) -> Problem:
-        """As many of the rows drawn as pay, with kernel and C as chosen on the way."""
+        """As many of the drawn rows as pay off, with the kernel and C chosen in the comparison."""
         sample = with_every_class(problem, drawn, SAMPLE_ROWS)
         last = progress.expect(lambda: most_for_C(problem.with_basis(drawn[: SIZES[0]])))
         sizes = progress.expect(lambda: sum(work(len(sample), n, every=True) for n in SIZES[:2]))
@@ -140,13 +144,13 @@ class Random(Step):
         if size == tried[0]:
             paths = {**problem.paths, **known.paths}
             chosen = chosen.replace(kernel=known.kernel, robust=known.robust, paths=paths)
-        else:  # what suits a small basis is too smooth for a larger one
+        else:  # hyper-parameters chosen for a small basis are too smooth for a larger one
             chosen = tuned(chosen)
         record = Bunch(**{**Bunch(plan=[], evaluations=0), **chosen.paths.get(LeaveOneOut.__name__, {})})
-        record.plan = [f"{size} basis points by the left-out residuals of {len(sample)} rows", *record.plan]
+        record.plan = [f"{size} basis points by the leave-one-out residuals of {len(sample)} rows", *record.plan]
         record.update(sizes=np.array(tried), scores=np.array(scores), chosen=size)
         if chosen.C is None:
-            record.plan.pop()  # C of the sample
+            record.plan.pop()  # the search of C on the sample
             with last:
                 chosen = with_best_C(chosen.replace(C=known.C), record)
             warn_at_edge(chosen)
@@ -155,25 +159,25 @@ class Random(Step):
 
 
 def size_that_pays(gain: float, rows: int) -> int:
-    """The size of a basis drawn of so many rows, where the second size lowers the left-out residual by such a share."""
+    """Size of a random basis for so many rows, if the second size reduces the leave-one-out residual by `gain`."""
     level = sum(gain >= least for least in GAINS)
     most = MOST_WORK[level - 1] if level else 0.0
     return max([min(SIZES[0], rows), *(n for n in SIZES[1 : level + 1] if n <= rows and rows * n * n <= most)])
 
 
 class RandomlyPivoted(Step):
-    """Randomly pivoted Cholesky: rows drawn in proportion to how badly the rows so far reconstruct them.
+    """Randomly pivoted Cholesky: rows are drawn with probability proportional to their reconstruction error.
 
-    The accelerated form (Epperly, Tropp & Webber 2024): blocks of proposals, thinned by rejection, so that the draws
-    have the law of one-at-a-time sampling and the work is matrix products. Close to the best basis of its size for
-    the kernel matrix; the targets are not looked at.
+    This is the accelerated algorithm of Epperly, Tropp & Webber (2024): blocks of proposals are thinned by rejection,
+    so that the rows have the same distribution as if they were drawn one at a time, while the work is done in matrix
+    products. The basis is close to the best of its size for the kernel matrix; the targets are not used.
 
     Parameters
     ----------
     n : int
-        Size of the basis; fewer where the rows are reconstructed to working precision before.
+        Size of the basis; smaller if fewer rows reconstruct all others to working precision.
     random_state : int, RandomState or None
-        Seed of the draws.
+        Seed for the draws.
 
     Examples
     --------
@@ -196,7 +200,7 @@ class RandomlyPivoted(Step):
 
 
 def randomly_pivoted(problem: Problem, n: int, draw: np.random.RandomState) -> np.ndarray:
-    """At most n rows of the problem, whose kernel is known, by randomly pivoted Cholesky."""
+    """At most n rows, chosen by randomly pivoted Cholesky, of a problem whose kernel is known."""
     kernel, rows = problem.kernel, problem.rows
 
     def block(picked: np.ndarray, columns: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
@@ -208,14 +212,14 @@ def randomly_pivoted(problem: Problem, n: int, draw: np.random.RandomState) -> n
 
 
 class KMeans(Step):
-    """Centres of (mini-batch) k-means on the columns in units of their spread: basis points that are not rows.
+    """Centres of (mini-batch) k-means on columns scaled by their spread; the basis points are not training rows.
 
     Parameters
     ----------
     n : int
-        Number of centres; the distinct rows themselves where there are no more.
+        Number of centres; if there are no more distinct rows than that, these are the basis.
     random_state : int, RandomState or None
-        Seed of the starts.
+        Seed for the initial centres.
 
     Examples
     --------
@@ -224,7 +228,7 @@ class KMeans(Step):
     >>> model = LSSVR(kernels.RBF(13.1), C=830.0, steps=[sparsify.KMeans(15, random_state=0)]).fit(X, y)
     >>> model.support_vectors_.shape
     (15, 1)
-    >>> model.support_ is None  # centres are no rows
+    >>> model.support_ is None  # centres are not rows
     True
     """
 
@@ -235,7 +239,7 @@ class KMeans(Step):
     def __call__(self, problem: Problem) -> Problem:
         check_size(self, self.n)
         if problem.kernel.is_precomputed:
-            raise ValueError("KMeans needs the columns, which kernels.Precomputed does not have: use Random, for one.")
+            raise ValueError("KMeans needs feature columns, which kernels.Precomputed does not have: use e.g. Random.")
         rows = problem.rows
         spread = column_spread(problem)
         X = arrays.to_numpy(arrays.take(problem.X, rows)) / spread

@@ -1,4 +1,4 @@
-"""Displays of the left-out rows: predictions against actual values, residuals, reliability of probabilities."""
+"""Displays of leave-one-out values: predictions against actual values, residuals, reliability of probabilities."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..diagnose import (
     check_fitted,
     class_codes,
     class_scores,
-    left_out,
-    left_out_probabilities,
+    loo_probabilities,
+    loo_values,
     number_scores,
     reliability,
 )
@@ -24,7 +24,7 @@ __all__ = ["LeaveOneOutDisplay", "ReliabilityDisplay", "ResidualsDisplay"]
 
 
 class LeaveOneOutDisplay(Display):
-    """Predictions of the machine that never saw the row, against the actual values.
+    """Leave-one-out predictions against the actual values.
 
     Parameters
     ----------
@@ -35,9 +35,9 @@ class LeaveOneOutDisplay(Display):
     Attributes
     ----------
     ax_, figure_
-        Where `plot` has drawn last.
+        Axes and figure of the last call of `plot`.
     points_, diagonal_
-        What was drawn.
+        The artists.
 
     Examples
     --------
@@ -59,20 +59,20 @@ class LeaveOneOutDisplay(Display):
     def from_estimator(
         cls, estimator: Any, *, output: int = 0, ax: Any = None, name: str | None = None, **kwargs: Any
     ) -> Self:
-        """Draw the left-out predictions of a fitted `LSSVR`.
+        """Draw the leave-one-out predictions of a fitted `LSSVR`.
 
         Parameters
         ----------
         estimator : LSSVR
             Fitted.
         output : int
-            The target drawn, where there are several.
+            The target to draw, if there are several.
         ax : matplotlib axes or None
-            None makes a new figure.
+            If None, a new figure is created.
         name : str or None
-            Label of the points; None gives their root mean square error and R2.
+            Label of the points; None means their root mean square error and R2.
         **kwargs
-            Handed on to `matplotlib.axes.Axes.scatter`.
+            Passed to `matplotlib.axes.Axes.scatter`.
 
         Returns
         -------
@@ -81,10 +81,10 @@ class LeaveOneOutDisplay(Display):
         check_fitted(estimator, "estimator")
         if is_classifier(estimator):
             raise ValueError(
-                "LeaveOneOutDisplay draws numbers; for classes use ReliabilityDisplay, or "
+                "LeaveOneOutDisplay is for regression; for classification use ReliabilityDisplay, or "
                 "sklearn.metrics.ConfusionMatrixDisplay.from_predictions(y, model.loo_predictions_)."
             )
-        rows = left_out(estimator)
+        rows = loo_values(estimator)
         actual, predicted = one_output(rows.actual, output), one_output(rows.predicted, output)
         if name is None:
             score = number_scores(actual[:, None], predicted[:, None], rows.given)
@@ -97,27 +97,27 @@ class LeaveOneOutDisplay(Display):
         style = {"s": 14, "alpha": 0.6, "linewidths": 0, "color": self._next_colour(), "label": self.name or None}
         self.points_ = ax.scatter(self.predicted, self.actual, **_scatter_style(style, kwargs))
         self.diagonal_ = self._diagonal(float(np.mean(self.actual)))
-        self._finish("left-out prediction", "actual value", "Leave-one-out: predicted against actual")
+        self._finish("leave-one-out prediction", "actual value", "Leave-one-out: predicted against actual")
 
 
 class ResidualsDisplay(Display):
-    """Left-out residuals against left-out predictions, shaded by robust weight; the largest carry row numbers.
+    """Leave-one-out residuals against leave-one-out predictions, coloured by robust weight.
 
     Parameters
     ----------
     predicted, residuals : arrays (n_rows,)
-        Of classes: decision values, and coded target less decision value.
+        For classification: decision values, and coded target minus decision value.
     weights : array (n_rows,)
-        Robust weights; 1 everywhere without them.
+        Robust weights; all 1 if there are none.
     n_labels : int
-        How many of the largest residuals get their row number.
+        How many of the largest residuals are labelled with their row number.
 
     Attributes
     ----------
     ax_, figure_
-        Where `plot` has drawn last.
+        Axes and figure of the last call of `plot`.
     points_, labels_
-        What was drawn.
+        The artists.
 
     Examples
     --------
@@ -140,27 +140,27 @@ class ResidualsDisplay(Display):
     def from_estimator(
         cls, estimator: Any, *, output: int = 0, n_labels: int = 5, ax: Any = None, **kwargs: Any
     ) -> Self:
-        """Draw the left-out residuals of a fitted model.
+        """Draw the leave-one-out residuals of a fitted model.
 
         Parameters
         ----------
         estimator : LSSVR or LSSVC
             Fitted.
         output : int
-            The target (or class) drawn, where there are several.
+            The target (or class) to draw, if there are several.
         n_labels : int
-            How many of the largest residuals get their row number, where that is known.
+            How many of the largest residuals are labelled with their row number, if it is known.
         ax : matplotlib axes or None
-            None makes a new figure.
+            If None, a new figure is created.
         **kwargs
-            Handed on to `matplotlib.axes.Axes.scatter`.
+            Passed to `matplotlib.axes.Axes.scatter`.
 
         Returns
         -------
         display : ResidualsDisplay
         """
         check_fitted(estimator, "estimator")
-        rows = left_out(estimator)
+        rows = loo_values(estimator)
         display = cls(
             predicted=one_output(rows.predicted, output),
             residuals=one_output(rows.residuals, output),
@@ -189,32 +189,32 @@ class ResidualsDisplay(Display):
             )
             for i in largest
         ]
-        self._finish("left-out prediction", "left-out residual", "Left-out residuals")
+        self._finish("leave-one-out prediction", "leave-one-out residual", "Leave-one-out residuals")
 
 
 class ReliabilityDisplay(Display):
-    """Predicted probability against the observed share, in bins of equal count, with 95 % intervals of the share.
+    """Predicted probability against the observed frequency in bins of equal count, with 95 % intervals.
 
-    Of two classes the probability is that of the second; of more, that of the class that is named.
+    For two classes, the probability is that of the second class; for more, that of the predicted class.
 
     Parameters
     ----------
     predicted, observed : arrays (n_bins,)
     count : array (n_bins,)
-        Rows of each bin.
+        Number of rows in each bin.
     low, high : arrays (n_bins,)
-        Ends of the interval of each share.
+        Ends of the interval of each observed frequency.
     name : str
         Label of the curve.
     of : str
-        Whose probability it is.
+        The event whose probability is drawn.
 
     Attributes
     ----------
     ax_, figure_
-        Where `plot` has drawn last.
+        Axes and figure of the last call of `plot`.
     line_, diagonal_
-        What was drawn.
+        The artists.
 
     Examples
     --------
@@ -250,42 +250,42 @@ class ReliabilityDisplay(Display):
         name: str | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the probabilities of other rows, or those of the left-out training rows.
+        """Draw the probabilities of new data, or the leave-one-out probabilities of the training data.
 
         Parameters
         ----------
         estimator : LSSVC
             Fitted.
         X, y : arrays or None
-            Rows and their classes; None takes the training rows, each left out.
+            New rows and their classes; None means leave-one-out on the training rows.
         n_bins : int
-            Bins of equal count.
+            Number of bins of equal count.
         ax : matplotlib axes or None
-            None makes a new figure.
+            If None, a new figure is created.
         name : str or None
-            Label of the curve; None gives the log loss.
+            Label of the curve; None means the log loss.
         **kwargs
-            Handed on to `matplotlib.axes.Axes.plot`.
+            Passed to `matplotlib.axes.Axes.plot`.
 
         Returns
         -------
         display : ReliabilityDisplay
         """
         if (X is None) != (y is None):
-            raise ValueError("ReliabilityDisplay: give both X and y, or neither for the left-out training rows.")
+            raise ValueError("ReliabilityDisplay: give both X and y, or neither for leave-one-out.")
         if X is None:
             check_fitted(estimator, "estimator")
-            given = left_out(estimator).given
-            probability, codes = (array[given > 0] for array in left_out_probabilities(estimator))
+            given = loo_values(estimator).given
+            probability, codes = (array[given > 0] for array in loo_probabilities(estimator))
             weights = given[given > 0]
         else:
             check_is_fitted(estimator)
             probability, codes = arrays.to_numpy(estimator.predict_proba(X)), class_codes(estimator, y)
             weights = np.ones(len(codes))
         loss = class_scores(probability, codes, weights)["log_loss"]
-        label = f"{'left-out rows' if X is None else 'given rows'}: log loss {loss:.3f}" if name is None else name
+        label = f"{'leave-one-out' if X is None else 'new data'}: log loss {loss:.3f}" if name is None else name
         two = probability.shape[1] == 2
-        of = f"class {estimator.classes_[1]}" if two else "the named class"
+        of = f"class {estimator.classes_[1]}" if two else "the predicted class"
         return cls(**reliability(probability, codes, n_bins, weights), name=label, of=of).plot(ax, **kwargs)
 
     def _draw(self, kwargs: dict[str, Any]) -> None:
@@ -294,11 +294,11 @@ class ReliabilityDisplay(Display):
         ax.vlines(self.predicted, self.low, self.high, color=self.line_.get_color(), lw=1, alpha=0.6)
         self.diagonal_ = self._diagonal(0.0)
         ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-        self._finish(f"predicted probability of {self.of}", "observed share", "Reliability of the probabilities")
+        self._finish(f"predicted probability of {self.of}", "observed frequency", "Reliability of the probabilities")
 
 
 def _scatter_style(style: dict[str, Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Our style under the user's, whatever spelling they chose; a given colour wins over ours."""
+    """The default style, overridden by the user's options and their aliases; a given colour replaces all defaults."""
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.collections import Collection
 

@@ -1,4 +1,4 @@
-"""What is to be written of a fitted model, whatever the target: kernel, points, coefficients, scaling, classes."""
+"""The contents of a fitted model that every export target writes: kernel, points, coefficients, scaling, classes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ..estimators import LSSVC, LSSVR
 from ..kernels import RBF, Additive, Kernel, Linear, Matern, Polynomial, Product, Spline, Sum, spline_factors
 from ..tables import Column, Plan
 
-Affine = tuple[np.ndarray, np.ndarray, np.ndarray]  # centre, scale and offset of the columns
+Affine = tuple[np.ndarray, np.ndarray, np.ndarray]  # centre, scale and offset of each column
 SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 
 
 @dataclass(frozen=True)
-class Machine:
-    """f(x) = sum_j coef_j k((x - centre) scale + offset, point_j) + intercept, and what makes classes of it."""
+class ModelContent:
+    """f(x) = sum_j coef_j k((x - centre) scale + offset, point_j) + intercept, and how f becomes classes."""
 
     kernel: Kernel
     points: np.ndarray  # (n, d)
@@ -30,14 +30,14 @@ class Machine:
     intercept: np.ndarray  # (k,)
     affine: Affine | None
     classes: list[Any] | None  # of one type: str, int, float or bool
-    slopes: np.ndarray | None  # of the probabilities along the decision values
-    inputs: list[str]  # names of the columns, where they are known
-    single: bool  # a prediction is a number and no list
-    columns: tuple[Column, ...] | None  # of the table, where the model knows them
+    slopes: np.ndarray | None  # from decision values to probabilities
+    inputs: list[str]  # names of the columns, if known
+    single: bool  # a prediction is a number, not a list
+    columns: tuple[Column, ...] | None  # of the table, if the model stores them
 
     @property
     def refuses(self) -> bool:
-        """True where a row of the table may lack a value that is not filled in."""
+        """True if a row of the table can lack a value that is not filled in."""
         return self.columns is not None and any(column.fill is None for column in self.columns)
 
     @property
@@ -51,8 +51,8 @@ class Machine:
         return f"{n} support vectors, {d} inputs, {self.coef.shape[1]} outputs"
 
 
-def read_machine(model: Any) -> Machine:
-    """What is to be written of a fitted LSSVR, LSSVC, or of a Pipeline that scales columns before one."""
+def read_model(model: Any) -> ModelContent:
+    """Read a fitted LSSVR or LSSVC, or a Pipeline that only scales columns before one."""
     scalers: list[Any] = []
     names = getattr(model, "feature_names_in_", None)
     if isinstance(model, Pipeline):
@@ -66,14 +66,14 @@ def read_machine(model: Any) -> Machine:
         )
     coef = arrays.to_numpy(model.dual_coef_).reshape(len(model.dual_coef_), -1)
     used = np.any(coef != 0.0, axis=1)
-    used[0] |= not used.any()  # a constant has no support vectors, but an array of none is no C
+    used[0] |= not used.any()  # a constant has no support vectors, but C has no empty arrays
     _check_kernel(model.kernel_)
     classifies = isinstance(model, LSSVC)
     columns = _table_columns(model)
     if columns is not None:
         names = [column.name for column in columns]
     slopes = model._calibration() if classifies else None
-    return Machine(
+    return ModelContent(
         kernel=model.kernel_,
         points=arrays.to_numpy(model.support_vectors_)[used],
         coef=coef[used],
@@ -88,39 +88,38 @@ def read_machine(model: Any) -> Machine:
 
 
 def _table_columns(model: Any) -> tuple[Column, ...] | None:
-    """The columns of the table that a model of the command line was fitted to."""
+    """The columns of the table, if the model was fitted by the command line."""
     table = getattr(model, "table_", None)
     if not isinstance(table, dict) or "columns" not in table:
         return None
     plan = Plan.from_dict(table)
     if len(plan.names) != model.n_features_in_:
-        raise ValueError(f"table_ has {len(plan.names)} encoded columns, the model {model.n_features_in_}.")
+        raise ValueError(f"table_ has {len(plan.names)} encoded columns, but the model has {model.n_features_in_}.")
     return plan.columns
 
 
 def _check_kernel(kernel: Kernel) -> None:
-    """Raise TypeError for a kernel, or a part of it, whose formula is not known."""
+    """Raise TypeError if the formula of the kernel, or of a part of it, is unknown."""
     if type(kernel) not in (RBF, Matern, Linear, Polynomial, Spline, Additive, Sum, Product):
         raise TypeError(
             f"{kernel!r} cannot be exported: use RBF, Matern, Linear, Polynomial, Spline, Additive, or sums and "
-            "products of these. Values of a precomputed kernel, or of a function of yours, are not known elsewhere."
+            "products of these. A precomputed kernel or a user-defined function cannot be evaluated outside Python."
         )
     for part in kernel.parts:
         _check_kernel(part)
 
 
 def _affine(scalers: list[Any], d: int) -> Affine:
-    """Centre, scale and offset of all scalers together, (x - centre) scale + offset.
+    """Centre, scale and offset of all scalers combined: (x - centre) scale + offset.
 
-    The first centre stays apart, so that columns far from 0 lose no digits.
+    The first centre is kept separate, so that columns far from 0 lose no digits.
     """
     centre, scale, offset = np.zeros(d), np.ones(d), np.zeros(d)
     for number, scaler in enumerate(scalers):
         if type(scaler) not in SCALERS or getattr(scaler, "clip", False):
             raise TypeError(
-                f"{scaler!r} cannot be exported: of a Pipeline, StandardScaler, MinMaxScaler, MaxAbsScaler and "
-                "RobustScaler (without clip) are written into the model. Apply other steps beforehand, and export "
-                "the last one."
+                f"{scaler!r} cannot be exported: a Pipeline may contain StandardScaler, MinMaxScaler, MaxAbsScaler and "
+                "RobustScaler (without clip) before the model. Apply other steps beforehand and export only the model."
             )
         if isinstance(scaler, MinMaxScaler):
             scale, offset = scale * scaler.scale_, offset * scaler.scale_ + scaler.min_
@@ -139,12 +138,12 @@ def _labels(classes: np.ndarray) -> list[Any]:
     """The classes as plain values of one type."""
     labels = [label.item() if isinstance(label, np.generic) else label for label in classes]
     if len({type(label) for label in labels}) != 1 or not isinstance(labels[0], (str, int, float)):
-        raise TypeError(f"classes {labels!r} cannot be exported: use text or numbers, all of one type.")
+        raise TypeError(f"classes {labels!r} cannot be exported: use text or numbers, all of the same type.")
     return labels
 
 
 def component_places(kernel: Additive) -> list[list[int]] | None:
-    """Places, among the columns that the kernel looks at, of each component kept; None: every column is one."""
+    """Positions, among the kernel's columns, of each component kept; None if every column is one component."""
     if kernel.groups is None and kernel.active is None:
         return None
     if kernel.groups is None:
@@ -153,9 +152,15 @@ def component_places(kernel: Additive) -> list[list[int]] | None:
     return groups if kernel.active is None else [groups[number] for number in dict.fromkeys(kernel.active)]
 
 
+def column_widths(kernel: RBF | Matern, d: int) -> np.ndarray:
+    """One width per column."""
+    return np.broadcast_to(np.asarray(arrays.to_numpy(kernel.sigma), dtype=float), (d,)).copy()
+
+
 def spline_tables(kernel: Spline, d: int) -> dict[str, np.ndarray]:
-    """Of every column: where the knots start, what they span, their places in it, and the factors of the features."""
-    knots = kernel._by_column(d).T
+    """For each column: the first knot, the span of the knots, their positions in it, the factors of the features."""
+    knots = np.sort(np.asarray(arrays.to_numpy(kernel.knots), dtype=float), axis=0)
+    knots = np.broadcast_to(knots[:, None] if knots.ndim == 1 else knots, (len(knots), d)).T
     spans = knots[:, -1] - knots[:, 0]
     spans = np.where(spans > 0, spans, 1.0)
     places = (knots - knots[:, :1]) / spans[:, None]

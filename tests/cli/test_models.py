@@ -1,0 +1,73 @@
+"""`lssvm report`, `export` and `inspect`."""
+
+import csv
+import json
+import runpy
+
+import numpy as np
+import pytest
+from cli_cases import ENCODED, named, read_table
+
+from lssvm import LSSVC, LSSVR, datasets, kernels, load, save
+
+
+def test_json_has_no_number_for_what_is_not_known(run, folder):
+    save(LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(ENCODED, np.ones(60)), "constant.lssvm")
+    assert "nan" in run("inspect", "constant.lssvm").stdout
+    assert json.loads(run("inspect", "constant.lssvm", "--json").stdout)["leave_one_out_R2"] is None
+    assert "NaN" not in run("inspect", "constant.lssvm", "--json").stdout
+
+
+def test_report_of_a_file_and_of_other_rows(run, folder, fitted):
+    assert run("report", fitted).stdout == "report.html\n"
+    assert "Other rows" not in (folder / "report.html").read_text(encoding="utf-8")
+    result = run("report", fitted, "people.csv", "-o", "other.html")
+    assert result.exit_code == 0, result.output
+    assert "Other rows" in (folder / "other.html").read_text(encoding="utf-8")
+
+
+def test_export_to_python_predicts_the_same(run, folder, fitted):
+    result = run("export", fitted, "--to", "python")
+    assert result.stdout == "people.py\n"
+    assert "inputs: age (number), city (text)" in result.stderr
+    exported = runpy.run_path("people.py")
+    model = load(fitted)
+    with open("people.csv", encoding="utf-8") as file:
+        found = [exported["predict"](row) for row in csv.DictReader(file)]
+    rounding = 1e-14 * np.abs(model.dual_coef_).sum()  # large coefficients that cancel
+    np.testing.assert_allclose(found, model.predict(named(ENCODED)), rtol=1e-10, atol=rounding)
+    assert run("export", fitted, "--to", "c", "-o", "m.h").exit_code == 0
+    assert "#include <math.h>" in (folder / "m.h").read_text(encoding="utf-8")
+
+
+def test_export_to_onnx(run, folder, fitted):
+    onnx = pytest.importorskip("onnx")
+    assert run("export", fitted, "--to", "onnx").stdout == "people.onnx\n"
+    onnx.checker.check_model(onnx.load("people.onnx"))
+
+
+def test_inspect(run, fitted):
+    table = read_table(run("inspect", fitted).stdout)
+    assert table["input columns"] == "age, city (Köln, Oslo, Paris)"
+    assert table["rows"] == "60"
+    values = json.loads(run("inspect", fitted, "--json").stdout)
+    assert values["C"] == load(fitted).C_
+    assert values["bytes"] == fitted.stat().st_size
+
+
+def test_models_saved_from_python_are_inspected_and_reported(run, folder):
+    save(LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(*datasets.load_ripley(return_X_y=True)), "r.lssvm")
+    assert read_table(run("inspect", "r.lssvm").stdout)["classes"] == "-1, 1"
+    assert run("report", "r.lssvm").exit_code == 0
+    result = run("predict", "r.lssvm", "people.csv")
+    assert result.exit_code == 1
+    assert "saved from Python" in result.stderr
+
+
+def test_inspect_names_the_dropped_columns(run, folder):
+    rows = np.random.RandomState(0).uniform(-2, 2, (120, 3))
+    save(LSSVR(kernels.RBF(ard=True)).fit(rows, np.sin(2 * rows[:, 1])), "wide.lssvm")
+    assert read_table(run("inspect", "wide.lssvm").stdout)["dropped columns"] == "column 0, column 2"
+    assert json.loads(run("inspect", "wide.lssvm", "--json").stdout)["dropped_columns"] == ["column 0", "column 2"]
+    save(LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(rows, rows[:, 1]), "all.lssvm")
+    assert "dropped columns" not in read_table(run("inspect", "all.lssvm").stdout)

@@ -1,0 +1,223 @@
+"""`lssvm predict`: file formats, intervals and output files."""
+
+import csv
+import gzip
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_cases import AGE, CITY, ENCODED, PRICE, ROWS, lines, named, write_parquet
+from click.testing import CliRunner
+
+from lssvm import cli, load, persist, tables
+from lssvm.cli import main
+
+
+# File formats ---------------------------------------------------------------------------------------------------------
+def write_csv(path):
+    path.write_text(lines(), encoding="utf-8")
+
+
+def write_gzip(path):
+    path.write_bytes(gzip.compress(lines().encode()))
+
+
+def write_quoted(path):
+    quoted = lines([(age, f'"{city}"', f" {price} ") for age, city, price in ROWS])
+    path.write_text("\ufeff" + quoted.replace("\n", "\r\n"), encoding="utf-8", newline="")
+
+
+def write_european(path):
+    path.write_text(lines([(a, c, p.replace(".", ",")) for a, c, p in ROWS], delimiter=";"), encoding="utf-8")
+
+
+def write_excel(path):
+    path.write_text("sep=;\n" + lines(delimiter=";"), encoding="utf-8-sig")
+
+
+def write_folder(path):
+    path.mkdir()
+    from pyarrow import parquet, table
+
+    for part in (slice(0, 25), slice(25, 60)):
+        rows = table({"age": AGE[part], "city": CITY[part], "price": PRICE[part]})
+        parquet.write_table(rows, path / f"part-{part.start}.parquet")
+    (path / "_SUCCESS").touch()
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("rows.csv.gz", write_gzip),
+        ("quoted.csv", write_quoted),
+        ("rows.tsv", lambda path: path.write_text(lines(delimiter="\t"), encoding="utf-8")),
+        ("bars.txt", lambda path: path.write_text(lines(delimiter="|"), encoding="utf-8")),
+        ("european.csv", write_european),
+        ("excel.csv", write_excel),
+        ("wide.csv", lambda path: path.write_text(lines(), encoding="utf-16")),
+        ("rows.parquet", write_parquet),
+        ("unmarked", write_parquet),
+        ("folder", write_folder),
+    ],
+)
+def test_every_kind_of_file_holds_the_same_table(run, folder, fitted, name, write):
+    write(folder / name)
+    result = run("predict", fitted, name)
+    assert result.exit_code == 0, result.output
+    expected = run("predict", fitted, "people.csv")
+    header, *values = result.stdout.splitlines()
+    first, *expected_values = expected.stdout.splitlines()
+    assert header == first
+    # rows that come in other blocks may be rounded otherwise
+    np.testing.assert_allclose(np.array(values, float), np.array(expected_values, float), rtol=1e-9)
+    assert "root mean square error" in result.stderr
+
+
+def test_standard_input(folder, fitted):
+    result = CliRunner().invoke(main, ["predict", str(fitted), "-"], input=lines().encode())
+    assert result.exit_code == 0, result.output
+    assert result.stdout == CliRunner().invoke(main, ["predict", str(fitted), "people.csv"]).stdout
+    write_parquet(folder / "rows.parquet")
+    typed = CliRunner().invoke(main, ["predict", str(fitted), "-"], input=(folder / "rows.parquet").read_bytes())
+    assert typed.stdout == result.stdout
+
+
+# Predictions ----------------------------------------------------------------------------------------------------------
+def test_predictions_and_intervals_are_the_models(run, folder, fitted):
+    model = load(fitted)
+    result = run("predict", fitted, "people.csv", "--interval", "0.8", "-o", "out.csv")
+    assert result.stdout == ""
+    table = np.genfromtxt("out.csv", delimiter=",", names=True)
+    np.testing.assert_allclose(table["prediction"], model.predict(named(ENCODED)), rtol=1e-12)
+    ends = np.column_stack([table["lower"], table["upper"]])
+    np.testing.assert_allclose(ends, model.predict_interval(named(ENCODED), 0.8))
+    assert sorted(path.name for path in folder.iterdir()) == ["out.csv", "people.csv"]
+    json_lines = run("predict", fitted, "people.csv", "--interval", "0.999", "--json").stdout.splitlines()
+    first = json.loads(json_lines[0])
+    assert first["prediction"] == table["prediction"][0]
+    assert (first["lower"], first["upper"]) == (None, None)  # 60 rows cannot cover 99.9 %
+
+
+def test_predictions_that_fail_midway_leave_the_previous_file(run, folder, fitted, monkeypatch):
+    monkeypatch.setattr(tables.reading, "BLOCK_BYTES", 512)
+    (folder / "new.csv").write_text(lines([*ROWS, ("forty", "Oslo", "1")]), encoding="utf-8")
+    (folder / "out.csv").write_text("the predictions before")
+    result = run("predict", fitted, "new.csv", "-o", "out.csv")
+    assert result.exit_code == 1
+    assert "'forty' in row 62" in result.stderr
+    assert (folder / "out.csv").read_text() == "the predictions before"
+    assert sorted(path.name for path in folder.iterdir()) == ["new.csv", "out.csv", "people.csv"]
+    result = run("predict", fitted, "new.csv")
+    assert result.exit_code == 1
+    assert len(result.stdout.splitlines()) > 20  # the batches before; a pipe cannot be taken back
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")
+def test_a_pipe_is_written_to_and_stays_a_pipe(run, folder, fitted, read_pipe):
+    pytest.importorskip("matplotlib")
+    os.mkfifo("pipe")
+    for command, expected in (
+        (["predict", fitted, "people.csv"], b"prediction"),
+        (["fit", "people.csv", "-y", "price"], persist.START),
+        (["report", fitted], b"<!DOCTYPE html>"),
+        (["export", fitted, "--to", "c"], b"/*"),
+        (["demo"], b"\x89PNG"),
+    ):
+        content = read_pipe(folder / "pipe", lambda command=command: run(*command, "--output", "pipe"))
+        assert expected in content[:100]
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="needs /dev/fd")
+def test_standard_output_by_name_keeps_what_was_written_before(folder, fitted):
+    """The shell's file is written to where it is: an atomic replacement would lose the lines before."""
+    script = f"echo before; {sys.executable} -m lssvm predict {fitted} people.csv -o /dev/fd/1; echo after"
+    with open("out.csv", "wb") as file:
+        subprocess.run(script, shell=True, check=True, stdout=file)
+    lines = Path("out.csv").read_text().splitlines()
+    assert lines[:2] == ["before", "prediction"]
+    assert lines[-1] == "after"
+    assert len(lines) == len(ROWS) + 3
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="needs /dev/fd")
+def test_an_open_file_by_number_keeps_what_it_holds(folder, fitted):
+    Path("log").write_text("before\n")
+    script = f"{sys.executable} -m lssvm predict {fitted} people.csv -o /dev/fd/3 3>>log; echo after >>log"
+    subprocess.run(script, shell=True, check=True)
+    lines = Path("log").read_text().splitlines()
+    assert lines[:2] == ["before", "prediction"]
+    assert lines[-1] == "after"
+    assert len(lines) == len(ROWS) + 3
+
+
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="needs /dev/stdout")
+def test_a_closed_stream_is_named(folder, fitted):
+    for stream, redirection in (("/dev/stdout", ">&-"), ("/dev/fd/7", "")):
+        script = f"{sys.executable} -m lssvm predict {fitted} people.csv -o {stream} {redirection}"
+        result = subprocess.run(script, shell=True, check=False, stderr=subprocess.PIPE, text=True)
+        assert result.returncode == 2
+        assert f"'{stream}' is a closed stream: redirect it to a file, or name a file." in result.stderr
+
+
+def test_labels_in_the_header_steer_no_terminal(run, folder):
+    rows = [(age, "x\x1b[2J" if float(age) > 40 else "y") for age, _, _ in ROWS]
+    (folder / "labels.csv").write_text(lines(rows, ("age", "kind")), encoding="utf-8")
+    assert run("fit", "labels.csv", "-y", "kind", "-o", "k.lssvm").exit_code == 0
+    assert run("predict", "k.lssvm", "labels.csv", "--proba", "-o", "out.csv").exit_code == 0
+    header = (folder / "out.csv").read_text().splitlines()[0]
+    assert header == "prediction,P(x\\u001b[2J),P(y)"
+    first = run("predict", "k.lssvm", "labels.csv", "--proba", "--json").stdout.splitlines()[0]
+    assert {"P(x\x1b[2J)", "P(y)"} <= json.loads(first).keys()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX modes")
+def test_outputs_keep_the_mode_of_the_file_that_they_replace(run, folder, fitted):
+    for command in (["predict", fitted, "people.csv"], ["report", fitted], ["export", fitted, "--to", "c"]):
+        Path("out").write_text("")
+        os.chmod("out", 0o600)
+        os.symlink("out", "link")
+        assert run(*command, "-o", "link").exit_code == 0
+        assert os.path.islink("link")
+        assert stat.S_IMODE(os.stat("out").st_mode) == 0o600
+        assert os.stat("out").st_size
+        os.unlink("link")
+
+
+def test_sockets_are_refused_before_the_work(run, folder):
+    if not hasattr(socket, "AF_UNIX"):
+        pytest.skip("needs sockets with a path")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
+        result = run("fit", "people.csv", "-y", "price", "-o", "socket")
+    assert result.exit_code == 2
+    assert "'socket' is a socket: name a file" in result.stderr
+
+
+def test_columns_may_come_in_another_order_and_more(run, folder, fitted):
+    rows = [(price, city, "x", age) for age, city, price in ROWS]
+    (folder / "turned.csv").write_text(lines(rows, ("price", "city", "more", "age")), encoding="utf-8")
+    assert run("predict", fitted, "turned.csv").stdout == run("predict", fitted, "people.csv").stdout
+
+
+def test_unknown_categories_are_said(run, folder, fitted):
+    (folder / "rome.csv").write_text("age,city\n40,Rome\n40,Oslo\n41,Rome\n")
+    result = run("predict", fitted, "rome.csv")
+    assert "city=Rome (2 rows)" in result.stderr
+    expected = load(fitted).predict(named(np.array([[40, 0, 0, 0], [40, 0, 1, 0], [41, 0, 0, 0]])))
+    np.testing.assert_allclose([float(cell) for cell in result.stdout.splitlines()[1:]], expected)
+
+
+def test_the_size_of_the_pieces_does_not_matter(run, folder, fitted, monkeypatch):
+    whole = run("predict", fitted, "people.csv", "--interval", "0.9")
+    monkeypatch.setattr(cli.predicting, "PIECE", 7)
+    pieces = run("predict", fitted, "people.csv", "--interval", "0.9")
+    assert pieces.stderr == whole.stderr
+    found, expected = (list(csv.reader(result.stdout.splitlines())) for result in (pieces, whole))
+    assert found[0] == expected[0]
+    np.testing.assert_allclose(np.array(found[1:], float), np.array(expected[1:], float), rtol=1e-11)
