@@ -48,6 +48,13 @@ def test_imported_packages_are_declared():
                 assert DISTRIBUTIONS.get(module, module) in declared | {"lssvm"}, f"{path.name} imports {module}"
 
 
+def test_lowest_versions_are_those_in_the_documentation():
+    page = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
+    lowest = dict(requirement.split(">=") for requirement in PROJECT["dependencies"])
+    named = re.search(r"\(Python 3.11, NumPy (.*), SciPy (.*) and scikit-learn (.*) or later\)", page).groups()
+    assert named == (lowest["numpy"], lowest["scipy"], lowest["scikit-learn"])
+
+
 def test_supported_python_versions_are_declared_and_tested():
     prefix = "Programming Language :: Python :: 3."
     minors = [int(line.removeprefix(prefix)) for line in PROJECT["classifiers"] if line.startswith(prefix)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
 from . import arrays
+from .arrays import ArrayLike
+from .estimators import LSSVC, LSSVR
 from .intervals import order_statistic, probabilities
 from .kernels import Additive, Kernel
 from .problem import Problem, class_numbers, column_spread
@@ -116,7 +119,7 @@ def check_fitted(model: Any, argument: str = "model") -> None:
         )
 
 
-def loo_values(model: Any) -> LooValues:
+def loo_values(model: LSSVR | LSSVC) -> LooValues:
     """Leave-one-out values of a fitted model.
 
     Parameters
@@ -191,7 +194,7 @@ def _targets(model: Any, residuals: np.ndarray) -> np.ndarray:
     return np.where(arrays.to_numpy(model._codes_)[:, None] == labels[None, :], 1.0, -1.0)
 
 
-def loo_probabilities(model: Any) -> tuple[np.ndarray, np.ndarray]:
+def loo_probabilities(model: LSSVR | LSSVC) -> tuple[np.ndarray, np.ndarray]:
     """Class probabilities from leave-one-out decision values, and the actual classes.
 
     Parameters
@@ -214,7 +217,7 @@ def loo_probabilities(model: Any) -> tuple[np.ndarray, np.ndarray]:
     return probabilities(rows.predicted, arrays.to_numpy(model._calibration())), class_numbers(rows.actual)
 
 
-def class_codes(model: Any, y: Any) -> np.ndarray:
+def class_codes(model: LSSVR | LSSVC, y: ArrayLike) -> np.ndarray:
     """Class numbers of labels, as positions in ``classes_``; ValueError for labels that were not seen in `fit`."""
     if not hasattr(model, "classes_"):
         check_fitted(model)
@@ -226,7 +229,7 @@ def class_codes(model: Any, y: Any) -> np.ndarray:
     return np.searchsorted(model.classes_, labels)
 
 
-def scores(model: Any) -> dict[str, float]:
+def scores(model: LSSVR | LSSVC) -> dict[str, float]:
     """Leave-one-out scores: RMSE, MAE and R2 for regression; error rate, log loss and Brier score for classes.
 
     Rows are weighted by the sample weights as given. Robust weights, class weights and the rows that a step such as
@@ -256,7 +259,7 @@ def scores(model: Any) -> dict[str, float]:
     return class_scores(*loo_probabilities(model), rows.given)
 
 
-def beats_constant(model: Any) -> bool:
+def beats_constant(model: LSSVR | LSSVC) -> bool:
     """Whether the leave-one-out error is smaller than that of predicting the mean, or always the largest class."""
     found = scores(model)
     if not is_classifier(model):
@@ -319,7 +322,7 @@ def _weights(model: Any) -> Any:
     return arrays.like(arrays.to_numpy(model.weights_), model._problem_.weights)
 
 
-def c_path(model: Any, decades: float = 4.0, n_values: int = 41) -> tuple[np.ndarray, np.ndarray]:
+def c_path(model: LSSVR | LSSVC, decades: float = 4.0, n_values: int = 41) -> tuple[np.ndarray, np.ndarray]:
     """Leave-one-out errors along a path of C, from one factorisation.
 
     Kernel, basis and weights stay as they are.
@@ -367,7 +370,9 @@ def _errors_along(problem: Problem, values: np.ndarray, what: str) -> np.ndarray
     return np.sqrt(squares / weights.sum())
 
 
-def width_surface(model: Any, n_widths: int = 21, n_values: int = 33) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def width_surface(
+    model: LSSVR | LSSVC, n_widths: int = 21, n_values: int = 33
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Leave-one-out errors over a grid of C and of a common factor of all widths.
 
     The factor covers one decade on either side of 1, C four decades on either side of ``C_``; each factor takes one
@@ -415,14 +420,14 @@ def width_surface(model: Any, n_widths: int = 21, n_values: int = 33) -> tuple[n
     return values, factors, np.array(errors)
 
 
-def feature_names(model: Any) -> list[str]:
+def feature_names(model: LSSVR | LSSVC) -> list[str]:
     """Names of the columns: those seen in `fit`, or else "column 0", "column 1", ..."""
     check_fitted(model)
     names = getattr(model, "feature_names_in_", None)
     return [f"column {c}" for c in range(model.n_features_in_)] if names is None else [str(name) for name in names]
 
 
-def inverse_widths(model: Any) -> np.ndarray:
+def inverse_widths(model: LSSVR | LSSVC) -> np.ndarray:
     """Inverse widths of the columns: spread/sigma, the largest value over the parts of the kernel.
 
     The larger the value, the more f may vary along the column. A column with a small value may still have an almost
@@ -437,7 +442,7 @@ def inverse_widths(model: Any) -> np.ndarray:
     return np.where(columns_used(model), np.max([spread / _sigma(leaf, len(spread)) for leaf in leaves], axis=0), 0.0)
 
 
-def columns_used(model: Any) -> np.ndarray:
+def columns_used(model: LSSVR | LSSVC) -> np.ndarray:
     """Mask of the columns that the model uses: neither dropped by tuning nor outside the kept components of `Additive`.
 
     Examples
@@ -518,7 +523,9 @@ def reliability(
     return Bunch(predicted=predicted, observed=observed, count=count, low=middle - half, high=middle + half)
 
 
-def coverage_path(model: Any, coverages: Any = (0.5, 0.8, 0.9, 0.95), rows: int = 500) -> Bunch:
+def coverage_path(
+    model: LSSVR | LSSVC, coverages: Sequence[float] | np.ndarray = (0.5, 0.8, 0.9, 0.95), rows: int = 500
+) -> Bunch:
     """Exact share of the training rows that lie in the jackknife+ interval of the model fitted without them.
 
     The interval of row i comes from the models without rows i and j, for all other rows j: with H the matrix of

@@ -247,7 +247,8 @@ def test_what_predicts_is_the_machine_that_was_fitted(sigma, C):
     for support in path.supports[20::2]:
         model = LSSVR(kernels.RBF(sigma), C, steps=[Given(support)]).fit(X, y)
         fitted = y - model.loo_residuals_ * (1.0 - model.leverage_)
-        assert_allclose(model.predict(X), fitted, rtol=0, atol=1e-4 * y.std(), err_msg=f"{len(support)} vectors")
+        tolerance = (5e-4 if C > 1e9 else 1e-4) * y.std()
+        assert_allclose(model.predict(X), fitted, rtol=0, atol=tolerance, err_msg=f"{len(support)} vectors")
 
 
 def test_robust_weights_stay_along_the_path_and_are_renewed_at_its_end():

@@ -24,6 +24,7 @@ from .linalg import unwhiten_rows as unwhiten_rows
 from .linalg import whiten_rows as whiten_rows
 from .namespaces import EPS as EPS
 from .namespaces import Array as Array
+from .namespaces import ArrayLike as ArrayLike
 from .namespaces import NumericalError as NumericalError
 from .namespaces import add_at as add_at
 from .namespaces import add_diagonal as add_diagonal

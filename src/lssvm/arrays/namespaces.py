@@ -6,17 +6,20 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias, TypeGuard
 
+import array_api_compat
 import numpy as np
+from numpy.typing import ArrayLike as ArrayLike  # what users may pass: arrays, tensors, frames, nested lists
 from scipy.linalg import blas
-from sklearn import get_config  # type: ignore[attr-defined]
-from sklearn.externals import array_api_compat
+from sklearn import get_config
 
 from .threads import own_threads as own_threads
 from .threads import share
 
-Array = Any
+Array: TypeAlias = np.ndarray | Any
+"""An array of NumPy, or of another library with the same operators (torch, CuPy), which type checkers do not know."""
+
 EPS = float(np.finfo(np.float64).eps)
 SQUARE = 256  # rows and columns of a tile of a symmetric matrix
 
@@ -46,12 +49,12 @@ def is_numpy(*arrays: Array) -> bool:
     return all(isinstance(a, np.ndarray) for a in arrays)
 
 
-def is_cupy(array: Array) -> bool:
+def is_cupy(array: Array) -> TypeGuard[Any]:
     """True for a CuPy array."""
     return _package(array) == "cupy"
 
 
-def is_torch(array: Array) -> bool:
+def is_torch(array: Array) -> TypeGuard[Any]:
     """True for a torch tensor."""
     return bool(array_api_compat.is_torch_array(array))
 
@@ -84,7 +87,7 @@ def to_numpy(array: Array) -> np.ndarray:
     if is_torch(array):
         return np.asarray(array.detach().cpu())
     if _package(array) == "array_api_strict":
-        return np.array(np.from_dlpack(array, device="cpu"))
+        return np.array(array.to_device(type(array.device)("CPU_DEVICE")))
     return np.asarray(array)
 
 
@@ -127,7 +130,7 @@ def identity(n: int, reference: Array) -> Array:
     return xp.eye(n, dtype=xp.float64, device=device(reference))
 
 
-def add_diagonal(A: Array, value: float) -> Array:
+def add_diagonal(A: Array, value: float | Array) -> Array:
     """Add `value` to the diagonal of A, in place where the namespace allows it."""
     if is_numpy(A):
         A.flat[:: A.shape[0] + 1] += value

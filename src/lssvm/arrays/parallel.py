@@ -14,7 +14,7 @@ import ctypes
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
@@ -308,7 +308,8 @@ def eigh(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     A, n = _by_rows(A), len(A)
     parts = _pieces(n, float(n) ** 3)
     if len(parts) == 1 or not 1e-140 < max(A.max(), -A.min()) < 1e140:
-        return scipy.linalg.eigh(A.T, lower=False, driver="evd", overwrite_a=True, check_finite=False)
+        driver: Literal["evd", "ev"] = "evd" if n > 1 else "ev"  # SciPy 1.13 gives DSYEVD too little memory for n = 1
+        return scipy.linalg.eigh(A.T, lower=False, driver=driver, overwrite_a=True, check_finite=False)
     values, off, tau, vectors = np.empty(n), np.empty(n), np.empty(n), np.empty((n, n))
     work, whole_numbers, info = np.empty(n * n + 64 * n), np.empty(5 * n + 3, dtype=np.intc), np.zeros(1, dtype=np.intc)
     _dsytrd(b"U", n, A, _leading(A), values, off, tau, work, len(work), info)

@@ -8,14 +8,14 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn import get_config  # type: ignore[attr-defined]
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_array
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .. import arrays, progress
-from ..arrays import Array
+from ..arrays import Array, ArrayLike
 from ..cluster import lazily
 from ..kernels import Additive, Kernel, as_kernel, check_values, pick_columns
 from ..problem import Problem
@@ -191,7 +191,7 @@ class BaseLSSVM(BaseEstimator):
         self.__dict__ = {**kept, **seen, **attributes}
 
     @available_if(is_additive)
-    def components(self, X: Any) -> Array:
+    def components(self, X: ArrayLike) -> Array:
         """The components of an additive model: functions of one input each, with mean 0 over the training rows.
 
         Their sum differs from the prediction (for a classifier, the decision value) by a constant. Components that are

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from .. import arrays
-from ..arrays import Array
+from ..arrays import Array, ArrayLike
 from ..cluster import DaskChunks
 from ..problem import Problem
 from ..problem.rescue import warn_of_rounding
@@ -80,7 +80,7 @@ def sums_suffice(model: Any) -> bool:
 class ChunkedLSSVM(BaseLSSVM):
     """Adds fits on rows in memory, on Dask collections and on chunks."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -104,7 +104,7 @@ class ChunkedLSSVM(BaseLSSVM):
         return self._fit_rows(X, y, sample_weight)
 
     @available_if(adds_chunks)
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Update the model with a chunk of rows, exactly: the result equals `fit` on all rows so far with this basis.
 
         The first call chooses kernel, C and basis on its rows (a basis of 500 rows for ``steps=None``); later calls

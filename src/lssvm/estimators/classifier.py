@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -11,15 +12,16 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from .. import arrays
-from ..arrays import Array
+from ..arrays import Array, ArrayLike
 from ..cluster import lazily
 from ..coding import couple, pair_slope
 from ..intervals import (
     calibrate,
     probabilities,
 )
-from ..kernels import RBF, Choice, Matern
+from ..kernels import RBF, Choice, Kernel, Matern
 from ..problem import Problem, class_numbers, solve_classes
+from ..robust import WeightFunction
 from ..stream import (
     Scan,
 )
@@ -98,12 +100,12 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
 
     def __init__(
         self,
-        kernel: Any = None,
-        C: Any = None,
+        kernel: Kernel | Callable[[Array, Array], Array] | None = None,
+        C: float | None = None,
         *,
-        steps: Any = None,
-        robust: Any = None,
-        class_weight: Any = None,
+        steps: Sequence[Callable[[Problem], Problem]] | None = None,
+        robust: str | WeightFunction | None = None,
+        class_weight: Mapping[Any, float] | str | None = None,
         coding: str = "auto",
         loss: str = "auto",
     ) -> None:
@@ -166,7 +168,9 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         return {**super()._model_attributes(*parts), "coding_": "one-vs-rest", "loss_": "squared"}
 
     @available_if(adds_chunks)
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, classes: Any = None) -> Self:
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, classes: ArrayLike | None = None
+    ) -> Self:
         """Add a chunk of rows to the machine, exactly: the result equals `fit` on all rows so far with this basis.
 
         The first call plans kernel, C, basis and the calibration of `predict_proba` on its rows; later calls keep
@@ -275,7 +279,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         slopes = same_kind(calibrate(coded - unit, codes, v), targets)
         return {**attributes, "loo_predictions_": winner, "_slopes_": slopes, "_codes_": same_kind(codes, targets)}
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: ArrayLike) -> Array:
         """Decision values: (n_samples,) for two classes, positive for ``classes_[1]``; else (n_samples, n_classes)."""
         if arrays.is_dask(X):
             return lazily(self, "decision_function", X)
@@ -293,7 +297,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         slope = float(arrays.to_numpy(self._slopes_)[0])
         return same_kind(couple(arrays.to_numpy(f), len(self.classes_), slope), f)
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: ArrayLike) -> Array:
         """The class of every row.
 
         Parameters
@@ -311,7 +315,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         f = self._raw_predict(X, "predict")
         return winning_class(self._coupled(f) if self._by_pairs else f, self.classes_)
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: ArrayLike) -> Array:
         """Class probabilities (n_samples, n_classes), calibrated on left-out decision values without a refit.
 
         The most probable class is the one that `predict` names.
@@ -335,7 +339,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
                 self._slopes_ = attributes["_slopes_"]
         return self._slopes_
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Share of rows whose class is predicted."""
         return score_of(accuracy_score, self.predict(X), y, sample_weight)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
@@ -12,7 +13,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
 
 from .. import arrays
-from ..arrays import Array
+from ..arrays import Array, ArrayLike
 from ..cluster import lazily
 from ..intervals import (
     FOLDS,
@@ -23,6 +24,9 @@ from ..intervals import (
     searched_again,
     widths_with_few_rows,
 )
+from ..kernels import Kernel
+from ..problem import Problem
+from ..robust import WeightFunction
 from ..stream import (
     Scan,
 )
@@ -95,7 +99,14 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
     (1,)
     """
 
-    def __init__(self, kernel: Any = None, C: Any = None, *, steps: Any = None, robust: Any = None) -> None:
+    def __init__(
+        self,
+        kernel: Kernel | Callable[[Array, Array], Array] | None = None,
+        C: float | None = None,
+        *,
+        steps: Sequence[Callable[[Problem], Problem]] | None = None,
+        robust: str | WeightFunction | None = None,
+    ) -> None:
         self.kernel = kernel
         self.C = C
         self.steps = steps
@@ -149,7 +160,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         f = targets - fit.loo_residuals
         return {**attributes, "loo_predictions_": f[:, 0] if self._single_output_ else f}
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: ArrayLike) -> Array:
         """Predict the targets f(x).
 
         Parameters
@@ -166,13 +177,15 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         f = self._raw_predict(X, "predict")
         return f[:, 0] if self.dual_coef_.ndim == 1 else f
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Coefficient of determination R^2 of the predictions."""
         return score_of(r2_score, self.predict(X), y, sample_weight)
 
     @arrays.own_threads()
     @np.errstate(under="ignore")
-    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "jackknife+", *, folds: Any = 10) -> Array:
+    def predict_interval(
+        self, X: ArrayLike, coverage: float = 0.9, method: str = "jackknife+", *, folds: int | ArrayLike = 10
+    ) -> Array:
         """Prediction intervals from leave-one-out residuals (Barber et al. 2021), exact and without refitting.
 
         All methods hold kernel, C, basis and the weights of the other rows (including robust weights) fixed. If one

@@ -236,10 +236,13 @@ def sorted_labels(y: np.ndarray) -> np.ndarray:
 def balanced_weights(class_weight: Any, classes: np.ndarray, y: np.ndarray, sample_weight: np.ndarray) -> np.ndarray:
     """One weight factor per class."""
     try:
-        if len(np.unique(y[sample_weight > 0])) < len(classes) and class_weight == "balanced":
-            raise ValueError("'balanced' needs rows with positive weight in every class")
-        values = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=sample_weight)
-        values = np.asarray(values, dtype=np.float64)
+        if isinstance(class_weight, str) and class_weight == "balanced":
+            totals = np.bincount(np.searchsorted(classes, y), weights=sample_weight, minlength=len(classes))
+            if not totals.all():
+                raise ValueError("'balanced' needs rows with positive weight in every class")
+            values = totals.sum() / (len(classes) * totals)
+        else:
+            values = np.asarray(compute_class_weight(class_weight, classes=classes, y=y), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"class_weight={class_weight!r}: {error}") from None
     for label, value in zip(classes.tolist(), values, strict=True):

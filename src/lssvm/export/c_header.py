@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from ..coding import SURE, TINY
+from ..estimators import LSSVC, LSSVR
 from ..tables import MISSING, Column, spellings
 from .kernel_functions import Function, kernel_functions, uses_splines
 from .model import ModelContent, read_model
@@ -153,7 +155,7 @@ COUPLE = """static inline void NAMEcouple(const double f[PAIRS], double p[SIZE])
 }"""
 
 
-def to_c(model: Any, name: str = "lssvm") -> str:
+def to_c(model: LSSVR | LSSVC | Pipeline, name: str = "lssvm") -> str:
     """Export a model to a C99 header that requires only the standard library.
 
     Parameters

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from .. import __version__
 from ..coding import SURE, TINY, pairs_of
+from ..estimators import LSSVC, LSSVR
 from ..kernels import RBF, Additive, Linear, Matern, Product, Spline, Sum, spline_kernel
 from ..tables import MISSING, spellings
 from .model import ModelContent, column_widths, component_places, read_model, spline_tables
+
+if TYPE_CHECKING:
+    import onnx
 
 __all__ = ["to_onnx"]
 
@@ -20,7 +25,7 @@ INT64, STRING, BOOL, DOUBLE = 7, 8, 9, 11  # the values in onnx.TensorProto, whi
 OUTPUTS = ("prediction", "label", "decision_function", "probabilities", "complete")
 
 
-def to_onnx(model: Any) -> Any:
+def to_onnx(model: LSSVR | LSSVC | Pipeline) -> onnx.ModelProto:
     """Export a model to an ONNX graph of core operators in float64 (opset 18); requires ``pip install lssvm[onnx]``.
 
     Parameters

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+
+from sklearn.pipeline import Pipeline
 
 from ..coding import SURE, TINY
+from ..estimators import LSSVC, LSSVR
 from ..tables import MISSING, Column, spellings
 from .kernel_functions import kernel_functions, uses_splines
 from .model import ModelContent, read_model
@@ -65,7 +67,7 @@ COUPLE = """def couple(f):
     return [value / sum(p) for value in p]"""
 
 
-def to_python(model: Any) -> str:
+def to_python(model: LSSVR | LSSVC | Pipeline) -> str:
     """Export a model to a Python file that imports only `math`.
 
     Parameters

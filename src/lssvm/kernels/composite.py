@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import arrays
-from ..arrays import Array
+from ..arrays import Array, ArrayLike
 from .base import Kernel
 
 
@@ -38,10 +38,12 @@ class Additive(Kernel):
     True
     """
 
-    def __init__(self, kernel: Kernel, groups: Any = None, active: Any = None) -> None:
+    def __init__(
+        self, kernel: Kernel, groups: Sequence[Sequence[int]] | None = None, active: ArrayLike | None = None
+    ) -> None:
         self.kernel = kernel
         self.groups = groups
-        self.active = active
+        self.active: Any = active
 
     @property
     def parts(self) -> tuple[Kernel, ...]:

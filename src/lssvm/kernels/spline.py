@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import arrays
-from ..arrays import Array
+from ..arrays import Array, ArrayLike
 from .base import Kernel
 
 
@@ -39,8 +39,8 @@ class Spline(Kernel):
     array([-0.83, -1.81, -2.78])
     """
 
-    def __init__(self, knots: Any = None) -> None:
-        self.knots = knots
+    def __init__(self, knots: ArrayLike | None = None) -> None:
+        self.knots: Any = knots
 
     @property
     def has_finite_rank(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import arrays
-from ..arrays import Array
+from ..arrays import Array, ArrayLike
 from .base import Kernel
 
 
@@ -174,7 +174,7 @@ class RBF(_Stationary):
     array([[1.    , 0.3679]])
     """
 
-    def __init__(self, sigma: Any = None, ard: bool = False) -> None:
+    def __init__(self, sigma: ArrayLike | None = None, ard: bool = False) -> None:
         self.sigma = sigma
         self.ard = ard
 
@@ -217,7 +217,7 @@ class Matern(_Stationary):
 
     _needs_exact_small = True  # the square root turns an error of 1e-16 in r^2 into one of 1e-8 in r
 
-    def __init__(self, sigma: Any = None, nu: float = 1.5, ard: bool = False) -> None:
+    def __init__(self, sigma: ArrayLike | None = None, nu: float = 1.5, ard: bool = False) -> None:
         self.sigma = sigma
         self.nu = nu
         self.ard = ard

@@ -42,7 +42,7 @@ ERRORS = (
 MODELS: dict[str, type] = {"LSSVR": LSSVR, "LSSVC": LSSVC}
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> None:
+def save(model: LSSVR | LSSVC, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file, completely or not at all.
 
     The file appears under its name only once it is complete and on disk, so that a crash leaves the previous file
@@ -83,7 +83,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
             file.write(part)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str]) -> LSSVR | LSSVC:
     """Read a model written by `save`: its predictions are bitwise identical and it has the same fitted attributes.
 
     Parameters

@@ -10,7 +10,9 @@ from typing import Any
 
 from .. import __version__
 from .._files import written
+from ..arrays import ArrayLike
 from ..diagnose import check_fitted
+from ..estimators import LSSVC, LSSVR
 from .checks import warnings_section
 from .choices import asked_section, chosen_section
 from .components import components_section
@@ -27,11 +29,11 @@ Section = tuple[str, str, str]  # id, heading, content
 
 
 def to_html(
-    model: Any,
+    model: LSSVR | LSSVC,
     path: str | os.PathLike[str] | None = None,
     *,
-    X: Any = None,
-    y: Any = None,
+    X: ArrayLike | None = None,
+    y: ArrayLike | None = None,
     title: str | None = None,
     about: dict[str, Any] | None = None,
 ) -> str:

@@ -17,6 +17,7 @@ from .programmes import (
     Blocks,
     Piece,
     component_blocks,
+    solver_package,
     structure_programme,
 )
 from .validated import ValidatedStep, check_validation, check_weight, held_out_rows, prepared, training
@@ -32,8 +33,8 @@ class Components(ValidatedStep):
     """Structure detection: keep the relevant inputs of an additive model (Pelckmans et al. 2005, eq. 14, 25).
 
     Minimises ``1/2 sum_i v_i (y_i - f(x_i))^2 + rho sum_l t_l`` with ``f = sum_l f^l + b``, ``f^l = Omega^l alpha``,
-    ``1'alpha = 0`` and ``t_l = max_i |f^l(x_i)|``, the maximal variation of component l. Needs `kernels.Additive`. For
-    linear components this is the LASSO with the weights ``max_i |x_il|``.
+    ``1'alpha = 0`` and ``t_l = max_i |f^l(x_i)|``, the maximal variation of component l. Needs `kernels.Additive`, and
+    ``pip install lssvm[components]``. For linear components this is the LASSO with the weights ``max_i |x_il|``.
 
     Parameters
     ----------
@@ -103,6 +104,7 @@ class Components(ValidatedStep):
                 f"Components chooses among the inputs of an additive model, but the kernel is {problem.kernel!r}: "
                 "use kernel=kernels.Additive(kernels.Spline())."
             )
+        solver_package()  # before anything takes long
         given = problem
         problem, weights = prepared(problem, self.refit)
         held_out = np.empty(0, dtype=np.intp)

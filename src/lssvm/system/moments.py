@@ -59,7 +59,8 @@ class Sums:
 
     def __init__(self, rank: int, outputs: int, like: Array) -> None:
         self.weight, self.phi = 0.0, arrays.zeros((rank,), like)
-        self.targets, self.scatter = arrays.zeros((outputs,), like), None
+        self.targets = arrays.zeros((outputs,), like)
+        self.scatter: Array | None = None
         self.cross = arrays.zeros((rank, outputs), like)
         self.means: tuple[Array, Array] | None = None
 

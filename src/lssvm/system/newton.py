@@ -241,7 +241,7 @@ def _minimise(
             f, v = 0.0 * t, loss.curvature(0.0 * t)
             curvature = weights * v
         z = f + t * loss.slope(t * f) / xp.where(v > 0, v, 1.0 + 0.0 * v)
-        new = solve(curvature, z)
+        new: Any = solve(curvature, z)
         lowered = objective(new)
         if state is not None and lowered > value:
             for _ in range(HALVINGS):

@@ -8,7 +8,7 @@ import numpy as np
 from .blocks import Blocks, component_blocks
 from .separate import SeparateStructure
 from .shared import SharedStructure
-from .structure import Piece, Structure
+from .structure import Piece, Structure, solver_package
 from .substrate import Homotopy, L1Path, l1_path, l1_violation, least_squares
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "l1_path",
     "l1_violation",
     "least_squares",
+    "solver_package",
     "structure_programme",
 ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -144,8 +145,7 @@ class Structure(ABC):
 
     def _interior_point(self, rho: float) -> Found:
         """Solve the programme with the working rows as its only constraints."""
-        import piqp
-
+        piqp = solver_package()
         r, d = len(self.right), len(self.rows)
         rows, G = self._constraints()
         P = np.zeros((r + d, r + d), order="F")
@@ -184,6 +184,15 @@ class Structure(ABC):
         self.working = [
             rows | {(i, sign) for c, i, sign in active if c == part} for part, rows in enumerate(self.first_rows)
         ]
+
+
+def solver_package() -> Any:
+    """The package piqp, or an ImportError that names the extra."""
+    try:
+        import piqp
+    except ImportError:
+        raise ImportError("Components needs the package piqp: pip install 'lssvm[components]'.") from None
+    return piqp
 
 
 def _alike(Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
