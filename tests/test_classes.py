@@ -355,9 +355,9 @@ def test_auto_is_least_squares_where_that_is_asked_for(options):
 @pytest.mark.parametrize("step", [sparsify.Prune(20), sparsify.InversePrune(), sparsify.Substrate(), tune.KFold(5)])
 def test_steps_of_least_squares_say_so(step):
     X, y = ordered(60)
-    with pytest.raises(ValueError, match=f"{type(step).__name__} is defined for squares.*loss='squared'"):
+    with pytest.raises(ValueError, match=f"{type(step).__name__} is defined for the squared loss.*loss='squared'"):
         LSSVC(RBF(1.0), C=1.0, loss="logistic", steps=[step]).fit(X, y)
-    with pytest.raises(ValueError, match="robust weights are defined for squares"):
+    with pytest.raises(ValueError, match="robust weights are defined for the squared loss"):
         LSSVC(RBF(1.0), C=1.0, loss="logistic", robust=robust.Huber()).fit(X, y)
 
 
@@ -385,9 +385,9 @@ def test_wrong_names_are_refused_and_nothing_is_lost():
     model = LSSVC(RBF(1.0), C=1.0).fit(X, y)
     before = model.dual_coef_
     for options, message in (
-        ({"loss": "hinge"}, "loss='hinge': give 'auto' or one of"),
-        ({"coding": "ovo"}, "coding='ovo': give 'auto' or one of"),
-        ({"loss": None}, "loss=None"),
+        ({"loss": "hinge"}, "loss must be 'auto' or one of .*, got 'hinge'"),
+        ({"coding": "ovo"}, "coding must be 'auto' or one of .*, got 'ovo'"),
+        ({"loss": None}, "loss must be .*, got None"),
     ):
         with pytest.raises(ValueError, match=message):
             model.set_params(**options).fit(X, y)

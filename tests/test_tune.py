@@ -493,7 +493,7 @@ def test_the_machine_of_an_ill_conditioned_C_path_is_that_of_a_factor_of_its_own
     factor = problem.factorise(1e8, every=True, quick=True)
     assert factor.system.rounding == np.inf
     for C in (1e8, 1e5):
-        fit, own = penalty.sure_fit(factor, C), problem.factorise(C).fit(C)
+        fit, own = penalty.accurate_fit(factor, C), problem.factorise(C).fit(C)
         assert fit is not None
         assert_allclose(fit.loo_residuals, own.loo_residuals, rtol=0, atol=1e-9)
         assert_allclose(fit.leverage, own.leverage, rtol=0, atol=1e-10)
@@ -556,12 +556,12 @@ def test_groups_stay_together(splitter, estimator):
     ("step", "match"),
     [
         (tune.KFold(1), "n_splits must be an integer of at least 2, got 1"),
-        (tune.KFold(1000), "1000 parts of 133 rows"),
-        (tune.KFold(splitter=ShuffleSplit(3, random_state=0)), "leaves a row out twice, or trains on a part"),
-        (tune.KFold(splitter=TimeSeriesSplit(3)), "leaves a row out twice, or trains on a part"),
+        (tune.KFold(1000), r"n_splits=1000 exceeds the number of rows \(133\)"),
+        (tune.KFold(splitter=ShuffleSplit(3, random_state=0)), "holds a row out twice, or trains on only a part"),
+        (tune.KFold(splitter=TimeSeriesSplit(3)), "holds a row out twice, or trains on only a part"),
         (tune.KFold(groups=[1, 2]), "groups has shape"),
-        (tune.KFold(splitter=PredefinedSplit([0, 1, 1])), "the folds of 3 rows, but there are 133"),
-        (tune.KFold(5, groups=np.arange(133) % 3), "5 parts of 3 groups"),
+        (tune.KFold(splitter=PredefinedSplit([0, 1, 1])), "the folds of 3 rows, but X has 133"),
+        (tune.KFold(5, groups=np.arange(133) % 3), r"n_splits=5 exceeds the number of groups \(3\)"),
         (tune.Holdout(1.0), "fraction must be a number between 0 and 1, got 1.0"),
     ],
 )
@@ -620,11 +620,11 @@ def test_a_weight_of_0_takes_a_row_out_of_its_fold():
     assert_allclose(weighted.C_, removed.C_, rtol=1e-9)
 
 
-def test_a_number_is_no_splitter():
+def test_a_number_is_not_a_splitter():
     X, y = datasets.load_motorcycle(return_X_y=True)
     with pytest.raises(TypeError, match=r"splitter=GroupKFold is a class: write GroupKFold\(\)"):
         LSSVR(RBF(8.0), steps=[tune.KFold(splitter=GroupKFold)]).fit(X, y)
-    with pytest.raises(TypeError, match="splitter=5 is no splitter"):
+    with pytest.raises(TypeError, match="splitter=5 is not a scikit-learn splitter"):
         LSSVR(RBF(8.0), steps=[tune.KFold(splitter=5)]).fit(X, y)
 
 
@@ -639,7 +639,7 @@ def test_columns_that_do_not_matter_are_left_out():
 def test_noise_gets_one_common_width():
     rng = np.random.default_rng(0)
     model = LSSVR(RBF(ard=True)).fit(rng.standard_normal((80, 10)), rng.standard_normal(80))
-    assert "one common width: more are not worth it on 80 rows" in model.path_.plan
+    assert "one common width: one per column gains too little on 80 rows" in model.path_.plan
 
 
 def test_robust_weights_and_many_widths():
@@ -778,7 +778,7 @@ def test_copies_of_rows_are_named():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, (60, 2))
     y = np.sin(3 * X[:, 0]) + 0.1 * rng.standard_normal(60)
-    with pytest.warns(UserWarning, match=r"60 of 120 rows, targets included, occur before.*KFold\(groups"):
+    with pytest.warns(UserWarning, match=r"60 of 120 rows are duplicates.*KFold\(groups"):
         LSSVR().fit(np.vstack([X, X]), np.r_[y, y])
 
 

@@ -1,7 +1,7 @@
-"""How several classes become problems of two: one against the rest, or one against one.
+"""Reduction of several classes to binary problems: one against the rest, or one against one.
 
-Pair (a, b), a < b, has the targets -1 for class a and +1 for class b, as two classes have everywhere. Its decision
-values say nothing about rows of other classes; `couple` turns those of all pairs into probabilities of the classes.
+The pair (a, b), a < b, has the targets -1 for class a and +1 for class b, as for two classes. Its decision values are
+meaningless for rows of other classes; `couple` turns the values of all pairs into class probabilities.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from . import arrays
 
 CODINGS = ("one-vs-rest", "one-vs-one")
 SURE = 1e-7  # smallest probability of a class in a pair
-SLOPES = (-5.0, 8.0)  # logarithms of the slopes that are searched
-CALIBRATION_ROWS = 4000  # at most, by which the slope of pairs is chosen
+SLOPES = (-5.0, 8.0)  # range of the log slopes that are searched
+CALIBRATION_ROWS = 4000  # maximum number of rows used to choose the slope of pairs
 TINY = 1e-12
 FAR = 300.0
-STEP, MOVES = 0.4, 10  # of the logarithm of a slope about a guess
+STEP, MOVES = 0.4, 10  # of the log slope, in a search about a guess
 
 
 def pairs_of(n_classes: int) -> list[tuple[int, int]]:
-    """The pairs (a, b) of classes, a < b, in the order of the outputs."""
+    """The pairs (a, b) of classes, a < b, in the order of the output columns."""
     return list(itertools.combinations(range(n_classes), 2))
 
 
@@ -41,9 +41,9 @@ def pair_rows(codes: np.ndarray, n_classes: int) -> list[tuple[np.ndarray, np.nd
 
 
 def couple(values: np.ndarray, n_classes: int, slope: float) -> np.ndarray:
-    """Probabilities (rows, classes) from decision values (rows, pairs): Wu, Lin & Weng (2004), their second method.
+    """Probabilities (rows, classes) from decision values (rows, pairs) by the second method of Wu, Lin & Weng (2004).
 
-    With r_ab = 1/(1 + exp(slope f_ab)) the probability of a among a and b, they minimise
+    With r_ab = 1/(1 + exp(slope f_ab)) the probability of a given a or b, the probabilities p minimise
     sum_ab (r_ba p_a - r_ab p_b)^2 subject to sum_a p_a = 1: p is proportional to Q^-1 1 with Q_aa = sum_b r_ba^2 and
     Q_ab = -r_ba r_ab.
     """
@@ -70,8 +70,8 @@ def pair_slope(values: np.ndarray, codes: np.ndarray, weights: np.ndarray, n_cla
 def pair_losses(values: np.ndarray, codes: np.ndarray, weights: np.ndarray, n_classes: int) -> tuple[float, np.ndarray]:
     """The slope of `couple` with the smallest log loss, and the log loss of every row.
 
-    Coupling costs a system of equations per row and slope. The slope that suits the pairs of each row's own class,
-    which costs little, is where the search starts.
+    Coupling solves a linear system per row and slope. The search therefore starts from the best slope for the pairs of
+    each row's own class, which is cheap to find.
     """
     first, second = np.array(pairs_of(n_classes)).T
     own = (codes[:, None] == second[None, :]) * 1.0 - (codes[:, None] == first[None, :])
@@ -93,10 +93,10 @@ def best_slope(
     aims: np.ndarray,
     guess: float | None = None,
 ) -> tuple[float, np.ndarray]:
-    """The slope of some probabilities (rows, classes) with the smallest log loss, and the log loss of every row.
+    """The slope that minimises the log loss of `probabilities` (rows, classes), and the log loss of every row.
 
-    `aims` are the probabilities that the rows' own classes aim at. With a guess, a parabola through three points about
-    the minimum has to do.
+    `aims` are the target probabilities of the rows' own classes. With a guess, a parabola through three
+    points about the minimum is accurate enough.
     """
     known: dict[float, np.ndarray] = {}
 
@@ -125,6 +125,6 @@ def best_slope(
 
 
 def platt_aims(codes: np.ndarray, weights: np.ndarray, n_classes: int) -> np.ndarray:
-    """(n + 1)/(n + 2) for rows of a class of n rows (Platt 1999), so that separable classes have a finite slope."""
+    """Target probabilities (n + 1)/(n + 2) for a class of n rows (Platt 1999): separable classes get a finite slope."""
     counts = np.bincount(codes, weights=weights, minlength=n_classes)
     return ((counts + 1.0) / (counts + 2.0))[codes]

@@ -1,4 +1,4 @@
-"""Losses: those that classifiers minimise, and those of leave-one-out values by which models are compared."""
+"""The losses that classifiers minimise, and the losses of leave-one-out values by which models are compared."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import math
 from . import arrays
 from .arrays import EPS, Array, NumericalError
 
-FAR = 700.0  # margins beyond which exp overflows
-FLOOR = 1e-6  # smallest curvature of the logistic loss: steps of rows that are far from the border stay finite
-MARGIN = 1e6  # decision values of classes count as no larger
-SLOPE_STEPS = 30  # at most, of the slope of a log loss,
+FAR = 700.0  # margins are clipped here, as exp would overflow
+FLOOR = 1e-6  # smallest curvature of the logistic loss: keeps the steps of rows far from the boundary finite
+MARGIN = 1e6  # decision values of classes are clipped to +-MARGIN
+SLOPE_STEPS = 30  # at most, in the search for the slope of a log loss
 TINY = 1e-300
-SLOPE_ACCURACY = 1e-6  # until it moves by less than this, relatively: the loss is then sure to the square of it
+SLOPE_ACCURACY = 1e-6  # relative; the error of the loss is of the order of its square
 
 
 class Loss:
-    """A loss of the margin m = t f, t = -1 or +1: its value, its slope -d/dm and its curvature d^2/dm^2.
+    """A loss as a function of the margin m = t f, t = -1 or +1: its value, slope -d/dm and curvature d^2/dm^2.
 
     `third` is the derivative of the logarithm of the curvature.
     """
 
-    is_quadratic = False  # one step of Newton's method is enough
+    is_quadratic = False  # one step of Newton's method suffices
 
     def value(self, margin: Array) -> Array:
         raise NotImplementedError
@@ -76,7 +76,7 @@ class Logistic(Loss):
         return 1.0 / (1.0 + xp.exp(xp.clip(margin, None, FAR)))
 
     def curvature(self, margin: Array) -> Array:
-        """p (1 - p), and a floor: a fixed point of Newton's method does not depend on it."""
+        """p (1 - p) with a floor, on which the fixed point of Newton's method does not depend."""
         slope = self.slope(margin)
         return arrays.namespace(margin).clip(slope * (1.0 - slope), FLOOR, None)
 
@@ -95,13 +95,13 @@ def log_press(e: Array, complement: Array) -> tuple[float, Array, Array]:
     r = e / complement
     press = float(xp.sum(r * r))
     if not press > 0:
-        raise NumericalError("All left-out residuals are 0: nothing is left to choose by.")
+        raise NumericalError("All leave-one-out residuals are 0: they cannot be used to choose parameters.")
     a = 2.0 * r / (press * complement)
     return math.log(press), a, xp.sum(a * r, axis=1)[:, None]
 
 
 def log_deviance(e: Array, complement: Array, targets: Array, weights: Array) -> tuple[float, Array, Array]:
-    """log of the mean `log_loss` of classes from what `log_press` takes, targets and weights; the same derivatives."""
+    """log of the mean `log_loss` of classes, and its derivatives; e and complement are as in `log_press`."""
     xp = arrays.namespace(e)
     r = e / complement
     w, one = xp.sqrt(weights)[:, None], 0.0 * targets + 1.0
@@ -112,25 +112,30 @@ def log_deviance(e: Array, complement: Array, targets: Array, weights: Array) ->
 
 
 def log_loss(f: Array, targets: Array, weights: Array) -> tuple[Array, Array]:
-    """Mean log loss (c,) of decision values f (l, c, k) of c machines for targets -1 and +1, its derivative in f.
+    """Mean log loss (c,) of decision values f (l, c, k) of c models for targets -1 and +1, and its derivative in f.
 
-    P(t = 1) = 1/(1 + exp(-slope f)), with the slope of the smallest loss for each machine: a machine is judged by what
-    its values tell, not by their size, and by the envelope theorem the slope has no part in the derivative. Several
-    columns are as many questions with one slope; halved, for a row that is wrong is wrong in two of them. As in Platt
-    (1999) a class of n rows aims at (n + 1)/(n + 2), so that classes which can be told apart have a finite slope.
+    P(t = 1) = 1/(1 + exp(-slope f)), with the slope of the smallest loss for each model. The loss thus does not depend
+    on the scale of the values, and by the envelope theorem the slope does not contribute to the derivative. Several
+    columns are separate binary problems with one slope; their loss is halved, because a misclassified row is wrong in
+    two columns. As in Platt (1999), the target probability of a class of n rows is (n + 1)/(n + 2), so that the slope
+    of separable classes is finite.
     """
     xp = arrays.namespace(f)
-    v = weights[:, None] * (f.shape[0] / float(xp.sum(weights)))  # in rows: no unit of weights moves the aim
+    v = weights[:, None] * (
+        f.shape[0] / float(xp.sum(weights))
+    )  # mean 1: the scale of the weights does not affect the targets
     positive = xp.sum(xp.where(targets > 0, v, 0.0 * targets), axis=0)[None, :]
     count = xp.where(targets > 0, positive, f.shape[0] - positive)
     miss, v = (1.0 / (count + 2.0))[:, None, :], v[:, :, None]
     margin = targets[:, None, :] * f
-    margin = xp.where(margin > -MARGIN, xp.clip(margin, None, MARGIN), 0.0 * targets[:, None, :] - MARGIN)  # NaN, too
+    margin = xp.where(
+        margin > -MARGIN, xp.clip(margin, None, MARGIN), 0.0 * targets[:, None, :] - MARGIN
+    )  # also for NaN
     weighted = v * margin
     total = lambda values: xp.sum(values, axis=(0, 2))[None, :, None]  # noqa: E731
     slope = 3.0 / (xp.sqrt(total(weighted * margin) / total(v + 0.0 * margin)) + EPS)
     low, high = slope / 1e6, slope * 1e6
-    for _ in range(SLOPE_STEPS):  # Newton's, kept within where the derivative, which rises, changes its sign
+    for _ in range(SLOPE_STEPS):  # Newton's method, safeguarded by a bracket: the derivative increases
         p = 1.0 / (1.0 + xp.exp(xp.clip(-slope * margin, None, 700.0)))
         first = total(weighted * (p - 1.0 + miss))
         second = total(weighted * margin * p * (1.0 - p))

@@ -44,22 +44,22 @@ from .validation import (
 class LSSVC(ClassifierMixin, ChunkedLSSVM):
     """Least-squares support vector classification of two or more classes.
 
-    The papers' classifier is `LSSVR` on targets -1 and +1, one column per class against the rest for more than two
-    classes. The squared hinge and the logistic loss, and pairs of classes, are loops of the same weighted systems. What
-    is left at None or "auto" is chosen by the log loss of leave-one-out predictions.
+    The papers' classifier is `LSSVR` on targets -1 and +1; more than two classes have one column per class, against the
+    rest. The squared hinge and the logistic loss, and pairs of classes, are solved by sequences of the same weighted
+    systems. Parameters that are None or "auto" are chosen by the log loss of leave-one-out predictions.
 
     Parameters
     ----------
     kernel : Kernel, callable k(X, Z) or None
-        As in `LSSVR`; None chooses between `kernels.Matern` and `kernels.RBF`.
+        As in `LSSVR`. None chooses between `kernels.Matern` and `kernels.RBF`.
     C, steps, robust
-        As in `LSSVR`. For ``steps=None``, large problems use a basis of 300 to 1000 drawn rows.
+        As in `LSSVR`. With ``steps=None``, large problems use a basis of 300 to 1000 randomly chosen rows.
     class_weight : dict, "balanced" or None
-        Weights of the classes, multiplied by the sample weights.
+        Weights of the classes, which multiply the sample weights.
     coding : {"auto", "one-vs-rest", "one-vs-one"}
-        How more than two classes become problems of two classes. "one-vs-one" fits one model per pair of classes to
-        the rows of these two, with one kernel and C for all pairs; probabilities come from pairwise coupling (Wu, Lin &
-        Weng 2004).
+        How more than two classes are reduced to binary problems. "one-vs-rest" separates each class from all others.
+        "one-vs-one" fits one model per pair of classes to the rows of these two, with the same kernel and C for all
+        pairs; probabilities come from pairwise coupling (Wu, Lin & Weng 2004).
     loss : {"auto", "squared", "squared_hinge", "logistic"}
         "squared" is the papers' LS-SVM, "squared_hinge" a support vector machine, "logistic" kernel logistic
         regression.
@@ -69,23 +69,24 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     classes_ : array (n_classes,)
         The class labels, sorted.
     coding_, loss_ : str
-        As given or chosen; two classes count as "one-vs-rest".
+        The coding and loss, as given or chosen; the coding of two classes is "one-vs-rest".
     dual_coef_ : array (n,), (n, n_classes) or (n, n_pairs)
-        Two classes have one column, "one-vs-one" has one column per pair (a, b) of classes, a < b, positive for b.
+        One column for two classes, else one per class or, for "one-vs-one", one per pair (a, b) of classes with a < b,
+        whose decision values are positive for b.
     loo_residuals_ : array (n_samples,) or (n_samples, n_classes)
-        Coded target (-1 or +1) minus the leave-one-out value of `decision_function`. Exact for the squared loss; other
-        losses hold the weights and working targets of the other rows fixed (Cawley & Talbot 2008).
+        Coded target (-1 or +1) minus the leave-one-out value of `decision_function`. Exact for the squared
+        loss; for other losses, the weights and working targets of the other rows are held fixed (Cawley & Talbot 2008).
     loo_predictions_ : array (n_samples,)
-        The class predicted for row i by the model without row i.
+        The class of each row, predicted by the model without that row.
     path_ : Bunch or None
-        What the search has recorded; ``candidates`` are the classifiers that it compared.
+        The record of the search; ``candidates`` are the classifiers that it compared.
     support_, support_vectors_, intercept_, C_, kernel_, weights_, leverage_, press_
         As in `LSSVR`.
 
     Notes
     -----
-    "auto" is the papers' classifier (squared loss, one class against the rest) if kernel and C are given, with robust
-    weights, with the steps of `lssvm.tune`, with steps that are defined for least squares only, and in `partial_fit`
+    "auto" means the papers' classifier (squared loss, one class against the rest) if kernel and C are given, with
+    robust weights, with steps of `lssvm.tune`, with steps that are defined for least squares only, and in `partial_fit`
     and `fit_chunks`.
 
     Examples
@@ -171,18 +172,18 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, classes: ArrayLike | None = None
     ) -> Self:
-        """Add a chunk of rows to the machine, exactly: the result equals `fit` on all rows so far with this basis.
+        """Add a chunk of rows to the model exactly: the result equals `fit` to all rows so far with the same basis.
 
-        The first call plans kernel, C, basis and the calibration of `predict_proba` on its rows; later calls keep
-        them. After `fit`, `fit_chunks` or a fit on Dask the chunk is added to their rows. Of the rows a sample of 5000
-        is kept, so that leave-one-out quantities of all are not known.
+        The first call chooses kernel, C, basis and the calibration of `predict_proba` on its rows; later calls keep
+        them. After `fit`, `fit_chunks` or a fit on Dask, the chunk is added to their rows. Only a sample of 5000 rows
+        is kept, so leave-one-out quantities are not available for all rows.
 
         Parameters
         ----------
         X, y, sample_weight
             As in `fit`.
         classes : array or None
-            All classes, for a first call whose rows do not hold each of them.
+            All classes; needed in the first call if its rows do not contain all of them.
 
         Returns
         -------
@@ -219,22 +220,22 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             self._single_output_ = len(self.classes_) == 2
         if len(self.classes_) < 2:
             only = self.classes_.tolist()[0]
-            raise ValueError(f"y holds only one class, {only!r}: a classifier needs at least 2 classes.")
+            raise ValueError(f"y contains only one class, {only!r}: a classifier needs at least 2 classes.")
         unknown = np.setdiff1d(found, self.classes_)
         if len(unknown):
             raise ValueError(
-                f"y holds the class {unknown.tolist()[0]!r}, which is not among the classes {self.classes_.tolist()}: "
-                "the first partial_fit takes all of them as classes."
+                f"y contains the class {unknown.tolist()[0]!r}, which is not one of the classes "
+                f"{self.classes_.tolist()}: pass all classes to the first partial_fit as classes=[...]."
             )
         codes = np.searchsorted(self.classes_, y)
-        self._class_factors_ = [1.0] * len(self.classes_)  # no array: those are of the kind of X
+        self._class_factors_ = [1.0] * len(self.classes_)  # a list: array attributes are stored as the array type of X
         if self.class_weight is not None:
             by_class = balanced_weights(self.class_weight, self.classes_, y, weights)
             weights = weights * by_class[codes]
             self._class_factors_ = by_class.tolist()
         if reset and len(np.unique(codes[weights > 0])) < 2 and classes is None:
             raise ValueError(
-                "sample_weight and class_weight are zero for all classes but one: 2 classes at least must count."
+                "sample_weight and class_weight leave only one class with positive weight: at least 2 are needed."
             )
         labels = np.array([1]) if self._single_output_ else np.arange(len(self.classes_))
         coded = np.where(codes[:, None] == labels[None, :], 1.0, -1.0)
@@ -245,13 +246,13 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         return labels, np.bincount(codes, weights, len(labels))
 
     def _finish_scan(self, scan: Scan) -> None:
-        """Classes, and weights that balance them."""
+        """Set the classes and their weights."""
         self.classes_ = scan.labels
         self._single_output_ = len(self.classes_) == 2
         self._class_factors_ = [1.0] * len(self.classes_)
         if np.count_nonzero(scan.label_weights) < 2:
             raise ValueError(
-                f"y holds the classes {scan.labels.tolist()} with positive weight in fewer than 2: give 2 at least."
+                f"Fewer than 2 of the classes {scan.labels.tolist()} have positive weight: at least 2 are needed."
             )
         if self.class_weight is not None:
             balanced = balanced_weights(self.class_weight, scan.labels, scan.labels, scan.label_weights)
@@ -269,18 +270,18 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             arrays.to_numpy(a) for a in (targets, weights, own, fit.loo_residuals, fit.residuals, fit.leverage)
         )
         codes = class_numbers(targets)
-        # Calibrate with one unit of weight left out, so that an integer weight is as good as copies of the row.
+        # Calibrate with one unit of weight left out, so that an integer weight is equivalent to copies of the row.
         copies = np.maximum(own, 1.0)
-        with np.errstate(divide="ignore", invalid="ignore"):  # where it is not used
+        with np.errstate(divide="ignore", invalid="ignore"):  # only in rows where it is not used
             one_copy = residuals / (1.0 - leverage / copies)[:, None]
         unit = np.where(copies[:, None] > 1.0, one_copy, loo)
-        unit = np.where(np.isnan(unit), residuals, unit)  # a machine whose leave-one-out is unknown
+        unit = np.where(np.isnan(unit), residuals, unit)  # leave-one-out values are not available
         winner = None if np.isnan(loo).any() else winning_class(targets - fit.loo_residuals, self.classes_)
         slopes = same_kind(calibrate(coded - unit, codes, v), targets)
         return {**attributes, "loo_predictions_": winner, "_slopes_": slopes, "_codes_": same_kind(codes, targets)}
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Decision values: (n_samples,) for two classes, positive for ``classes_[1]``; else (n_samples, n_classes)."""
+        """Decision values: (n_samples,) for two classes, positive for ``classes_[1]``, else (n_samples, n_classes)."""
         if arrays.is_dask(X):
             return lazily(self, "decision_function", X)
         f = self._raw_predict(X, "decision_function")
@@ -293,12 +294,12 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         return getattr(self, "coding_", "") == "one-vs-one"
 
     def _coupled(self, f: Array) -> Array:
-        """Probabilities from the decision values of pairs."""
+        """Class probabilities from the decision values of the pairs."""
         slope = float(arrays.to_numpy(self._slopes_)[0])
         return same_kind(couple(arrays.to_numpy(f), len(self.classes_), slope), f)
 
     def predict(self, X: ArrayLike) -> Array:
-        """The class of every row.
+        """Predict the class of every row.
 
         Parameters
         ----------
@@ -308,7 +309,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         Returns
         -------
         array (n_samples,)
-            Labels that are no numbers come as a NumPy array, whatever the kind of X.
+            Non-numeric labels are returned as a NumPy array, whatever the array type of X.
         """
         if arrays.is_dask(X):
             return lazily(self, "predict", X)
@@ -316,9 +317,9 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         return winning_class(self._coupled(f) if self._by_pairs else f, self.classes_)
 
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Class probabilities (n_samples, n_classes), calibrated on left-out decision values without a refit.
+        """Class probabilities (n_samples, n_classes), calibrated on leave-one-out decision values without refitting.
 
-        The most probable class is the one that `predict` names.
+        The most probable class is the one that `predict` returns.
         """
         if arrays.is_dask(X):
             return lazily(self, "predict_proba", X)
@@ -328,7 +329,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         return same_kind(probabilities(arrays.to_numpy(f), arrays.to_numpy(self._calibration())), f)
 
     def _calibration(self) -> Array:
-        """The slopes that turn decision values into probabilities; computed where `fit` has left that for later."""
+        """The slopes that turn decision values into probabilities; computed now if `fit` has deferred it."""
         if "_slopes_" not in vars(self):
             sample = None if hasattr(self, "_problem_") else self._loo_sample()
             if sample is None:
@@ -340,10 +341,11 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         return self._slopes_
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Share of rows whose class is predicted."""
+        """Accuracy: the share of the rows whose class is predicted correctly."""
         return score_of(accuracy_score, self.predict(X), y, sample_weight)
 
 
 def _own_probability(loo: np.ndarray, codes: np.ndarray, slopes: np.ndarray, coding: str) -> np.ndarray:
+    """The leave-one-out probability of the true class of every row."""
     p = 0.5 * (loo + 1.0) if coding == "one-vs-one" else probabilities(loo, slopes)
     return np.maximum(p[np.arange(len(codes)), codes], 1e-15)

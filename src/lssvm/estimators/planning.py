@@ -1,4 +1,4 @@
-"""What is done where the user has left a choice open, and the steps that the user names."""
+"""Defaults for the parameters that are None, and the execution of the steps."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from ..progress import work
 from ..sparsify import Random
 from ..tune import PLAN, LeaveOneOut, tuned
 
-DENSE_ROWS = 2000  # steps=None: the basis is all rows up to here
-BASIS_SIZE = 500  # partial_fit and fit_chunks, steps=None: this many rows
+DENSE_ROWS = 2000  # steps=None: the model is dense up to this number of rows
+BASIS_SIZE = 500  # partial_fit and fit_chunks with steps=None: number of basis rows
 
 
 def default_kernel(classification: bool) -> Kernel:
-    """The plan for ``kernel=None``: widths of the columns where they are worth it, for numbers the better family."""
+    """The default for ``kernel=None``: widths per column are tried; for regression, so are two families of kernels."""
     if classification:
         return RBF(ard=True)
     return Choice([RBF(ard=True), Matern(ard=True)])
 
 
 def default_steps(problem: Problem) -> Sequence[Step]:
-    """The plan for ``steps=None``."""
+    """The default for ``steps=None``."""
     if len(problem.rows) <= DENSE_ROWS or problem.kernel.is_precomputed:
         return ()
     return (Random(random_state=0),)
 
 
 def most_to_solve(problem: Problem) -> float:
-    """What the last machine of a plan for ``steps=None`` takes, as in `work`."""
+    """The `work` of the final fit for ``steps=None``."""
     rows = len(problem.rows)
     solves = 1 if problem.robust is None else 1 + max(PLAN.robust_iterations, problem.robust.iterations)
     return solves * work(rows, None if rows <= DENSE_ROWS else BASIS_SIZE)
@@ -61,26 +61,26 @@ def run_steps(problem: Problem, steps: Any) -> Problem:
 
 
 def retuned(problem: Problem) -> Problem:
-    """With C chosen anew, where it was chosen by what had lost its digits."""
+    """The problem with C chosen again, if it was chosen from results that had lost their accuracy."""
     chosen = problem.asked == (problem.kernel, None) and LeaveOneOut.__name__ in problem.paths
     return tuned(problem.replace(C=None), on_all_rows=False) if chosen else problem
 
 
 def main_path(problem: Problem) -> Any:
-    """The record of the last step that searched, sparsifiers before the tuner that ends every fit."""
+    """The record of the last step that has one, other than the `LeaveOneOut` that ends every fit if possible."""
     names = list(problem.paths)
     chosen = [name for name in names if name != LeaveOneOut.__name__] or names
     return problem.paths[chosen[-1]] if chosen else None
 
 
 def class_plan(model: Any, problem: Problem) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """The codings and losses that `LSSVC` compares; None: least squares, one class against the rest.
+    """The codings and losses that `LSSVC` compares; None stands for least squares, one class against the rest.
 
-    That is what "auto" means where there is nothing to choose, or where a step or robust weights ask for squares.
+    That is the meaning of "auto" if there is nothing to choose, or if a step or robust weights require squares.
     """
     for name, allowed in (("coding", CODINGS), ("loss", tuple(LOSSES))):
         if getattr(model, name) not in ("auto", *allowed):
-            raise ValueError(f"{name}={getattr(model, name)!r}: give 'auto' or one of {allowed}.")
+            raise ValueError(f"{name} must be 'auto' or one of {allowed}, got {getattr(model, name)!r}.")
     two = problem.y.shape[1] == 1
     squares = model.loss in ("auto", "squared") and (two or model.coding in ("auto", "one-vs-rest"))
     asked = model.loss == "squared" and (two or model.coding == "one-vs-rest")
@@ -90,11 +90,11 @@ def class_plan(model: Any, problem: Problem) -> tuple[tuple[str, ...], tuple[str
         return None
     what = f"loss={model.loss!r}, coding={model.coding!r}"
     if problem.robust is not None:
-        raise ValueError(f"robust weights are defined for squares, got {what}: leave robust at None.")
+        raise ValueError(f"robust weights are defined for the squared loss only, got {what}: set robust=None.")
     if ties:
         raise ValueError(
-            f"{type(ties[0]).__name__} is defined for squares, got {what}: write loss='squared', coding='one-vs-rest', "
-            "or choose the basis by another step of lssvm.sparsify."
+            f"{type(ties[0]).__name__} is defined for the squared loss only, got {what}: write "
+            "loss='squared', coding='one-vs-rest', or choose the basis with another step of lssvm.sparsify."
         )
     codings = ("one-vs-one", "one-vs-rest") if model.coding == "auto" else (model.coding,)
     losses = tuple(LOSSES) if model.loss == "auto" else (model.loss,)
@@ -102,11 +102,12 @@ def class_plan(model: Any, problem: Problem) -> tuple[tuple[str, ...], tuple[str
 
 
 def _chooses(steps: Sequence[Any]) -> bool:
+    """Whether a step tunes by leave-one-out."""
     return any(isinstance(step, LeaveOneOut) for step in steps)
 
 
 def class_steps(problem: Problem, coding: str) -> Sequence[Step]:
-    """The plan for ``steps=None`` of `LSSVC`: dense where that costs less than a given work, else a basis of rows."""
+    """The default for ``steps=None`` of `LSSVC`: dense if that is cheap enough, else a basis of random rows."""
     counts = np.bincount(problem.labels[problem.rows]).astype(float)
     pairs = np.array([counts[a] + counts[b] for a, b in pairs_of(len(counts))])
     sizes = pairs if coding == "one-vs-one" else np.array([counts.sum()])

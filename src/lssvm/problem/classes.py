@@ -1,4 +1,4 @@
-"""Classifiers of any loss and coding: a problem of two classes for every column of decision values."""
+"""Classifiers of any loss and coding: one binary problem per column of decision values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .whitening import whiten
 
 @dataclass(frozen=True)
 class ClassFit:
-    """Decision values of a classifier, one column per class or per pair of classes (one for two classes)."""
+    """A fitted classifier, with one column per class or per pair of classes (one for two classes)."""
 
     kernel: Kernel
     C: float
@@ -26,15 +26,15 @@ class ClassFit:
     points: Array
     coef: Array  # (basis, columns)
     intercept: Array  # (columns,)
-    loo: Array  # (rows, columns): leave-one-out values where a row is part of the column's problem, else plain ones
-    unit_loo: Array  # (rows, columns): the same with one copy of the row left out, where its weight counts copies
+    loo: Array  # (rows, columns): leave-one-out values, or decision values if a row is not part of the problem
+    unit_loo: Array  # (rows, columns): the same, with one copy of the row left out if its weight counts copies
     leverage: Array  # (rows,): the mean over the problems that a row is part of
 
 
 def solve_classes(problem: Problem, loss: str, coding: str, copies: np.ndarray) -> ClassFit:
-    """Fit the classifier. The kernel matrix, or the whitened columns, serve all of its problems.
+    """Fit the classifier. Its binary problems share the kernel matrix or the whitened columns.
 
-    `copies` are sample weights, at least 1: a row of weight 3 is as good as three rows, of which one is left out.
+    `copies` are the sample weights, at least 1: a row of weight 3 counts as three rows, of which one is left out.
     """
     X, C = problem.X, problem.C
     assert C is not None
@@ -86,21 +86,21 @@ def solve_classes(problem: Problem, loss: str, coding: str, copies: np.ndarray) 
 def _two_classes(
     inputs: Array, rows: np.ndarray, t: np.ndarray, weights: Array, C: float, loss: str, dual: bool
 ) -> Binary:
-    """One problem: `inputs` are the kernel matrix (`dual`) or the whitened columns of all rows."""
+    """Solve one binary problem; `inputs` is the kernel matrix (`dual`) or the whitened columns of all rows."""
     whole = len(rows) == inputs.shape[0]
     own, targets = (weights if whole else arrays.take(weights, rows)), arrays.like(t, inputs)
     present = np.unique(t[arrays.to_numpy(own) > 0])
     part = inputs if whole else arrays.take(inputs, rows)
     if dual and not whole:
         part = arrays.take(part.T, rows).T
-    if len(present) < 2:  # a class without weight
+    if len(present) < 2:  # a class has no positive weight
         constant = float(present[0]) if len(present) else 0.0
         values = 0.0 * targets + constant
         size = len(rows) if dual else inputs.shape[1]
         return Binary(arrays.zeros((size,), inputs), constant, values, values, 0.0 * values)
     if dual:
         return solve_dual(part, targets, own, C, LOSSES[loss])
-    if len(rows) < inputs.shape[1]:  # fewer rows than columns: their products are the smaller system
+    if len(rows) < inputs.shape[1]:  # fewer rows than columns: the dual system is smaller
         fit = solve_dual(arrays.gram(part.T), targets, own, C, LOSSES[loss])
         return Binary(part.T @ fit.coef, fit.intercept, fit.decision, fit.loo, fit.leverage)
     return solve_primal(part, targets, own, C, LOSSES[loss])

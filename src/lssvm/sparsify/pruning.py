@@ -17,6 +17,7 @@ from ..kernels import Kernel
 from ..problem import Fit, Problem, Step, check_memory, whiten
 from ..tune import mean_loss, tuned
 from .bases import check_share, check_size
+from .validated import drawn_rows
 
 __all__ = ["Prune"]
 
@@ -99,8 +100,7 @@ class Prune(Step):
         support = problem.rows if problem.support is None else np.sort(np.asarray(problem.support))
         held_out = np.empty(0, dtype=np.intp)
         if self.score == "validation":
-            draw = check_random_state(self.random_state)
-            held_out = self._held_out(problem, draw)
+            held_out = drawn_rows(problem, self.validation, check_random_state(self.random_state))
             support = np.setdiff1d(support, held_out)
         trail = _Trail(self, problem, support)
         counts = bool(np.isin(support, problem.rows).all())
@@ -138,16 +138,6 @@ class Prune(Step):
                 "Prune needs a basis of training rows, but this basis holds other points (from Given, KMeans or "
                 "Learned): use Prune with a step that chooses rows, such as Random."
             )
-
-    def _held_out(self, problem: Problem, draw: np.random.RandomState) -> np.ndarray:
-        """Validation rows: a share of all rows, or of every class, which keeps at least one training row."""
-        groups = [problem.rows]
-        if problem.classification:
-            labels = problem.labels[problem.rows]
-            groups = [problem.rows[labels == label] for label in np.unique(labels)]
-        drawn = [draw.permutation(rows)[: min(round(self.validation * len(rows)), len(rows) - 1)] for rows in groups]
-        held_out = np.concatenate(drawn)
-        return held_out if len(held_out) else draw.permutation(max(groups, key=len))[:1]
 
     def _refit(
         self, problem: Problem, support: np.ndarray, held_out: np.ndarray, trail: _Trail, start: Problem

@@ -57,7 +57,7 @@ def check_validation(step: Any, folds: bool = False) -> int:
 
 
 def held_out_rows(step: Any, problem: Problem) -> np.ndarray:
-    """The validation rows: those given, or a share of all rows or of every class, which keeps a training row."""
+    """The validation rows, sorted: those given, or `drawn_rows`."""
     rows = problem.rows
     if np.ndim(step.validation) == 1:
         given = np.unique(np.asarray(step.validation))
@@ -73,14 +73,17 @@ def held_out_rows(step: Any, problem: Problem) -> np.ndarray:
                 "weight: give at least 1, and leave at least 2 for training."
             )
         return given
-    groups = [rows]
+    return np.sort(drawn_rows(problem, step.validation, check_random_state(step.random_state)))
+
+
+def drawn_rows(problem: Problem, share: float, draw: np.random.RandomState) -> np.ndarray:
+    """A random share of all rows, or of every class, which keeps at least one training row; in the order drawn."""
+    groups = [problem.rows]
     if problem.classification:
-        labels = problem.labels[rows]
-        groups = [rows[labels == label] for label in np.unique(labels)]
-    draw = check_random_state(step.random_state)
-    drawn = [draw.permutation(group)[: min(round(step.validation * len(group)), len(group) - 1)] for group in groups]
-    held_out = np.concatenate(drawn)
-    return np.sort(held_out if len(held_out) else draw.permutation(max(groups, key=len))[:1])
+        labels = problem.labels[problem.rows]
+        groups = [problem.rows[labels == label] for label in np.unique(labels)]
+    drawn = np.concatenate([draw.permutation(rows)[: min(round(share * len(rows)), len(rows) - 1)] for rows in groups])
+    return drawn if len(drawn) else draw.permutation(max(groups, key=len))[:1]
 
 
 def prepared(problem: Problem, refit: bool) -> tuple[Problem, np.ndarray]:

@@ -1,15 +1,15 @@
-"""Losses other than squares, by Newton's method: a weighted least-squares system with working targets in every step.
+"""Losses other than squares by Newton's method: every step is a weighted least-squares system with working targets.
 
     min over f = sum_j k(x, x_j) alpha_j + b:   1/2 |f|^2 + C sum_i w_i loss(t_i f_i),   t_i = -1 or +1
 
 At the minimum alpha_i = C w_i s_i with the slopes s = -d loss/df. A step solves the weighted LS-SVM with the weights
 w v, v = d^2 loss/df^2, and the targets z = f + s/v. The last system also gives leave-one-out values: with the weights
-and targets of the others held fixed, the decision value of row i without row i is
+and targets of the other rows held fixed, the decision value of row i without row i is
 
     f_(i) = f_i - C w_i s_i g_i/(1 - C w_i v_i g_i),   g_i = d f_i/d(C w_i s_i)
 
-(Cawley & Talbot 2008). That is exact for squares, and for rows of the squared hinge that stay on their side of the
-margin. Rows beyond the margin have s = v = 0, and leaving them out changes nothing.
+(Cawley & Talbot 2008). This is exact for the squared loss, and for the squared hinge if no row crosses the margin. Rows
+beyond the margin have s = v = 0, and leaving them out changes nothing.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ HALVINGS = 30  # of a step that does not lower the objective
 
 @dataclass(frozen=True)
 class Binary:
-    """A solved problem of two classes."""
+    """The solution of a binary problem."""
 
     coef: Array  # (m,)  of the kernel columns, or of the whitened ones
     intercept: float
     decision: Array  # (l,)
-    loo: Array  # (l,)  decision values of the rows, each left out; None where not asked for
+    loo: Array  # (l,)  leave-one-out decision values; None if not requested
     leverage: Array  # (l,)  of the last weighted system
-    inverse: Array = None  # (l, l)  P of the rows with v > 0, where asked for: alpha = P z
+    inverse: Array = None  # (l, l)  P of the rows with v > 0, if requested: alpha = P z
     mean: Array = None  # (l,)  A^-1 1/(1'A^-1 1) of these rows
 
 
@@ -56,12 +56,12 @@ def solve_dual(
     loo: bool = True,
     inverse: bool = False,
 ) -> Binary:
-    """The rows are the basis; K (l x l) is kept. Rows of weight 0 have no coefficient."""
+    """Solve with all rows as the basis; K (l x l) is not modified. Rows of weight 0 have coefficient 0."""
     xp = arrays.namespace(K)
     known: list[Any] = [None, None]  # the last curvature, and its system
 
     def system(curvature: Array) -> tuple[np.ndarray, Array, Array]:
-        """Rows with a weight, their ridges and the factor."""
+        """The rows with positive curvature, their ridges and the factor."""
         if known[0] is None or not bool(xp.all(known[0] == curvature)):
             rows = np.flatnonzero(arrays.to_numpy(curvature) > 0)
             ridge = 1.0 / (C * (curvature if len(rows) == K.shape[0] else arrays.take(curvature, rows)))
@@ -97,18 +97,18 @@ def solve_dual(
     q = squares - ones * ones / total
     own = arrays.take(C * weights * t * loss.slope(t * f), rows)
     values = arrays.take(f, rows) + own * (ridge - 1.0 / xp.clip(q, EPS * xp.max(squares), None))
-    left_out = arrays.put(f + 0.0, rows, values)
+    loo_values = arrays.put(f + 0.0, rows, values)
     leverage = arrays.put(arrays.zeros((K.shape[0],), K), rows, 1.0 - ridge * q)
     if not inverse:
-        return Binary(coef, intercept, f, left_out, leverage)
+        return Binary(coef, intercept, f, loo_values, leverage)
     P = arrays.gram_of_lower(lower) - ones[:, None] * ones[None, :] / total
-    return Binary(coef, intercept, f, left_out, leverage, P, ones / total)
+    return Binary(coef, intercept, f, loo_values, leverage, P, ones / total)
 
 
 def solve_squares(K: Array, targets: Array, weights: Array, C: float) -> tuple[Array, Array, Array, Array]:
-    """The squared loss of several targets (l, k) on one factor, for positive weights.
+    """The squared loss for several targets (l, k) with one factorisation; all weights are positive.
 
-    Coefficients, intercepts, leave-one-out values, and P as in `Binary.inverse`.
+    Returns coefficients, intercepts, leave-one-out values, and P as in `Binary.inverse`.
     """
     xp = arrays.namespace(K)
     L = arrays.cholesky(arrays.add_diagonal(K + 0.0, 1.0 / (C * weights)))
@@ -126,12 +126,12 @@ def solve_squares(K: Array, targets: Array, weights: Array, C: float) -> tuple[A
 def loo_gradient(
     fit: Binary, K: Array, t: Array, weights: Array, C: float, loss: Loss, g: Array
 ) -> tuple[Array, float]:
-    """The derivatives in K and in log C of a function of the leave-one-out values, whose derivatives in these are g.
+    """The derivatives in K and in log C of a function of the leave-one-out values, given its derivatives g in them.
 
-    `fit` is that of `solve_dual` with its inverse P. With lam = 1/(C w v), q = diag P, alpha = C w s and
+    `fit` is the result of `solve_dual` with `inverse=True`, P. With lam = 1/(C w v), q = diag P, alpha = C w s and
     f_(i) = f_i + alpha_i (lam_i - 1/q_i), everything follows from d alpha = P (lam alpha dlog C - dK alpha),
     dq = -diag(P (dK + dlam) P), df = lam (alpha dlog C - d alpha) and dlam = -lam (dlog C + dlog v), dlog v = third df.
-    Rows without curvature move with f alone.
+    Rows without curvature depend on f only.
     """
     xp = arrays.namespace(K)
     v = weights * loss.curvature(t * fit.decision)
@@ -150,7 +150,7 @@ def loo_gradient(
         in_alpha = in_alpha + cross.T @ far
     moves = P @ in_alpha
     if others.size:
-        # the bias follows from the active rows: b = mean'(z - K alpha - lam alpha)
+        # the intercept follows from the active rows: b = mean'(z - K alpha - lam alpha)
         moves = moves + xp.sum(far) * fit.mean
     G = -middle - 0.5 * (moves[:, None] * alpha[None, :] + alpha[:, None] * moves[None, :])
     in_C = float(xp.sum(in_f * lam * alpha) - xp.sum(in_lam * lam) + xp.sum(moves * lam * alpha))
@@ -175,11 +175,11 @@ def solve_primal(
     tolerance: float = 1e-10,
     loo: bool = True,
 ) -> Binary:
-    """A smaller basis, with whitened columns phi (l x m), whose norm is that of the coefficients."""
+    """Solve on a smaller basis, with whitened columns phi (l x m): the norm of f is that of the coefficients."""
     xp = arrays.namespace(phi)
 
     def system(curvature: Array) -> tuple[Array, Array, float]:
-        """The factor of centred columns, their weighted mean, and the sum of the weights."""
+        """The factor of the centred columns, their weighted mean, and the sum of the weights."""
         total = float(xp.sum(curvature)) or 1.0
         mean = curvature @ phi / total
         rows = np.flatnonzero(arrays.to_numpy(curvature) > 0)
@@ -188,7 +188,7 @@ def solve_primal(
         G = arrays.gram(xp.sqrt(C * v)[:, None] * (part - mean[None, :]))
         L = arrays.cholesky(arrays.add_diagonal(G, 1.0))
         if L is None:
-            raise NumericalError(f"The system of C = {C:.3g} is not positive definite: lower C.")
+            raise NumericalError(f"The system for C = {C:.3g} is not positive definite: lower C.")
         return L, mean, total
 
     def solve(curvature: Array, z: Array) -> State:
@@ -210,8 +210,8 @@ def solve_primal(
     reach = arrays.row_squares(arrays.whiten_rows(phi - mean[None, :], L)) + 1.0 / (C * total)
     slope = C * weights * t * loss.slope(t * f)
     leverage = C * curvature * reach
-    left_out = f - slope * reach / xp.clip(1.0 - leverage, EPS, None)
-    return Binary(coef, intercept, f, left_out, leverage)
+    loo_values = f - slope * reach / xp.clip(1.0 - leverage, EPS, None)
+    return Binary(coef, intercept, f, loo_values, leverage)
 
 
 def _minimise(
@@ -250,7 +250,7 @@ def _minimise(
                 if lowered <= value:
                     break
             else:
-                break  # rounding errors decide
+                break  # rounding errors dominate
         change = float(xp.max(xp.abs(new[2] - f)))
         state, value, f = new, lowered, new[2]
         if loss.is_quadratic:
@@ -271,7 +271,7 @@ def _columns(K: Array, rows: np.ndarray) -> Array:
 
 
 def _block(K: Array, rows: np.ndarray) -> Array:
-    """A copy of some rows and columns."""
+    """A copy of the given rows and columns."""
     if len(rows) == K.shape[0]:
         return K + 0.0
     if arrays.is_numpy(K):

@@ -1,4 +1,4 @@
-"""Steps that choose what was left at None, by exact leave-one-out, k-fold cross-validation or held-out rows."""
+"""Steps that choose the parameters that are None by leave-one-out, k-fold cross-validation or a validation set."""
 
 from .classes import choose_classifier as choose_classifier
 from .penalty import best_C as best_C

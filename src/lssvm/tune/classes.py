@@ -1,12 +1,12 @@
-"""The search of a classifier: widths, C, loss and coding by the log loss of leave-one-out values.
+"""The search for a classifier: widths, C, loss and coding by the log loss of leave-one-out values.
 
-All of it runs dense on a sample of rows. Widths and C move along the gradient of
+All models are dense, on a sample of rows. Widths and C follow the gradient of
 
     sum_i w_i log(1 + sum_b exp(-s V_ib)),
 
-V_ib the leave-one-out value of row i in the pair of its class and class b, positive where it is right, and s a slope
-that is searched as well. One width per column is searched on each half of the sample and judged on the other half:
-leave-one-out of the rows by which many widths were chosen is too optimistic.
+where V_ib is the leave-one-out value of row i for the pair of its class and class b, positive if it is correct, and the
+slope s is searched as well. One width per column is searched on each half of the sample and evaluated on the other
+half: the leave-one-out error of the rows by which many widths were chosen is too optimistic.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Setting:
 
 
 class Rows:
-    """The rows of a search, their classes, and the units of their columns."""
+    """The rows of a search, their classes, and the units of the columns."""
 
     def __init__(self, problem: Problem, unit: np.ndarray, C: float | None) -> None:
         self.problem, self.unit, self.C = problem, unit, C
@@ -56,27 +56,29 @@ class Rows:
         self.evaluations = 0
 
     def part(self, rows: np.ndarray) -> Rows:
-        """Some of them."""
+        """A subset of the rows."""
         return Rows(self.problem.subset(rows), self.unit, self.C)
 
     def columns(self, coding: str) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The rows and targets of every problem of two classes."""
+        """The rows and targets of every binary problem."""
         if self.by_pairs(coding):
             return pair_rows(self.codes, self.n_classes)
         rows = np.arange(len(self.codes))
         return [(rows, np.where(self.codes == c, 1.0, -1.0)) for c in range(self.n_classes)]
 
     def by_pairs(self, coding: str) -> bool:
+        """Whether every binary problem is a pair of classes."""
         return coding == "one-vs-one" or self.n_classes == 2
 
     def matrix(self, kernel: Kernel) -> np.ndarray:
+        """The kernel matrix of the rows; counted as an evaluation."""
         self.evaluations += 1
         points = kernel.basis_points(self.X, np.arange(self.X.shape[0]))
         return arrays.to_numpy(self.problem.replace(kernel=kernel).gram(self.X, points))
 
 
 class ClassSearch:
-    """Widths, C and slope of one kernel with one coding and loss, on the rows of a problem."""
+    """The search for the widths, C and slope of one kernel, with one coding and loss."""
 
     def __init__(self, rows: Rows, setting: Setting, free: list[bool], *, many: bool = False) -> None:
         self.rows, self.setting, self.free, self.many = rows, setting, free, many
@@ -92,7 +94,7 @@ class ClassSearch:
             self.signs[own, number] = t
 
     def _sizes(self) -> list[int]:
-        """The number of variables of each leaf: none, one or one per column."""
+        """The number of free widths of each leaf: none, one or one per column."""
         several = [self.many and leaf.ard for leaf in self.setting.kernel.leaves]
         return [
             0 if not free else len(logs) if ard else 1
@@ -100,7 +102,7 @@ class ClassSearch:
         ]
 
     def at(self, x: np.ndarray) -> Setting:
-        """The setting of a vector: changes of the log widths, then the logarithms of C and of the slope."""
+        """The setting of a vector: changes of the log widths, then log C and the log slope."""
         sigmas, place = [], 0
         for leaf, logs, size in zip(self.setting.kernel.leaves, self.start, self._sizes(), strict=True):
             sigmas.append(np.exp(logs + x[place : place + size]) if size else leaf.sigma)
@@ -109,7 +111,7 @@ class ClassSearch:
         return replace(self.setting, kernel=self.setting.kernel.with_widths(sigmas), C=C, slope=math.exp(x[-1]))
 
     def objective(self, x: np.ndarray) -> tuple[float, np.ndarray]:
-        """The loss and the priors, and their gradient."""
+        """The loss minus the log priors, and its gradient."""
         setting, X = self.at(x), self.rows.X
         try:
             K = self.rows.matrix(setting.kernel)
@@ -124,12 +126,12 @@ class ClassSearch:
         return value + prior, np.concatenate([gradient, [in_C if self.rows.C is None else 0.0, in_slope]]) + in_prior
 
     def _loss(self, K: np.ndarray, setting: Setting) -> tuple[float, np.ndarray, float, float]:
-        """The loss, and its derivatives in K, log C and the logarithm of the slope."""
+        """The loss and its derivatives in K, log C and the log slope."""
         if self.stacks is not None:
             values, kept = self.stacks.squares(K, setting.C)
             value, in_values, in_slope = self._score(values, setting.slope)
             return value, *self.stacks.gradient(kept, in_values, setting.C), in_slope
-        if not self.by_pairs and setting.loss == "squared":  # one factor serves all columns
+        if not self.by_pairs and setting.loss == "squared":  # one factorisation for all columns
             coef, _, values, P = solve_squares(K, self.signs, self.rows.weights, setting.C)
             value, in_values, in_slope = self._score(values, setting.slope)
             q = P.diagonal()
@@ -158,7 +160,7 @@ class ClassSearch:
         return value, G, in_C, in_slope
 
     def _score(self, values: np.ndarray, slope: float) -> tuple[float, np.ndarray, float]:
-        """The loss of leave-one-out values (rows, columns), and its derivatives in these and in log(slope)."""
+        """The loss of leave-one-out values (rows, columns), and its derivatives in them and in the log slope."""
         if not self.by_pairs:
             p = softmax(slope * values, axis=1)
             own = np.arange(len(p)), self.rows.codes
@@ -176,7 +178,7 @@ class ClassSearch:
         return value, in_values, float(np.nansum(in_values * values))
 
     def _prior(self, x: np.ndarray) -> tuple[float, np.ndarray]:
-        """Weak normal priors, which keep classes that can be told apart finite; of many widths about their mean."""
+        """Minus the log of weak normal priors, which keep the parameters finite for separable classes; its gradient."""
         value, gradient, place = 0.0, np.zeros_like(x), 0
         for size, logs, leaf, used in zip(
             self._sizes(), self.start, self.setting.kernel.leaves, self.used, strict=True
@@ -203,7 +205,7 @@ class ClassSearch:
         return value, gradient
 
     def run(self, iterations: int) -> tuple[float, Setting]:
-        """The objective and the setting after so many iterations of L-BFGS."""
+        """The objective and the setting after at most `iterations` iterations of L-BFGS."""
         size = sum(self._sizes())
         x = np.zeros(size + 2)
         x[-2:] = math.log(self.setting.C), math.log(self.setting.slope)
@@ -220,10 +222,11 @@ class ClassSearch:
 
 
 def choose_classifier(problem: Problem, codings: tuple[str, ...], losses: tuple[str, ...]) -> tuple[Setting, Bunch]:
-    """The classifier with the smallest log loss of leave-one-out values, and a record of what was compared.
+    """The classifier with the smallest log loss of leave-one-out values, and a record of the comparison.
 
-    One common width of each kernel on either half of a sample; one width per column where it lowers the log loss of the
-    other half; then C on the whole sample, for each kernel, and for each coding and loss with the best kernel.
+    A common width is searched for each kernel on both halves of a sample; then one width per column, if it lowers the
+    log loss of the other half; then C on the whole sample, for each kernel, and for each coding and loss with the best
+    kernel.
     """
     kernels = list(problem.kernel.parts) if problem.kernel.is_choice else [problem.kernel]
     rows = _sample(problem)
@@ -237,7 +240,7 @@ def choose_classifier(problem: Problem, codings: tuple[str, ...], losses: tuple[
     record = Bunch(evaluations=0, plan=[], candidates=[])
     record.plan.append(f"{len(kernels)} kernels with common widths on {len(rows.codes)} rows")
     starts: list[tuple[float, Setting, list[Setting]]] = []
-    for kernel in kernels:  # C and slope of the first are where the others start
+    for kernel in kernels:  # the others start from C and the slope of the first
         starts.append(_common_widths(kernel, halves, starts[0][1] if starts else simplest, 6 if starts else 12))
     best = min(range(len(kernels)), key=lambda number: starts[number][0])
     free = [leaf.sigma is None for leaf in kernels[best].leaves]
@@ -256,12 +259,12 @@ def choose_classifier(problem: Problem, codings: tuple[str, ...], losses: tuple[
                     found[number] = replace(found[number], kernel=_moved(found[number].kernel, moves))
             record.plan.append("one width per column")
         else:
-            record.plan.append("one common width: more are not worth it")
+            record.plan.append("one common width: one per column gains too little")
     others = [(codings[0], loss) for loss in losses if loss != leading]
     others += [(coding, leading) for coding in codings[1:]]
     compared = [_best_C(rows, setting) for setting in found]
     first = min(compared, key=lambda candidate: candidate[0].mean())[1]
-    if others:  # their C is chosen on one half, and moved as that of the first has to be moved
+    if others:  # C is chosen on one half, then rescaled by the ratio of C on all rows to C on the half
         half = halves[0]
         shift = first.C / _best_C(half, first)[1].C
         for coding, loss in others:
@@ -288,41 +291,44 @@ def choose_classifier(problem: Problem, codings: tuple[str, ...], losses: tuple[
 
 
 def log_widths(kernel: Kernel, n_features: int) -> list[np.ndarray]:
-    """The logarithms of the widths, leaf by leaf, one value per column."""
+    """The log widths, leaf by leaf, one value per column."""
     with np.errstate(divide="ignore"):
         return [np.log(arrays.to_numpy(leaf.sigma) * np.ones(n_features)) for leaf in kernel.leaves]
 
 
 def _moved(kernel: Kernel, moves: list[np.ndarray]) -> Kernel:
+    """The kernel with the log widths changed by `moves`."""
     return kernel.with_widths(
         [arrays.to_numpy(leaf.sigma) * np.exp(move) for leaf, move in zip(kernel.leaves, moves, strict=True)]
     )
 
 
 def _between(kernels: list[Kernel]) -> Kernel:
-    """The geometric mean of the widths of two kernels that differ in nothing else."""
+    """The kernel with the geometric mean of the widths of two kernels that are otherwise equal."""
     sigmas = [[arrays.to_numpy(leaf.sigma) for leaf in kernel.leaves] for kernel in kernels]
     return kernels[0].with_widths([np.sqrt(a) * np.sqrt(b) for a, b in zip(*sigmas, strict=True)])
 
 
 def _sample(problem: Problem) -> Rows:
-    """Rows of a search, in the order of their classes, as NumPy arrays."""
+    """The sample of a search, sorted by class, as NumPy arrays."""
     known = problem.replace(**{name: arrays.to_numpy(getattr(problem, name)) for name in ("X", "y", "weights")})
     codes = known.labels[known.rows]
     counts = np.bincount(codes).astype(float)
     work = sum((counts[a] + counts[b]) ** 3 for a, b in pairs_of(len(counts))) or 1.0
     size = int(np.clip(len(codes) * (PLAN.class_work / work) ** (1 / 3), *PLAN.class_rows))
     draw = np.random.RandomState(0)
-    chosen = draw.permutation(with_every_class(known, draw.permutation(known.rows), size))  # files may be sorted
+    chosen = draw.permutation(
+        with_every_class(known, draw.permutation(known.rows), size)
+    )  # the order within a class is random: files may be sorted
     chosen = chosen[np.argsort(known.labels[chosen], kind="stable")]
     unit = column_units(known)
     return Rows(known.with_basis().subset(chosen), unit, problem.C)
 
 
 def column_units(problem: Problem) -> np.ndarray:
-    """The standard deviation of each column; of a column of two values, their distance; 1 for constant columns.
+    """The standard deviation of each column; the distance of the values of a binary column; 1 for constant columns.
 
-    Standard deviations of rare values are small, and would make these the values that matter most.
+    The standard deviation of a binary column with a rare value is small, and would give that value too much influence.
     """
     X = problem.X[problem.rows]
     low, high = X.min(axis=0), X.max(axis=0)
@@ -335,7 +341,7 @@ def column_units(problem: Problem) -> np.ndarray:
 def _common_widths(
     kernel: Kernel, halves: list[Rows], start: Setting, iterations: int
 ) -> tuple[float, Setting, list[Setting]]:
-    """The losses of both halves summed, the setting between theirs, and those of the halves; one width per leaf."""
+    """One width per leaf: the sum of the losses of both halves, the mean of their settings, and both settings."""
     d = halves[0].X.shape[1]
     first = kernel.with_width(math.sqrt(d), halves[0].unit) if kernel.is_free else kernel
     free = [leaf.sigma is None for leaf in kernel.leaves]
@@ -350,7 +356,7 @@ def _common_widths(
 
 
 def _many_widths(halves: list[Rows], common: list[Setting], free: list[bool]) -> tuple[float, Kernel]:
-    """One width per column: the gain on rows that did not choose it, in standard errors, and the kernel."""
+    """One width per column: the gain on rows not used to choose it, in standard errors, and the kernel."""
     many = [
         ClassSearch(half, setting, free, many=True).run(20)[1] for half, setting in zip(halves, common, strict=True)
     ]
@@ -366,7 +372,7 @@ def _many_widths(halves: list[Rows], common: list[Setting], free: list[bool]) ->
 
 
 def _row_losses(rows: Rows, setting: Setting) -> np.ndarray:
-    """The log loss of every row, left out, with the best slope."""
+    """The leave-one-out log loss of every row, with the best slope."""
     values = _values(rows, rows.matrix(setting.kernel), setting, None)[0]
     return _log_losses(rows, setting.coding, values)
 
@@ -381,7 +387,7 @@ def _log_losses(rows: Rows, coding: str, values: np.ndarray) -> np.ndarray:
 
 
 def _values(rows: Rows, K: np.ndarray, setting: Setting, warm: Any) -> tuple[np.ndarray, Any]:
-    """Leave-one-out values where a row is part of a problem, plain ones elsewhere; decision values to start from."""
+    """Leave-one-out values (decision values of rows that are not part of a problem), and a warm start."""
     columns = rows.columns(setting.coding)
     if not rows.by_pairs(setting.coding) and setting.loss == "squared":
         targets = np.column_stack([t for _, t in columns])
@@ -396,7 +402,7 @@ def _values(rows: Rows, K: np.ndarray, setting: Setting, warm: Any) -> tuple[np.
 
 
 def _simplest(compared: list[tuple[np.ndarray, Setting]]) -> Setting:
-    """The setting with the smallest log loss, or the squared loss where chance may tell them apart."""
+    """The setting with the smallest log loss, or with the squared loss if it is worse by at most one standard error."""
     losses, best = min(compared, key=lambda candidate: candidate[0].mean())
     for others, setting in sorted(compared, key=lambda candidate: candidate[0].mean()):
         gap = others - losses
@@ -406,7 +412,7 @@ def _simplest(compared: list[tuple[np.ndarray, Setting]]) -> Setting:
 
 
 def _best_C(rows: Rows, setting: Setting, *, known: bool = False, near: bool = False) -> tuple[np.ndarray, Setting]:
-    """The weighted log losses of all rows with the best C (`known`: the setting's own) for a kernel that is known."""
+    """The weighted log losses of all rows with the best C, and the setting; `known`: C is that of the setting."""
     K = rows.matrix(setting.kernel)
     best: tuple[float, float, np.ndarray] = (math.inf, setting.C, np.zeros(0))
     warm: Any = None

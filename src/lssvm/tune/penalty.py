@@ -28,30 +28,29 @@ from .scores import errors_to_choose_by, loo_errors
 
 
 def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
-    """The problem with the best C on all rows that memory holds, which is recorded; its own C is where to start.
+    """The problem with the best C on all rows that fit in memory, also recorded; an existing C is the initial guess.
 
-    Robust weights and C are chosen in turns.
+    Robust weights and C are chosen alternately.
     """
-    machine = in_memory(problem.replace(C=None))
-    record.plan.append(f"C on {'all' if len(machine.rows) == len(problem.rows) else len(machine.rows)} rows")
+    trial = in_memory(problem.replace(C=None))
+    record.plan.append(f"C on {'all' if len(trial.rows) == len(problem.rows) else len(trial.rows)} rows")
     C, errors, factor = problem.C, errors_to_choose_by(problem, loss), None
-    if machine.robust is None or C is None:
-        guess = None if C is None else C * len(machine.rows) / min(stages_of(machine)[-1][0], len(machine.rows))
-        C, _, factor = best_C_and_factor(
-            machine, errors, guess
-        )  # C grows about as the rows do, those of the search being fewer
-    if machine.robust is not None:
+    if trial.robust is None or C is None:
+        guess = None if C is None else C * len(trial.rows) / min(stages_of(trial)[-1][0], len(trial.rows))
+        # the best C is roughly proportional to the number of rows, which was smaller in the search
+        C, _, factor = best_C_and_factor(trial, errors, guess)
+    if trial.robust is not None:
         for _ in range(PLAN.robust_iterations):
-            C = best_C(machine.replace(weights=search_weights(machine.replace(C=C)), robust=None), errors)[0]
+            C = best_C(trial.replace(weights=search_weights(trial.replace(C=C)), robust=None), errors)[0]
     known = problem.replace(C=C)
-    if factor is not None and machine.robust is None and len(machine.rows) == len(problem.rows):
-        known = known.replace(fitted=sure_fit(factor, C))
+    if factor is not None and trial.robust is None and len(trial.rows) == len(problem.rows):
+        known = known.replace(fitted=accurate_fit(factor, C))
     record.C = C
     return known
 
 
 def most_for_C(problem: Problem) -> float:
-    """What `with_best_C` takes at most, as in `work`."""
+    """An upper bound of the `work` of `with_best_C`."""
     rows, basis = len(problem.rows), None if problem.is_dual else problem.basis_size
     path = work(rows, basis, every=True)
     if problem.robust is None:
@@ -61,10 +60,10 @@ def most_for_C(problem: Problem) -> float:
 
 
 def search_weights(problem: Problem) -> Any:
-    """Robust weights to search with: of the left-out residuals, in units of a larger scale than the machine's own.
+    """Robust weights for a search: from the leave-one-out residuals, with a larger scale than in a fit.
 
-    By its own residuals a close fit flags ever more rows, which it then skips; and what lies near the corner of the
-    weight function is an outlier to one kernel, not to the next.
+    From plain residuals, a close fit would flag more and more rows, which it then ignores. With the usual scale, rows
+    near the corner of the weight function would be outliers for one kernel but not for another.
     """
     assert problem.robust is not None
     residuals = arrays.to_numpy(problem.solve().loo_residuals)
@@ -73,32 +72,33 @@ def search_weights(problem: Problem) -> Any:
 
 
 def warn_at_edge(problem: Problem) -> None:
-    """A warning where C ended at an edge of its range."""
+    """Warn if C lies at the edge of its range."""
     assert problem.C is not None
     ridge = 1.0 / (problem.C * kernel_variance(problem) * mean_weight(problem))
     if not 1.01 * PLAN.ridges[0] < ridge < 0.99 * PLAN.ridges[-1]:
         what = "the targets look unrelated to the inputs"
         if ridge < 1.0:
             part = "kernel" if problem.is_dual else "basis"
-            what = f"the targets look noise-free, or the {part} is too small to over-fit"
+            what = f"the targets look noise-free, or the {part} is too small to overfit"
         reason = f"{what}. Give C{' or sigma' if problem.kernel.leaves else ''}."
         ratio = _ratio_of_spreads(problem)
         if ridge < 1.0 and not problem.kernel.leaves and ratio > PLAN.unequal:
             reason = (
-                f"{what}. Scale the columns: their spreads differ by a factor of {ratio:.0e}, as the kernel sees them."
+                f"{what}. Scale the columns: their spreads differ by a factor of {ratio:.0e}, and the kernel has no "
+                "widths."
             )
         copies = _copies(problem) if ridge < 1.0 else 0
         if copies:
             reason = (
-                f"{copies} of {len(problem.rows)} rows, targets included, occur before, and leaving one out leaves the "
-                "other in. Drop them (sample_weight can count them), or choose by tune.KFold(groups=...)."
+                f"{copies} of {len(problem.rows)} rows are duplicates (including their targets), and leaving one out "
+                "leaves its copy in. Drop them (sample_weight can count them), or choose by tune.KFold(groups=...)."
             )
         message = f"C = {problem.C:.3g} is at the edge of the range searched: {reason}"
         warnings.warn(message, stacklevel=arrays.user_level())
 
 
 def _ratio_of_spreads(problem: Problem) -> float:
-    """The largest spread of a column over the smallest."""
+    """The ratio of the largest to the smallest spread of a column."""
     if problem.kernel.is_precomputed:
         return 1.0
     spread = column_spread(problem)[~constant_columns(problem)]
@@ -106,7 +106,7 @@ def _ratio_of_spreads(problem: Problem) -> float:
 
 
 def _copies(problem: Problem) -> int:
-    """The number of rows that are, with their targets, copies of others."""
+    """The number of rows that duplicate another row, including its targets."""
     values = (arrays.to_numpy(arrays.take(array, problem.rows)) for array in (problem.X, problem.y))
     rows = np.hstack(list(values))
     return len(rows) - len(np.unique(rows, axis=0))
@@ -115,7 +115,7 @@ def _copies(problem: Problem) -> int:
 def best_C(
     problem: Problem, errors: Callable[[Factor, Sequence[float]], np.ndarray] = loo_errors
 ) -> tuple[float, float]:
-    """The C with the smallest error (or the problem's own), and that error; `errors` gives those of several C."""
+    """The C with the smallest error (or the given C), and that error; `errors` returns the errors of several C."""
     if problem.C is not None:
         return problem.C, float(errors(problem.factorise(), [problem.C])[0])
     return best_C_and_factor(problem, errors)[:2]
@@ -124,7 +124,7 @@ def best_C(
 def best_C_and_factor(
     problem: Problem, errors: Callable[[Factor, Sequence[float]], np.ndarray], guess: float | None = None
 ) -> tuple[float, float, Factor]:
-    """As `best_C` where the problem has none, and the factor that served all of them; a `guess` may spare time."""
+    """As `best_C` for C=None, and the factor used for all values of C; a `guess` may save time."""
 
     def scored(ridges: np.ndarray) -> tuple[Factor, np.ndarray, np.ndarray]:
         factor = problem.factorise(float(1.0 / ridges[0]), every=True, quick=True)
@@ -132,17 +132,17 @@ def best_C_and_factor(
 
     variance, largest = kernel_spectrum(problem)
     ridges = PLAN.ridges * variance * mean_weight(problem)
-    # those far above the rounding errors of sums over the rows are served faster, and suffice as a rule
+    # ridges far above the rounding errors of sums over rows are cheaper, and usually suffice
     rounding = EPS * largest * mean_weight(problem) * len(problem.rows)
     near = ridges < (0.0 if problem.is_dual else rounding / QUICK)
     if guess is not None and near.any() and 1.0 / guess <= ridges[~near].min(initial=math.inf):
         near[:] = False
     factor, grid, scores = scored(ridges[~near])
     if near.any() and np.argmin(scores) == 0:
-        del factor  # memory for one
+        del factor  # there may be memory for only one
         factor, grid, scores = scored(ridges)
     best = min(zip(scores, 1.0 / grid, strict=True))
-    for _ in range(PLAN.zooms):  # ever finer grids about the best point so far
+    for _ in range(PLAN.zooms):  # finer and finer grids about the best point so far
         place = int(np.argmin(scores))
         low, high = grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)]
         grid = np.geomspace(low, high, 9)[1:-1]
@@ -151,8 +151,8 @@ def best_C_and_factor(
     return float(best[1]), float(best[0]), factor
 
 
-def sure_fit(factor: Factor, C: float) -> Fit | None:
-    """The machine of one C from a factor for all of them; None where a factor of its own would be surer."""
+def accurate_fit(factor: Factor, C: float) -> Fit | None:
+    """The fit for one C from the factor for all C; None if a separate factorisation would be more accurate."""
     fit = factor.fit(C)
     if not factor.system.serves(1.0 / C, arrays.take(fit.leverage, factor.rows)):
         return None
@@ -160,12 +160,12 @@ def sure_fit(factor: Factor, C: float) -> Fit | None:
 
 
 def kernel_variance(problem: Problem) -> float:
-    """Mean of k(x, x) less the mean of k(x, z) over (a sample of) the rows: the size of the centred kernel."""
+    """Mean of k(x, x) minus the mean of k(x, z) over (a sample of) the rows: the variance of the kernel."""
     return kernel_spectrum(problem)[0]
 
 
 def kernel_spectrum(problem: Problem) -> tuple[float, float]:
-    """The size of the centred kernel over (a sample of) the rows, and a bound of its eigenvalues over their number."""
+    """The variance of the kernel over (a sample of) the rows, and a bound on its eigenvalues per row."""
     rows = problem.rows[:: max(1, len(problem.rows) // 200)]
     X = arrays.take(problem.X, rows)
     K = arrays.to_numpy(problem.kernel.evaluate(X, problem.kernel.basis_points(problem.X, rows)))
@@ -179,4 +179,5 @@ def kernel_spectrum(problem: Problem) -> tuple[float, float]:
 
 
 def mean_weight(problem: Problem) -> float:
+    """The mean of the positive weights."""
     return float(arrays.to_numpy(problem.weights)[problem.rows].mean())

@@ -12,7 +12,7 @@ from .plan import PLAN
 
 
 def stages_of(problem: Problem) -> list[tuple[int, int | None]]:
-    """Rows and basis size (None: the rows) of the machines on which a problem is searched, one after the other."""
+    """Rows and basis size (None: dense) of the successive stages of a search."""
     rows, basis = len(problem.rows), problem.basis_size
     stages: list[tuple[int, int | None]] = []
     if problem.is_dual:
@@ -24,12 +24,12 @@ def stages_of(problem: Problem) -> list[tuple[int, int | None]]:
         for most_rows, most_points in PLAN.stages:
             if not stages or basis > (stages[-1][1] or 0):
                 stages.append((min(rows, most_rows), min(basis, most_points)))
-    # an accelerator takes as long for a small machine as for a large one
+    # on an accelerator, a small system takes as long as a large one
     return stages[-1:] if arrays.on_accelerator(problem.X) else stages
 
 
 def comparison_of(problem: Problem) -> tuple[int, int | None]:
-    """Rows and basis size of the machine by which kernels are compared."""
+    """Rows and basis size on which kernels are compared."""
     return (
         stages_of(problem)[-1]
         if arrays.on_accelerator(problem.X)
@@ -38,25 +38,25 @@ def comparison_of(problem: Problem) -> tuple[int, int | None]:
 
 
 def covered_rows(problem: Problem) -> int:
-    """The number of rows that the last stage of the search covers, with the whole basis."""
+    """The number of rows of the last stage of the search if it uses the whole basis, else 0."""
     rows, basis = stages_of(problem)[-1]
     return rows if basis is None or basis == problem.basis_size else 0
 
 
 def in_memory(problem: Problem) -> Problem:
-    """The problem, or as many of its rows as memory holds with all of their columns."""
+    """The problem, or as many of its rows as fit in memory with all basis columns."""
     if problem.fits_memory:
         return problem
     return problem.subset(sample_of(problem, (arrays.memory(problem.X) or 2**30) // (32 * problem.basis_size)))
 
 
 def sample_of(problem: Problem, size: int) -> np.ndarray:
-    """About `size` of the rows that count, always the same ones, some of every class."""
+    """About `size` of the rows with positive weight, always the same ones, with some rows of every class."""
     return with_every_class(problem, np.random.RandomState(0).permutation(problem.rows), size)
 
 
 def with_every_class(problem: Problem, order: np.ndarray, size: int) -> np.ndarray:
-    """The first rows of an order, sorted; of a class also the first few, so that a rare one is not left out."""
+    """The first `size` rows of an order, sorted, and the first few rows of each class, so that none is missing."""
     if not problem.classification or size >= len(order):
         return np.sort(order[:size])
     labels = problem.labels[order]

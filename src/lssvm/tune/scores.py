@@ -1,4 +1,4 @@
-"""What is minimised: losses of leave-one-out and of held-out predictions."""
+"""The objectives of a search: losses of leave-one-out and of held-out predictions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .plan import PLAN
 
 
 def error_rate(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
-    """Share of the rows whose class is another one when they are left out."""
-    left_out = y - loo
-    wrong = np.argmax(left_out, axis=1) != np.argmax(y, axis=1) if y.shape[1] > 1 else (left_out * y <= 0)[:, 0]
+    """Share of the rows that leave-one-out misclassifies, from coded targets and leave-one-out residuals."""
+    predicted = y - loo
+    wrong = np.argmax(predicted, axis=1) != np.argmax(y, axis=1) if y.shape[1] > 1 else (predicted * y <= 0)[:, 0]
     return float(np.average(wrong, weights=weights))
 
 
 def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
-    """Mean loss of the left-out residuals of the rows that count, in units in which their squares stay in range."""
+    """Mean loss of the leave-one-out residuals for every C, in units in which squares cannot overflow."""
     problem = factor.problem
     y, weights = (arrays.to_numpy(a)[factor.rows] for a in (problem.y, problem.weights))
     unit = float(np.max(np.abs(y - y.mean(axis=0)), initial=0.0)) or 1.0
@@ -36,7 +36,7 @@ def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
 
 
 def class_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
-    """`losses.log_loss` of left-out decision values of classes for every C, so many at a time as memory holds."""
+    """`losses.log_loss` of the leave-one-out decision values of classes for every C, in batches that fit in memory."""
     y, weights = (arrays.to_numpy(a)[factor.rows] for a in (factor.problem.y, factor.problem.weights))
     several = max(1, PLAN.class_values // y.size)
     errors = []
@@ -47,19 +47,19 @@ def class_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
 
 
 def errors_to_choose_by(problem: Problem, loss: str) -> Callable[[Factor, Sequence[float]], np.ndarray]:
-    """What C is chosen by in the end."""
+    """The errors by which the final C is chosen."""
     return class_errors if problem.classification and loss == "auto" else loo_errors
 
 
 def validation_loss(problem: Problem, y: np.ndarray, residuals: np.ndarray, weights: np.ndarray) -> float:
-    """What is minimised in the end, on rows left out or held out: `mean_loss`, for classes `losses.log_loss`."""
+    """The final criterion on leave-one-out or held-out residuals: `mean_loss`, or `losses.log_loss` for classes."""
     if problem.classification:
         return float(log_loss((y - residuals)[:, None, :], y, weights)[0][0])
     return mean_loss(problem, residuals, weights)
 
 
 def mean_loss(problem: Problem, residuals: np.ndarray, weights: np.ndarray) -> float:
-    """Weighted mean of the squared residuals, of the absolute ones where robust weights are asked for."""
+    """Weighted mean of the squared residuals, or of the absolute residuals for a robust fit."""
     score = float(weights @ _loss(problem, residuals).sum(axis=1) / weights.sum())
     return score if math.isfinite(score) else math.inf
 

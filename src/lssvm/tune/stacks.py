@@ -1,4 +1,4 @@
-"""Many problems of two classes at once, as padded stacks of systems: what a search needs, without more."""
+"""Many binary problems at once, as padded stacks of systems; only what a search needs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from scipy.linalg import lapack
 from ..arrays import NumericalError
 from ..losses import LOSSES
 
-PADDING = 1.3  # largest problem of a stack over the smallest one
-STEPS = 15  # of Newton's method, in a search
-FAR = 40.0  # decision values of the logistic loss are clipped there
+PADDING = 1.3  # largest ratio of problem sizes within a stack
+STEPS = 15  # at most, of Newton's method in a search
+FAR = 40.0  # decision values of the logistic loss are clipped to +-FAR
 
 
 @dataclass
@@ -25,7 +25,7 @@ class _Stack:
 
 
 class Stacks:
-    """Problems given by their rows and targets, with the weights of all rows."""
+    """Binary problems, given by their rows and targets, and the weights of all rows."""
 
     def __init__(self, columns: list[tuple[np.ndarray, np.ndarray]], weights: np.ndarray) -> None:
         self.columns = columns
@@ -49,16 +49,16 @@ class Stacks:
         for stack in self.stacks:
             blocks = K[stack.rows[:, :, None], stack.rows[:, None, :]]
             first = None if start is None else start[stack.rows, stack.numbers[:, None]]
-            a, b, f, left_out = _newton(blocks, stack, C, loss, first)
+            a, b, f, without = _newton(blocks, stack, C, loss, first)
             intercept[stack.numbers] = b
             for place, number in enumerate(stack.numbers):
                 rows = self.columns[number][0]
-                for out, values in ((coef, a), (decision, f), (loo, left_out)):
+                for out, values in ((coef, a), (decision, f), (loo, without)):
                     out[rows, number] = values[place, : len(rows)]
         return coef, intercept, decision, loo
 
     def squares(self, K: np.ndarray, C: float) -> tuple[np.ndarray, list[tuple[np.ndarray, ...]]]:
-        """Leave-one-out values of the squared loss (rows, problems), and what `gradient` needs."""
+        """Leave-one-out values of the squared loss (rows, problems), and the intermediate results for `gradient`."""
         loo = np.full((len(K), len(self.columns)), np.nan)
         kept: list[tuple[np.ndarray, ...]] = []
         for stack in self.stacks:
@@ -89,7 +89,7 @@ class Stacks:
 
 def _bordered(A: np.ndarray, active: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The inverse of every A (overwritten), its row sums over the active rows, and their sum."""
-    for part in A:  # LAPACK sees the transposed matrix, which is the same
+    for part in A:  # LAPACK sees the transposed matrix, which is the same by symmetry
         factor, info = lapack.dpotrf(part.T, lower=0, clean=0, overwrite_a=1)
         if info:
             raise NumericalError("A system is not positive definite.")
@@ -118,6 +118,7 @@ def _matrix(blocks: np.ndarray, active: np.ndarray, ridge: np.ndarray) -> np.nda
 
 
 def _squares(blocks: np.ndarray, stack: _Stack, C: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """P with a = P t, the coefficients a, and the diagonal of P (1 for padding)."""
     active = stack.inside
     P, ones, total = _bordered(_matrix(blocks, active, 1.0 / (C * stack.weights)), active)
     P *= active[:, :, None] & active[:, None, :]
@@ -129,7 +130,7 @@ def _squares(blocks: np.ndarray, stack: _Stack, C: float) -> tuple[np.ndarray, n
 def _newton(
     blocks: np.ndarray, stack: _Stack, C: float, loss: str, start: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Newton's method for all problems of a stack, without a line search: enough to compare settings."""
+    """Newton's method for all problems of a stack, without a line search: accurate enough to compare settings."""
     t, weights, kind = stack.t, stack.weights, LOSSES[loss]
     f = np.zeros_like(t) if start is None else start
     for _ in range(STEPS):

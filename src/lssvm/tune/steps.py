@@ -1,4 +1,4 @@
-"""Steps that choose what was left at None, by exact leave-one-out, k-fold cross-validation or held-out rows."""
+"""Steps that choose the parameters that are None by leave-one-out, k-fold cross-validation or a validation set."""
 
 from __future__ import annotations
 
@@ -30,39 +30,44 @@ from .widths import Search
 
 
 class LeaveOneOut(Step):
-    """Choose C and the kernel widths that the user left at None by the smallest exact leave-one-out error.
+    """Choose C and the kernel widths that are None by minimising the exact leave-one-out error.
 
-    After a step that had to choose them already, e.g. pruning, they are chosen again for the basis that it left.
-    Machines on columns of the KKT system (`sparsify.InversePrune` and its kin) stay as they are.
+    After a step that already had to choose them, such as pruning, they are chosen again for the resulting basis. Models
+    on columns of the KKT system (`sparsify.InversePrune` and related steps) are left unchanged.
 
     Parameters
     ----------
     search : {"auto", "gradient", "simplex", "grid"}
-        How widths are searched. "gradient": L-BFGS on the logarithm of PRESS in the logarithms of C and of the widths,
-        by the closed-form gradient, from the best common width of a coarse grid. "simplex": Nelder-Mead from the same
-        start (Cawley & Talbot 2004). "grid": a common width only, refined between the points of the grid. "auto" is
-        "gradient". C alone comes from the whole path of one factorisation.
+        How the widths are searched. "gradient": L-BFGS on the logarithm of PRESS as a function of log C and the log
+        widths, with the closed-form gradient, starting from the best common width of a coarse grid. "simplex":
+        Nelder-Mead from the same start (Cawley & Talbot 2004). "grid": a common width only, refined between the grid
+        points. "auto" is "gradient". If only C is None, it is chosen along the whole path of one factorisation.
     loss : {"auto", "squared"}
-        "squared" is the weighted mean square of the left-out residuals; classes are the targets -1 and +1. "auto" is
-        the same for numbers. For classes it ends with a common factor of the widths and C by the mean log loss of the
-        left-out decision values f, with P = 1/(1 + exp(-slope f)) and the slope that suits them best: squares punish
-        what is right by too much. Several classes are one question a column, with one slope.
+        "squared" is the weighted mean square of the leave-one-out residuals, with targets -1 and +1 for classes. "auto"
+        is the same for regression. For classification, it finally adjusts C and a common factor of the widths to
+        minimise the mean log loss of the leave-one-out decision values f, with P = 1/(1 + exp(-slope f)) and the slope
+        that minimises this loss: the squared loss also penalises values that are far on the correct side. With more
+        than two classes, every column (one class against the rest) is a binary problem, and all share one slope.
 
     Notes
     -----
-    A width left at None is a multiple of its column's standard deviation (of that of normal numbers with its quartiles,
-    where few cells make most of it): one common multiple, or one a column where the kernel says ``ard=True``. So that
-    many widths do not over-fit few rows, their logarithms carry a normal prior about the common one (of standard
-    deviation 0.5 up to 50 rows a width, and in proportion to them beyond), a column without which log PRESS rises by
-    less than 2 log(rows)/rows is dropped (its width is infinite), and all are given up for the common width
-    where the gain of log PRESS is below 7 (number of widths - 1)/rows, or where, of e left-out classes that are wrong
-    with the common width, fewer than 2 sqrt(e) (and one) come right. The search runs on samples of at most 6000 rows,
-    with a part of the basis; C is then chosen on all. Robust weights, where asked for, are estimated again between
-    searches, three times at least, by left-out residuals and 1.5 times their scale.
+    A width that is None is chosen as a multiple of the standard deviation of its column (or, if a few extreme cells
+    dominate it, of that of a normal distribution with the same quartiles): one common multiple, or one per column if
+    the kernel has ``ard=True``. Three rules keep many widths from overfitting few rows. The log widths have a normal
+    prior about their mean, with standard deviation 0.5 up to 50 samples per width, and growing in proportion to the
+    samples per width beyond that. A column is dropped (its width becomes infinite) if log PRESS rises by less than
+    2 log(rows)/rows without it. The common width is kept if one width per column lowers log PRESS by less than
+    7 (number of widths - 1)/rows or, for classes, if it lowers the number e of rows that leave-one-out misclassifies by
+    less than max(1, 2 sqrt(e)).
 
-    ``path_`` holds ``widths`` (one row a leaf of the kernel), ``C``, ``loo`` (the mean squared left-out residual,
-    absolute for robust weights, the outputs summed; the mean log loss of classes, with the targets of Platt (1999)),
-    ``evaluations``, ``plan`` (what was done, in words) and, for classes, ``error_rate``.
+    The search runs on samples of at most 6000 rows, with a part of the basis; C is then chosen on all rows. Robust
+    weights, if requested, are estimated again between searches, at least three times, from the leave-one-out residuals
+    and 1.5 times their robust scale.
+
+    ``path_`` contains ``widths`` (one entry per leaf of the kernel), ``C``, ``loo``, ``evaluations``, ``plan`` (the
+    stages of the search, in words) and, for classes, ``error_rate``. ``loo`` is the mean squared leave-one-out residual
+    (mean absolute residual with robust weights), summed over the outputs; for classes, it is the mean log loss with the
+    targets of Platt (1999).
 
     Examples
     --------
@@ -83,10 +88,10 @@ class LeaveOneOut(Step):
     def _choose(
         self, problem: Problem, other: Search | None = None, *, on_all_rows: bool = True
     ) -> tuple[Problem, Search | None]:
-        """The problem with what was open chosen, and the search that found it.
+        """The problem with all parameters chosen, and the search that found them.
 
-        `other` is the search of another kernel to begin from; not `on_all_rows`, C is that of the search, and nothing
-        is said of it.
+        `other` is the search of another kernel to start from. If `on_all_rows` is False, C is that of the search, and
+        there is no warning if it lies at the edge of its range.
         """
         for name, allowed in (
             ("search", ("auto", "gradient", "simplex", "grid")),
@@ -104,38 +109,38 @@ class LeaveOneOut(Step):
             problem = problem.replace(robust=clone(problem.robust).set_params(iterations=iterations))
         record = Bunch(evaluations=0, plan=[])
         known, best = problem, None
-        path_of_C = (
+        searches_path = (
             problem.C is None
             and on_all_rows
             and (not problem.kernel.is_free or len(problem.rows) > covered_rows(problem))
         )
-        last = progress.expect(lambda: most_for_C(problem) if path_of_C else 0.0)
+        last = progress.expect(lambda: most_for_C(problem) if searches_path else 0.0)
         if problem.kernel.is_free:
             known, best = self._best_kernel(problem, record, other)
         if problem.C is None and (known.C is None or (on_all_rows and len(problem.rows) > covered_rows(problem))):
             with last:
                 known = with_best_C(known, record, self.loss)
         elif problem.C is None:
-            record.plan.append("C with the widths")
+            record.plan.append("C searched together with the widths")
         if problem.C is None and on_all_rows:
             warn_at_edge(known)
         record.update(C=known.C, widths=[arrays.to_numpy(leaf.sigma) for leaf in known.kernel.leaves])
         return known.replace(paths={**problem.paths, type(self).__name__: record}), best
 
     def _best_kernel(self, problem: Problem, record: Bunch, other: Search | None) -> tuple[Problem, Search]:
-        """Search the widths of the kernel; of a `Choice`, of each at the first stage, then of the best."""
+        """Search the widths of the kernel; for a `Choice`, of each kernel in the first stage, then of the best one."""
         kernels = problem.kernel.kernels if isinstance(problem.kernel, Choice) else [problem.kernel]
         searches = [Search(problem.replace(kernel=kernel), self, record) for kernel in kernels]
         first = searches[0] if other is None else other
         several = len(searches) > 1
-        parts = [progress.expect(partial(search.most_at_first, search is first, several)) for search in searches]
-        end = progress.expect(searches[0].most_later)
+        parts = [progress.expect(partial(search.first_work, search is first, several)) for search in searches]
+        end = progress.expect(searches[0].later_work)
         lowest = math.inf
         for search, part in zip(searches, parts, strict=True):
             with part:
                 if search is not first and first.free == search.free and self.search != "grid":
                     search.start_from(first)
-                    if first is other:  # which has gone through all stages
+                    if first is other:  # it has completed all stages
                         search.done -= 1
                 else:
                     search.start()
@@ -150,7 +155,7 @@ class LeaveOneOut(Step):
         close = [search for search in searches[1:] if search.value < best.value + PLAN.close]
         with end:
             found = best.finish()
-            for search in close:  # noise may have decided
+            for search in close:  # their order may be due to noise
                 if search.challenge(best.value):
                     best, found = search, search.finish()
         record.free = best.free
@@ -158,19 +163,19 @@ class LeaveOneOut(Step):
 
 
 class _Validation(Step):
-    """C and a common factor of the widths, by the error of rows that are left out in larger parts."""
+    """Choose C and a common factor of the widths by the error on validation sets."""
 
     needs_squares = True
 
     def __call__(self, problem: Problem) -> Problem:
         problem = as_asked(problem)
         if problem.is_known or is_fixed(problem):
-            self._parts(problem)  # what does not fit the rows is said all the same
+            self._parts(problem)  # invalid parameters are reported even if there is nothing to choose
             return problem
         start = tuned(problem)
         free = start.paths["LeaveOneOut"].get("free", [False] * len(start.kernel.leaves))
         held = start
-        if start.robust is not None:  # the weights of the whole machine are kept while parts are left out
+        if start.robust is not None:  # the weights of the fit to all rows are kept on all parts
             held = start.replace(weights=start.solve().weights)
         fitted, error = self._error(held, self._parts(problem))
         errors = lambda factor, values: np.array([error(factor, C) for C in values])  # noqa: E731
@@ -200,44 +205,44 @@ class _Validation(Step):
         return start.replace(kernel=kernel, C=C, paths={**start.paths, type(self).__name__: path})
 
     def _parts(self, problem: Problem) -> list[np.ndarray]:
-        """Numbers of the rows that are left out together."""
+        """The row numbers of every validation set."""
         raise TypeError(f"{type(self).__name__} does not define _parts(problem).")
 
     def _error(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, Callable[[Factor, float], float]]:
-        """The problem to factorise, and the error of its factor for one C."""
+        """The problem to factorise, and the validation error as a function of its factor and C."""
         raise TypeError(f"{type(self).__name__} does not define _error(problem, parts).")
 
 
 class KFold(_Validation):
-    """Choose by k-fold cross-validation what the user left at None, from closed-form residuals: nothing is refitted.
+    """Choose the parameters that are None by k-fold cross-validation, in closed form without refitting.
 
-    C, and a common factor of the widths that leave-one-out finds, minimise the mean square of the residuals of parts
-    left out (of their absolute values with robust weights, which stay those of the whole machine), for classes the mean
-    log loss of `LeaveOneOut`.
+    Leave-one-out determines the ratios of the widths; C and a common factor of the widths then minimise the mean
+    squared residual of the held-out folds. With robust weights, which are those of the fit to all rows, it is the mean
+    absolute residual; for classes, it is the mean log loss as in `LeaveOneOut`.
 
     Parameters
     ----------
     n_splits : int
-        Number of parts, drawn at random; of classes each part gets its share.
+        Number of random folds; for classes, they are stratified.
     splitter : scikit-learn splitter or None
-        Makes the parts instead, e.g. ``LeaveOneGroupOut()``; every row has to be used for training wherever it is not
-        left out, and no row may be left out twice.
+        Defines the folds instead of `n_splits`, e.g. ``LeaveOneGroupOut()``. Every fold must train on all rows that it
+        does not hold out, and no row may be held out twice.
     groups : array or None
-        Group of every row: rows of a group are left out together.
+        Group of every row: the rows of a group are held out together.
     random_state : int, RandomState or None
-        Seed of the parts.
+        Seed of the random folds.
 
     Notes
     -----
-    ``path_`` holds ``score`` and ``C`` and ``widths`` chosen, ``shifts`` (logarithms of the factors of the widths) and
-    their ``scores``.
+    ``path_`` contains ``score``, ``C`` and ``widths`` as chosen, ``shifts`` (the logarithms of the factors of the
+    widths) and their ``scores``.
 
     Examples
     --------
     >>> import numpy as np
     >>> from lssvm import LSSVR, datasets, kernels, tune
     >>> X, y = datasets.load_motorcycle(return_X_y=True)
-    >>> groups = np.arange(133) // 5  # rows that belong together
+    >>> groups = np.arange(133) // 5  # neighbouring rows belong together
     >>> model = LSSVR(kernels.RBF(), steps=[tune.KFold(groups=groups)]).fit(X, y)
     >>> model.C_ > 0
     True
@@ -257,21 +262,25 @@ class KFold(_Validation):
         if isinstance(splitter, type):
             raise TypeError(f"KFold: splitter={splitter.__name__} is a class: write {splitter.__name__}().")
         if splitter is not None and not hasattr(splitter, "split"):
-            raise TypeError(f"KFold: splitter={splitter!r} is no splitter of scikit-learn: n_splits is their number.")
+            raise TypeError(
+                f"KFold: splitter={splitter!r} is not a scikit-learn splitter; the number of folds is n_splits."
+            )
         if isinstance(splitter, model_selection.PredefinedSplit):
             folds = np.asarray(splitter.test_fold)
             if folds.shape != (problem.X.shape[0],):
                 raise ValueError(
-                    f"KFold: splitter holds the folds of {len(folds)} rows, but there are {problem.X.shape[0]}."
+                    f"KFold: splitter defines the folds of {len(folds)} rows, but X has {problem.X.shape[0]}."
                 )
             splitter = model_selection.PredefinedSplit(folds[rows])
         groups = None if self.groups is None else np.asarray(self.groups)
         if groups is not None and groups.shape != (problem.X.shape[0],):
-            raise ValueError(f"KFold: groups has shape {groups.shape}, but there are {problem.X.shape[0]} rows.")
+            raise ValueError(f"KFold: groups has shape {groups.shape}, but X has {problem.X.shape[0]} rows.")
         if splitter is None:
             units, name = (len(rows), "rows") if groups is None else (len(np.unique(groups[rows])), "groups")
             if self.n_splits > units:
-                raise ValueError(f"KFold: n_splits={self.n_splits} parts of {units} {name}: lower n_splits.")
+                raise ValueError(
+                    f"KFold: n_splits={self.n_splits} exceeds the number of {name} ({units}): lower n_splits."
+                )
             counts = np.bincount(problem.labels[rows]) if problem.classification else np.zeros(0)
             stratified = problem.classification and counts[counts > 0].min() >= self.n_splits
             if groups is None:
@@ -286,8 +295,8 @@ class KFold(_Validation):
         whole = all(len(train) + len(test) == len(rows) for train, test in pairs)
         if not whole or len(np.unique(together)) < len(together):
             raise ValueError(
-                f"KFold: {splitter!r} leaves a row out twice, or trains on a part of the other rows: use a splitter "
-                "such as KFold, StratifiedKFold or GroupKFold."
+                f"KFold: {splitter!r} holds a row out twice, or trains on only a part of the other rows: use a "
+                "splitter such as KFold, StratifiedKFold or GroupKFold."
             )
         return parts
 
@@ -309,23 +318,23 @@ class KFold(_Validation):
 
 
 class Holdout(_Validation):
-    """Choose what the user left at None by the error on rows held out; the machine is then fitted on all rows.
+    """Choose the parameters that are None by the error on held-out rows; the model is then fitted to all rows.
 
-    C, and a common factor of the widths that leave-one-out finds, minimise the mean square of the residuals of the rows
-    held out (of their absolute values with robust weights, which stay those of the whole machine), for classes the mean
-    log loss of `LeaveOneOut`.
+    Leave-one-out determines the ratios of the widths; C and a common factor of the widths then minimise the mean
+    squared residual of the held-out rows. With robust weights, which are those of the fit to all rows, it is the mean
+    absolute residual; for classes, it is the mean log loss as in `LeaveOneOut`.
 
     Parameters
     ----------
     fraction : float
-        Share of the rows held out, drawn at random; of classes each gives its share.
+        Fraction of the rows to hold out at random; for classes, the sample is stratified.
     random_state : int, RandomState or None
-        Seed of the draw.
+        Seed of the random sample.
 
     Notes
     -----
-    ``path_`` holds ``score`` and ``C`` and ``widths`` chosen, ``shifts`` (logarithms of the factors of the widths) and
-    their ``scores``.
+    ``path_`` contains ``score``, ``C`` and ``widths`` as chosen, ``shifts`` (the logarithms of the factors of the
+    widths) and their ``scores``.
 
     Examples
     --------
@@ -353,24 +362,26 @@ class Holdout(_Validation):
         if problem.kernel.is_precomputed:
             inputs = arrays.take(inputs.T, rest).T
 
-        known: list[Any] = [None, None]  # the factor that is asked about now, kept alive, and its columns
+        current: list[Any] = [None, None]  # the current factor and its columns
 
         def error(factor: Factor, C: float) -> float:
-            if known[0] is not factor:
-                known[:] = factor, factor.columns(inputs)
+            if current[0] is not factor:
+                current[:] = factor, factor.columns(inputs)
             solution = factor.system.solution(1.0 / C, careful=False)
-            predictions = known[1] @ solution.coef + solution.intercept[None, :]
+            predictions = current[1] @ solution.coef + solution.intercept[None, :]
             return validation_loss(problem, y, y - arrays.to_numpy(predictions), weights)
 
         return problem.subset(rest), error
 
 
 def held_out(problem: Problem, fraction: float, random_state: Any) -> np.ndarray:
-    """Numbers of the rows held out, sorted; of classes each gives its share where it has two rows."""
+    """The sorted row numbers of a random validation set, stratified if every class has two rows or more."""
     rows = problem.rows
     count = max(1, round(fraction * len(rows)))
     if count >= len(rows):
-        raise ValueError(f"{len(rows)} rows are too few to hold {count} of them out: hold out fewer, or give more.")
+        raise ValueError(
+            f"{len(rows)} rows are too few to hold out {count} of them: lower the fraction or use more rows."
+        )
     labels = problem.labels[rows] if problem.classification else None
     if labels is not None and (np.bincount(labels)[np.unique(labels)].min() < 2 or count < len(np.unique(labels))):
         labels = None
@@ -379,27 +390,27 @@ def held_out(problem: Problem, fraction: float, random_state: Any) -> np.ndarray
 
 
 def as_asked(problem: Problem) -> Problem:
-    """The problem with what the user left at None open again, unless the machine cannot be tuned."""
+    """The problem with the parameters that the user left at None reset to None, unless it cannot be tuned."""
     if problem.asked is None or is_fixed(problem):
         return problem
     return problem.replace(kernel=problem.asked[0], C=problem.asked[1])
 
 
 def is_fixed(problem: Problem) -> bool:
-    """True for machines that stay as they are: on columns of the KKT system, or with coefficients given."""
+    """Whether the problem cannot be tuned: a model on columns of the KKT system, or with given coefficients."""
     return problem.reduced or problem.coefficients is not None
 
 
 def tuned(problem: Problem, *, on_all_rows: bool = True) -> Problem:
-    """The problem itself where all is known, else with what is still None chosen by `LeaveOneOut`.
+    """The problem itself if nothing is None, else with the missing parameters chosen by `LeaveOneOut`.
 
-    Not `on_all_rows`, C is that of the search of the widths, where there was one.
+    If `on_all_rows` is False, C is that of the search for the widths, if there was one.
     """
     return problem if problem.is_known else LeaveOneOut()._choose(problem, on_all_rows=on_all_rows)[0]
 
 
 def tuned_each(problem: Problem) -> list[Problem]:
-    """The problem with every kernel of a `Choice`, what is open chosen on samples; a search begins where one ended."""
+    """One problem per kernel of a `Choice`, tuned on samples; each search starts from the result of the last one."""
     kernels = problem.kernel.kernels if isinstance(problem.kernel, Choice) else [problem.kernel]
     found, search = [], None
     for kernel in kernels:
@@ -409,7 +420,7 @@ def tuned_each(problem: Problem) -> list[Problem]:
 
 
 def describe(problem: Problem, fit: Fit) -> None:
-    """Add to what `LeaveOneOut` recorded the leave-one-out error of the machine that came of it."""
+    """Add the leave-one-out error of the final fit to the record of `LeaveOneOut`."""
     record = problem.paths.get(LeaveOneOut.__name__)
     if record is not None:
         loo, weights = arrays.to_numpy(fit.loo_residuals)[problem.rows], arrays.to_numpy(fit.weights)[problem.rows]
