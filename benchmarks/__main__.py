@@ -1,4 +1,4 @@
-"""All scenarios side by side with the peers, the limits of the machine, one table and one picture.
+"""All scenarios compared with other packages, the limits of the computer, one table and one figure.
 
     python -m benchmarks --quick            small sizes: under three minutes on two cores
     python -m benchmarks --full             the sizes of docs/performance.md: under 25 minutes
@@ -49,7 +49,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Problem:
-    """One row of comparison; the first contender is the one that the others are measured against."""
+    """One comparison; the others are measured against the first contender."""
 
     scenario: str
     title: str
@@ -67,17 +67,17 @@ def dense(sizes: list[int]) -> list[Problem]:
     for rows in sizes:
         arguments, repeats = {"rows": rows}, 3 if rows <= 5000 else 1
         contenders = [
-            Contender("lssvm, fit + leave-one-out", "dense", {**arguments, "left_out": True}, repeats),
+            Contender("lssvm, fit + leave-one-out", "dense", {**arguments, "loo": True}, repeats),
             Contender("KernelRidge, fit", "kernel_ridge", arguments, repeats),
         ]
         if rows > 4000:  # `fit` leaves leave-one-out until it is asked for
-            contenders.append(Contender("lssvm, fit", "dense", {**arguments, "left_out": False}, repeats))
+            contenders.append(Contender("lssvm, fit", "dense", {**arguments, "loo": False}, repeats))
         problems.append(Problem("a", f"dense, N = {rows:,}", contenders))
     return problems
 
 
 def sparse(rows: list[int], sizes: list[int], large: tuple[int, int]) -> list[Problem]:
-    """All basis sizes at the largest number of rows, the middle one at the others; one problem larger than the rest."""
+    """All basis sizes at the largest number of rows, the middle size at the others, and one larger problem."""
     problems = []
     for n in sizes:
         arguments, repeats = {"rows": rows[-1], "n": n}, 1 if n > 1000 else 2
@@ -133,7 +133,7 @@ def search(few: int, rows: int, n: int) -> list[Problem]:
             [
                 Contender("lssvm, all 600 points", "grid", sparse, 1),
                 Contender("lssvm, default search", "default_search", sparse, 1),
-                Contender("Nystroem + RidgeCV, a loop over widths", "loop_nystroem", sparse, 1),
+                Contender("Nystroem + RidgeCV, loop over widths", "loop_nystroem", sparse, 1),
                 Contender("GridSearchCV(Nystroem + Ridge), 10-fold", "grid_nystroem", sparse, 1),
             ],
         ),
@@ -148,14 +148,14 @@ def whole(sizes: list[int], neo: list[int], process: int) -> list[Problem]:
             contenders.append(Contender("neo-ls-svm", "neo", {"rows": rows}, 1))
         if rows == process:
             contenders.append(Contender("GaussianProcessRegressor, ARD", "gaussian_process", {"rows": rows}, 1))
-        problems.append(Problem("e", f"whole fit, nothing given, l = {rows:,}", contenders))
+        problems.append(Problem("e", f"complete fit with defaults, l = {rows:,}", contenders))
     return problems
 
 
 def pruning(rows: int, n: int) -> list[Problem]:
     contenders = [
         Contender('lssvm, Prune(rows="keep")', "prune", {"rows": rows, "n": n}),
-        Contender("lssvm, one dense fit + leave-one-out", "dense", {"rows": rows, "left_out": True}),
+        Contender("lssvm, one dense fit + leave-one-out", "dense", {"rows": rows, "loo": True}),
     ]
     return [Problem("f", f"improved pruning, {rows:,} to {n}", contenders)]
 
@@ -181,11 +181,11 @@ def iterative(sizes: list[int]) -> list[Problem]:
     problems = []
     for rows in sizes:
         contenders = [
-            Contender("lssvm, fit", "dense", {"rows": rows, "left_out": False}),
+            Contender("lssvm, fit", "dense", {"rows": rows, "loo": False}),
             Contender("KernelRidge, fit", "kernel_ridge", {"rows": rows}, 1, 600),
             Contender("PLSSVM, fit", "plssvm", {"rows": rows}, 1, 600),
         ]
-        problems.append(Problem("i", f"dense, everything given, N = {rows:,}", contenders))
+        problems.append(Problem("i", f"dense, fixed kernel and C, N = {rows:,}", contenders))
     return problems
 
 
@@ -237,7 +237,7 @@ def run_once(contender: Contender, neo: str) -> Record:
 
 
 def run(problem: Problem, file: Path, neo: str, repeats: int) -> None:
-    """Contenders take turns; each ends up as one line of the file, with its best seconds and its smallest peak."""
+    """Contenders take turns; each becomes one line of the file, with its best time and smallest peak memory."""
     outcomes: dict[str, list[Record]] = {contender.name: [] for contender in problem.contenders}
     for turn in range(repeats):
         for contender in problem.contenders:
@@ -268,7 +268,7 @@ def describe(outcome: Record) -> str:
 
 
 def recorded(file: Path, problems: list[Problem]) -> list[Record]:
-    """The last line of every contender, in the order of the scenarios."""
+    """The last line of each contender, in the order of the scenarios."""
     lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
     last = {(line["scenario"], line["problem"], line["contender"]): line for line in lines}
     keys = [(p.scenario, p.title, contender.name) for p in problems for contender in p.contenders]
@@ -277,7 +277,7 @@ def recorded(file: Path, problems: list[Problem]) -> list[Record]:
 
 # What follows from the records ----------------------------------------------------------------------------------------
 class Figures:
-    """Look-ups in the records; what was not measured is NaN."""
+    """Look-ups in the records; NaN if not measured."""
 
     def __init__(self, records: list[Record]) -> None:
         self.records = records
@@ -297,19 +297,19 @@ class Figures:
         return float(found[0].get(field, math.nan)) if found else math.nan
 
     def ratio(self, field: str, scenario: str, ours: str, peer: str, **arguments: Any) -> float:
-        """Ours over the peer's; of a peer that was stopped it is at most that, its seconds being those until then."""
+        """Our value divided by that of the peer; an upper bound if the peer was stopped."""
         above, below = (self.value(field, scenario, name, **arguments) for name in (ours, peer))
         if math.isnan(below) and field == "seconds":
             below = self.value("stopped", scenario, peer, **arguments)
         return above / below if below else math.nan
 
     def whose(self, field: str, scenario: str, peer: str, **arguments: Any) -> str:
-        """The peer's name to go with `ratio`."""
+        """The label of the denominator of `ratio`."""
         stopped = field == "seconds" and any("stopped" in r for r in self.select(scenario, peer, **arguments))
         return f"{peer}'s until it was stopped" if stopped else f"{peer}'s"
 
     def slope(self, scenario: str, contender: str, field: str, **fixed: Any) -> float:
-        """Log-log slope of the seconds in one argument, by least squares."""
+        """Log-log slope of the time in one argument, by least squares."""
         found = [r for r in self.select(scenario, contender, **fixed) if "seconds" in r]
         points = {math.log(r["arguments"][field]): math.log(r["seconds"]) for r in found}
         if len(points) < 2:
@@ -319,10 +319,10 @@ class Figures:
         return sum((u - x) * (v - y) for u, v in points.items()) / sum((u - x) ** 2 for u in points)
 
     def share(self, record: Record) -> float:
-        """The share of the machine's rate that a fit with leave-one-out reaches, for the flops that it must do."""
+        """The share of the computer's peak rate that a fit with leave-one-out reaches, for its necessary flops."""
         rates, seconds = self.rates, record.get("seconds", math.nan)
-        arguments, left_out = record["arguments"], "leave-one-out" in record["contender"]
-        if not rates or not left_out or not record["contender"].startswith("lssvm"):
+        arguments, loo = record["arguments"], "leave-one-out" in record["contender"]
+        if not rates or not loo or not record["contender"].startswith("lssvm"):
             return math.nan
         rows, n = arguments["rows"], arguments.get("n")
         if record["scenario"] == "a":  # a Cholesky factor and its inverse
@@ -334,7 +334,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Those at which the aims are read off."""
+    """The sizes at which the aims are evaluated."""
 
     dense: int
     sparse: tuple[int, int]
@@ -349,7 +349,7 @@ SIZES = {
 
 
 def aims(f: Figures, sizes: Sizes) -> Iterator[tuple[str, float, float]]:
-    """What was aimed at, the value reached and its bound, none to be exceeded."""
+    """The aims, the values reached and their upper bounds."""
     N, (rows, n) = sizes.dense, sizes.sparse
     fit, basis, last = "lssvm, fit +", {"rows": rows, "n": n}, {"rows": sizes.predictions}
     few, many = ({"rows": size} for size in sizes.search)
@@ -359,9 +359,7 @@ def aims(f: Figures, sizes: Sizes) -> Iterator[tuple[str, float, float]]:
         ratio("seconds", "a", fit, "KernelRidge", rows=N),
         1.25,
     )
-    alone = f.value("seconds", "a", "lssvm, fit", rows=N, left_out=False) / f.value(
-        "seconds", "a", "KernelRidge", rows=N
-    )
+    alone = f.value("seconds", "a", "lssvm, fit", rows=N, loo=False) / f.value("seconds", "a", "KernelRidge", rows=N)
     yield f"(a) N = {N:,}: fit / KernelRidge's fit", alone, 0.7
     yield f"(a) N = {N:,}: peak memory / N x N doubles", f.value("peak", "a", fit, rows=N) / (8 * N * N), 2.2
     where = f"(b) l = {rows:,}, n = {n:,}:"
@@ -372,7 +370,7 @@ def aims(f: Figures, sizes: Sizes) -> Iterator[tuple[str, float, float]]:
         0.6,
     )
     share = max((f.share(record) for record in f.select("b", fit, **basis)), default=math.nan)
-    yield f"{where} fit + leave-one-out / its flops at the machine's rates", 1 / share, 1.25
+    yield f"{where} fit + leave-one-out / its flops at the rates of the computer", 1 / share, 1.25
     yield "(b) largest l: peak memory, GB", f.value("peak", "b", "lssvm, fit_chunks + leave-one-out") / 1e9, 1.0
     yield "(c) seconds / Nystroem + Ridge's", ratio("seconds", "c", "lssvm", "Nystroem", **last), 1 / 5
     yield "(c) seconds / SVR's", ratio("seconds", "c", "lssvm", "SVR", **last), 1 / 10
@@ -394,7 +392,7 @@ def aims(f: Figures, sizes: Sizes) -> Iterator[tuple[str, float, float]]:
         1 / 200,
     )
     error = ratio("error", "d", "lssvm, default", "lssvm, all", **few)
-    yield "(d) default search, dense: leave-one-out error / that of the 600 points", error, 1.0
+    yield "(d) default search, dense: leave-one-out error / best of the 600 points", error, 1.0
     peers = {"neo-ls-svm": (1 / 3, 1 / 4, 1.0), "GaussianProcessRegressor": (1 / 10, math.nan, 1.02)}
     for peer, bounds in peers.items():
         for record in f.select("e", peer):
@@ -433,13 +431,13 @@ def page(records: list[Record], full: bool, picture: str) -> str:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     command = "python -m benchmarks --full" if full else "python -m benchmarks --quick"
     parts = [
-        f"`{command}` on {cores} cores ({platform.machine()}); every run in a process of its own, the contenders "
+        f"`{command}` on {cores} cores ({platform.machine()}); each run in its own process, the contenders "
         "taking turns, the best run. Memory is the peak beyond the data. \\* marks what was timed on a part and "
         "multiplied.",
     ]
     if f.rates:
         rates = ", ".join(f"{name} {rate:.3g}" for name, rate in f.rates.items())
-        parts.append(f"The machine's own rates, in 1e9 flops, values or bytes a second: {rates}.")
+        parts.append(f"The rates of the computer, in 1e9 flops, values or bytes per second: {rates}.")
     rows, before = [], ""
     for record in records:
         if record["scenario"] == "machine":
@@ -448,7 +446,7 @@ def page(records: list[Record], full: bool, picture: str) -> str:
         seconds, unit = record.get("seconds", math.nan), first.get("seconds", math.nan)
         note, share = record.get("note", ""), f.share(record)
         if not math.isnan(share):
-            note = f"{100 * share:.0f} % of the machine's rate" + (f"; {note}" if note else "")
+            note = f"{100 * share:.0f} % of the computer's rate" + (f"; {note}" if note else "")
         if "seconds" not in record:
             note = describe(record)
         star = " \\*" if "timed" in note else ""
@@ -465,8 +463,8 @@ def page(records: list[Record], full: bool, picture: str) -> str:
             ]
         )
         before = title
-    parts.append(table(["problem", "contender", "seconds", "times the first", "peak MiB", "error", "notes"], rows))
-    parts.append(f"![Seconds of all contenders]({picture})")
+    parts.append(table(["problem", "contender", "seconds", "ratio to first", "peak MiB", "error", "notes"], rows))
+    parts.append(f"![Times of all contenders]({picture})")
     lines = []
     for label, value, bound in aims(f, SIZES[full]):
         missed = "no value" if math.isnan(value) else ("yes" if value <= bound else "**no**")
@@ -476,7 +474,7 @@ def page(records: list[Record], full: bool, picture: str) -> str:
 
 
 def draw(records: list[Record], path: Path) -> None:
-    """Seconds of every contender, a line a problem."""
+    """Times of all contenders, one line per problem."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -528,9 +526,9 @@ def main() -> None:
     size = parser.add_mutually_exclusive_group(required=True)
     size.add_argument("--quick", action="store_true")
     size.add_argument("--full", action="store_true")
-    parser.add_argument("--only", help="letters of scenarios, and 'machine': a,b,machine")
-    parser.add_argument("--page", action="store_true", help="write the page alone")
-    parser.add_argument("--neo", default=sys.executable, metavar="PYTHON", help="an interpreter that has neo-ls-svm")
+    parser.add_argument("--only", help="scenarios to run, by letter, or 'machine': a,b,machine")
+    parser.add_argument("--page", action="store_true", help="only write the page")
+    parser.add_argument("--neo", default=sys.executable, metavar="PYTHON", help="a Python interpreter with neo-ls-svm")
     arguments = parser.parse_args()
     problems = scenarios(arguments.full)
     wanted = set(arguments.only.split(",")) if arguments.only else {problem.scenario for problem in problems}

@@ -1,4 +1,4 @@
-"""Additive machines that select their inputs, side by side with other additive models.
+"""Additive LS-SVMs that select their inputs, compared with other additive models.
 
     python -m benchmarks.additive            20 draws (2 of the wider problem): about a quarter of an hour on one core
     python -m benchmarks.additive --quick    4 draws (1)
@@ -55,7 +55,7 @@ def wide(seed: int, rows: int, noise: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 # Models ---------------------------------------------------------------------------------------------------------------
-def machine(kernel: Any, steps: Any) -> Callable[[np.ndarray, np.ndarray, int], Fitted]:
+def additive_model(kernel: Any, steps: Any) -> Callable[[np.ndarray, np.ndarray, int], Fitted]:
     def fit(X: np.ndarray, y: np.ndarray, seed: int) -> Fitted:
         chosen = [step.set_params(random_state=seed) for step in steps]
         model = LSSVR(kernel, steps=chosen).fit(X, y)
@@ -101,18 +101,18 @@ def boosted(X: np.ndarray, y: np.ndarray, seed: int) -> Fitted:
 
 
 MODELS: dict[str, Callable[[np.ndarray, np.ndarray, int], Fitted]] = {
-    "LSSVR, Additive(Spline()), all inputs": machine(kernels.Additive(kernels.Spline()), []),
-    "+ Components()": machine(kernels.Additive(kernels.Spline()), [sparsify.Components()]),
-    "+ Components(validation=None)": machine(
+    "LSSVR, Additive(Spline()), all inputs": additive_model(kernels.Additive(kernels.Spline()), []),
+    "+ Components()": additive_model(kernels.Additive(kernels.Spline()), [sparsify.Components()]),
+    "+ Components(validation=None)": additive_model(
         kernels.Additive(kernels.Spline()), [sparsify.Components(validation=None)]
     ),
-    "+ Components(refit=False), fusion": machine(
+    "+ Components(refit=False), fusion": additive_model(
         kernels.Additive(kernels.Spline()), [sparsify.Components(refit=False)]
     ),
-    "LSSVR, Additive(Polynomial(3)) + Components()": machine(
+    "LSSVR, Additive(Polynomial(3)) + Components()": additive_model(
         kernels.Additive(kernels.Polynomial(3)), [sparsify.Components()]
     ),
-    "LSSVR, Additive(RBF(ard=True))": machine(kernels.Additive(kernels.RBF(ard=True)), []),
+    "LSSVR, Additive(RBF(ard=True))": additive_model(kernels.Additive(kernels.RBF(ard=True)), []),
     "pyGAM, LinearGAM grid search": gam,
     "SplineTransformer + LassoCV": spline_lasso,
     "SplineTransformer + GroupLasso (skglm)": spline_group_lasso,
@@ -156,7 +156,7 @@ def cpu_seconds(model: LSSVR, X: np.ndarray, y: np.ndarray) -> float:
 
 
 def costs() -> None:
-    """What a path, fusion and one weight cost, C given."""
+    """The cost of a path, of fusion and of a single weight, for a fixed C."""
     X, y = vapnik(0, 100, 1.0)
     parts = (kernels.Spline(), kernels.Polynomial(3), kernels.RBF(0.5))
     print("| what | CPU seconds |\n| --- | ---: |")

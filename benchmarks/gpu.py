@@ -1,10 +1,10 @@
-"""Fits on one accelerator against the rates of its own routines, and against GPyTorch where that is installed.
+"""Fits on one GPU compared with the rates of its routines, and with GPyTorch if it is installed.
 
-    python -m benchmarks.gpu             sizes for a card of 80 GB and more: about three minutes
+    python -m benchmarks.gpu             sizes for a GPU with at least 80 GB: about three minutes
     python -m benchmarks.gpu --quick     small sizes, also on a CPU
     python -m benchmarks.gpu --data FOLDER    rows against learned points as a basis, on the sets of `benchmarks.tuning`
 
-Data are made on the card. Every figure is the best of two runs after one that warms up, in float64.
+Data are generated on the GPU. Each figure is the best of two runs after a warm-up run, in float64.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .tuning import from_folder
 
 
 def seconds(run: Callable[[], Any], repeats: int = 2) -> float:
-    """Best wall seconds, the card's queue emptied before and after."""
+    """Best wall time in seconds, with the GPU synchronised before and after."""
     best = float("inf")
     for _ in range(repeats + 1):
         synchronise()
@@ -53,7 +53,7 @@ def data(rows: int, columns: int, device: str) -> tuple[torch.Tensor, torch.Tens
 
 
 def rates(n: int, device: str) -> dict[str, float]:
-    """Operations a second of the routines that bound a fit (exp: values a second)."""
+    """Operations per second of the routines that limit a fit (exp: values per second)."""
     A = torch.randn(n, n, dtype=torch.float64, device=device)
     S = A @ A.T / n + torch.eye(n, dtype=torch.float64, device=device)
     found = {
@@ -74,7 +74,7 @@ def report(name: str, value: float, unit: str, aim: str = "") -> None:
 
 
 def large(rows: int, n: int, device: str, gemm: float, aims: tuple[str, str, str]) -> None:
-    """A fit without and with leave-one-out, and the share of the card's rate for matrix products that it reaches."""
+    """A fit without and with leave-one-out, and the share of the GPU's rate for matrix products that it reaches."""
     X, y = data(rows, 20, device)
     model = sparse(n, 5.0, X)
     print(f"l = {rows:,}, d = 20, n = {n:,}")
@@ -84,12 +84,12 @@ def large(rows: int, n: int, device: str, gemm: float, aims: tuple[str, str, str
     report("fit with leave-one-out", both, "s", aims[1])
     needed = 2 * rows * n * n + 2 * rows * n * 20  # whitening (triangular), Gram matrix (symmetric), distances
     report("share of DGEMM's rate, fit (2 l n^2 flops)", 100 * needed / alone / gemm, "%", aims[2])
-    report("predictions a second", rows / seconds(lambda: model.predict(X)), "1/s")
-    report("left-out RMSE (noise 0.1)", float((model.loo_residuals_**2).mean().sqrt()), "")
+    report("predictions per second", rows / seconds(lambda: model.predict(X)), "1/s")
+    report("leave-one-out RMSE (noise 0.1)", float((model.loo_residuals_**2).mean().sqrt()), "")
 
 
 def dense(rows: int, device: str) -> None:
-    """The dual machine with leave-one-out against Cholesky's factorisation alone."""
+    """The dual system with leave-one-out compared with a Cholesky factorisation alone."""
     X, y = data(rows, 20, device)
     K = kernels.RBF(5.0)(X) + torch.eye(rows, dtype=torch.float64, device=device)
     potrf = seconds(partial(torch.linalg.cholesky, K))
@@ -103,7 +103,7 @@ def dense(rows: int, device: str) -> None:
 
 
 def same(device: str) -> None:
-    """The card's answer against NumPy's."""
+    """The results on the GPU compared with NumPy."""
     X, y = data(20_000, 20, device)
     model, other = sparse(500, 5.0, X), sparse(500, 5.0, X.cpu())
     model.fit(X, y)
@@ -117,7 +117,7 @@ def gpytorch_rivals(rows: int, n: int, device: str) -> None:
     try:
         import gpytorch
     except ImportError:
-        print("gpytorch is not installed: its rows are left out")
+        print("gpytorch is not installed: its rows are omitted")
         return
     X, y = data(rows + 10_000, 20, device)
     X, y, X_test, y_test = X[:rows], y[:rows], X[rows:], y[rows:]
@@ -156,7 +156,7 @@ def gpytorch_rivals(rows: int, n: int, device: str) -> None:
     gp.eval()
     with torch.no_grad():
         error = gp(X_test.float()).mean - y_test
-    report("SVGP: test RMSE after it", float((error**2).mean().sqrt()), "")
+    report("SVGP: test RMSE after one epoch", float((error**2).mean().sqrt()), "")
 
     few = min(rows, 100_000)
 
@@ -183,7 +183,7 @@ def gpytorch_rivals(rows: int, n: int, device: str) -> None:
 
 
 def learned(folder: Path, n: int, splits: int, device: str) -> None:
-    """Held-out RMSE and seconds of n rows drawn and of n points learned, whole fits with nothing else said."""
+    """Held-out RMSE and time of complete fits with n random rows and with n learned points, defaults otherwise."""
     tensor = partial(torch.tensor, device=device, dtype=torch.float64)
     warm = [tensor(part) for part in next(from_folder(folder, 0))[1]]
     LSSVR(steps=[sparsify.Learned(50, steps=2, random_state=0)]).fit(*warm[:2])
@@ -210,7 +210,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--data", type=Path, help="folder of regression sets (.npz)")
-    parser.add_argument("--splits", type=int, default=10, help="of these sets")
+    parser.add_argument("--splits", type=int, default=10, help="number of splits")
     arguments = parser.parse_args()
     quick = arguments.quick
     warnings.simplefilter("ignore")

@@ -1,12 +1,12 @@
-"""Intervals against MAPIE, which refits; probabilities against calibrated support vector machines.
+"""Intervals compared with MAPIE, which refits; probabilities compared with calibrated SVMs.
 
     python -m benchmarks.intervals            about 40 minutes on one core
     python -m benchmarks.intervals --quick    fewer repetitions: about nine minutes
     python -m benchmarks.intervals coverage   one part of it: refits, coverage, widths or probabilities
 
-Prints Markdown. Needs ``pip install mapie``; neo-ls-svm takes part where it is installed. All machines are told
-nothing: LSSVR() and LSSVC() choose kernel widths and C by leave-one-out, SVR and SVC by 5-fold cross-validation over
-C in 1, 10, 100, 1000 and gamma in 0.1, 1, 10 times "scale", columns standardised.
+Prints Markdown. Requires ``pip install mapie``; neo-ls-svm is included if it is installed. No model is tuned by hand:
+LSSVR() and LSSVC() choose kernel widths and C by leave-one-out, SVR and SVC by 5-fold cross-validation over
+C in 1, 10, 100, 1000 and gamma in 0.1, 1, 10 times "scale", with standardised columns.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MAPIE = {"jackknife+": "plus", "jackknife-minmax": "minmax", "cv+": "plus"}
 
 
 def table(header: list[str], rows: list[list[str]]) -> None:
-    """Print a Markdown table, numbers to the right."""
+    """Print a Markdown table with right-aligned numbers."""
     print("| " + " | ".join(header) + " |")
     print("| --- |" + " ---: |" * (len(header) - 1))
     for row in rows:
@@ -62,7 +62,7 @@ def by_mapie(model: Any, X: np.ndarray, y: np.ndarray, new: np.ndarray, method: 
 
 # The same intervals ---------------------------------------------------------------------------------------------------
 def against_refits(l: int) -> None:  # noqa: E741
-    """One machine with fixed hyper-parameters: MAPIE's intervals and ours, dense and on a basis."""
+    """One model with fixed hyperparameters: MAPIE's intervals and ours, dense and on a basis."""
     X, y = make_friedman1(l + 200, noise=1.0, random_state=0)
     X, new, y = X[:l], X[l:], y[:l]
     folds = np.empty(l, dtype=int)
@@ -116,18 +116,18 @@ REGRESSION: dict[str, Callable[[int], list[np.ndarray]]] = {
 GRID = {"C": [1, 10, 100, 1000], "gamma": [0.1, 1.0, 10.0]}  # gamma in units of "scale": columns are standardised
 
 
-def search(machine: Any, X: np.ndarray, y: np.ndarray) -> Any:
-    """The machine with C and gamma of 5-fold cross-validation, not yet fitted."""
-    name = type(machine).__name__.lower()
+def search(estimator: Any, X: np.ndarray, y: np.ndarray) -> Any:
+    """The estimator with C and gamma from 5-fold cross-validation, not fitted yet."""
+    name = type(estimator).__name__.lower()
     grid = {f"{name}__C": GRID["C"], f"{name}__gamma": [g / X.shape[1] for g in GRID["gamma"]]}
-    return clone(GridSearchCV(make_pipeline(StandardScaler(), machine), grid).fit(X, y).best_estimator_)
+    return clone(GridSearchCV(make_pipeline(StandardScaler(), estimator), grid).fit(X, y).best_estimator_)
 
 
 def svr_intervals(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> np.ndarray:
     centre, unit = y.mean(), y.std()
-    machine = search(SVR(), X, (y - centre) / unit)
+    tuned = search(SVR(), X, (y - centre) / unit)
     cv = KFold(10, shuffle=True, random_state=0)
-    return centre + unit * by_mapie(machine, X, (y - centre) / unit, new, "plus", cv)
+    return centre + unit * by_mapie(tuned, X, (y - centre) / unit, new, "plus", cv)
 
 
 def coverage_and_width(repetitions: int) -> None:
@@ -171,7 +171,7 @@ def waves(n: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def many_widths(columns: tuple[int, ...], repetitions: int) -> None:
-    """Coverage where one width a column was chosen: by the kernel held fixed, which is then given, and as it is."""
+    """Coverage if one width per column was chosen: with this kernel held fixed, and with the default."""
     draws: tuple[Callable[..., Any], ...] = (
         product,
         waves,
@@ -248,7 +248,7 @@ def probabilities(repetitions: int) -> None:
     try:
         from neo_ls_svm import NeoLSSVM
     except ImportError:
-        print("neo-ls-svm is not installed: left out.\n")
+        print("neo-ls-svm is not installed: omitted.\n")
     else:
         contenders["neo-ls-svm"] = lambda X, y: NeoLSSVM().fit(X, y)
     print(f"### Probabilities (draws or splits: {repetitions})\n")

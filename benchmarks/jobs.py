@@ -1,6 +1,6 @@
 """What a subprocess of ``python -m benchmarks`` does: one fit, prediction or search of one contender, measured.
 
-    python -m benchmarks.jobs '{"job": "dense", "rows": 2000, "left_out": true}'
+    python -m benchmarks.jobs '{"job": "dense", "rows": 2000, "loo": true}'
 
 Prints one JSON object: ``seconds`` (wall), ``peak`` (bytes beyond those before the work), ``error`` on rows held out,
 and what else the job tells. A package that is missing gives ``missing``. Imports are inside the jobs, so that a peer
@@ -74,8 +74,8 @@ def with_error(model: Any, result: Result) -> Result:
 
 
 # (a), (i): dense, everything given ------------------------------------------------------------------------------------
-def dense(rows: int, left_out: bool) -> Result:
-    """With `left_out`, leave-one-out is asked for; without, large machines do not compute it."""
+def dense(rows: int, loo: bool) -> Result:
+    """With `loo`, leave-one-out is requested; otherwise large models do not compute it."""
     from lssvm import LSSVR, kernels
 
     X, y = friedman(rows)
@@ -84,7 +84,7 @@ def dense(rows: int, left_out: bool) -> Result:
 
     def work() -> Any:
         model = make().fit(X, y)
-        return (model.leave_one_out(), model.press_) if left_out else (model, None)
+        return (model.leave_one_out(), model.press_) if loo else (model, None)
 
     (model, _), result = measured(work)
     return with_error(model, result)
@@ -257,7 +257,7 @@ def extrapolated(result: Result, times: int) -> Result:
     return {**result, "seconds": times * result["seconds"], "note": f"1 of {times} timed"}
 
 
-# (e): nothing given ---------------------------------------------------------------------------------------------------
+# (e): the defaults ----------------------------------------------------------------------------------------------------
 def default(rows: int) -> Result:
     from lssvm import LSSVR
 
@@ -345,7 +345,7 @@ def _classified(make: Callable[..., Any], rows: int) -> Result:
     return {**result, "error": float(np.mean(model.predict(new) != truth)), "note": "error: share of wrong classes"}
 
 
-# The machine ----------------------------------------------------------------------------------------------------------
+# The computer ---------------------------------------------------------------------------------------------------------
 def limits(n: int, rows: int, columns: int) -> Result:
     """Rates of the routines that bound the others: 1e9 flops, values or bytes a second, the best of three."""
     from concurrent.futures import ThreadPoolExecutor

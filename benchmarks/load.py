@@ -1,10 +1,10 @@
-"""Fits on a busy machine, beside scikit-learn's KernelRidge (docs/performance.md).
+"""Fits on a busy computer, compared with scikit-learn's KernelRidge (docs/performance.md).
 
     python -m benchmarks.load                   idle, then with one busy process per core: about three minutes
     python -m benchmarks.load --against SRC     idle only, in turns with the lssvm of another source folder
 
-Every job runs in a process of its own, ten times; the first fit, on few rows, is not counted. The slowdown is the
-slowest run under load over the fastest idle one; a fair share of the machine is 2. Friedman's function throughout.
+Each job runs ten times in its own process; the first fit, on few rows, is not counted. The slowdown is the slowest run
+under load divided by the fastest idle run; with a fair share of the cores it is 2. All jobs use Friedman's function.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ print(json.dumps(times))
 
 
 def seconds(name: str, runs: int, source: str | None = None) -> list[float]:
-    """Wall seconds of each run of a job."""
+    """Wall time of each run of a job, in seconds."""
     environment = {**os.environ, **({} if source is None else {"PYTHONPATH": source})}
     command = [sys.executable, "-c", SCRIPT, json.dumps([*JOBS[name], runs])]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
@@ -90,8 +90,8 @@ def against(names: list[str], runs: int, source: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--against", metavar="SRC", help="the src folder of another checkout")
-    parser.add_argument("--only", metavar="TEXT", default="", help="jobs whose name contains this")
+    parser.add_argument("--against", metavar="SRC", help="src folder of another checkout")
+    parser.add_argument("--only", metavar="TEXT", default="", help="run only jobs whose name contains this text")
     arguments = parser.parse_args()
     names = [name for name in JOBS if arguments.only in name]
     if arguments.against:

@@ -1,16 +1,16 @@
-"""Robust weights for classes where some labels are wrong, against other rules for the weights.
+"""Robust weights for classification with wrong labels, compared with other rules for the weights.
 
     python -m benchmarks.robust_classes               about fifteen minutes on one core
     python -m benchmarks.robust_classes --splits 1    a quick look
 
 Half of the rows are for training, and a share of their labels is replaced by another class; the test labels are right.
-Prints, as Markdown, the mean change of the log loss on the test rows against the machine without robust weights (less
+Prints, as Markdown, the mean change of the log loss on the test rows against the model without robust weights (less
 than 0 is better) with its standard error over the splits, and the share of the training rows whose weight is below 1/2.
 
-The rule of `LSSVC(robust=...)` weighs residuals of the -1/+1 codes. The others look at left-out margins m, the decision
-value of the label less that of the best other class, halved, in units of their robust scale: "wrong side" weighs 1 - m,
-the residual, where m < 0, and "far on the wrong side" weighs -m there; rows on the right side keep their weight. They
-are given as sample weights, twice, each time with kernel width and C chosen anew.
+The rule of `LSSVC(robust=...)` weights residuals of the -1/+1 codes. The others use leave-one-out margins m: half the
+difference between the decision value of the label and that of the best other class, in units of their robust scale.
+"wrong side" weights 1 - m, the residual, where m < 0, and "far on the wrong side" weights -m there; rows on the right
+side keep their weight. The weights are given as sample weights, twice, each time with kernel width and C chosen anew.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def sets() -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray]]]:
 
 
 def margins(model: LSSVC, codes: np.ndarray) -> np.ndarray:
-    """Left-out margins of the training rows, 1 where the codes are met."""
+    """Leave-one-out margins of the training rows; 1 if the codes are fitted exactly."""
     if model.loo_residuals_.ndim == 1:
         return 1.0 - (2 * codes - 1) * model.loo_residuals_
     rows = np.arange(len(codes))
@@ -56,7 +56,7 @@ def margins(model: LSSVC, codes: np.ndarray) -> np.ndarray:
 
 
 def by_margins(function: Any, residual: float, start: LSSVC, X: np.ndarray, codes: np.ndarray) -> LSSVC:
-    """The machine with weights of `residual` - m for left-out margins m < 0, 0 for others."""
+    """The model with weights for the residuals `residual` - m if the leave-one-out margin m < 0, else 0."""
     model = start
     for _ in range(ROUNDS):
         m = margins(model, codes)

@@ -1,10 +1,10 @@
-"""Every sparsifier on five problems, and the price of choosing a basis.
+"""All sparsifiers on five problems, and the cost of choosing a basis.
 
     python -m benchmarks.sparsify            about a quarter of an hour on two cores
     python -m benchmarks.sparsify --quick    fewer repetitions, fewer rows: about two minutes
 
 Prints Markdown. Selectors get the same basis size; kernel width and C are tuned by leave-one-out, as by default.
-scikit-learn's machines are tuned by 5-fold cross-validation over a small grid, columns (and targets) standardised.
+scikit-learn's SVMs are tuned by 5-fold cross-validation over a small grid, columns (and targets) standardised.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Maker = Callable[[int], Any]  # seed -> estimator
 
 @dataclass(frozen=True)
 class Study:
-    """One table: its trials are lists of parts, whose test rows are pooled before the error of a trial is taken."""
+    """One table. Each trial is a list of parts, whose test rows are pooled before the error is computed."""
 
     title: str
     error: str
@@ -47,7 +47,7 @@ class Study:
 
 # Methods --------------------------------------------------------------------------------------------------------------
 def selectors(make: Callable[[Any], Any], n: int) -> dict[str, Maker]:
-    """Bases that are chosen without a dense machine."""
+    """Bases that are chosen without a dense model."""
     return {
         f"Random({n})": lambda seed: make([sparsify.Random(n, random_state=seed)]),
         f"RandomlyPivoted({n})": lambda seed: make([sparsify.RandomlyPivoted(n, random_state=seed)]),
@@ -61,7 +61,7 @@ def selectors(make: Callable[[Any], Any], n: int) -> dict[str, Maker]:
 
 
 def contenders(make: Callable[[Any], Any], n: int, rows: int, tol: float, peer: Any) -> dict[str, Maker]:
-    """All methods; those that drop a share of the columns drop the share that leaves n of them."""
+    """All methods; those that drop a fraction of the columns keep n of them."""
     share = 1 - (n - 0.5) / rows
     return {
         "dense (default)": lambda seed: make(None),
@@ -94,7 +94,7 @@ def svc(seed: int) -> Any:
 
 
 class LargeSVR:
-    """An SVR on all rows, a smaller grid searched on 2000 of them: larger C take libsvm many minutes."""
+    """An SVR on all rows, with a smaller grid searched on 2000 of them: larger C take libsvm many minutes."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed

@@ -31,7 +31,7 @@ def rows(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X, np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
 
 
-def machine() -> LSSVR:
+def model() -> LSSVR:
     return LSSVR(kernels.RBF(5.0), C=1.0, steps=[sparsify.Random(500, random_state=0)])
 
 
@@ -60,8 +60,8 @@ def on_workers(count: int) -> None:
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
         parts = [da.from_array(values, chunks=(count // 10, *values.shape[1:])).persist() for values in (X, y)]
         for _ in range(2):
-            two = rate(count, lambda: machine().fit(*parts), time.perf_counter)
-            one = rate(count, lambda: machine().fit(X, y), time.perf_counter)
+            two = rate(count, lambda: model().fit(*parts), time.perf_counter)
+            one = rate(count, lambda: model().fit(X, y), time.perf_counter)
             print(f"Dask, two workers {two:8.0f} rows/s   fit, two threads {one:8.0f}   ratio {two / one:.2f}")
 
 
@@ -71,7 +71,7 @@ def main() -> None:
     parser.add_argument("--memory", nargs=2, type=int, metavar=("ROWS", "CHUNK"), help="MiB at the peak of one fit")
     arguments = parser.parse_args()
     if arguments.memory:
-        machine().fit_chunks(chunks(*arguments.memory))
+        model().fit_chunks(chunks(*arguments.memory))
         print(peak() / 2**20)
         return
     scale = 20 if arguments.quick else 1
@@ -81,11 +81,9 @@ def main() -> None:
     X, y = rows(count, 0)
     with threadpool_limits(1):
         ways = {
-            "fit": lambda: machine().fit(X, y),
-            "fit_chunks": lambda: machine().fit_chunks(chunks(count, count // 6)),
-            "fit_chunks, no leave-one-out": lambda: machine().fit_chunks(
-                chunks(count, count // 6), leave_one_out="none"
-            ),
+            "fit": lambda: model().fit(X, y),
+            "fit_chunks": lambda: model().fit_chunks(chunks(count, count // 6)),
+            "fit_chunks, no leave-one-out": lambda: model().fit_chunks(chunks(count, count // 6), leave_one_out="none"),
         }
         for name, run in ways.items():
             print(f"{name:<30} {rate(count, run, time.process_time):8.0f} rows a CPU second")

@@ -1,13 +1,13 @@
-"""Tuning against the peers: the same data, the same run, seconds and held-out error.
+"""Tuning compared with other packages: time and held-out error on the same data in the same run.
 
     python -m benchmarks.tuning search      20 widths x 30 values of C, against grid searches (parts are extrapolated)
-    python -m benchmarks.tuning sets        whole fits with nothing said, against tuned peers
-    python -m benchmarks.tuning widths      one width a column against one common width, on 36 small sets
+    python -m benchmarks.tuning sets        complete fits with the defaults, against tuned peers
+    python -m benchmarks.tuning widths      one width per column against one common width, on 36 small sets
     python -m benchmarks.tuning outliers    robust tuning on data with gross outliers
 
 `sets --data FOLDER` adds regression sets from FOLDER/<name>.npz: X with the target as its last column, and m whose
-columns are True for the test rows of a split. SVR is tuned on up to 2000 rows of the first split; neo-ls-svm takes part
-where it is installed; slow peers see the first split only. Prints Markdown.
+columns are True for the test rows of a split. SVR is tuned on up to 2000 rows of the first split; neo-ls-svm is
+included if it is installed; slow peers are run on the first split only. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def search() -> None:
             ["", "GridSearchCV(Nystroem + Ridge), 10-fold", f"{600 * one:.0f} *", f"{600 * one / taken:.0f}", ""]
         )
     table(["problem", "search", "seconds", "times ours", "test RMSE"], rows)
-    print("\\* one of the 20 widths, or one of the 600 points, was run and multiplied.\n")
+    print("\\* one of the 20 widths, or one of the 600 points, was run and the time extrapolated.\n")
 
 
 # Whole fits -----------------------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def held_out(model: Any, split: Split) -> float:
 
 
 def svr_options(X: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    """C, gamma and epsilon of the smallest five-fold error on up to 2000 rows."""
+    """C, gamma and epsilon with the smallest five-fold error on up to 2000 rows."""
     grid = {"svr__C": [1, 10, 100], "svr__gamma": np.geomspace(0.003, 3, 7), "svr__epsilon": [0.01, 0.1]}
     few = np.random.RandomState(0).permutation(len(y))[:2000]
     found = GridSearchCV(make_pipeline(StandardScaler(), SVR()), grid, cv=5).fit(X[few], y[few])
@@ -155,7 +155,7 @@ def from_folder(folder: Path, split: int) -> Iterator[tuple[str, Split]]:
 
 
 def named(name: str, split: int, folder: Path | None) -> Split:
-    """A set by name: of the folder, or "Friedman, ROWS x 20"."""
+    """A set by name: from the folder, or "Friedman, ROWS x 20"."""
     if name.startswith("Friedman"):
         return friedman(int(name.split()[1]), split)
     assert folder is not None
@@ -178,7 +178,7 @@ def one_fit(contender: str, name: str, split: int, folder: Path | None, options:
 
 
 def sets(folder: Path | None, splits: int, jobs: int, only: list[str]) -> None:
-    """Held-out RMSE and seconds of whole fits, means over the splits."""
+    """Held-out RMSE and time of complete fits, averaged over the splits."""
     names = [f"Friedman, {rows} x 20" for rows in (500, 1000, 20_000)]
     names += [name for name, _ in from_folder(folder, 0)] if folder else []
     names = only or names
@@ -207,7 +207,7 @@ def sets(folder: Path | None, splits: int, jobs: int, only: list[str]) -> None:
     table(["set", "model", "held-out RMSE", "seconds", "splits"], rows_out)
 
 
-# One width a column ---------------------------------------------------------------------------------------------------
+# One width per column -------------------------------------------------------------------------------------------------
 def shuffled(X: np.ndarray, y: np.ndarray, seed: int, most: int = 700) -> Split:
     order = np.random.default_rng(seed).permutation(len(X))
     size = min(int(0.7 * len(X)), most)
@@ -216,7 +216,7 @@ def shuffled(X: np.ndarray, y: np.ndarray, seed: int, most: int = 700) -> Split:
 
 
 def planted(f: Callable[[np.ndarray], np.ndarray], columns: int, noise: float, rows: int) -> Callable[[int], Split]:
-    """Uniform inputs, noise in units of the function's spread; the test targets are free of it."""
+    """Uniform inputs; noise in units of the function's standard deviation; noise-free test targets."""
 
     def make(seed: int) -> Split:
         rng = np.random.default_rng(seed)
@@ -310,7 +310,7 @@ def small_sets() -> tuple[dict[str, Callable[[int], Split]], dict[str, Callable[
 
 
 def widths(splits: int) -> None:
-    """The default against the same machine with one common width."""
+    """The default compared with the same model with one common width."""
     numbers, classes = small_sets()
     for what, group, common, default in (
         ("RMSE / std(y)", numbers, lambda: LSSVR(Choice([RBF(), Matern()])), LSSVR),
@@ -335,7 +335,7 @@ def widths(splits: int) -> None:
 
 
 def outliers(splits: int) -> None:
-    """Robust tuning with 5 % of the targets moved by 10 spreads, against tuning on clean data."""
+    """Robust tuning with 5 % of the targets shifted by 10 standard deviations, compared with tuning on clean data."""
     rows = []
     for name, make in (
         ("sinc", planted(lambda X: np.sinc(3 * X[:, 0]), 1, 0.1, 200)),
@@ -368,7 +368,7 @@ def main() -> None:
     parser.add_argument("study", choices=["search", "sets", "widths", "outliers"])
     parser.add_argument("--data", type=Path, help="folder of regression sets (.npz)")
     parser.add_argument("--splits", type=int, default=3)
-    parser.add_argument("--jobs", type=int, default=1, help="fits of `sets` at a time, each on a share of the cores")
+    parser.add_argument("--jobs", type=int, default=1, help="parallel fits in `sets`, each on a share of the cores")
     parser.add_argument("--only", action="append", default=[], help="a set of `sets`; may be repeated")
     arguments = parser.parse_args()
     with warnings.catch_warnings():

@@ -42,9 +42,11 @@ def test_spline_places_its_knots_at_fit():
     assert_allclose(moved.predict(1e3 * X + 7.0), model.predict(X), rtol=1e-6)
     assert_allclose(model.components(X)[:, 7], 0.0, atol=1e-12)
     for knots in (1, 2.5, True, "x"):
-        with pytest.raises(ValueError, match="Spline: knots must be an integer of at least 2"):
+        with pytest.raises(ValueError, match="Spline: knots must be an integer >= 2"):
             LSSVR(Spline(knots), C=1.0).fit(X, y)
-    with pytest.raises(ValueError, match="give at least 2 finite knots, one column a column of X"):
+    with pytest.raises(
+        ValueError, match="give at least 2 finite knots, either common to all columns or one column of knots"
+    ):
         LSSVR(Spline(np.zeros((3, 2))), C=1.0).fit(X, y)
     with pytest.raises(ValueError, match="has no knots yet"):
         Spline()(X)

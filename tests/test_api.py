@@ -41,6 +41,12 @@ def explained(estimator):
         LSSVR(**GIVEN, robust=robust.Huber(scale="mad", iterations=3)),
         LSSVC(**GIVEN, robust="logistic"),
         LSSVC(**GIVEN, class_weight="balanced"),
+        LSSVC(**GIVEN, loss="squared_hinge"),
+        LSSVC(**GIVEN, loss="logistic"),
+        LSSVC(**GIVEN, coding="one-vs-one", loss="squared"),
+        LSSVC(**GIVEN, coding="one-vs-one", loss="squared_hinge"),
+        LSSVC(**GIVEN, coding="one-vs-one", loss="logistic"),
+        LSSVC(**GIVEN, coding="one-vs-one", loss="logistic", steps=[sparsify.Random(10, random_state=0)]),
         LSSVR(kernels.Matern(sigma=2.0, nu=0.5), C=10.0),
         LSSVR(kernels.Linear(), C=1.0),
         LSSVR(kernels.Polynomial(2), C=1.0),
@@ -71,11 +77,11 @@ MODULES = ["lssvm", *(module.name for module in pkgutil.walk_packages([str(ROOT)
 
 LAYERS = {
     **dict.fromkeys(["_files", "progress", "_threads", "_blas", "arrays"], 0),
-    **dict.fromkeys(["kernels", "losses", "system", "conjugate", "robust", "datasets"], 1),
+    **dict.fromkeys(["coding", "kernels", "losses", "system", "conjugate", "robust", "datasets"], 1),
     "problem": 2,
     **dict.fromkeys(["sparsify", "tune", "stream", "cluster"], 3),
     **dict.fromkeys(["estimators", "intervals", "diagnose"], 4),
-    **dict.fromkeys(["_schema", "persist", "export", "plotting", "report", "tables", "cli"], 5),
+    **dict.fromkeys(["persist", "export", "plotting", "report", "tables", "cli"], 5),
     "__main__": 6,
 }
 SAME_LAYER = {
@@ -85,7 +91,6 @@ SAME_LAYER = {
     ("sparsify", "tune"),
     ("cluster", "stream"),
     ("export", "tables"),
-    ("persist", "_schema"),
     *(("cli", module) for module in ("persist", "export", "report", "tables")),
 }
 # Heavy or optional packages: imported inside the functions that need them. click's decorators are the command line.

@@ -280,7 +280,7 @@ def test_a_worker_out_of_memory_ends_with_the_remedy(rows):
     ):
         dX, dy = collections(X, y, size=300)
         dX = dX.map_blocks(greedy, dtype=float, meta=np.empty((0, 3)))
-        with pytest.raises(RuntimeError, match=r"(?s)out of memory; smaller chunks.*memory_limit.*Dask says"):
+        with pytest.raises(RuntimeError, match=r"(?s)out of memory: use smaller chunks.*memory_limit.*Dask reports"):
             regressor(X).fit(dX, dy)
         assert client is not None
 
@@ -297,7 +297,7 @@ def test_paused_workers_end_with_the_remedy(rows, monkeypatch):
         Client(workers) as client,
     ):
         assert client is not None
-        with pytest.raises(RuntimeError, match="All 2 Dask workers have paused"):
+        with pytest.raises(RuntimeError, match="All 2 Dask workers have been paused"):
             regressor(X).fit(*collections(X, y))
 
 

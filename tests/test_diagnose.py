@@ -62,7 +62,7 @@ def test_path_of_C_of_several_outputs_is_the_rmse_of_scores():
 
 
 def test_path_of_C_of_classes_is_what_chooses_it():
-    model = LSSVC(KERNEL).fit(X, y > np.median(y))
+    model = LSSVC(KERNEL, loss="squared").fit(X, y > np.median(y))
     _, losses = diagnose.c_path(model, decades=1.0, n_values=21)
     assert np.argmin(losses) == 10
     assert losses[10] == pytest.approx(model.path_.loo, rel=1e-8)
@@ -214,6 +214,35 @@ def test_what_is_not_known_is_said():
         diagnose.coverage_path(classifier)
     with pytest.raises(ValueError, match="not among the classes"):
         diagnose.class_codes(classifier, [3])
+
+
+@pytest.mark.parametrize("loss", ["squared", "squared_hinge", "logistic"])
+@pytest.mark.parametrize("coding", ["one-vs-one", "one-vs-rest"])
+def test_every_coding_and_loss_is_diagnosed(coding, loss):
+    labels = np.where(RIPLEY[:, 0] > 0.3, 2, LABELS)
+    model = LSSVC(kernels.RBF(sigma=0.5), C=5.0, loss=loss, coding=coding).fit(RIPLEY, labels)
+    rows = diagnose.loo_values(model)
+    np.testing.assert_array_equal(rows.actual, np.where(labels[:, None] == model.classes_, 1.0, -1.0))
+    np.testing.assert_allclose(rows.residuals, model.loo_residuals_, atol=1e-12)
+    np.testing.assert_array_equal(rows.robust, 1.0)
+    probability, codes = diagnose.loo_probabilities(model)
+    np.testing.assert_array_equal(model.classes_[codes], labels)
+    np.testing.assert_allclose(probability.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.classes_[probability.argmax(axis=1)], model.loo_predictions_)
+    scores = diagnose.scores(model)
+    assert scores["log_loss"] == pytest.approx(log_loss(labels, probability))
+    if coding == "one-vs-one":
+        np.testing.assert_allclose(probability, (rows.predicted + 1) / 2)
+        assert scores["log_loss"] == pytest.approx(model.path_.loo, rel=1e-6)
+    assert diagnose.beats_constant(model)
+    assert diagnose.inverse_widths(model).shape == (2,)
+    assert diagnose.columns_used(model).all()
+    if (coding, loss) == ("one-vs-rest", "squared"):
+        assert len(diagnose.c_path(model)[0]) == 41
+        return
+    for function in (diagnose.c_path, diagnose.width_surface):
+        with pytest.raises(diagnose.NotKnown, match="is defined for loss='squared', coding='one-vs-rest'"):
+            function(model)
 
 
 @pytest.mark.parametrize("way", ["fit", "fit_chunks", "partial_fit"])

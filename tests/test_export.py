@@ -58,6 +58,7 @@ KERNELS = {
     "nothing": kernels.Additive(kernels.RBF(sigma=WIDTHS), active=[]) + kernels.Linear(),
     "choice": kernels.Choice([kernels.RBF(), kernels.Matern(ard=True)]),
 }
+HOLES = np.array([[math.nan, 0.0, 0.0], [0.0, math.inf, 0.0], [0.0, 0.0, -math.inf], [-math.nan, math.nan, 1.0]])
 PIPELINES = {
     "standard": [StandardScaler()],
     "standard-plain": [StandardScaler(with_mean=False), StandardScaler(with_std=False)],
@@ -65,6 +66,12 @@ PIPELINES = {
     "several": [RobustScaler(), "passthrough", MaxAbsScaler(), MinMaxScaler()],
     "robust-plain": [RobustScaler(with_centering=False), RobustScaler(with_scaling=False)],
 }
+
+
+def n_decisions(model):
+    """Number of decision values of a row; a model of pairs of classes has one per class."""
+    outputs = np.size(np.asarray(model.intercept_))
+    return outputs if outputs == 1 or isinstance(model, LSSVR) else len(model.classes_)
 
 
 def run_onnx(model, rows, folder=None):
@@ -106,7 +113,7 @@ def run_c(model, rows, folder):
     vector = np.ctypeslib.ndpointer(dtype=np.float64, flags="C_CONTIGUOUS")
     loaded.f.argtypes = [vector, vector]
     last = model[-1] if hasattr(model, "steps") and not isinstance(model, (LSSVR, LSSVC)) else model
-    decisions = np.empty((len(rows), np.size(np.asarray(last.intercept_))))
+    decisions = np.empty((len(rows), n_decisions(last)))
     for row, out in zip(rows, decisions, strict=True):
         loaded.f(np.ascontiguousarray(row), out)
     if not classes:
@@ -281,8 +288,61 @@ def test_onnx_uses_core_operators_in_float64():
     assert types <= {onnx.TensorProto.DOUBLE, onnx.TensorProto.INT64, onnx.TensorProto.STRING}
 
 
+# Codings and losses ---------------------------------------------------------------------------------------------------
+FIVE = np.array(["a", "b", "c", "d", "e"])[np.digitize(Y[:, 0], [-0.7, -0.2, 0.2, 0.7])]
+CODED = {"two": TWO, "three": MANY, "five": FIVE}
+
+
+@pytest.mark.parametrize("loss", ["squared", "squared_hinge", "logistic"])
+@pytest.mark.parametrize("labels", CODED)
+def test_pairs_of_classes_and_every_loss(labels, loss, tmp_path):
+    model = LSSVC(kernels.RBF(sigma=WIDTHS), C=10.0, loss=loss, coding="one-vs-one").fit(X, CODED[labels])
+    assert model.loss_ == loss
+    assert model.coding_ == ("one-vs-rest" if labels == "two" else "one-vs-one")
+    assert_parity(model, tmp_path)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+def test_one_class_against_the_rest_and_every_loss(loss, tmp_path):
+    model = LSSVC(kernels.RBF(sigma=WIDTHS), C=10.0, loss=loss, coding="one-vs-rest").fit(X, FIVE)
+    assert_parity(model, tmp_path)
+
+
+@pytest.mark.parametrize("slope", [1e-3, 1.0, 30.0, 1e4])
+def test_pairs_that_are_uncertain_or_sure(slope, tmp_path):
+    """The system of the coupling is nearly singular at both ends."""
+    model = LSSVC(kernels.RBF(sigma=WIDTHS), C=10.0, loss="squared", coding="one-vs-one").fit(X, FIVE)
+    model._slopes_ = np.array([slope])
+    expected = model.predict_proba(NEW)
+    second, first = np.sort(expected, axis=1)[:, -2:].T
+    for run in (run_python, run_c, run_onnx):
+        label, decision, probabilities = run(model, NEW, tmp_path)
+        assert_allclose(probabilities, expected, rtol=1e-9, atol=1e-9)
+        assert_allclose(decision, 2 * expected - 1, rtol=1e-9, atol=1e-9)
+        clear = first - second > 1e-9  # classes that beat each other in a circle are equally probable
+        assert_array_equal(label[clear], model.predict(NEW)[clear])
+
+
+@pytest.mark.parametrize("optimise", [["-O2"], ["-O3", "-ffast-math"]], ids=" ".join)
+def test_pairs_have_no_prediction_for_nan_and_infinity(optimise, tmp_path):
+    rows = np.vstack([NEW, HOLES])
+    model = LSSVC(KERNELS["polynomial"], C=10.0, loss="logistic", coding="one-vs-one").fit(X, MANY)
+    decision, place, probabilities = c_results(model, rows, tmp_path, optimise)
+    assert_array_equal(model.classes_[place[:-4, 0].astype(int)], model.predict(NEW))
+    assert_allclose(probabilities[:-4], model.predict_proba(NEW), rtol=1e-9, atol=1e-9)
+    assert np.isnan(decision[-4:]).all()
+    assert np.isnan(probabilities[-4:]).all()
+    assert_array_equal(place[-4:], -1.0)
+    label, decision, probabilities = run_onnx(model, rows)
+    assert_allclose(probabilities[:-4], model.predict_proba(NEW), rtol=1e-9, atol=1e-9)
+    assert np.isnan(decision[-4:]).all()
+    assert np.isnan(probabilities[-4:]).all()
+    assert_array_equal(label[-4:], np.iinfo(np.int64).min)
+    assert run_onnx(model, NEW[:0])[2].shape == (0, 3)
+
+
 # Values that have no prediction ---------------------------------------------------------------------------------------
-HOLES = np.array([[math.nan, 0.0, 0.0], [0.0, math.inf, 0.0], [0.0, 0.0, -math.inf], [-math.nan, math.nan, 1.0]])
+
 LABELS = {"two": TWO, "many": MANY}
 
 
@@ -291,7 +351,7 @@ def c_results(model, rows, folder, optimise):
     if COMPILER is None:
         pytest.skip("no C compiler")
     (folder / "m.h").write_text(export.to_c(model, name="m"), encoding="ascii")
-    k, classes = np.size(np.asarray(model.intercept_)), len(getattr(model, "classes_", ()))
+    k, classes = n_decisions(model), len(getattr(model, "classes_", ()))
     work = ["m_predict(x, f);", f"fwrite(f, sizeof *f, {k}, stdout);"]
     if classes:
         work[0] = "m_decision_function(x, f);"

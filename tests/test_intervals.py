@@ -150,7 +150,7 @@ def test_mistakes():
     for folds in (1, 20, "a", [1, 2]):
         with pytest.raises(ValueError, match="folds="):
             model.predict_interval(NEW, method="cv+", folds=folds)
-    with pytest.raises(ValueError, match="one label only"):
+    with pytest.raises(ValueError, match="only one distinct label"):
         model.predict_interval(NEW, method="cv+", folds=np.zeros(19))
     for step in (sparsify.Adaline(final_solve=False), sparsify.Substrate(0.1)):
         unknown = LSSVR(**GIVEN, steps=[step]).fit(X, y)

@@ -24,7 +24,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import Bunch
 
-from lssvm import LSSVC, LSSVR, _schema, kernels, load, persist, robust, save, sparsify, tune
+from lssvm import LSSVC, LSSVR, kernels, load, persist, robust, save, sparsify, tune
+from lssvm.persist import schema
 from lssvm.problem import Step
 from lssvm.report import to_html
 
@@ -530,9 +531,9 @@ class OwnStep(Step):
 
 def test_code_is_refused(path):
     for kernel in (own_kernel, kernels.Function(own_kernel) + kernels.RBF(sigma=1.0)):
-        with pytest.raises(TypeError, match=r"kernel.*own_kernel.*values, no code"):
+        with pytest.raises(TypeError, match=r"kernel.*own_kernel.*values, not code"):
             save(LSSVR(kernel, C=1.0).fit(X, Y), path)
-    with pytest.raises(TypeError, match=r"steps\[0\]=OwnStep.*values, no code"):
+    with pytest.raises(TypeError, match=r"steps\[0\]=OwnStep.*values, not code"):
         save(LSSVR(kernels.Linear(), C=1.0, steps=[OwnStep()]).fit(X, Y), path)
     assert not path.exists()
 
@@ -543,7 +544,7 @@ def test_what_a_file_cannot_be_or_hold_is_named(path):
     days = np.array(["2020-01-01", "2021-01-01", "2020-01-01"], dtype="datetime64[D]")
     with pytest.raises(TypeError, match=r"classes_ is an array of datetime64.*use text as labels"):
         save(LSSVC(kernels.RBF(1.0), C=1.0).fit(np.eye(3), days), path)
-    with pytest.raises(FileNotFoundError, match=r"no folder '.*missing' to save 'model.lssvm' in"):
+    with pytest.raises(FileNotFoundError, match=r"The folder '.*missing' for 'model.lssvm' does not exist"):
         save(LSSVR(kernels.Linear(), C=1.0).fit(X, Y), path.parent / "missing" / "model.lssvm")
 
 
@@ -565,9 +566,9 @@ def test_other_models_are_refused(path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "no model file"),
-        (b"a,b,y\n1,2,3\n" * 50, "no model file"),
-        (b"\x80\x04\x95" + bytes(100), "no model file"),
+        (b"", "not a model file"),
+        (b"a,b,y\n1,2,3\n" * 50, "not a model file"),
+        (b"\x80\x04\x95" + bytes(100), "not a model file"),
         (b"\xff" * 8 + persist.START + bytes(100), "too early"),
         ((60).to_bytes(8, "little") + persist.START + bytes(100), "damaged"),
     ],
@@ -585,10 +586,10 @@ def test_damage_is_found_wherever_it_is(path):
         load(path.with_name("other.lssvm"))
     for place in (9, 40, 200, 2000, len(content) // 2, len(content) - 1):
         path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
-        with pytest.raises(ValueError, match=r"damaged|no model file"):
+        with pytest.raises(ValueError, match=r"damaged|not a model file"):
             load(path)
         path.write_bytes(content[:place])
-        with pytest.raises(ValueError, match=r"no model file|too early|damaged"):
+        with pytest.raises(ValueError, match=r"not a model file|too early|damaged"):
             load(path)
     path.write_bytes(content + b"0")
     with pytest.raises(ValueError, match="damaged"):
@@ -635,8 +636,8 @@ def wide_labels(header, model):
         (lambda header, model: header["dual_coef_"].update(dtype="I64"), "dual_coef_"),
         (lambda header, model: header.update(more={"dtype": "F64", "shape": [0], "data_offsets": [8, 8]}), "fill"),
         (set_to("class", "eval"), "eval"),
-        (set_to("fitted", "__class__", 1), "no name of a learned value"),
-        (set_to("fitted", "predict", 1), "no name of a learned value"),
+        (set_to("fitted", "__class__", 1), "not a name of a fitted attribute"),
+        (set_to("fitted", "predict", 1), "not a name of a fitted attribute"),
         (set_to("parameters", "verbose", True), "verbose"),
         (set_to("parameters", "kernel", {"class": "os.system", "fields": {"command": "true"}}), "os.system"),
         (set_to("parameters", "kernel", {"class": "kernels.Function", "fields": {}}), "kernels.Function"),
@@ -752,7 +753,7 @@ def made(name, **fields):
         (("fitted", "kernel_"), made("kernels.Polynomial", degree=10**300), "kernel_.degree is not"),
         (("fitted", "path_"), 1, "path_ is not"),
         (("fitted", "feature_names_in_"), 1, "feature_names_in_ is not"),
-        (("fitted", "_repr_mimebundle_"), 1, "no name of a learned value"),
+        (("fitted", "_repr_mimebundle_"), 1, "not a name of a fitted attribute"),
         (("parameters", "kernel"), 1, "kernel is not"),
         (("parameters", "kernel"), made("kernels.Choice", kernels=[]), "kernel.kernels is not"),
         (("parameters", "C"), "x", "C is not"),
@@ -784,16 +785,16 @@ def test_the_schema_has_a_rule_for_every_field_and_parameter(name):
     cls = {**persist.CLASSES, **persist.MODELS}[name]
     if dataclasses.is_dataclass(cls):
         fields = (field for field in dataclasses.fields(cls) if field.metadata.get("in_files", True))
-        assert set(_schema.RECORDS[cls]) == {field.name for field in fields}
+        assert set(schema.RECORDS[cls]) == {field.name for field in fields}
     else:
-        assert set(_schema.PARAMETERS[cls]) == set(cls._get_param_names())
+        assert set(schema.PARAMETERS[cls]) == set(cls._get_param_names())
 
 
 def test_the_schema_has_a_rule_for_every_attribute():
     learned = set()
     for model, _ in originals():
         learned |= {name for name in vars(model) if name.endswith("_")}
-    assert learned | {"feature_names_in_", "table_"} == set(_schema.ATTRIBUTES)
+    assert learned | {"feature_names_in_", "table_"} == set(schema.ATTRIBUTES)
 
 
 TABLE = {

@@ -221,11 +221,49 @@ def test_fit_of_classes_draws_regions_and_probabilities(n_classes):
     expected = model.predict_proba([[across[2], up[6]]])[0]
     np.testing.assert_allclose(display.response[6, 2], expected[1] if n_classes == 2 else expected)
     assert [len(part.get_offsets()) for part in display.points_] == [np.sum(labels == c) for c in model.classes_]
-    assert "rows are support vectors" in display.ax_.get_legend().get_texts()[-1].get_text()
+    assert "rows drawn are support vectors" in display.ax_.get_legend().get_texts()[-1].get_text()
     display.figure_.canvas.draw()
     line = FitDisplay.from_estimator(LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(inputs[:, 1:], labels))
     assert len(line.surface_) == (1 if n_classes == 2 else 3)
     line.figure_.canvas.draw()
+
+
+@pytest.mark.parametrize("loss", ["squared", "squared_hinge", "logistic"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_displays_of_every_coding_and_loss(n_classes, loss):
+    inputs, labels = (a[::3] for a in datasets.load_ripley(return_X_y=True))
+    labels = labels if n_classes == 2 else np.where(inputs[:, 0] > 0.3, 2, labels)
+    coding = "one-vs-one" if n_classes == 3 else "auto"
+    model = LSSVC(kernels.RBF(sigma=0.5), C=5.0, loss=loss, coding=coding).fit(inputs, labels)
+    assert model.coding_ == ("one-vs-one" if n_classes == 3 else "one-vs-rest")
+    display = FitDisplay.from_estimator(model, grid_resolution=9)
+    assert [len(part.get_offsets()) for part in display.points_] == [np.sum(labels == c) for c in model.classes_]
+    expected = model.predict_proba([[display.grid[0][2], display.grid[1][6]]])[0]
+    np.testing.assert_allclose(display.response[6, 2], expected[1] if n_classes == 2 else expected)
+    display.figure_.canvas.draw()
+    for kind in (ReliabilityDisplay, ResidualsDisplay, SupportSpectrumDisplay, WidthsDisplay):
+        kind.from_estimator(model).figure_.canvas.draw()
+    if not hasattr(model, "_problem_"):
+        for kind in (CPathDisplay, WidthSurfaceDisplay):
+            with pytest.raises(ValueError, match="is defined for loss='squared', coding='one-vs-rest'"):
+                kind.from_estimator(model)
+
+
+def test_fit_of_pairs_draws_the_rows_of_its_basis():
+    inputs, labels = datasets.load_ripley(return_X_y=True)
+    labels = np.where(inputs[:, 0] > 0.3, 2, labels)
+    steps = [sparsify.Random(20, random_state=0)]
+    model = LSSVC(kernels.RBF(sigma=0.5), C=5.0, loss="logistic", coding="one-vs-one", steps=steps).fit(inputs, labels)
+    display = FitDisplay.from_estimator(model, grid_resolution=9)
+    np.testing.assert_array_equal(display.X, inputs[model.support_])
+    np.testing.assert_array_equal(model.classes_[display.y], labels[model.support_])
+
+
+def test_components_of_a_loss_without_deviations_have_no_band():
+    inputs, labels = (a[::3] for a in datasets.load_ripley(return_X_y=True))
+    model = LSSVC(kernels.Additive(kernels.RBF(sigma=0.5)), C=5.0, loss="logistic").fit(inputs, labels)
+    display = ComponentsDisplay.from_estimator(model, inputs)
+    assert display.deviations == [None, None]
 
 
 def test_fit_with_column_names_does_not_warn():

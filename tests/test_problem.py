@@ -378,7 +378,7 @@ def test_a_subset_of_the_rows_is_the_machine_without_the_others(basis):
     if basis == "dual":
         assert_allclose(given.subset(rows).solve().loo_residuals, expected, rtol=1e-10)
     else:
-        with pytest.raises(ValueError, match="basis among the rows"):
+        with pytest.raises(ValueError, match="must be among the rows"):
             given.subset(rows)
 
 

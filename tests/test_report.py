@@ -9,6 +9,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris, load_wine
 from sklearn.pipeline import make_pipeline
 
 from lssvm import LSSVC, LSSVR, datasets, kernels, load, report, save, sparsify, tune
@@ -92,6 +93,11 @@ def models():
     yield "precomputed", LSSVR(kernels.Precomputed(), C=1.0).fit(GIVEN["kernel"](X), y)
     yield "two classes", LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(RIPLEY, LABELS)
     yield "three classes", LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(RIPLEY, np.where(RIPLEY[:, 0] > 0.3, 2, LABELS))
+    three = np.where(RIPLEY[:, 0] > 0.3, 2, LABELS)
+    yield "logistic", LSSVC(kernels.RBF(sigma=0.5), C=5.0, loss="logistic").fit(RIPLEY, LABELS)
+    yield "pairs", LSSVC(kernels.RBF(sigma=0.5), C=5.0, coding="one-vs-one").fit(RIPLEY, three)
+    kernel = kernels.Additive(kernels.RBF(sigma=0.5))
+    yield "additive pairs", LSSVC(kernel, C=5.0, coding="one-vs-one", loss="squared_hinge").fit(RIPLEY, three)
     yield "chunked classes", LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit_chunks([(RIPLEY, LABELS)])
     yield "constant", LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(X, np.ones(len(y)))
 
@@ -151,7 +157,8 @@ def tuned():
     """Numbers and classes of 2 columns out of 5, everything chosen."""
     rows = np.random.RandomState(0).uniform(-2, 2, (150, 5))
     values = np.sin(2 * rows[:, 0]) + rows[:, 1] + 0.1 * np.random.RandomState(1).normal(size=150)
-    return LSSVR().fit(rows, values), LSSVC().fit(rows, np.where(values > 0, "yes", "no")), rows, values
+    labels = np.where(values > 0, "yes", "no")
+    return LSSVR().fit(rows, values), LSSVC(loss="squared").fit(rows, labels), rows, values
 
 
 def test_what_the_search_recorded_is_shown(tuned):
@@ -213,6 +220,31 @@ def test_tensors_make_the_same_report(classes):
     for name in ("C", "kernel", "50.0", "error rate", str(len(y))):
         if any(row and row[0] == name for row in Reader(plain).rows):
             assert cells(Reader(page), name) == cells(Reader(plain), name)
+
+
+@pytest.mark.parametrize("load_data", [load_iris, load_wine])
+def test_classifiers_that_were_compared_are_listed(load_data):
+    inputs, labels = load_data(return_X_y=True)
+    model = LSSVC().fit(inputs, labels)
+    reader = Reader(report.to_html(model))
+    assert cells(reader, "coding")[1] == "'auto': chosen automatically"
+    assert chosen(reader, "coding")[1].startswith(model.coding_)
+    assert chosen(reader, "loss")[1] == model.loss_
+    assert "chosen by leave-one-out" in chosen(reader, "C")[1]
+    compared = cells(reader, "log loss of the classifiers compared")[1].split("; ")
+    assert compared[0].startswith(f"{type(model.kernel_).__name__}, {model.coding_}, {model.loss_}: ")
+    assert len(compared) == len(model.path_.candidates)
+    assert f"{model.path_.evaluations} models evaluated" in cells(reader, "search by leave-one-out")[1]
+    assert not any("error against C" in text for text in reader.text)
+    error = cells(reader, "leave-one-out error")[1]
+    assert error.startswith(f"log loss {model.path_.loo:.4g}; weighted error rate {model.path_.error_rate:.2%}")
+
+
+def test_a_classifier_with_one_width_per_column_and_few_rows_is_warned_of():
+    model = LSSVC(kernels.RBF(sigma=[0.5, 0.6]), C=5.0, loss="logistic").fit(RIPLEY[::8], LABELS[::8])
+    assert "widths were chosen" not in report.to_html(model)
+    model.path_.plan.append("one width per column")  # as a search records it
+    assert "2 widths were chosen by the leave-one-out error of only 32 rows" in report.to_html(model)
 
 
 def test_confusion_and_wrong_rows_are_those_of_the_model():

@@ -36,13 +36,13 @@ def test_machines_of_their_own_have_no_sums(rows, step):
     """A machine of chunks would be another one than `fit` finds."""
     X, y, _, _ = rows
     model = LSSVR(kernels.RBF(2.0), C=1.0, steps=[step])
-    with pytest.raises(ValueError, match=r"a machine of their own.*use fit"):
+    with pytest.raises(ValueError, match=r"sums over chunks cannot reproduce: use fit"):
         model.fit_chunks([(X[:80], y[:80, 0])])
     model.fit(X[:80], y[:80, 0])
     assert not hasattr(model, "partial_fit")
     with pytest.raises(AttributeError, match="partial_fit") as error:
         model.partial_fit(X[80:], y[80:, 0])
-    assert re.search(rf"partial_fit with {type(step).__name__}.*use fit", str(error.value.__cause__))
+    assert re.search(rf"partial_fit does not support {type(step).__name__}.*use fit", str(error.value.__cause__))
 
 
 @pytest.mark.filterwarnings("ignore:Rounding errors")
@@ -486,7 +486,7 @@ def test_tuples_of_chunks_and_of_frames(rows):
 def test_mistakes(rows):
     X, y, _, _ = rows
     growing = []
-    with pytest.raises(ValueError, match=r"600 rows at first and 1200 in pass 2: .* the same every time"):
+    with pytest.raises(ValueError, match=r"600 rows in the first pass and 1200 in pass 2: .* the same every time"):
         LSSVR().fit_chunks(lambda: iter([(X, y)] * (growing.append(1) or max(1, len(growing) - 1))))
     with pytest.raises(ValueError, match=r"labels of several types \(False, 'down'\): use one type"):
         LSSVC().fit_chunks([(X, y[:, 0] > 0), (X, np.where(y[:, 0] > 0, "up", "down"))])
@@ -494,15 +494,15 @@ def test_mistakes(rows):
         LSSVR().fit_chunks(iter([(X, y)]))
     with pytest.raises(ValueError, match="empty"):
         LSSVR().fit_chunks([])
-    with pytest.raises(ValueError, match="wrap it in a tuple"):
+    with pytest.raises(ValueError, match="yield a tuple"):
         LSSVR().fit_chunks([X])
     with pytest.raises(ValueError, match="got 4 parts"):
         LSSVR().fit_chunks([(X, y, y, y)])
     with pytest.raises(TypeError, match="chunks=3: give a list"):
         LSSVR().fit_chunks(3)
-    with pytest.raises(ValueError, match=r"y of chunk 1 has shape \(600, 2\).*the same targets"):
+    with pytest.raises(ValueError, match=r"y has shape \(600, 2\) in chunk 1.*the same outputs"):
         LSSVR().fit_chunks([(X, y[:, 0]), (X, y)])
-    with pytest.raises(ValueError, match="the second time"):
+    with pytest.raises(ValueError, match="in the second pass"):
         LSSVR().fit_chunks(iter([iter([(X, y)]), iter([])]).__next__)
     by_row = [
         sparsify.Given([0, 1]),
@@ -522,21 +522,21 @@ def test_mistakes(rows):
         LSSVR().fit_chunks((X, y[:-1]))
     with pytest.raises(ValueError, match="chunks is neither"):
         LSSVR().fit_chunks([(X, y)], target="y")
-    with pytest.raises(ValueError, match="at least 2 must count"):
+    with pytest.raises(ValueError, match="at least 2 are required"):
         LSSVR().fit_chunks([(X[:5], y[:5], np.zeros(5)), (X[:1], y[:1])])
     with pytest.raises(ValueError, match="2 at least"):
         LSSVC().fit_chunks([(X[:5], np.zeros(5)), (X[:5], np.ones(5), np.zeros(5))])
     refused = (
-        (LSSVR(robust="hampel"), "robust='hampel': use fit or fit_chunks"),
-        (LSSVR(kernels.Precomputed()), "Precomputed: give a kernel"),
-        (LSSVC(class_weight="balanced"), "class_weight='balanced'.*Give a dict"),  # of all rows, not of a chunk
+        (LSSVR(robust="hampel"), "robust='hampel'.*use fit or fit_chunks"),
+        (LSSVR(kernels.Precomputed()), "Precomputed: give a kernel of the columns"),
+        (LSSVC(class_weight="balanced"), "class_weight='balanced'.*give a dict"),  # of all rows, not of a chunk
     )
     for unsuited, reason in refused:
         with pytest.raises(AttributeError, match="partial_fit") as error:
             unsuited.partial_fit(X, y)
         assert re.search(reason, str(error.value.__cause__))
     known = LSSVC(kernels.RBF(2.0), C=1.0).partial_fit(X, y[:, 0] > 5, classes=[False, True])
-    with pytest.raises(ValueError, match=r"classes=\[0, 1, 2\] is not the same as in the first call"):
+    with pytest.raises(ValueError, match=r"classes=\[0, 1, 2\] differs from the classes of the first call"):
         known.partial_fit(X, y[:, 0] > 5, classes=[0, 1, 2])
     with pytest.raises(ValueError, match="not among the classes"):
         LSSVC(kernels.RBF(2.0), C=1.0).partial_fit(X, y[:, 0] > 0).partial_fit(X, np.full(600, 7))
@@ -621,7 +621,7 @@ def test_the_fingerprint_of_rows_is_the_same_for_every_kind_of_array_and_every_c
         assert_allclose(other.waves, expected.waves, atol=1e-12 * np.sqrt(np.max(expected.squares)))
     assert expected.difference(fingerprint(X[::-1], y, weight)) == "column 0 of X has changed"
     assert expected.difference(fingerprint(X, y, None)) == "sample_weight has changed"
-    assert "600 of them, now 599" in expected.difference(fingerprint(X[1:], y[1:], weight[1:]))
+    assert "600 rows and now there are 599" in expected.difference(fingerprint(X[1:], y[1:], weight[1:]))
 
 
 def test_mistakes_in_files(rows, tmp_path):
@@ -629,14 +629,14 @@ def test_mistakes_in_files(rows, tmp_path):
     X, _, _, _ = rows
     name = str(tmp_path / "rows.parquet")
     parquet.write_table(pa.table({"a": X[:, 0], "b": X[:, 1]}), name)
-    with pytest.raises(ValueError, match="name the column to predict"):
+    with pytest.raises(ValueError, match="name the column or columns to predict"):
         LSSVR().fit_chunks(name)
     with pytest.raises(ValueError, match="no column 'c'"):
         LSSVR().fit_chunks(name, target="c")
-    with pytest.raises(ValueError, match=r"columns=\['a', 'b'\] holds 'b' twice"):
+    with pytest.raises(ValueError, match=r"columns=\['a', 'b'\] lists 'b' twice"):
         LSSVR().fit_chunks(name, columns=["a", "b"], target="b")
     parquet.write_table(pa.table({"a": X[:, 0], "kind": ["red"] * len(X), "b": X[:, 1]}), name)
-    with pytest.raises(ValueError, match="column 'kind' holds values that are no numbers"):
+    with pytest.raises(ValueError, match="column 'kind' contains values that are not numeric"):
         LSSVR().fit_chunks(name, target="b")
 
 

@@ -92,8 +92,8 @@ def _blocks(collection: Any, rows: tuple[int, ...] | None) -> list[Any]:
         chunks = (rows, *(-1 for _ in collection.shape[1:]))
         if sum(rows) != collection.shape[0]:
             raise ValueError(
-                f"X has {sum(rows)} rows, but another collection has {collection.shape[0]}: give the same number of "
-                "rows in all."
+                f"X has {sum(rows)} rows, but another collection has {collection.shape[0]}: inconsistent numbers of "
+                "samples."
             )
         collection = collection.rechunk(chunks)
     elif len(collection.shape) > 1:

@@ -126,5 +126,5 @@ def best_slope(
 
 def platt_aims(codes: np.ndarray, weights: np.ndarray, n_classes: int) -> np.ndarray:
     """(n + 1)/(n + 2) for rows of a class of n rows (Platt 1999), so that separable classes have a finite slope."""
-    counts = np.bincount(codes, weights=weights, minlength=n_classes) * (len(weights) / weights.sum())
+    counts = np.bincount(codes, weights=weights, minlength=n_classes)
     return ((counts + 1.0) / (counts + 2.0))[codes]

@@ -209,6 +209,8 @@ def loo_probabilities(model: Any) -> tuple[np.ndarray, np.ndarray]:
     if not is_classifier(model):
         raise NotKnown(f"{type(model).__name__} has no classes: give a fitted LSSVC.")
     rows = loo_values(model)
+    if getattr(model, "coding_", "") == "one-vs-one":  # decision values are 2 p - 1
+        return 0.5 * (rows.predicted + 1.0), class_numbers(rows.actual)
     return probabilities(rows.predicted, arrays.to_numpy(model._calibration())), class_numbers(rows.actual)
 
 
@@ -289,10 +291,23 @@ def class_scores(probability: np.ndarray, codes: np.ndarray, weights: np.ndarray
     }
 
 
+def compares_classifiers(model: Any) -> bool:
+    """Whether the coding and the loss were compared or are others than least squares, one class against the rest.
+
+    Such a model is no single system of least squares, and does not keep its rows.
+    """
+    return hasattr(model, "coding_") and not hasattr(model, "_problem_") and _sample(model) is None
+
+
 def _whole_problem(model: Any, what: str) -> Problem:
     """The solved problem with its final weights; ValueError if the model does not keep its rows."""
     check_fitted(model)
     problem = getattr(model, "_problem_", None)
+    if problem is None and compares_classifiers(model):
+        raise NotKnown(
+            f"{what} is defined for loss='squared', coding='one-vs-rest'; this model was fitted with "
+            f"loss={model.loss!r}, coding={model.coding!r}."
+        )
     if problem is None:
         raise NotKnown(f"{what} needs the training rows, which a model does not keep after partial_fit or fit_chunks.")
     if problem.coefficients is not None:

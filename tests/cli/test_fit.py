@@ -1,6 +1,7 @@
 """`lssvm fit`: models, missing values and tables larger than the memory."""
 
 import json
+import runpy
 
 import numpy as np
 import pytest
@@ -61,6 +62,43 @@ def test_classes_keep_their_kind(run, folder):
         result = run("predict", "c.lssvm", "c.csv", "--proba")
         assert result.stdout.splitlines()[0] == f"prediction,P({values[0]}),P({values[1]})"
         assert result.stdout.splitlines()[1].split(",")[0] == rows[0][1]
+
+
+def test_loss_and_coding_of_a_classifier(run, folder):
+    rows = [(str(age), city, str(np.digitize(age, [40, 60]))) for age, city in zip(AGE, CITY, strict=True)]
+    (folder / "c.csv").write_text(lines(rows, ("age", "city", "class")), encoding="utf-8")
+    options = ("--task", "classification", "--loss", "logistic", "--coding", "one-vs-one")
+    result = run("fit", "c.csv", "-y", "class", "-o", "c.lssvm", *options)
+    assert result.exit_code == 0, result.output
+    for table in (read_table(result.stdout), read_table(run("inspect", "c.lssvm").stdout)):
+        assert (table["coding"], table["loss"]) == ("one-vs-one", "logistic")
+    assert (load("c.lssvm").loss, load("c.lssvm").coding) == ("logistic", "one-vs-one")
+    assert run("report", "c.lssvm").exit_code == 0
+    assert run("export", "c.lssvm", "--to", "python").exit_code == 0
+    expected = run("predict", "c.lssvm", "c.csv").stdout.splitlines()[1:]
+    module = runpy.run_path("c.py")
+    assert [str(module["predict"](row[:2])) for row in rows] == expected
+
+
+def test_loss_and_coding_are_options_of_classification(run, folder):
+    for option, value in (("--loss", "logistic"), ("--coding", "one-vs-one")):
+        result = run("fit", "people.csv", "-y", "price", "-o", "m.lssvm", option, value)
+        assert result.exit_code == 2
+        assert f"{option} is an option of classification, but 'price' holds numbers" in result.stderr
+        assert "coding" not in run("fit", "people.csv", "-y", "price", "-o", "m.lssvm").stdout
+    assert run("fit", "people.csv", "-y", "price", "-o", "m.lssvm", "--loss", "hinge").exit_code == 2
+
+
+def test_losses_that_need_all_rows_are_refused_in_chunks(run, folder, monkeypatch):
+    monkeypatch.setattr(cli.fitting, "_free_memory", lambda: 1)
+    labels = np.where(AGE > 50, "old", "young")
+    (folder / "l.csv").write_text(
+        lines([(str(age), who) for age, who in zip(AGE, labels, strict=True)], ("age", "who"))
+    )
+    result = run("fit", "l.csv", "-y", "who", "-o", "w.lssvm", "--loss", "logistic")
+    assert result.exit_code == 1
+    assert "--loss squared --coding one-vs-rest only" in result.stderr
+    assert run("fit", "l.csv", "-y", "who", "-o", "w.lssvm", "--loss", "squared").exit_code == 0
 
 
 # Missing values -------------------------------------------------------------------------------------------------------

@@ -162,7 +162,7 @@ def test_a_closed_stream_is_named(folder, fitted):
         script = f"{sys.executable} -m lssvm predict {fitted} people.csv -o {stream} {redirection}"
         result = subprocess.run(script, shell=True, check=False, stderr=subprocess.PIPE, text=True)
         assert result.returncode == 2
-        assert f"'{stream}' is a stream that is closed: redirect it to a file, or name a file." in result.stderr
+        assert f"'{stream}' is a closed stream: redirect it to a file, or name a file." in result.stderr
 
 
 def test_labels_in_the_header_steer_no_terminal(run, folder):

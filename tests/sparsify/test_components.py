@@ -181,15 +181,15 @@ def test_columns_too_different_in_size_are_told():
     X, _ = datasets.make_additive(60, 4, random_state=0)
     X[:, 2] = 1e4 * X[:, 2] + 1e4
     X[:, 3] = 1.0
-    with pytest.warns(UserWarning, match=r"kernels of components \[0, 1\] are below 1e-07.*centre and scale"):
+    with pytest.warns(UserWarning, match=r"kernel values of components \[0, 1\] are below 1e-07.*centre and scale"):
         component_blocks(Additive(Polynomial(2)), X, X, np.ones(60, dtype=bool))
 
 
 def test_few_rows_are_told():
     X, y = data(4)
-    with pytest.raises(ValueError, match="validation=5 folds need as many rows, 4 count"):
+    with pytest.raises(ValueError, match="validation=5 folds need at least as many rows, but only 4"):
         LSSVR(RBF(1.0), C=1.0, steps=[Substrate(validation=5)]).fit(X, y)
-    with pytest.raises(ValueError, match="1 of 2 rows is left for the path"):
+    with pytest.raises(ValueError, match="1 of 2 rows for the path"):
         LSSVR(Additive(Linear()), C=1.0, steps=[Components()]).fit(X[:2], y[:2])
 
 
@@ -290,14 +290,16 @@ def test_components_refuse_what_makes_no_sense():
             additive.set_params(steps=[Substrate(value)]).fit(X, y)
     with pytest.raises(ValueError, match="rho=0 keeps every input"):
         additive.set_params(steps=[Components(0)]).fit(X, y)
-    with pytest.raises(ValueError, match="validation=None is leave-one-out"):
+    with pytest.raises(ValueError, match="validation=None needs refitted models"):
         additive.set_params(steps=[Components(validation=None, refit=False)]).fit(X, y)
     for value in (0, 1.0, True, "x", []):
         with pytest.raises(ValueError, match=r"Components: validation must be a share .* or None with refit=True"):
             additive.set_params(steps=[Components(validation=value)]).fit(X, y)
-        with pytest.raises(ValueError, match=r"Substrate: validation must be a share .* folds of at least 2"):
+        with pytest.raises(
+            ValueError, match=r"Substrate: validation must be a share .* number of folds \(at least 2\)"
+        ):
             additive.set_params(steps=[Substrate(validation=value)]).fit(X, y)
-    with pytest.raises(ValueError, match="validation holds row 0 to 30, but X has rows 0 to 29"):
+    with pytest.raises(ValueError, match="validation contains rows 0 to 30, but X has rows 0 to 29"):
         additive.set_params(steps=[Substrate(validation=[0, 30])]).fit(X, y)
-    with pytest.raises(ValueError, match="validation holds 30 of the 30 rows"):
+    with pytest.raises(ValueError, match="validation contains 30 of the 30 rows"):
         additive.set_params(steps=[Substrate(validation=np.arange(30))]).fit(X, y)

@@ -130,7 +130,7 @@ def test_composes_with_a_sparsifier_before_it(step):
         assert np.isin(model.support_, drawn).all()
     points = clone(model).set_params(steps=[Given(POINTS), step])
     if isinstance(step, Prune):
-        with pytest.raises(ValueError, match="Prune needs a basis of rows"):
+        with pytest.raises(ValueError, match="Prune needs a basis of training rows"):
             points.fit(X, y)
     else:
         assert_sound(points.fit(X, y), X, y)
@@ -225,7 +225,7 @@ def test_more_than_there_is(step):
 def test_a_size_that_is_none(step, n):
     model, X, y = make("numbers", rows=20)
     for name in {"n", "candidates", "pool", "max_iter"} & set(step.get_params()):
-        with pytest.raises(ValueError, match=rf"{type(step).__name__}: {name} must be an integer of at least 1"):
+        with pytest.raises(ValueError, match=rf"{type(step).__name__}: {name} must be a positive integer"):
             clone(model).set_params(steps=[clone(step).set_params(**{name: n})]).fit(X, y)
 
 
@@ -234,7 +234,9 @@ def test_a_share_that_is_none(step, value):
     model, X, y = make("numbers", rows=20)
     shares = {"fraction", "tolerance", "validation", "error"} | ({"tol"} if isinstance(step, FeatureVectors) else set())
     for name in shares & set(step.get_params()):
-        with pytest.raises(ValueError, match=rf"{type(step).__name__}: {name} must be (a number from 0|a share of)"):
+        with pytest.raises(
+            ValueError, match=rf"{type(step).__name__}: {name} must be (a number in \[0, 1\)|a share of)"
+        ):
             clone(model).set_params(steps=[clone(step).set_params(**{name: value})]).fit(X, y)
 
 

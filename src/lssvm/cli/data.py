@@ -83,6 +83,8 @@ def summary(model: Any) -> dict[str, Any]:
     result["support vectors"] = len(model.support_vectors_)
     result["kernel"] = type(model.kernel_).__name__
     result["C"] = float(model.C_)
+    if hasattr(model, "coding_"):
+        result |= {"coding": model.coding_, "loss": model.loss_}
     used = diagnose.columns_used(model)
     if not used.all():
         columns = zip(diagnose.feature_names(model), used, strict=True)

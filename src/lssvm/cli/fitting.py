@@ -21,6 +21,8 @@ from .terminal import bar, check_output, print_values, progress_line, recorded_w
 MEMORY_SHARE = 0.5  # a fit that needs more than this share of the free memory is done in chunks
 MEMORY_TABLE = Path("/proc/meminfo")
 WORKING_COLUMNS = 2000  # a fit with a basis holds about so many arrays with one number per row
+CODINGS = ("auto", "one-vs-rest", "one-vs-one")
+LOSSES = ("auto", "squared", "squared_hinge", "logistic")
 ROBUST = ("hampel", "huber", "logistic", "myriad")
 
 
@@ -40,6 +42,8 @@ ROBUST = ("hampel", "huber", "logistic", "myriad")
     help="Missing values: stop and list them, drop their rows, or fill in the mean of the column.",
 )
 @click.option("--robust", type=click.Choice(ROBUST), help="Give less weight to outliers.")
+@click.option("--loss", type=click.Choice(LOSSES), help="Loss of a classifier; chosen by default.")
+@click.option("--coding", type=click.Choice(CODINGS), help="How several classes are separated; chosen by default.")
 @reading_options
 @json_option
 @plain_errors
@@ -53,6 +57,8 @@ def fit(
     categorical: tuple[str, ...],
     missing: str,
     robust: str | None,
+    loss: str | None,
+    coding: str | None,
     as_json: bool,
     **reading: Any,
 ) -> None:
@@ -81,8 +87,21 @@ def fit(
     n_rows = summaries[target].rows
     read = perf_counter()
     classify = scheme.task == "classification"
-    model = LSSVC(robust=robust) if classify else LSSVR(robust=robust)
+    if not classify and (loss is not None or coding is not None):
+        option = "--coding" if loss is None else "--loss"
+        raise click.UsageError(
+            f"{option} is an option of classification, but {target!r} holds numbers to predict: leave it out, or use "
+            "--task classification."
+        )
+    model: Any = LSSVR(robust=robust)
+    if classify:
+        model = LSSVC(robust=robust, loss=loss or "auto", coding=coding or "auto")
     chunked = _needs_chunks(n_rows, len(scheme.names))
+    if chunked and (loss not in (None, "auto", "squared") or coding == "one-vs-one"):
+        raise ValueError(
+            f"{n_rows} rows at once would take more than half of the free memory, and rows in chunks are fitted with "
+            "--loss squared --coding one-vs-rest only: leave out these options, or fit fewer rows."
+        )
     with recorded_warnings() as raised:
         if chunked:
             say(f"{n_rows} rows at once would take more than half of the free memory; they are read in chunks")

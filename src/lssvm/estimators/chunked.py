@@ -40,6 +40,10 @@ from .base import BaseLSSVM, additive_attributes
 from .planning import BASIS_SIZE, run_steps
 from .validation import check_weights, same_kind, winning_class
 
+LEAST_SQUARES = (
+    "adds sums over rows, which give least squares, one class against the rest, got loss={loss!r}, coding={coding!r}: "
+    "write loss='squared', coding='one-vs-rest', or use fit on all rows."
+)
 KEPT_ROWS = 1_000_000  # largest number of rows for which fit_chunks keeps per-row results by default
 
 
@@ -57,12 +61,20 @@ def adds_chunks(model: BaseLSSVM) -> bool:
     for step in model.steps if isinstance(model.steps, Sequence) else ():
         if getattr(step, "needs_all_rows", False) is True:
             raise AttributeError(f"partial_fit does not support {step!r}, which needs all rows at once: use fit.")
+    if not sums_suffice(model):
+        raise AttributeError(f"partial_fit {LEAST_SQUARES.format(loss=model.loss, coding=model.coding)}")
     if isinstance(getattr(model, "class_weight", None), str):
         raise AttributeError(
             f"partial_fit does not support class_weight={model.class_weight!r}, as the class frequencies of later "
             "chunks are not known: give a dict, or use fit or fit_chunks."
         )
     return True
+
+
+def sums_suffice(model: Any) -> bool:
+    """Whether sums over rows give the model: those of least squares, one class against the rest."""
+    loss, coding = getattr(model, "loss", "squared"), getattr(model, "coding", "one-vs-rest")
+    return loss in ("auto", "squared") and coding in ("auto", "one-vs-rest")
 
 
 class ChunkedLSSVM(BaseLSSVM):
@@ -150,6 +162,9 @@ class ChunkedLSSVM(BaseLSSVM):
     def _resumed(self) -> Stream:
         """The sums of a fit over chunks."""
         sample = self._loo_sample()
+        loss, coding = getattr(self, "loss_", "squared"), getattr(self, "coding_", "one-vs-rest")
+        if sample is None and (loss, coding) != ("squared", "one-vs-rest"):
+            raise ValueError(f"partial_fit {LEAST_SQUARES.format(loss=loss, coding=coding)}")
         if sample is None:
             raise ValueError(
                 "partial_fit needs the sums of fit_chunks, which this model file of an older version does not contain: "
@@ -201,6 +216,8 @@ class ChunkedLSSVM(BaseLSSVM):
     @arrays.own_threads()
     @np.errstate(under="ignore")
     def _fit_source(self, source: Source, leave_one_out: str) -> Self:
+        if not sums_suffice(self):
+            raise ValueError(f"A fit over chunks {LEAST_SQUARES.format(loss=self.loss, coding=self.coding)}")
         checked = copy.copy(self)  # without fitted attributes, as it is sent to the workers
         checked.__dict__ = {name: value for name, value in vars(self).items() if not name.endswith("_")}
         for step in self.steps if isinstance(self.steps, Sequence) else ():

@@ -40,29 +40,51 @@ from .validation import (
 
 
 class LSSVC(ClassifierMixin, ChunkedLSSVM):
-    """Least-squares support vector classification, two or many classes.
+    """Least-squares support vector classification of two or more classes.
 
-    The same machine as `LSSVR` on targets -1 and +1: one column for two classes, one column a class against the rest
-    for more, all from one factorisation. The class with the largest decision value wins.
+    The papers' classifier is `LSSVR` on targets -1 and +1, one column per class against the rest for more than two
+    classes. The squared hinge and the logistic loss, and pairs of classes, are loops of the same weighted systems. What
+    is left at None or "auto" is chosen by the log loss of leave-one-out predictions.
 
     Parameters
     ----------
     kernel : Kernel, callable k(X, Z) or None
-        As in `LSSVR`; None is `kernels.RBF(ard=True)`.
+        As in `LSSVR`; None chooses between `kernels.Matern` and `kernels.RBF`.
     C, steps, robust
-        As in `LSSVR`.
+        As in `LSSVR`. For ``steps=None``, large problems use a basis of 300 to 1000 drawn rows.
     class_weight : dict, "balanced" or None
-        Weights of the classes, multiplied into the sample weights.
+        Weights of the classes, multiplied by the sample weights.
+    coding : {"auto", "one-vs-rest", "one-vs-one"}
+        How more than two classes become problems of two classes. "one-vs-one" fits one model per pair of classes to
+        the rows of these two, with one kernel and C for all pairs; probabilities come from pairwise coupling (Wu, Lin &
+        Weng 2004).
+    loss : {"auto", "squared", "squared_hinge", "logistic"}
+        "squared" is the papers' LS-SVM, "squared_hinge" a support vector machine, "logistic" kernel logistic
+        regression.
 
     Attributes
     ----------
     classes_ : array (n_classes,)
+        The class labels, sorted.
+    coding_, loss_ : str
+        As given or chosen; two classes count as "one-vs-rest".
+    dual_coef_ : array (n,), (n, n_classes) or (n, n_pairs)
+        Two classes have one column, "one-vs-one" has one column per pair (a, b) of classes, a < b, positive for b.
     loo_residuals_ : array (n_samples,) or (n_samples, n_classes)
-        Coded target (-1 or +1) less the left-out decision value.
+        Coded target (-1 or +1) minus the leave-one-out value of `decision_function`. Exact for the squared loss; other
+        losses hold the weights and working targets of the other rows fixed (Cawley & Talbot 2008).
     loo_predictions_ : array (n_samples,)
-        The class that the machine without row i gives to row i.
-    support_, support_vectors_, dual_coef_, intercept_, C_, kernel_, weights_, leverage_, press_, path_
+        The class predicted for row i by the model without row i.
+    path_ : Bunch or None
+        What the search has recorded; ``candidates`` are the classifiers that it compared.
+    support_, support_vectors_, intercept_, C_, kernel_, weights_, leverage_, press_
         As in `LSSVR`.
+
+    Notes
+    -----
+    "auto" is the papers' classifier (squared loss, one class against the rest) if kernel and C are given, with robust
+    weights, with the steps of `lssvm.tune`, with steps that are defined for least squares only, and in `partial_fit`
+    and `fit_chunks`.
 
     Examples
     --------
@@ -96,7 +118,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     def _fitted(self, problem: Problem, given: Array | None) -> dict[str, Any]:
         plan = class_plan(self, problem)
         if plan is None:
-            return {**super()._fitted(problem, given), "coding_": "one-vs-rest", "loss_": "squared"}
+            return super()._fitted(problem, given)
         if self.kernel is None:
             problem = problem.replace(kernel=Choice([Matern(ard=True), RBF(ard=True)]))
         setting, record = choose_classifier(problem, *plan)
@@ -135,6 +157,9 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             "coding_": coding,
             "loss_": setting.loss,
         }
+
+    def _model_attributes(self, *parts: Any) -> dict[str, Any]:
+        return {**super()._model_attributes(*parts), "coding_": "one-vs-rest", "loss_": "squared"}
 
     @available_if(adds_chunks)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, classes: Any = None) -> Self:

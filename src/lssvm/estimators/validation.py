@@ -61,8 +61,8 @@ def refuse_missing(y: Any) -> None:
     rows = [row for row, cells in enumerate(table.reshape(len(table), -1)) if any(map(_is_missing, cells))]
     if rows:
         raise ValueError(
-            f"y has missing values in {len(rows)} rows, the first in row {rows[0]} (counting from 0): remove these "
-            "rows, or fill in the values."
+            f"y is missing in {len(rows)} row(s), first in row {rows[0]} (counting from 0): remove these rows, or fill "
+            "in the values."
         )
 
 
@@ -114,7 +114,7 @@ def _where(values: Any, text: str) -> str:
     place = f"row {row}" if table.ndim == 1 else f"column {_column_names(values, found.shape[1])[c]!r}, row {row}"
     first, _, rest = text.partition("\n")
     remedy = rest or "Remove or impute those values."
-    return f"{first} The first of {int(np.sum(found))} is in {place} (counting from 0).\n{remedy}"
+    return f"{first} The first of {int(np.sum(found))} such values is in {place} (counting from 0).\n{remedy}"
 
 
 def _is_finite(value: Any) -> bool:
@@ -244,9 +244,7 @@ def balanced_weights(class_weight: Any, classes: np.ndarray, y: np.ndarray, samp
         raise ValueError(f"class_weight={class_weight!r}: {error}") from None
     for label, value in zip(classes.tolist(), values, strict=True):
         if not 0 <= value < 1e100:
-            raise ValueError(
-                f"class_weight of class {label!r} is {value:g}: give a finite number that is not negative."
-            )
+            raise ValueError(f"class_weight of class {label!r} is {value:g}: it must be finite and non-negative.")
     return values
 
 
@@ -276,6 +274,6 @@ def check_weights(weights: Any, n_rows: int, smallest: int, name: str = "sample_
         )
     if np.count_nonzero(values) < smallest:
         raise ValueError(
-            f"{name} is positive in only {np.count_nonzero(values)} rows, but at least {smallest} are required."
+            f"{name} is zero in all rows but {np.count_nonzero(values)}: at least {smallest} must be positive."
         )
     return values

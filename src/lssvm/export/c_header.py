@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..coding import SURE, TINY
 from ..tables import MISSING, Column, spellings
 from .kernel_functions import Function, kernel_functions, uses_splines
 from .model import ModelContent, read_model
@@ -118,6 +119,39 @@ static inline double NAMEspline(double u, double v)
     return integral - NAMEspline_mean(u) - NAMEspline_mean(v) + 0.05 + u * v - 0.5 * (u + v) + 0.25;
 }"""
 
+# The probabilities of the classes from the outputs of their pairs (`coding.couple`), by Gauss-Jordan elimination
+COUPLE = """static inline void NAMEcouple(const double f[PAIRS], double p[SIZE])
+{
+    double q[SIZE][SIZE + 1], sum = 0.0;
+    for (int a = 0; a < SIZE; a++) {
+        for (int b = 0; b < SIZE; b++)
+            q[a][b] = 0.0;
+        q[a][a] = TINY;
+        q[a][SIZE] = 1.0;
+    }
+    for (int a = 0, pair = 0; a < SIZE; a++)
+        for (int b = a + 1; b < SIZE; b++, pair++) {
+            double z = SLOPE * f[pair];
+            z = z < -50.0 ? -50.0 : z > 50.0 ? 50.0 : z;
+            double later = 1.0 / (1.0 + exp(-z));
+            later = later < SURE ? SURE : later > 1.0 - SURE ? 1.0 - SURE : later;
+            q[a][b] = q[b][a] = -later * (1.0 - later);
+            q[a][a] += later * later;
+            q[b][b] += (1.0 - later) * (1.0 - later);
+        }
+    for (int a = 0; a < SIZE; a++) {
+        for (int c = a + 1; c <= SIZE; c++)
+            q[a][c] /= q[a][a];
+        for (int b = 0; b < SIZE; b++)
+            for (int c = a + 1; b != a && c <= SIZE; c++)
+                q[b][c] -= q[b][a] * q[a][c];
+    }
+    for (int a = 0; a < SIZE; a++)
+        sum += p[a] = q[a][SIZE] > TINY ? q[a][SIZE] : TINY;
+    for (int a = 0; a < SIZE; a++)
+        p[a] /= sum;
+}"""
+
 
 def to_c(model: Any, name: str = "lssvm") -> str:
     """Export a model to a C99 header that requires only the standard library.
@@ -169,7 +203,7 @@ def to_c(model: Any, name: str = "lssvm") -> str:
         "",
         FINITE.replace("NAME", f"{name}_"),
         "",
-        f"enum {{ {name}_inputs = {d}, {name}_outputs = {k} }};",
+        f"enum {{ {name}_inputs = {d}, {name}_outputs = {content.decisions} }};",
     ]
     if content.columns is not None:
         text += _encode(content.columns, name)
@@ -186,7 +220,9 @@ def to_c(model: Any, name: str = "lssvm") -> str:
         _nested_array(f"{name}_columns", np.arange(d)),
     ]
     text += [*_kernel(functions, name), "", *_decision(content, name, functions[-1][0])]
-    if content.classes is not None:
+    if content.coupled:
+        text += ["", *_coupled(content, name)]
+    elif content.classes is not None:
         text += ["", *_predict(name, k)]
         if content.slopes is not None:
             text += ["", *_probabilities(content, name)]
@@ -293,6 +329,8 @@ def _decision(content: ModelContent, name: str, kernel: str) -> list[str]:
             "        scaled[c] = (x[c] - centre[c]) * scale[c] + offset[c];",
         ]
     function, what = ("predict", "outputs") if content.classes is None else ("decision_function", "decision values")
+    if content.coupled:
+        function, what = "pair_values", "decision values of the pairs of classes"
     return [
         f"/* The {what} of one row x; NaN if x is not finite or if they overflow. */",
         f"static inline void {name}_{function}(const double x[{d}], double f[{k}])",
@@ -315,8 +353,8 @@ def _decision(content: ModelContent, name: str, kernel: str) -> list[str]:
     ]
 
 
-def _predict(name: str, k: int) -> list[str]:
-    """The function that returns the class."""
+def _predict(name: str, k: int, values: str = "decision_function") -> list[str]:
+    """The function that returns the class, from the results of another function."""
     choose = ["    return f[0] > 0.0;"]
     if k > 1:
         choose = [
@@ -331,11 +369,39 @@ def _predict(name: str, k: int) -> list[str]:
         f"static inline int {name}_predict(const double x[{name}_inputs])",
         "{",
         f"    double f[{k}];",
-        f"    {name}_decision_function(x, f);",
+        f"    {name}_{values}(x, f);",
         f"    if (!{name}_all_finite(f, {k}))",
         "        return -1;",
         *choose,
         "}",
+    ]
+
+
+def _coupled(content: ModelContent, name: str) -> list[str]:
+    """The functions of a model of pairs of classes: probabilities, decision values and the class."""
+    assert content.slopes is not None
+    k, pairs = content.decisions, content.coef.shape[1]
+    couple = COUPLE
+    constants = {"PAIRS": pairs, "SIZE": k, "SLOPE": float(content.slopes[0]), "SURE": SURE, "TINY": TINY}
+    for word, value in {**constants, "NAME": f"{name}_"}.items():
+        couple = couple.replace(word, str(value))
+    return [
+        couple,
+        "",
+        *_probability_function(name, k, pairs, "pair_values", [f"    {name}_couple(f, p);"]),
+        "",
+        "/* The decision values of one row x, 2 p - 1 of the probabilities p; NaN if x is not finite or if they",
+        " * overflow. */",
+        f"static inline void {name}_decision_function(const double x[{name}_inputs], double f[{k}])",
+        "{",
+        f"    {name}_predict_proba(x, f);",
+        f"    if (!{name}_all_finite(f, {k}))",
+        "        return;",
+        f"    for (int o = 0; o < {k}; o++)",
+        "        f[o] = 2.0 * f[o] - 1.0;",
+        "}",
+        "",
+        *_predict(name, k, "predict_proba"),
     ]
 
 
@@ -360,15 +426,20 @@ def _probabilities(content: ModelContent, name: str) -> list[str]:
             f"    for (int o = 0; o < {k}; o++)",
             "        p[o] /= sum;",
         ]
+    return _probability_function(name, max(k, 2), k, "decision_function", body)
+
+
+def _probability_function(name: str, classes: int, outputs: int, values: str, body: list[str]) -> list[str]:
+    """The function that computes the probabilities p from the outputs f that another function computes."""
     return [
         f"/* The probability of each class for one row x, in the order of {name}_classes; NaN if the decision",
         " * values are NaN. */",
-        f"static inline void {name}_predict_proba(const double x[{name}_inputs], double p[{max(k, 2)}])",
+        f"static inline void {name}_predict_proba(const double x[{name}_inputs], double p[{classes}])",
         "{",
-        f"    double f[{k}];",
-        f"    {name}_decision_function(x, f);",
-        f"    if (!{name}_all_finite(f, {k})) {{",
-        f"        {name}_set_nan(p, {max(k, 2)});",
+        f"    double f[{outputs}];",
+        f"    {name}_{values}(x, f);",
+        f"    if (!{name}_all_finite(f, {outputs})) {{",
+        f"        {name}_set_nan(p, {classes});",
         "        return;",
         "    }",
         *body,

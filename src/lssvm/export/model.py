@@ -34,11 +34,17 @@ class ModelContent:
     inputs: list[str]  # names of the columns, if known
     single: bool  # a prediction is a number, not a list
     columns: tuple[Column, ...] | None  # of the table, if the model stores them
+    coupled: bool = False  # the outputs are those of pairs of classes, which `coding.couple` turns into probabilities
 
     @property
     def refuses(self) -> bool:
         """True if a row of the table can lack a value that is not filled in."""
         return self.columns is not None and any(column.fill is None for column in self.columns)
+
+    @property
+    def decisions(self) -> int:
+        """Number of decision values (or predictions) of a row."""
+        return len(self.classes or ()) if self.coupled else self.coef.shape[1]
 
     @property
     def title(self) -> str:
@@ -48,7 +54,7 @@ class ModelContent:
     @property
     def size(self) -> str:
         n, d = self.points.shape
-        return f"{n} support vectors, {d} inputs, {self.coef.shape[1]} outputs"
+        return f"{n} support vectors, {d} inputs, {self.decisions} outputs"
 
 
 def read_model(model: Any) -> ModelContent:
@@ -84,6 +90,7 @@ def read_model(model: Any) -> ModelContent:
         inputs=[] if names is None else [str(name) for name in names],
         single=model.dual_coef_.ndim == 1,
         columns=columns,
+        coupled=getattr(model, "coding_", "") == "one-vs-one",
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
+from ..coding import SURE, TINY, pairs_of
 from ..kernels import RBF, Additive, Linear, Matern, Product, Spline, Sum, spline_kernel
 from ..tables import MISSING, spellings
 from .model import ModelContent, column_widths, component_places, read_model, spline_tables
@@ -60,9 +61,12 @@ def to_onnx(model: Any) -> Any:
     if content.classes is None:
         graph.output("prediction", graph.add("Where", known, f, nothing))
         return graph.build(content)
+    p = _probabilities(graph, content, f) if content.slopes is not None else ""
+    if content.coupled:
+        f = graph.add("Sub", graph.add("Mul", p, graph.constant(np.array(2.0))), graph.constant(np.array(1.0)))
     text = isinstance(content.classes[0], str)
     labels = graph.constant(content.classes if text else np.array(content.classes))
-    label = graph.add("Gather", labels, _winner(graph, content, f))
+    label = graph.add("Gather", labels, _winner(graph, content, p if content.coupled else f))
     flat = graph.add("Squeeze", known, graph.constant(np.array([1])))
     if isinstance(content.classes[0], bool):  # runtimes have no Where for booleans
         graph.output("label", graph.add("And", flat, label))
@@ -71,8 +75,8 @@ def to_onnx(model: Any) -> Any:
         none = graph.constant(no_label[type(content.classes[0])])
         graph.output("label", graph.add("Where", flat, label, none))
     graph.output("decision_function", graph.add("Where", known, f, nothing))
-    if content.slopes is not None:
-        graph.output("probabilities", graph.add("Where", known, _probabilities(graph, content, f), nothing))
+    if p:
+        graph.output("probabilities", graph.add("Where", known, p, nothing))
     return graph.build(content)
 
 
@@ -163,7 +167,7 @@ class _Graph:
         import onnx
         from onnx import helper
 
-        k = content.coef.shape[1]
+        k = content.decisions
         classes = content.classes or []
         types = {str: STRING, bool: BOOL, int: INT64, float: DOUBLE}
         kinds = {
@@ -291,7 +295,7 @@ class _KernelMatrices:
 
 
 def _winner(graph: _Graph, content: ModelContent, f: str) -> str:
-    """The index of the class."""
+    """The index of the class, from the decision values or the probabilities."""
     if content.coef.shape[1] > 1:
         return graph.add("ArgMax", f, axis=1, keepdims=0)
     positive = graph.add("Greater", f, graph.constant(np.array(0.0)))
@@ -302,6 +306,8 @@ def _winner(graph: _Graph, content: ModelContent, f: str) -> str:
 def _probabilities(graph: _Graph, content: ModelContent, f: str) -> str:
     """The class probabilities, calibrated by the model's slopes."""
     assert content.slopes is not None
+    if content.coupled:
+        return _coupled(graph, content.decisions, float(content.slopes[0]), f)
     slopes = [graph.constant(np.array(float(slope))) for slope in content.slopes]
     if content.coef.shape[1] > 1:
         return graph.add("Softmax", graph.add("Mul", f, slopes[0]), axis=1)
@@ -309,3 +315,41 @@ def _probabilities(graph: _Graph, content: ModelContent, f: str) -> str:
     logit = graph.add("Mul", f, graph.add("Where", positive, slopes[1], slopes[0]))
     zero = graph.add("Mul", logit, graph.constant(np.array(0.0)))
     return graph.add("Softmax", graph.add("Concat", zero, logit, axis=1), axis=1)
+
+
+def _coupled(graph: _Graph, k: int, slope: float, f: str) -> str:
+    """The probabilities of the classes from the outputs of their pairs (`coding.couple`), by Gauss-Jordan elimination.
+
+    All rows are eliminated at once: Q and the right-hand side 1 are a tensor (rows, k, k + 1).
+    """
+
+    def number(value: float) -> str:
+        return graph.constant(np.array(value))
+
+    pairs = pairs_of(k)
+    both, first, second = np.zeros((3, len(pairs), k, k + 1))
+    for pair, (a, b) in enumerate(pairs):
+        both[pair, a, b] = both[pair, b, a] = -1.0
+        first[pair, a, a] = second[pair, b, b] = 1.0
+    start = np.hstack([TINY * np.eye(k), np.ones((k, 1))])
+    z = graph.add("Clip", graph.add("Mul", f, number(slope)), number(-50.0), number(50.0))
+    later = graph.add("Div", number(1.0), graph.add("Add", graph.add("Exp", graph.add("Neg", z)), number(1.0)))
+    later = graph.add("Clip", later, number(SURE), number(1.0 - SURE))
+    earlier = graph.add("Sub", number(1.0), later)
+    terms = ((later, earlier, both), (later, later, first), (earlier, earlier, second))
+    Q = graph.constant(start.reshape(1, -1))
+    for left, right, places in terms:
+        product = graph.add("MatMul", graph.add("Mul", left, right), graph.constant(places.reshape(len(pairs), -1)))
+        Q = graph.add("Add", Q, product)
+    Q = graph.add("Reshape", Q, graph.constant(np.array([0, k, k + 1])))  # 0: as many rows as there are
+    for a in range(k):
+        place, own = graph.constant(np.array([a])), np.eye(k)[a][None, :, None]
+        row = graph.add("Gather", Q, place, axis=1)
+        row = graph.add("Div", row, graph.add("Gather", row, place, axis=2))
+        others = graph.constant(1.0 - own)
+        factors = graph.add("Mul", graph.add("Gather", Q, place, axis=2), others)
+        factors = graph.add("Sub", graph.constant(own), factors)
+        Q = graph.add("Add", graph.add("Mul", Q, others), graph.add("Mul", factors, row))
+    p = graph.add("Gather", Q, graph.constant(np.array([k])), axis=2)
+    p = graph.add("Max", graph.add("Squeeze", p, graph.constant(np.array([2]))), number(TINY))
+    return graph.add("Div", p, graph.add("ReduceSum", p, graph.constant(np.array([1])), keepdims=1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..coding import SURE, TINY
 from ..tables import MISSING, Column, spellings
 from .kernel_functions import kernel_functions, uses_splines
 from .model import ModelContent, read_model
@@ -41,6 +42,27 @@ def spline(u, v):
     a = min(max(min(u, v), 0.0), 1.0)
     integral = a * (u * v - a * ((u + v) / 2.0 - a / 3.0))
     return integral - spline_mean(u) - spline_mean(v) + 0.05 + u * v - 0.5 * (u + v) + 0.25"""
+
+# The probabilities of the classes from the outputs of their pairs (`coding.couple`), by Gauss-Jordan elimination
+COUPLE = """def couple(f):
+    k = len(CLASSES)
+    q = [[TINY * (a == b) for b in range(k)] + [1.0] for a in range(k)]
+    values = iter(f)
+    for a in range(k):
+        for b in range(a + 1, k):
+            z = min(max(SLOPE * next(values), -50.0), 50.0)
+            later = min(max(1.0 / (1.0 + math.exp(-z)), SURE), 1.0 - SURE)
+            q[a][b] = q[b][a] = -later * (1.0 - later)
+            q[a][a] += later**2
+            q[b][b] += (1.0 - later) ** 2
+    for a in range(k):
+        q[a] = [value / q[a][a] for value in q[a]]
+        for b in range(k):
+            if b != a:
+                factor = q[b][a]
+                q[b] = [own - factor * value for own, value in zip(q[b], q[a])]
+    p = [max(row[k], TINY) for row in q]
+    return [value / sum(p) for value in p]"""
 
 
 def to_python(model: Any) -> str:
@@ -207,6 +229,8 @@ def _outputs(content: ModelContent, kernel: str) -> list[str]:
 
 def _methods(content: ModelContent) -> list[str]:
     """The functions named after the methods of the model."""
+    if content.coupled:
+        return _coupled_methods(content)
     single = content.single
     value = ["    f = outputs(x)", "    return f and f[0]"] if single else ["    return outputs(x)"]
     nothing = ["    if f is None:", "        return None"] if content.refuses else []
@@ -229,4 +253,23 @@ def _methods(content: ModelContent) -> list[str]:
         *text,
         "    p = [math.exp(value - max(z)) for value in z]",
         "    return [value / sum(p) for value in p]",
+    ]
+
+
+def _coupled_methods(content: ModelContent) -> list[str]:
+    """The functions of a model of pairs of classes."""
+    assert content.slopes is not None
+    constants = {"SLOPE": float(content.slopes[0]), "SURE": SURE, "TINY": TINY}
+    couple = COUPLE
+    for name, value in constants.items():
+        couple = couple.replace(name, repr(value))
+    p = ["    p = predict_proba(x)", *(["    if p is None:", "        return None"] if content.refuses else [])]
+    nothing = ["    if f is None:", "        return None"] if content.refuses else []
+    return [
+        "",
+        "",
+        couple,
+        *("", "", "def predict_proba(x):", "    f = outputs(x)", *nothing, "    return couple(f)"),
+        *("", "", "def decision_function(x):", *p, "    return [2.0 * value - 1.0 for value in p]"),
+        *("", "", "def predict(x):", *p, "    return CLASSES[p.index(max(p))]"),
     ]

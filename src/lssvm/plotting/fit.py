@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from .. import arrays
-from ..diagnose import check_fitted, feature_names
+from ..diagnose import check_fitted, compares_classifiers, feature_names
 from ._display import COLOURS, Display, one_output
 
 __all__ = ["FitDisplay"]
@@ -99,7 +99,8 @@ class FitDisplay(Display):
         Parameters
         ----------
         estimator : LSSVR or LSSVC
-            Fitted with `fit` on one or two columns.
+            Fitted with `fit` on one or two columns. Of an LSSVC whose coding and loss were compared, or whose loss is
+            not "squared", the rows that are support vectors are drawn; it keeps no others.
         coverage : float
             Coverage of the jackknife+ interval.
         output : int
@@ -115,9 +116,8 @@ class FitDisplay(Display):
         -------
         display : FitDisplay
         """
-        problem = _rows(estimator)
-        X = arrays.to_numpy(problem.X)
-        if X.shape[1] > 2 or problem.kernel.is_precomputed:
+        X, targets = _rows(estimator)
+        if X.shape[1] > 2 or estimator.kernel_.is_precomputed:
             raise ValueError(
                 f"FitDisplay draws models of 1 or 2 inputs, this one has {X.shape[1]}: use LeaveOneOutDisplay, "
                 "or use sklearn.inspection.PartialDependenceDisplay."
@@ -132,12 +132,12 @@ class FitDisplay(Display):
             if is_classifier(estimator):
                 probability = estimator.predict_proba(inputs)
                 response = probability[:, 1] if probability.shape[1] == 2 else probability
-                y = problem.labels
+                y = targets
             else:
                 response = one_output(estimator.predict(inputs), output)
                 ends = estimator.predict_interval(inputs, coverage)
                 interval = (ends if ends.ndim == 2 else ends[:, :, output]).reshape(*shape, 2)
-                y = one_output(arrays.to_numpy(problem.y), output)
+                y = one_output(targets, output)
         display = cls(
             grid=grid,
             response=response.reshape(*shape, *response.shape[1:]),
@@ -210,7 +210,7 @@ class FitDisplay(Display):
                 *support.T, "o", ms=8, mfc="none", mec=COLOURS[1], mew=1.1, label=_count(support)
             )
         else:  # every row is a support vector: no rings
-            (self.support_,) = ax.plot([], [], " ", label=f"all {len(rows)} rows are support vectors")
+            (self.support_,) = ax.plot([], [], " ", label=f"all {len(rows)} rows drawn are support vectors")
 
     def _plot_regions(self, kwargs: dict[str, Any]) -> None:
         from matplotlib.colors import to_rgb
@@ -245,14 +245,21 @@ class FitDisplay(Display):
         ax.set(xlim=(x[0], x[-1]), ylim=(z[0], z[-1]))
 
 
-def _rows(estimator: Any) -> Any:
-    """The problem, which holds the training rows."""
+def _rows(estimator: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The training rows, and their targets or class numbers.
+
+    A classifier whose coding and loss were compared keeps those of its rows that are support vectors.
+    """
     check_fitted(estimator, "estimator")
+    if compares_classifiers(estimator) and estimator.support_ is not None:
+        codes = arrays.to_numpy(estimator._codes_)[arrays.to_numpy(estimator.support_)]
+        return arrays.to_numpy(estimator.support_vectors_), codes
     if not hasattr(estimator, "_problem_"):
         raise ValueError(
             f"{type(estimator).__name__} keeps only a sample of its rows after partial_fit or fit_chunks: use fit."
         )
-    return estimator._problem_
+    problem = estimator._problem_
+    return arrays.to_numpy(problem.X), problem.labels if is_classifier(estimator) else arrays.to_numpy(problem.y)
 
 
 def _padded(column: np.ndarray, size: int) -> np.ndarray:

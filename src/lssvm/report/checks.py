@@ -22,7 +22,7 @@ def warnings_section(facts: Facts) -> str:
     if not found:
         checked = ["quality against a constant"]
         checked += ["C against its path"] * (facts.c_path is not None)
-        checked += ["the number of widths"] * (facts.problem is not None)
+        checked += ["the number of widths"] * (facts.problem is not None or facts.compared)
         checked += ["class sizes"] if facts.classes else ["outliers"]
         checked += ["leverages"]
         checked += ["interval coverage"] * (facts.coverage is not None)
@@ -66,15 +66,22 @@ def _check_C(facts: Facts) -> Iterable[str]:
 
 def _check_widths(facts: Facts) -> Iterable[str]:
     """Many widths, chosen by the same error that evaluates them, overfit it."""
-    if facts.problem is None or facts.inverse_widths is None or "LeaveOneOut" not in facts.problem.paths:
-        return
-    asked = facts.problem.asked
-    chosen = asked is not None and asked[0].is_free and np.ptp(facts.inverse_widths) > 1e-6 * facts.inverse_widths.max()
-    if chosen and 20 * len(facts.names) > (facts.rows or 0):
+    if _chooses_widths(facts) and 20 * len(facts.names) > (facts.rows or 0):
         yield (
             f"{len(facts.names)} widths were chosen by the leave-one-out error of only {facts.rows} rows, so this "
             "error is too optimistic. Evaluate the model on other rows, or use a single width: kernel=kernels.RBF()."
         )
+
+
+def _chooses_widths(facts: Facts) -> bool:
+    """Whether leave-one-out chose one width for each column."""
+    if facts.compared:
+        return "one width per column" in (getattr(facts.model, "path_", None) or {}).get("plan", ())
+    if facts.problem is None or facts.inverse_widths is None or "LeaveOneOut" not in facts.problem.paths:
+        return False
+    asked = facts.problem.asked
+    free = asked is not None and asked[0].is_free
+    return bool(free and np.ptp(facts.inverse_widths) > 1e-6 * facts.inverse_widths.max())
 
 
 def _check_outliers(facts: Facts) -> Iterable[str]:

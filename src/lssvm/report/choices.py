@@ -33,13 +33,16 @@ def asked_section(facts: Facts) -> str:
         "class_weight": "all rows have the same weight",
     }
     for name, value in facts.model.get_params(deep=False).items():
-        rows.append((name, f"None: {meaning.get(name, 'no')}" if value is None else repr(value)))
+        automatic = name in ("coding", "loss") and value == "auto"
+        words = "'auto': chosen automatically" if automatic else repr(value)
+        rows.append((name, f"None: {meaning.get(name, 'no')}" if value is None else words))
     return html_table((), rows)
 
 
 def chosen_section(facts: Facts) -> str:
     model = facts.model
     rows = [("kernel", _kernel_words(model.kernel_)), ("C", _why_C(facts)), ("basis", _basis_words(facts))]
+    rows += _classifier_words(facts)
     without = [name for name, used in zip(facts.names, diagnose.columns_used(model), strict=True) if not used]
     if without:
         more = f" and {len(without) - LISTED} more" if len(without) > LISTED else ""
@@ -54,6 +57,25 @@ def chosen_section(facts: Facts) -> str:
             "has an almost linear effect, if any.</p>"
         )
     return html_table((), rows) + side_by_side(charts) + note
+
+
+def _classifier_words(facts: Facts) -> list[tuple[str, str]]:
+    """The coding and the loss of a classifier, and the others that it was compared with."""
+    if not hasattr(facts.model, "coding_"):
+        return []
+    k = len(facts.classes or ())
+    codings = {
+        "one-vs-one": f"one class against another: {k * (k - 1) // 2} pairs",
+        "one-vs-rest": "one class against the rest" if k > 2 else "one class against the other",
+    }
+    coding = codings[facts.model.coding_]
+    rows = [("coding", f"{facts.model.coding_}, {coding}"), ("loss", facts.model.loss_)]
+    candidates = (getattr(facts.model, "path_", None) or {}).get("candidates", ()) if facts.compared else ()
+    words = [
+        f"{type(one.kernel).__name__}, {one.coding}, {one.loss}: {rounded(one.loo)}"
+        for one in sorted(candidates, key=lambda one: one.loo)
+    ]
+    return [*rows, ("log loss of the classifiers compared", "; ".join(words))] if len(words) > 1 else rows
 
 
 class _Words:
@@ -87,12 +109,15 @@ def _worded(kernel: Kernel) -> Kernel:
 
 
 def _paths(facts: Facts) -> dict[str, Any]:
+    if facts.compared:
+        record = getattr(facts.model, "path_", None)
+        return {"LeaveOneOut": record} if record is not None and "candidates" in record else {}
     return {} if facts.problem is None else facts.problem.paths
 
 
 def _how(facts: Facts) -> str:
     """How C and the widths of the model were chosen: the search that ended at these values."""
-    if facts.problem is None:
+    if facts.problem is None and not facts.compared:
         return " on the first rows" if hasattr(facts.model, "_stream_") else " on a sample of the rows"
     found = [words for name, words in TUNERS.items() if _paths(facts).get(name, {}).get("C") == facts.model.C_]
     return f" by {found[0]}" if found else ""
@@ -120,6 +145,8 @@ def _search_words(facts: Facts) -> list[tuple[str, str]]:
 
 def _loss(facts: Facts, value: float) -> str:
     """The criterion that a search minimised, in the units of the targets."""
+    if facts.compared:
+        return f"log loss {rounded(value)}"
     if facts.classes:
         return f"log loss {rounded(value)} with one common slope (the probabilities are calibrated afterwards)"
     several = ", summed over outputs" if facts.model.dual_coef_.ndim > 1 else ""

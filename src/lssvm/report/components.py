@@ -43,7 +43,9 @@ def components_section(facts: Facts) -> str:
         charts.append(chart.svg())
     more = f" Those with the {len(shown)} largest ranges are drawn." if len(shown) < len(active) else ""
     which = f"{len(active)} of {rows.shape[1]} columns"
-    intro = f"<p>The prediction is a constant plus one function for each of {which}, on one scale.{more}{several}</p>"
+    pairs = getattr(facts.model, "coding_", "") == "one-vs-one"
+    what = "decision value of the first pair of classes" if pairs else "prediction"
+    intro = f"<p>The {what} is a constant plus one function for each of {which}, on one scale.{more}{several}</p>"
     return intro + side_by_side(charts, small=True)
 
 

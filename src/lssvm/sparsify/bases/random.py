@@ -147,7 +147,7 @@ class Random(Step):
         else:  # hyper-parameters chosen for a small basis are too smooth for a larger one
             chosen = tuned(chosen)
         record = Bunch(**{**Bunch(plan=[], evaluations=0), **chosen.paths.get(LeaveOneOut.__name__, {})})
-        record.plan = [f"{size} basis points by the left-out residuals of {len(sample)} rows", *record.plan]
+        record.plan = [f"{size} basis points by the leave-one-out residuals of {len(sample)} rows", *record.plan]
         record.update(sizes=np.array(tried), scores=np.array(scores), chosen=size)
         if chosen.C is None:
             record.plan.pop()  # the search of C on the sample

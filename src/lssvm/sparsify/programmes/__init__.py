@@ -1,6 +1,6 @@
-"""Convex programmes, solved exactly: the path of an L1 penalty, and the sum of maximal variations.
+"""Exact solvers of convex programmes: the path of an L1 penalty, and the sum of maximal variations.
 
-Nothing here knows a Problem: matrices in, coefficients out.
+This package does not use Problem: it takes matrices and returns coefficients.
 """
 
 import numpy as np
@@ -26,5 +26,5 @@ __all__ = [
 
 
 def structure_programme(blocks: Blocks, y: np.ndarray, weights: np.ndarray) -> Structure:
-    """Structure detection for one output, by what fits the components."""
+    """Structure detection for one output, by the class that suits the components."""
     return (SeparateStructure if blocks.basis is None else SharedStructure)(blocks, y, weights)

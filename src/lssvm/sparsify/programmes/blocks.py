@@ -1,4 +1,4 @@
-"""The components of an additive kernel on the rows that train, in coordinates of full rank."""
+"""The components of an additive kernel on the training rows, in coordinates of full rank."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from scipy.linalg import solve_triangular
 from ... import arrays
 from ...kernels import Additive, Kernel, pick_columns
 
-CUT = 1e-10  # share of a kernel's size: smaller eigenvalues need coefficients that its rounded values cannot bear
-SMALLEST = 1e-7  # share of the largest kernel below which CUT leaves only a component's largest functions
+CUT = 1e-10  # relative to a kernel's size: smaller eigenvalues need coefficients too large for its rounding errors
+SMALLEST = 1e-7  # relative to the largest kernel: below, CUT leaves only the largest functions of a component
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """The components of an additive kernel on the rows that train: f^l = Q_l z_l with z = A'alpha and 1'alpha = 0.
+    """The components of an additive kernel on the training rows: f^l = Q_l z_l with z = A'alpha and 1'alpha = 0.
 
-    Where the ranks add up to less than the number of basis points every z has an alpha (`basis` is None), columns of a
-    Q_l are orthonormal, and a component can be exactly 0. Otherwise all z_l are the same x, z = basis @ x: alpha in the
-    principal directions of the stacked components. Components that are the same function of alpha, e.g. of equal
-    columns, are one here: their sum, whose maximal variation is the sum of theirs.
+    If the ranks add up to less than the number of basis points, every z has an alpha (`basis` is None), the columns of
+    each Q_l are orthonormal, and a component can be exactly 0. Otherwise all z_l depend on the same x, z = basis @ x:
+    alpha in the principal directions of the stacked components. Components that are the same function of alpha, e.g. of
+    equal columns, are merged into their sum, whose maximal variation is the sum of theirs.
     """
 
     Q: list[np.ndarray]
-    other: list[np.ndarray]  # the same functions on the rows that do not train
+    other: list[np.ndarray]  # the same functions on the validation rows
     A: np.ndarray  # z = A'alpha, or alpha = A x
     basis: np.ndarray | None
-    number: np.ndarray  # for every component of the kernel its place here
+    number: np.ndarray  # for every component of the kernel, its index here
 
     def each(self, t: np.ndarray) -> np.ndarray:
         """The maximal variations of all components of the kernel."""
@@ -37,7 +37,7 @@ class Blocks:
 
     @property
     def places(self) -> list[slice]:
-        """Where z has each component."""
+        """The slice of z of each component."""
         ends = np.cumsum([block.shape[1] for block in self.Q])
         return [slice(int(end) - block.shape[1], int(end)) for end, block in zip(ends, self.Q, strict=True)]
 
@@ -45,12 +45,12 @@ class Blocks:
         """The coefficients of least norm that give z."""
         if self.basis is not None:
             return self.A @ z[self.places[0]]
-        size = np.linalg.norm(self.A, axis=0)  # columns in any unit
+        size = np.linalg.norm(self.A, axis=0)  # columns may have any unit
         return np.linalg.lstsq((self.A / size).T, z / size, rcond=1e-13)[0]
 
 
 def component_blocks(kernel: Additive, X: np.ndarray, points: np.ndarray, train: np.ndarray) -> Blocks:
-    """Q_l for the rows `train` of X, and for the others, with the basis `points`."""
+    """Q_l for the rows `train` of X and for the other rows, with the basis `points`."""
     Q: list[np.ndarray] = []
     other, A, sizes = [], [], []
     seen: dict[bytes, list[tuple[int, np.ndarray]]] = {}
@@ -84,9 +84,9 @@ def component_blocks(kernel: Additive, X: np.ndarray, points: np.ndarray, train:
 
 
 def _orthonormal(phi: np.ndarray, factor: np.ndarray, train: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A component phi factor'alpha, 1'alpha = 0, as Q z, Q orthonormal on the rows that train; and A with z = A'alpha.
+    """A component phi factor'alpha, 1'alpha = 0, as Q z with Q orthonormal on the training rows; and A, z = A'alpha.
 
-    Directions that rounding has spoilt are left out.
+    Directions dominated by rounding errors are dropped.
     """
     U, s, T = np.linalg.svd(factor - factor.mean(axis=0), full_matrices=False)  # 1'alpha = 0
     kept = s > np.sqrt(CUT) * float(np.linalg.norm(factor))
@@ -97,35 +97,35 @@ def _orthonormal(phi: np.ndarray, factor: np.ndarray, train: np.ndarray) -> tupl
 
 
 def _shared_blocks(K: list[np.ndarray], train: np.ndarray, number: np.ndarray) -> Blocks:
-    """Blocks of components that share alpha, from their kernels themselves.
+    """Blocks of components that share alpha, from their kernel matrices.
 
-    A component without the directions that are small in it alone would not be K_l alpha.
+    If directions that are small in one component alone were dropped, that component would not be K_l alpha.
     """
     rows = np.vstack([block[train] for block in K])
     _, s, T = np.linalg.svd(np.linalg.qr(rows - rows.mean(axis=1, keepdims=True), mode="r"))  # 1'alpha = 0
     kept = s > CUT * s[0]
     directions = (T[kept] - T[kept].mean(axis=1, keepdims=True)).T / s[kept]
     phis = [block @ directions for block in K]
-    phis = [phi * (np.abs(phi[train]).max() > 1e-6) for phi in phis]  # of a constant column rounding is left
+    phis = [phi * (np.abs(phi[train]).max() > 1e-6) for phi in phis]  # constant columns leave only rounding errors
     basis = np.vstack([np.eye(len(directions.T))] * len(K))
     return Blocks([phi[train] for phi in phis], [phi[~train] for phi in phis], directions, basis, number)
 
 
 def _check_sizes(K: list[np.ndarray], numbers: list[int]) -> None:
-    """Warn where the cut, a share of the largest kernel, leaves little of a component that is not constant."""
+    """Warn if the cut, relative to the largest kernel, leaves little of a component that is not constant."""
     sizes = np.array([np.linalg.norm(block) for block in K])
     varying = np.array([np.linalg.norm(block - block.mean(axis=1, keepdims=True)) for block in K]) > CUT * sizes
     lost = np.array(numbers)[varying & (sizes < SMALLEST * sizes.max())]
     if len(lost):
         warnings.warn(
-            f"Components: the kernels of components {lost.tolist()} are below {SMALLEST:g} of the largest one's, and "
-            "most of their functions are lost to rounding: centre and scale your features.",
+            f"Components: the kernel values of components {lost.tolist()} are below {SMALLEST:g} times the largest "
+            "ones, and most of these components is lost to rounding errors: centre and scale your features.",
             stacklevel=arrays.user_level(),
         )
 
 
 def _reproduced(blocks: Blocks, features: list[tuple[np.ndarray, np.ndarray]]) -> bool:
-    """Whether the alpha of some z gives these components: directions left out may be small in the kernel alone."""
+    """Whether alpha reproduces the components for some z: dropped directions may be small in the kernel alone."""
     z = np.random.RandomState(0).standard_normal((blocks.A.shape[1],))
     alpha = blocks.alpha(z)
     for (phi, factor), Q, place in zip(features, blocks.Q, blocks.places, strict=True):

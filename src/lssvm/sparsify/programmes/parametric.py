@@ -8,19 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import nnls
 
-SHIFT = 1e-14  # share of |P| that is added to its diagonal
-SLACK = 1e-12  # share of its multiplier by which a row may exceed its bound
-MOST = 200  # changes of the working rows at one place, which are rarely more than five
-ROUNDING = 1e-13  # share of a system's right-hand side that may be left
+SHIFT = 1e-14  # multiple of |P| that is added to its diagonal
+SLACK = 1e-12  # multiple of its multiplier by which a row may exceed its bound
+MOST = 200  # largest number of changes of the working rows at one point; there are rarely more than five
+ROUNDING = 1e-13  # tolerated residual, relative to the right-hand side of a system
 
 
 class Unsettled(Exception):
-    """Working rows that change at one place without end: they depend on each other more than SLACK can tell."""
+    """The working rows cycle at one point: they are closer to linear dependence than SLACK can resolve."""
 
 
 @dataclass(frozen=True)
 class Optimum:
-    """Unknowns w = (x, t), working rows and their multipliers; or the slopes of these."""
+    """Unknowns w = (x, t), working rows and their multipliers; or the slopes of unknowns and multipliers."""
 
     w: np.ndarray
     working: list[int]
@@ -29,7 +29,7 @@ class Optimum:
 
 @dataclass(frozen=True)
 class Line:
-    """Optima from `begin` to `end`: the first, and the slope."""
+    """The optima from `begin` to `end`: the first one and the slope."""
 
     optimum: Optimum
     slope: Optimum
@@ -38,23 +38,24 @@ class Line:
 
     @property
     def last(self) -> Optimum:
-        """The optimum at its end."""
+        """The optimum at the end of the line."""
         first, slope, length = self.optimum, self.slope, self.end - self.begin
         multipliers = np.maximum(first.multipliers + length * slope.multipliers, 0.0)
         return Optimum(first.w + length * slope.w, first.working, multipliers)
 
 
 class Parametric:
-    """min 1/2 x'Px - q'x + rho sum_l t_l with -t_l <= v_i'x <= t_l for the rows v_i of component l, as its data move.
+    """min 1/2 x'Px - q'x + rho sum_l t_l with -t_l <= v_i'x <= t_l for the rows v_i of component l, as the data change.
 
-    On a line of data the optimum is affine until a row that is free meets its bound or a multiplier becomes 0; the row
-    then joins the working rows, or leaves them. Rows of smooth components depend on each other to rounding, and P is
-    nearly singular: then the multipliers, and which rows work, are rounding too. Two changes far below any tolerance
-    make both unique: P + SHIFT |P| I, and bounds that a row may exceed by SLACK times its multiplier. The system of any
-    working rows [[P, A'], [A, -SLACK I]] is regular then, and no change of rows is forbidden.
+    Along a line of data the optimum is affine until a free row reaches its bound or a multiplier becomes 0; the row
+    then joins or leaves the working rows. Rows of smooth components are linearly dependent up to rounding, and P is
+    nearly singular: the multipliers and the set of working rows are then determined by rounding errors. Two changes far
+    below any tolerance make both unique: P + SHIFT |P| I, and bounds that a row may exceed by SLACK times its
+    multiplier. The system of any working rows [[P, A'], [A, -SLACK I]] is then regular, and every change of rows is
+    possible.
 
-    The optimum at the end of a line is where the next line begins; solving for it again would move the multipliers by
-    rounding/SLACK. Row k is v_k for k below the number of rows, else the opposite of v_(k - number).
+    The next line begins at the optimum at the end of the last one; solving for it again would change the multipliers by
+    rounding/SLACK. Row k is v_k for k below the number of rows, otherwise the negative of v_(k - number).
     """
 
     def __init__(self, P: np.ndarray, rows: np.ndarray, parts: np.ndarray) -> None:
@@ -65,7 +66,7 @@ class Parametric:
         self.of_x = np.arange(self.n) < self.r
 
     def _matrix(self, working: list[int]) -> np.ndarray:
-        """A of the working rows: A w is not above 0."""
+        """A of the working rows, with the constraints A w <= 0."""
         sign, place = np.divmod(working, self.count)
         A = np.zeros((len(working), self.n))
         A[:, : self.r] = (1.0 - 2.0 * sign)[:, None] * self.rows[place]
@@ -73,13 +74,13 @@ class Parametric:
         return A
 
     def gradient(self, optimum: Optimum) -> np.ndarray:
-        """The linear term for which it is the optimum."""
+        """The linear term for which `optimum` is the optimum."""
         g = optimum.multipliers @ self._matrix(optimum.working)
         g[: self.r] += self.P @ optimum.w[: self.r]
         return g
 
     def _excess(self, w: np.ndarray) -> np.ndarray:
-        """A w of all rows."""
+        """A w for all rows."""
         f, t = self.rows @ w[: self.r], w[self.r :][self.parts]
         return np.concatenate([f - t, -f - t])
 
@@ -94,7 +95,7 @@ class Parametric:
         return np.linalg.inv(system)
 
     def _slope(self, inverse: np.ndarray, working: list[int], dg: np.ndarray, dh: np.ndarray) -> tuple[Optimum, bool]:
-        """How the optimum moves with the data, with steps of refinement; whether the inverse was good enough."""
+        """The derivative of the optimum along the data, with iterative refinement; whether the inverse was accurate."""
         A, right = self._matrix(working), np.concatenate([dg, dh])
         solution, rest = np.zeros_like(right), right
         for _ in range(8):
@@ -104,9 +105,9 @@ class Parametric:
             rest = right - np.concatenate([multipliers @ A, A @ w - SLACK * multipliers])
             rest[: self.r] -= self.P @ w[: self.r]
             size = np.abs(w).max() + np.abs(right).max()
-            sums = np.abs(multipliers).max() + np.abs(dg[self.r :]).max()  # no w in the equations of t
+            sums = np.abs(multipliers).max() + np.abs(dg[self.r :]).max()  # the equations of t do not contain w
             limits = ROUNDING * np.array([size + np.abs(multipliers).max(), sums, size])
-            # rises of rows are as small as SLACK times a slope of multipliers
+            # the excess of rows grows only by SLACK times the slope of their multipliers
             good = all(
                 np.abs(part).max() <= limit
                 for part, limit in zip(np.split(rest, [self.r, self.n]), limits, strict=True)
@@ -117,15 +118,15 @@ class Parametric:
 
     # Lines
     def follow(self, optimum: Optimum, dg: np.ndarray, length: float, h: np.ndarray | None = None) -> Iterator[Line]:
-        """The optima on the way from 0 to `length`.
+        """The optima along a line from 0 to `length`.
 
-        On it the linear term moves by dg a unit, and the bounds from h to 0 or, for None, not at all.
+        The linear term changes by dg per unit, and the bounds from h to 0 (None: they stay).
         """
         bounds = np.zeros(2 * self.count) if h is None else h
         dh = -bounds / length
         excess, here = self._excess(optimum.w) - bounds, 0.0
         inverse, fresh = self._inverse(optimum.working), True
-        standing = 0  # lines of no length, one after the other
+        standing = 0  # number of consecutive lines of length 0
         while standing < MOST:
             working = optimum.working
             slope, good = self._slope(inverse, working, dg, dh[working])
@@ -157,10 +158,10 @@ class Parametric:
         raise Unsettled
 
     def reduced(self, optimum: Optimum) -> Optimum:
-        """With the same gradient from no more working rows than unknowns.
+        """An optimum with the same gradient that has no more working rows than unknowns.
 
-        An interior-point method shares multipliers out among all rows that may have one, and every row too many would
-        take a step of `follow` to leave.
+        An interior-point method distributes multipliers over all rows that may have one, and every superfluous row
+        would take a step of `follow` to leave.
         """
         A, size = self._matrix(optimum.working), float(optimum.multipliers.max(initial=0.0)) or 1.0
         try:
@@ -171,9 +172,9 @@ class Parametric:
         return Optimum(optimum.w, [optimum.working[k] for k in kept], multipliers[kept])
 
     def exact(self, optimum: Optimum, g: np.ndarray) -> Optimum:
-        """The optimum for the linear term g, from one for data nearby: that of an inexact method, or of rounding.
+        """The optimum for the linear term g, starting from an optimum for nearby data (of an inexact method).
 
-        Where rows do not settle, the one given.
+        If the working rows cycle, the given optimum is returned.
         """
         for _ in range(3):
             h = np.zeros(2 * self.count)
@@ -188,7 +189,7 @@ class Parametric:
         return optimum
 
     def is_exact(self, optimum: Optimum, g: np.ndarray, times: float = 1.0) -> bool:
-        """Whether it is the optimum for the linear term g to rounding, or to some times that."""
+        """Whether `optimum` is the optimum for the linear term g, up to `times` the rounding errors."""
         rest = np.abs(g - self.gradient(optimum))
         limit = np.where(self.of_x, 1.0, np.abs(g))
         return bool(np.all(rest <= times * ROUNDING * limit))
@@ -206,7 +207,7 @@ class Parametric:
 
 
 def _first(room: np.ndarray, fall: np.ndarray) -> tuple[float, int]:
-    """The shortest way on which one of the rooms, falling at these rates, is used up, and which one."""
+    """The smallest distance at which one of the distances `room`, decreasing at rates `fall`, is 0; and its index."""
     with np.errstate(divide="ignore", invalid="ignore"):
         way = np.where(fall > 1e-14 * np.abs(fall).max(initial=0.0), np.maximum(room, 0.0) / fall, np.inf)
     place = int(np.argmin(way))
@@ -217,6 +218,6 @@ def _without(inverse: np.ndarray, place: int) -> np.ndarray:
     """The inverse of the system without one row and column."""
     column = np.delete(inverse[:, place], place)
     smaller = np.delete(np.delete(inverse, place, axis=0), place, axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):  # what is not finite is inverted anew
+    with np.errstate(divide="ignore", invalid="ignore"):  # non-finite results are inverted again
         smaller -= np.outer(column / inverse[place, place], column)
     return smaller

@@ -1,4 +1,4 @@
-"""Structure detection where every component has unknowns of its own: components of finite rank."""
+"""Structure detection for components with separate unknowns: components of finite rank."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .structure import Found, Piece, Row, Structure
 
 @dataclass(frozen=True)
 class _Event:
-    """What ends a piece at its lower edge: a row leaves or enters, or a component does, with all its rows."""
+    """The event at the lower end of a piece: a row, or a component with all its rows, leaves or enters."""
 
     rho: float
     leaves: list[Row]
@@ -24,20 +24,20 @@ class _Event:
 
 
 class _DualNorm:
-    """h(g) = max g'u over |V u| <= 1, the least sum of absolute multipliers with V'multipliers = g.
+    """h(g) = max g'u over |V u| <= 1, the smallest sum of absolute multipliers with V'multipliers = g.
 
-    The simplex method on the multipliers; a basis of rows of V is kept for the next g.
+    Computed by the simplex method on the multipliers; a basis of rows of V is kept for the next g.
     """
 
     def __init__(self, V: np.ndarray, basis: np.ndarray) -> None:
         self.V, self.basis = V, basis.copy()
 
     def bound(self, g: np.ndarray) -> float:
-        """A value that h(g) is not above: the multipliers of the basis as it is."""
+        """An upper bound of h(g), from the multipliers of the current basis."""
         return float(np.abs(np.linalg.solve(self.V[self.basis].T, g)).sum())
 
     def __call__(self, g: np.ndarray) -> tuple[np.ndarray, list[tuple[int, float]]]:
-        """The u of the maximum, and the rows, with signs, that hold it."""
+        """The u of the maximum, and the active rows with their signs."""
         for _ in range(50 + 10 * len(g)):
             W = self.V[self.basis]
             multipliers = np.linalg.solve(W.T, g)
@@ -55,10 +55,10 @@ class _DualNorm:
 
 
 class SeparateStructure(Structure):
-    """Eq. (25) where every component has unknowns of its own, and can be exactly 0.
+    """Eq. (25) for components with separate unknowns, which can be exactly 0.
 
     The linear system of the active rows gives the solution to working precision, affine in rho. `pieces` follows it
-    from piece to piece, one row or one component in or out at every breakpoint.
+    from piece to piece; one row or one component enters or leaves at every breakpoint.
     """
 
     def __init__(self, blocks: Blocks, y: np.ndarray, weights: np.ndarray) -> None:
@@ -67,7 +67,7 @@ class SeparateStructure(Structure):
 
     @cached_property
     def first(self) -> _Event:
-        """The rho at and beyond which all components are 0: the largest right'x with sum_l t_l <= 1; what enters."""
+        """The rho from which on all components are 0, the largest right'x with sum_l t_l <= 1; and the event there."""
         g = self.unit * self.right
         events = [_Event(0.0, [], [])]
         for part in np.flatnonzero(~self.empty):
@@ -78,19 +78,19 @@ class SeparateStructure(Structure):
 
     @property
     def largest_rho(self) -> float:
-        """The rho at and beyond which all components are 0."""
+        """The rho from which on all components are 0."""
         return self.first.rho
 
     # One rho
     def solve(self, rho: float) -> Piece:
-        """The solution for one rho, and the affine piece that it lies on."""
+        """The solution for one rho, and the affine piece that contains it."""
         if rho >= self.largest_rho:
             return self._nothing(rho)
         found = self._found(rho)
         polished = self._polish(rho, found)
         if polished is not None:
             return polished
-        # Too close to a breakpoint to tell which rows are active: what the interior-point method found.
+        # Too close to a breakpoint to decide which rows are active: use the result of the interior-point method.
         still = np.array([1.0, 0.0])
         x, t, zero = found.x.copy(), found.t.copy(), self._zero(found.t)
         for part in np.flatnonzero(zero):
@@ -100,7 +100,7 @@ class SeparateStructure(Structure):
         return self._piece(rho, np.outer(x, still), np.outer(t, still), multipliers, [row for row, _ in rows])
 
     def _polish(self, rho: float, found: Found) -> Piece | None:
-        """The linear system of the active rows, to working precision; rows leave or enter until all signs are right."""
+        """Solve the system of the active rows to working precision; rows leave or enter until all signs are right."""
         x, t, scaled = found.x, found.t, self._scaled(rho)
         zero = self._zero(t)
         active = [
@@ -137,7 +137,7 @@ class SeparateStructure(Structure):
         return np.asarray((t < 1e-6 * max(1.0, float(t.max()))) | self.empty)
 
     def _back(self, zero: np.ndarray, g: np.ndarray, scaled: float) -> list[Row]:
-        """The rows with which a component cannot be 0, if there is one, for the correlations g."""
+        """The rows of a component that cannot be 0 for the correlations g, if there is one."""
         for part in np.flatnonzero(zero & ~self.empty):
             own, bound = g[self.blocks.places[part]] / self.root, scaled * (1.0 + 1e-10)
             if self.norms[part].bound(own) > bound:
@@ -176,7 +176,7 @@ class SeparateStructure(Structure):
         return x, t, solution[n + p :]
 
     def _piece(self, rho: float, x: np.ndarray, t: np.ndarray, multipliers: np.ndarray, active: list[Row]) -> Piece:
-        """A piece in the units of the data; its active rows are the first to try at the next rho."""
+        """A piece in the units of the data; its active rows are tried first for the next rho."""
         self._try_first(active)
         unit = self.unit * self.root
         to_rho = np.array([[1.0, 0.0], [rho / unit, 1.0 / unit]])  # from (constant, slope) to (value, slope)
@@ -186,11 +186,11 @@ class SeparateStructure(Structure):
 
     # From piece to piece
     def pieces(self, high: float, low: float) -> Iterator[tuple[Piece, float, float]]:
-        """All affine pieces between two rho, falling, each with the interval that it is the solution on."""
+        """All affine pieces from one rho down to another, each with the interval on which it is the solution."""
         piece, upper = self.solve(high), high
-        standing = 0  # pieces of no length, one after the other
+        standing = 0  # number of consecutive pieces of length 0
         while upper > low:
-            event = self._end(piece, min(piece.rho, upper))  # a piece found by `_below` is known from its own rho on
+            event = self._end(piece, min(piece.rho, upper))  # a piece from `_below` is valid from its own rho on
             yield piece, max(event.rho, low), upper
             standing = standing + 1 if event.rho >= upper else 0
             upper = event.rho
@@ -199,11 +199,11 @@ class SeparateStructure(Structure):
                 piece = (self._after(piece, event) if known else None) or self._below(upper)
 
     def _end(self, piece: Piece, upper: float) -> _Event:
-        """Where the piece ends below `upper`, and what ends it."""
+        """The event at which the piece ends below `upper`."""
         if not piece.active:
             return _Event(min(self.largest_rho, upper), [], self.first.enters)
         if not piece.z[:, 1].any():
-            return _Event(upper, [], [])  # not from the system of its rows: known at one rho only
+            return _Event(upper, [], [])  # not from the system of its rows: valid at one rho only
         rho, k = _last_root(piece.lines(piece.multipliers), upper, upper)
         candidates = [_Event(0.0, [], []), _Event(rho, [piece.active[k]], [])]
         z, t = piece.lines(piece.z), piece.lines(piece.t)
@@ -223,10 +223,11 @@ class SeparateStructure(Structure):
         return self._entering(piece, upper, max(candidates, key=lambda event: event.rho))
 
     def _entering(self, piece: Piece, upper: float, last: _Event) -> _Event:
-        """The event, or that of a component that cannot stay 0 as long.
+        """The event `last`, or an earlier one of a component that cannot stay 0 until then.
 
-        The least multipliers of such a component sum to h(rho) = max g(rho)'u over |Q u| <= 1, convex in rho; it may
-        stay while h(rho) <= rho. Newton's method from the edge below ends after finitely many steps.
+        The smallest multipliers of such a component sum to h(rho) = max g(rho)'u over |Q u| <= 1, which is convex in
+        rho; the component may stay 0 while h(rho) <= rho. Newton's method from the lower edge ends after finitely many
+        steps.
         """
         g = -(self.gram @ piece.lines(piece.z))
         g[:, 0] += self.unit * self.right
@@ -246,13 +247,13 @@ class SeparateStructure(Structure):
         return last
 
     def _after(self, piece: Piece, event: _Event) -> Piece | None:
-        """The piece after an event, None where it is no continuation: several rows at once."""
+        """The piece after an event; None if it does not continue the last piece, as with several rows at once."""
         active = [row for row in piece.active if row not in event.leaves] + event.enters
         zero = np.ones(len(self.rows), dtype=bool)
         zero[[part for part, _, _ in active]] = False
         following = self._piece(event.rho, *self._affine(zero, active), active)
         if len(event.enters) == 1 and following.multipliers[-1, 1] < 0.0:
-            # The multiplier of the new row is 0 here: a steep one would show the rounding in where "here" is.
+            # The multiplier of the new row is 0 here; with a steep slope, rounding errors of rho would show in it.
             step = -following.multipliers[-1, 0] / following.multipliers[-1, 1]
             if abs(step) <= 5e-11 * event.rho:
                 following = following.shifted(step)
@@ -262,7 +263,7 @@ class SeparateStructure(Structure):
         return following if same and following.multipliers[:, 0].min(initial=0.0) >= -1e-10 * event.rho else None
 
     def _below(self, edge: float) -> Piece:
-        """The piece just below a breakpoint, by the interior-point method: where many rows enter or leave at once."""
+        """The piece just below a breakpoint at which many rows enter or leave at once, by the interior-point method."""
         for share in (1e-9, 1e-7, 1e-5, 1e-3, 1e-1):
             piece = self.solve(edge * (1.0 - share))
             if self._end(piece, piece.rho).rho < piece.rho:
@@ -271,9 +272,9 @@ class SeparateStructure(Structure):
 
 
 def _last_root(lines: np.ndarray, upper: float, size: float) -> tuple[float, int]:
-    """The largest rho below `upper` at which one of the lines (constant, slope), not negative there, is 0; which one.
+    """The largest rho below `upper` at which one of the lines (constant, slope), non-negative there, is 0; its index.
 
-    Lines that are 0 throughout, to working precision of `size`, have none.
+    Lines that are 0 everywhere, to working precision relative to `size`, have no root.
     """
     constant, slope = lines[:, 0], lines[:, 1]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -283,7 +284,7 @@ def _last_root(lines: np.ndarray, upper: float, size: float) -> tuple[float, int
 
 
 def _solve_symmetric(A: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """A \\ right, of least norm where A is singular, with a step of refinement."""
+    """A \\ right, the solution of least norm if A is singular, with one step of iterative refinement."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", scipy.linalg.LinAlgWarning)
@@ -294,5 +295,5 @@ def _solve_symmetric(A: np.ndarray, right: np.ndarray) -> np.ndarray:
                 return x
     except (scipy.linalg.LinAlgWarning, scipy.linalg.LinAlgError):
         pass
-    # by QR: singular values of such systems may not converge
+    # by QR, as the SVD of such systems may not converge
     return scipy.linalg.lstsq(A, right, cond=1e-14, lapack_driver="gelsy", check_finite=False)[0]

@@ -1,4 +1,4 @@
-"""Structure detection where components share alpha: their ranks add up to the number of basis points, or to more."""
+"""Structure detection for components that share alpha, whose ranks add up to the number of basis points or more."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .structure import Found, Piece, Row, Structure
 
 
 class SharedStructure(Structure):
-    """Eq. (25) where all components are functions of one x, so that rows depend on each other to rounding.
+    """Eq. (25) for components that are functions of one x, so that rows are linearly dependent up to rounding.
 
-    `Parametric` makes the solution exact, and follows it.
+    `Parametric` makes the solution exact and follows its path.
     """
 
     def __init__(self, blocks: Blocks, y: np.ndarray, weights: np.ndarray) -> None:
@@ -32,19 +32,19 @@ class SharedStructure(Structure):
 
     @cached_property
     def signed(self) -> list[Row]:
-        """The rows as `Parametric` counts them."""
+        """The rows in the numbering of `Parametric`."""
         return [(part, i, sign) for sign in (1.0, -1.0) for part, i in self.distinct]
 
     @cached_property
     def parametric(self) -> Parametric:
-        """The programme as `parametric` solves it."""
+        """The programme in the form that `Parametric` solves."""
         rows = np.array([self.rows[part][i] for part, i in self.distinct])
         parts = np.searchsorted(self.inside, [part for part, _ in self.distinct])
         return Parametric(self.gram, rows, parts)
 
     @cached_property
     def largest_rho(self) -> float:
-        """The rho at and beyond which all components are 0: the largest right'x with sum_l t_l <= 1."""
+        """The rho from which on all components are 0: the largest right'x with sum_l t_l <= 1."""
         g = self.unit * self.right
         r, d = len(g), len(self.rows)
         size = float(np.abs(g).max(initial=0.0))
@@ -58,13 +58,13 @@ class SharedStructure(Structure):
                 options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
             )
             if found.x is None:
-                raise ValueError("Components: no rho is large enough for these columns: scale your features.")
+                raise ValueError("Components: the largest rho of these columns is not finite: scale your features.")
             if not self._add_violated(found.x[:r], found.x[r:]):
                 return self.root * float(found.x[:r] @ g)
         return 0.0
 
     def solve(self, rho: float) -> Piece:
-        """The solution for one rho, and the affine piece that it lies on."""
+        """The solution for one rho, and the affine piece that contains it."""
         found = self._found(rho)
         if self._is_nothing(found, rho):
             return self._nothing(rho)
@@ -75,7 +75,7 @@ class SharedStructure(Structure):
     def _is_nothing(self, found: Found, rho: float) -> bool:
         """Whether all components are 0.
 
-        largest_rho is a linear programme: not needed where 0 is clearly worse than what was found, nor where the
+        largest_rho takes a linear programme; it is not needed if 0 is clearly worse than the solution found, or if the
         multipliers found are those of 0.
         """
         pull = self.gram @ found.x
@@ -85,7 +85,7 @@ class SharedStructure(Structure):
         return bool(np.abs(pull).max() <= 1e-10 * np.abs(self.right).max()) or rho >= self.largest_rho
 
     def _optimum(self, found: Found, rho: float) -> Optimum:
-        """What the interior-point method found, to working precision."""
+        """The result of the interior-point method, improved to working precision."""
         scaled, programme = self._scaled(rho), self.parametric
         number = {row: k for k, row in enumerate(self.distinct)}
         f = programme.rows @ found.x
@@ -97,7 +97,7 @@ class SharedStructure(Structure):
             if multiplier > t[programme.parts[k]] - sign * f[k]:
                 rows[k if sign > 0 else k + len(f)] = float(multiplier)
         working, multipliers = list(rows), np.array(list(rows.values()))
-        for part, size in enumerate(t):  # multipliers of every component sum to rho
+        for part, size in enumerate(t):  # the multipliers of every component sum to rho
             own = programme.parts[np.array(working, dtype=np.intp) % len(f)] == part
             if not own.any():
                 k = int(np.argmax(np.where(programme.parts == part, np.abs(f), -1.0)))
@@ -113,9 +113,10 @@ class SharedStructure(Structure):
 
     # From piece to piece
     def pieces(self, high: float, low: float) -> Iterator[tuple[Piece, float, float]]:
-        """All affine pieces between two rho, falling, each with the interval that it is the solution on.
+        """All affine pieces from one rho down to another, each with the interval on which it is the solution.
 
-        Up to the first rho the path ends in a ray to 0. Where rows do not settle, a hundredth of rho is one piece.
+        Towards the first rho the path ends in a ray to 0. Where the working rows cycle, one piece spans a hundredth of
+        rho.
         """
         if self.largest_rho <= low:
             yield self._nothing(high), low, high
@@ -129,13 +130,13 @@ class SharedStructure(Structure):
                 for piece, begin, end in self._walk(optimum, rho, low):
                     yield piece, end, begin
                     rho = end
-            except Unsettled:  # go on a little below
+            except Unsettled:  # continue a little below
                 below = max(0.99 * rho, low)
                 yield self.solve(below), below, rho
                 rho, optimum = below, self._optimum(self._found(below), below)
 
     def _pieces_above(self, optimum: Optimum, rho: float, high: float) -> Iterator[tuple[Piece, float, float]]:
-        """The pieces from `high`, where all components are 0, down to a rho whose optimum is known."""
+        """The pieces from `high`, where all components are 0, down to a rho with a known optimum."""
         above, zero = [], high
         with suppress(Unsettled):
             for piece, begin, end in self._walk(optimum, rho, 2.0 * self.largest_rho):
@@ -149,24 +150,26 @@ class SharedStructure(Structure):
             yield piece, begin, zero if piece is above[-1][0] else end
 
     def _walk(self, optimum: Optimum, start: float, end: float) -> Iterator[tuple[Piece, float, float]]:
-        """The pieces from one rho to another, up or down, each with where it begins and ends."""
+        """The pieces from one rho to another, up or down, each with its beginning and end."""
         programme, unit, sign = self.parametric, self.unit * self.root, 1.0 if end > start else -1.0
         dg = np.append(np.zeros(programme.r), np.full(len(self.inside), -sign))
         rho, stop = start / unit, end / unit
         while rho != stop:
             optimum = programme.exact(optimum, self._linear(rho))
-            goal = max(stop, rho / 4) if sign < 0 else stop  # a small rho is no difference of large ones
+            goal = (
+                max(stop, rho / 4) if sign < 0 else stop
+            )  # avoids computing a small rho as a difference of large ones
             for number, line in enumerate(programme.follow(optimum, dg, abs(goal - rho))):
                 first, last = (goal if x == abs(goal - rho) else rho + sign * x for x in (line.begin, line.end))
                 piece = self._line(first * unit, line.optimum, line.slope, sign)
                 yield piece, piece.rho, end if last == stop else last * unit
-                # rounding piles up from piece to piece
+                # rounding errors accumulate from piece to piece
                 if number % 10 == 9 and not programme.is_exact(line.last, self._linear(last), 10.0):
                     break
             optimum, rho = line.last, last
 
     def _line(self, rho: float, optimum: Optimum, slope: Optimum, sign: float) -> Piece:
-        """The piece of an optimum that moves by `slope` where the scaled rho moves by `sign`."""
+        """The piece of an optimum that changes by `slope` when the scaled rho changes by `sign`."""
         unit, r = self.unit * self.root, self.parametric.r
         to_rho = np.array([1.0, sign / unit])
         w = np.column_stack([optimum.w, slope.w]) * to_rho
@@ -177,9 +180,9 @@ class SharedStructure(Structure):
         return Piece(rho, z, t, multipliers, [self.signed[k] for k in optimum.working])
 
     def _ray(self, piece: Piece) -> tuple[float, bool]:
-        """The rho at which the components sum to 0, and whether that proves that no other piece is in between.
+        """The rho at which the components sum to 0, and whether that proves that no other piece lies between.
 
-        It does where all of them are 0 there with multipliers that are not negative: optimal at both ends, and affine.
+        It does if all of them are 0 there with non-negative multipliers: the piece is affine and optimal at both ends.
         """
         total, slope = piece.t.sum(axis=0)
         if slope >= 0.0:

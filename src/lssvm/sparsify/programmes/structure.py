@@ -16,9 +16,9 @@ Row = tuple[int, int, float]  # component, row, sign
 
 @dataclass(frozen=True)
 class Piece:
-    """The solution of eq. (25) for one rho, and for the interval around it on which it is affine in rho.
+    """The solution of eq. (25) at one rho and on the surrounding interval, on which it is affine in rho.
 
-    z and t (maximal variations) and the multipliers of the active rows are (value at `rho`, slope), one column each.
+    z, t (maximal variations) and the multipliers of the active rows have two columns: value at `rho`, and slope.
     """
 
     rho: float
@@ -28,16 +28,16 @@ class Piece:
     active: list[Row]
 
     def at(self, rho: float) -> tuple[np.ndarray, np.ndarray]:
-        """z and t."""
+        """z and t at rho."""
         place = np.array([1.0, rho - self.rho])
         return self.z @ place, np.maximum(self.t @ place, 0.0)
 
     def multipliers_at(self, rho: float) -> np.ndarray:
-        """Those of the active rows."""
+        """The multipliers of the active rows at rho."""
         return self.multipliers @ np.array([1.0, rho - self.rho])
 
     def shifted(self, step: float) -> Piece:
-        """With the values that it has at rho + step."""
+        """The same piece, with its values at rho + step."""
         move = np.array([[1.0, 0.0], [step, 1.0]])
         return Piece(self.rho, self.z @ move, self.t @ move, self.multipliers @ move, self.active)
 
@@ -48,7 +48,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Found:
-    """What the interior-point method returns."""
+    """Result of the interior-point method."""
 
     x: np.ndarray
     t: np.ndarray
@@ -59,9 +59,9 @@ class Found:
 class Structure(ABC):
     """Eq. (25) with a bias: min 1/2 sum_i v_i (y_i - sum_l f^l(x_i) - b)^2 + rho sum_l t_l, |f^l(x_i)| <= t_l.
 
-    An interior-point method finds the active rows, with only those rows among the constraints that were ever violated.
-    What makes their solution exact, and follows it from piece to piece, depends on the components: `SeparateStructure`,
-    `SharedStructure`. Of rows that are equal, or opposite, the first stands for all.
+    An interior-point method finds the active rows; its constraints are only the rows that were violated at some point.
+    How their solution is made exact and followed from piece to piece depends on the components: see
+    `SeparateStructure` and `SharedStructure`. Of rows that are equal or opposite, only the first is used.
     """
 
     def __init__(self, blocks: Blocks, y: np.ndarray, weights: np.ndarray) -> None:
@@ -76,7 +76,7 @@ class Structure(ABC):
         basis = blocks.basis
         H = H if basis is None else H @ basis
         self.gram, self.right = H.T @ H, H.T @ (target / self.unit)
-        self.rows = [  # sup-norm rows in the unknown x, in units in which they are of size 1
+        self.rows = [  # rows of the sup-norm constraints in the unknown x, scaled to size 1
             self.root * (Q if basis is None else Q @ basis[place])
             for Q, place in zip(blocks.Q, blocks.places, strict=True)
         ]
@@ -89,30 +89,30 @@ class Structure(ABC):
         self.working = [set(rows) for rows in self.first_rows]
 
     def _spanning(self, part: int) -> np.ndarray:
-        """Rows that bound a component in every direction: a basis first."""
+        """Rows that bound a component in every direction, beginning with a basis."""
         Q, first = self.blocks.Q[part], np.flatnonzero(self.alike[part][0] == np.arange(len(self.blocks.Q[part])))
         if self.empty[part]:
             return np.empty(0, dtype=np.intp)
         R, order = scipy.linalg.qr(Q[first].T, mode="r", pivoting=True, check_finite=False)
         size = np.abs(R.diagonal())
-        rank = np.count_nonzero(size > 1e-5 * size[0])  # where alpha is shared, smaller ones are rounding
+        rank = np.count_nonzero(size > 1e-5 * size[0])  # if alpha is shared, smaller ones are rounding errors
         return first[order[: rank + 1]]
 
     @property
     @abstractmethod
     def largest_rho(self) -> float:
-        """The rho at and beyond which all components are 0."""
+        """The rho from which on all components are 0."""
 
     @abstractmethod
     def solve(self, rho: float) -> Piece:
-        """The solution for one rho, and the affine piece that it lies on."""
+        """The solution for one rho, and the affine piece that contains it."""
 
     @abstractmethod
     def pieces(self, high: float, low: float) -> Iterator[tuple[Piece, float, float]]:
-        """All affine pieces between two rho, falling, each with the interval that it is the solution on."""
+        """All affine pieces from one rho down to another, each with the interval on which it is the solution."""
 
     def intercept(self, z: np.ndarray) -> float:
-        """b for z."""
+        """The intercept b for z."""
         return float(self.means[1] - self.means[0] @ z)
 
     def _scaled(self, rho: float) -> float:
@@ -120,20 +120,20 @@ class Structure(ABC):
         return rho / (self.unit * self.root)
 
     def _nothing(self, rho: float) -> Piece:
-        """All components 0."""
+        """The piece on which all components are 0."""
         unknowns = self.blocks.places[-1].stop
         return Piece(rho, np.zeros((unknowns, 2)), np.zeros((len(self.rows), 2)), np.empty((0, 2)), [])
 
     # The interior-point method on the working rows
     def _found(self, rho: float) -> Found:
-        """By the interior-point method, no row violated."""
+        """The solution by the interior-point method, with no row violated."""
         found = self._interior_point(self._scaled(rho))
         while self._add_violated(found.x, found.t):
             found = self._interior_point(self._scaled(rho))
         return found
 
     def _constraints(self) -> tuple[list[Row], np.ndarray]:
-        """The working rows, and the matrix that is not above 0 in (x, t)."""
+        """The working rows, and the matrix M of the constraints M (x, t) <= 0."""
         r, d = len(self.right), len(self.rows)
         rows = [(part, i, sign) for part, working in enumerate(self.working) for i, sign in sorted(working)]
         G = np.zeros((len(rows), r + d), order="F")
@@ -143,14 +143,14 @@ class Structure(ABC):
         return rows, G
 
     def _interior_point(self, rho: float) -> Found:
-        """The programme with the working rows alone."""
+        """Solve the programme with the working rows as its only constraints."""
         import piqp
 
         r, d = len(self.right), len(self.rows)
         rows, G = self._constraints()
         P = np.zeros((r + d, r + d), order="F")
         P[:r, :r] = self.gram
-        P[r:, r:] = np.diag(self.empty.astype(float))  # nothing else holds their t
+        P[r:, r:] = np.diag(self.empty.astype(float))  # their t has no other constraint
         solver = piqp.DenseSolver()
         solver.settings.eps_abs = solver.settings.eps_duality_gap_abs = 1e-11
         solver.settings.eps_rel = solver.settings.eps_duality_gap_rel = 1e-11
@@ -174,7 +174,7 @@ class Structure(ABC):
         return list(dict.fromkeys(rows))
 
     def _add_violated(self, x: np.ndarray, t: np.ndarray) -> bool:
-        """Let the most violated rows in."""
+        """Add the most violated rows to the working rows; False if there are none."""
         new = [(part, i, sign) for part, i, sign in self._worst(x, t, 1e-10) if (i, sign) not in self.working[part]]
         for part, i, sign in new:
             self.working[part].add((i, sign))
@@ -187,7 +187,7 @@ class Structure(ABC):
 
 
 def _alike(Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For every row the first row that is equal to it or opposite, and the sign."""
+    """For every row, the first row that is equal or opposite to it, and the sign."""
     if not Q.any():
         return np.arange(len(Q)), np.ones(len(Q))
     rounded = np.round(Q / np.abs(Q).max(), 11)

@@ -1,4 +1,4 @@
-"""The sparse substrate: the exact path of an L1 penalty on the coefficients (Pelckmans et al. 2005, eq. 16, 22, 23)."""
+"""The exact path of an L1 penalty on the coefficients: sparse substrates (Pelckmans et al. 2005, eq. 16, 22, 23)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...arrays import EPS
 class L1Path:
     """All minimisers of sum_i v_i (y_i - k_i'a - b)^2 + zeta |a|_1 with 1'a = 0, affine between the breakpoints.
 
-    zeta falls from the value at which a = 0; coef is (breakpoints, n), intercept (breakpoints,).
+    zeta decreases from the value at which a = 0; coef is (breakpoints, n), intercept (breakpoints,).
     """
 
     zeta: np.ndarray
@@ -37,7 +37,7 @@ class L1Path:
 
 
 class _Columns:
-    """A matrix that grows and shrinks by columns, in memory that is taken in doubling pieces."""
+    """A matrix that grows and shrinks by columns; its memory is doubled as needed."""
 
     def __init__(self, rows: int) -> None:
         self.memory = np.empty((rows, 64), order="F")
@@ -59,13 +59,13 @@ class _Columns:
 
 
 class Homotopy:
-    """The path of eq. (16), traced from zeta_max down, one index in or out at every breakpoint.
+    """The path of eq. (16), followed from zeta_max downwards; one index enters or leaves at every breakpoint.
 
     With b eliminated (columns and targets centred, rows scaled by the square roots of their weights) and lam = zeta/2:
     on the support, K_S'(t - K_S a) = lam s + mu 1 and 1'a = 0; off it, |K_j'(t - K a) - mu| <= lam. A row of constants
-    under the columns changes nothing, because 1'a = 0, and makes their QR factorisation that of the whole system. Of
-    identical columns the first alone takes part. R comes from the products of the columns, without Q, as long as their
-    rounding does no harm.
+    appended to the columns changes nothing, because 1'a = 0, and makes their QR factorisation that of the whole system.
+    Of identical columns only the first is used. R comes from the inner products of the columns, without Q, as long as
+    rounding errors permit.
     """
 
     def __init__(self, K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
@@ -86,17 +86,19 @@ class Homotopy:
         self.t = np.append(self.t, 0.0)
         self.support: list[int] = []
         self.signs: list[float] = []
-        self.columns = _Columns(len(self.distinct))  # the support's columns of the products
+        self.columns = _Columns(len(self.distinct))  # columns of the inner products that belong to the support
         self.Q = _Columns(len(self.t)) if self.products is None else None
-        self.R: np.ndarray = np.eye(64, order="F")  # the leading block is R, the rest the identity
+        self.R: np.ndarray = np.eye(64, order="F")  # the leading block is R, the rest is the identity
         self.forward: np.ndarray = np.empty((0, 3))  # Q't, R^-T s and R^-T 1: a new column adds a row
-        self.out: set[int] = set()  # columns that depend on the support: at the bound as long as it stays
+        self.out: set[int] = (
+            set()
+        )  # columns that depend on the support: they stay at the bound while it does not change
         self.lam = float(np.ptp(self.q)) / 2
         self.zetas, self.coefs = [2 * self.lam], [np.zeros(self.n_columns)]
 
     # The QR factorisation of the support's columns
     def _insert(self, j: int, sign: float) -> bool:
-        """Take column j in, unless it depends on those there to working precision."""
+        """Insert column j, unless it depends linearly on the present ones, to working precision."""
         if self.Q is None:
             assert self.products is not None
             products, square = self.products[j], float(self.products[j, j])
@@ -109,7 +111,7 @@ class Homotopy:
         Q, column = self._orthogonal(), self.K[:, j]
         above = Q.taken.T @ column
         direction, size = column - Q.taken @ above, float(np.linalg.norm(column))
-        if np.linalg.norm(direction) < 0.1 * size:  # what cancelled is not orthogonal: once more
+        if np.linalg.norm(direction) < 0.1 * size:  # cancellation has spoilt the orthogonality: repeat
             inside = Q.taken.T @ direction
             direction, above = direction - Q.taken @ inside, above + inside
         norm = float(np.linalg.norm(direction))
@@ -120,7 +122,7 @@ class Homotopy:
         return True
 
     def _append(self, j: int, sign: float, above: np.ndarray, norm: float, target: float) -> None:
-        """Another column of R, and its entry of Q't."""
+        """Append a column of R, and its entry of Q't."""
         count = len(above)
         if count == len(self.R):
             larger = np.eye(count + 64, order="F")
@@ -135,11 +137,11 @@ class Homotopy:
         self.signs.append(sign)
 
     def _delete(self, place: int) -> None:
-        """Rotations make R triangular again; only its rows from `place` on change."""
+        """Delete a column; rotations make R triangular again, and only its rows from `place` on change."""
         last = len(self.support) - 1
         first = min(place, last - 1)
         inner = self.R[first : last + 1, first : last + 1]
-        # where there is no Q the rotations go to zeros
+        # without Q the rotations act on zeros
         Q = self.Q.taken[:, first:] if self.Q is not None else np.zeros(inner.shape, order="F")
         Q, inner = qr_delete(Q, inner, place - first, which="col", check_finite=False)
         if self.Q is not None:
@@ -155,13 +157,13 @@ class Homotopy:
         self._renew()
 
     def _renew(self) -> None:
-        """`forward` from R, and from Q where it is known."""
+        """Recompute `forward` from R, and from Q if it is known."""
         sums = np.array(self.signs), np.ones(len(self.signs))
         target = self._solve(self.q[self.support], transpose=True) if self.Q is None else self.Q.taken.T @ self.t
         self.forward = np.column_stack([target, *(self._solve(right, transpose=True) for right in sums)])
 
     def _orthogonal(self) -> _Columns:
-        """Q, from now on kept."""
+        """Q, which is kept from now on."""
         if self.Q is None:
             Q, R = scipy.linalg.qr(self.K[:, self.support], mode="economic", check_finite=False)
             self.Q = _Columns(len(self.t))
@@ -172,7 +174,7 @@ class Homotopy:
         return self.Q
 
     def _solve(self, right: np.ndarray, *, transpose: bool = False) -> np.ndarray:
-        """R^-1 or R^-T times a vector; the identity beside R does no harm, and a copy of R would take longer."""
+        """R^-1 or R^-T times a vector; the identity beside R is harmless, and copying R would take longer."""
         padded = np.zeros(len(self.R))
         padded[: len(right)] = right
         return dtrsv(self.R, padded, trans=transpose, overwrite_x=True)[: len(right)]
@@ -185,7 +187,7 @@ class Homotopy:
         inner = inner - np.outer(g, mu)
         a = np.column_stack([self._solve(column) for column in inner.T])
         if self.products is not None:
-            # Sums over the support are shorter than those over the rows, and as good while nothing cancels.
+            # Sums over the support are shorter than those over the rows, and as accurate without cancellation.
             terms = np.abs(a).sum(axis=0) @ np.array([1.0, self.lam]) * self.products.diagonal().max()
             if EPS * terms < 1e-12 * self.size:
                 columns = self.columns.taken
@@ -203,24 +205,24 @@ class Homotopy:
         if not self.support and self.lam > end:
             self._insert(int(np.argmax(self.q)), 1.0)
             self._insert(int(np.argmin(self.q)), -1.0)
-        standing = 0  # steps of no length, one after the other
+        standing = 0  # number of consecutive steps of length 0
         while self.lam > end and standing <= 10 + 2 * len(self.distinct):
             before = self.lam
             self._step(end)
             standing = standing + 1 if self.lam == before else 0
         zeta, coef = np.array(self.zetas), np.array(self.coefs)
-        kept = np.append(np.diff(zeta) < 0, True)  # of steps of no length, the last
+        kept = np.append(np.diff(zeta) < 0, True)  # of steps of length 0, only the last
         intercept = self.means[1] - coef[kept][:, self.distinct] @ self.means[0]
         return L1Path(zeta[kept], coef[kept], intercept)
 
     def _step(self, end: float) -> None:
-        """To the next breakpoint."""
+        """Move to the next breakpoint."""
         a, mu, c = self._piece()
         leave = self._leaving(a, self.lam)
         enter = self._entering(c - mu, self.lam)
         self.lam = max(leave[0], enter[0], end)
         coef, sign = np.zeros(self.n_columns), np.array(self.signs)
-        # of the other sign is rounding: where columns enter and leave
+        # coefficients of the wrong sign, where columns enter and leave, are rounding errors
         coef[self.distinct[self.support]] = sign * np.maximum(sign * (a[:, 0] + self.lam * a[:, 1]), 0.0)
         self.zetas.append(2 * self.lam)
         self.coefs.append(coef)
@@ -236,7 +238,7 @@ class Homotopy:
         sign = np.array(self.signs)
         constant, slope = sign * a[:, 0], sign * a[:, 1]
         with np.errstate(divide="ignore", invalid="ignore"):
-            zero = np.where(slope > 0, -constant / slope, -np.inf)  # falls with lam towards 0
+            zero = np.where(slope > 0, -constant / slope, -np.inf)  # decreases with lam towards 0
         zero = np.where(zero > lam, lam, zero)
         place = int(np.argmax(zero))
         return float(zero[place]), place
@@ -259,7 +261,7 @@ class Homotopy:
 
 
 def _compressed(K: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same columns in as few dimensions as they span to working precision: smooth kernels span few."""
+    """The columns in coordinates of their span, to working precision; the span of smooth kernels has few dimensions."""
     size = float(np.linalg.norm(K))
     if len(t) < 200 or size == 0.0:
         return K, t
@@ -276,7 +278,7 @@ def l1_path(K: np.ndarray, y: np.ndarray, weights: np.ndarray, last: float) -> L
 
 
 def l1_violation(K: np.ndarray, y: np.ndarray, weights: np.ndarray, zeta: float, a: np.ndarray, b: float) -> float:
-    """The largest violation of the optimality conditions of eq. (16), as a share of their bound zeta/2."""
+    """The largest violation of the optimality conditions of eq. (16), relative to their bound zeta/2."""
     centred = K - weights @ K / weights.sum()
     c = centred.T @ (weights * (y - K @ a - b))
     # mu is in [c - zeta/2, c + zeta/2], at the lower end where a > 0 and at the upper end where a < 0

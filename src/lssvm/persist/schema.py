@@ -1,40 +1,57 @@
-"""What a model file may hold: a rule for every attribute of a model, field of a record and parameter of an object.
-
-A rule is a function ``rule(value, name, sizes)`` that raises ValueError, or another error that `load` reports as one.
-Shapes are written in symbols such as "rows": the first array binds a symbol in `sizes`, and others have to agree.
-"""
+"""The schema of model files: a rule for each attribute of a model, field of a record and parameter of an object."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
 
-from . import kernels, robust, sparsify, tune
-from .estimators import LSSVC, LSSVR
-from .kernels import Kernel, as_kernel
-from .problem import Fit, Problem, Step, Whitening
-from .robust import WeightFunction
-from .stream import LooSample, Sample, Stream
-from .system import Moments
-
-Sizes = dict[str, int]
-Rule = Callable[[Any, str, Sizes], None]
+from .. import kernels, robust, sparsify, tune
+from ..coding import CODINGS
+from ..estimators import LSSVC, LSSVR
+from ..kernels import Kernel, as_kernel
+from ..losses import LOSSES
+from ..problem import Fit, Problem, Step, Whitening
+from ..robust import WeightFunction
+from ..stream import LooSample, Sample, Stream
+from ..system import Moments
+from .rules import (
+    MOST,
+    Rule,
+    Sizes,
+    array,
+    by_output,
+    demand,
+    either,
+    entries,
+    indices,
+    items,
+    labels,
+    number,
+    numbers,
+    option,
+    optional,
+    pack,
+    points,
+    sized,
+    test,
+    values_of,
+)
 
 TINY, BELOW_ONE = math.ulp(0.0), math.nextafter(1.0, 0.0)
-MOST = 2**48  # rows, or anything that is counted
-MOST_COLUMNS = 2**17  # in all groups of an additive kernel together
-MAY_BE_EMPTY = ("rank", "kept")  # a kernel of zeros; an additive machine without inputs
-MOST_PARTS = 100  # steps, or kernels to choose from
-MOST_KNOTS = 10_000  # of a spline, whose cubic work is done at every prediction
-MOST_ITERATIONS = 10**6  # of robust weights, which intervals may run again
+MOST_COLUMNS = 2**17  # in all groups of an additive kernel combined
+MOST_PARTS = 100  # steps, or kernels of a Choice
+MOST_KNOTS = 10_000  # of a spline, with cubic work in every prediction
+MOST_ITERATIONS = 10**6  # of robust weights, which intervals may repeat
 
 
 def check_model(model: Any) -> None:
-    """Check all that was read; sizes come first, so that no check takes more time or memory than the file justifies."""
+    """Check everything that was read. Sizes come first, so that no check takes more time or memory than the file size
+    justifies.
+    """
     fitted = vars(model)
     demand(type(fitted["kernel_"]) in PARAMETERS and isinstance(fitted["kernel_"], Kernel), "kernel_")
     sizes = {"precomputed": int(fitted["kernel_"].is_precomputed)}
@@ -50,143 +67,22 @@ def _required(model: Any) -> list[str]:
     """The attributes without which a method of the model would fail."""
     fitted = vars(model)
     names = ["n_features_in_", "support_vectors_", "_single_output_", "dual_coef_", "intercept_", "C_", "support_"]
-    later = "_problem_" in fitted and "_fit_" not in fitted  # leave-one-out was not asked for yet
+    later = "_problem_" in fitted and "_fit_" not in fitted  # leave-one-out has not been computed yet
     if isinstance(model, LSSVC):
         names += ["classes_", "_class_factors_" if later else "_slopes_"]
     if isinstance(model.kernel_, kernels.Additive):
         names += ["active_", "max_variation_", "_component_means_"]
-    if model.kernel_.is_precomputed or not fitted.keys().isdisjoint(("_problem_", "_fit_", "_searched_")):
+    squares = fitted.get("loss_", "squared") == "squared" and fitted.get("coding_") != "one-vs-one"
+    if (model.kernel_.is_precomputed and squares and "path_" not in fitted) or not fitted.keys().isdisjoint(
+        ("_problem_", "_fit_", "_searched_")
+    ):
         names += ["_problem_", "weights_"]
     if "weights_" in fitted and not later:
         names += ["leverage_", "loo_residuals_", "loo_predictions_", "press_"]
     return names
 
 
-def demand(true: Any, name: str) -> None:
-    """Raise ValueError unless `true`."""
-    if not true:
-        raise ValueError(f"{name} is not what a model file may hold.")
-
-
 # Rules ----------------------------------------------------------------------------------------------------------------
-def test(condition: Callable[[Any], Any]) -> Rule:
-    """A condition that needs no sizes."""
-    return lambda value, name, sizes: demand(condition(value), name)
-
-
-def number(low: float, high: float = 1e300, *kinds: type) -> Rule:
-    """A plain number from `low` to `high`."""
-    return test(lambda value: type(value) in (kinds or (int, float)) and low <= value <= high)
-
-
-def option(*names: Any) -> Rule:
-    """One of some plain values."""
-    return test(lambda value: isinstance(value, (str, float)) and value in names)
-
-
-def optional(rule: Rule) -> Rule:
-    """None, or what the rule accepts."""
-    return lambda value, name, sizes: None if value is None else rule(value, name, sizes)
-
-
-def either(first: Rule, second: Rule) -> Rule:
-    """What one of two rules accepts."""
-
-    def check(value: Any, name: str, sizes: Sizes) -> None:
-        try:
-            first(value, name, sizes)
-        except (ArithmeticError, TypeError, ValueError):
-            second(value, name, sizes)
-
-    return check
-
-
-def numbers(*dimensions: int, above: float = -math.inf, finite: bool = True, kinds: str = "biuf") -> Rule:
-    """A number, list or array of numbers, as users give them."""
-
-    def check(value: Any, name: str, sizes: Sizes) -> None:
-        demand(isinstance(value, (int, float, list, tuple, np.ndarray)), name)
-        values = np.asarray(value)
-        demand(values.dtype.kind in kinds and values.ndim in dimensions and values.size, name)
-        demand(not finite or np.isfinite(values).all(), name)
-        demand((values > above).all(), name)
-
-    return check
-
-
-def array(*shape: str | int, finite: bool = True, least: float | None = None, kinds: str = "f") -> Rule:
-    """An array of float64 ("f") or of integers ("iu")."""
-
-    def check(value: Any, name: str, sizes: Sizes) -> None:
-        demand(isinstance(value, np.ndarray) and value.ndim == len(shape) and value.dtype.kind in kinds, name)
-        demand(value.dtype.kind != "f" or value.dtype == np.float64, name)
-        for length, symbol in zip(value.shape, shape, strict=True):
-            known = symbol if isinstance(symbol, int) else sizes.setdefault(symbol, length)
-            demand(length == known and (length or symbol in MAY_BE_EMPTY), name)
-        demand(not finite or np.isfinite(value).all(), name)
-        demand(least is None or (value >= least).all(), name)
-
-    return check
-
-
-def sized(rule: Callable[[Sizes], Rule]) -> Rule:
-    """A rule that depends on sizes."""
-    return lambda value, name, sizes: rule(sizes)(value, name, sizes)
-
-
-def by_output(rows: str, finite: bool = True) -> Rule:
-    """One value per row, and per output where the targets had two dimensions."""
-    return sized(lambda sizes: array(rows, *([] if sizes["single"] else ["outputs"]), finite=finite))
-
-
-def indices(size: str, below: str, least: int = 0) -> Rule:
-    """Integers from `least` to below a size."""
-
-    def check(value: Any, name: str, sizes: Sizes) -> None:
-        array(size, kinds="iu", least=least)(value, name, sizes)
-        demand(value.max(initial=-1) < sizes.get(below, MOST), name)
-
-    return check
-
-
-def labels(count: int) -> Rule:
-    """An array of labels or names."""
-    return test(lambda value: isinstance(value, np.ndarray) and value.shape == (count,))
-
-
-def points(size: str) -> Rule:
-    """Basis points: rows of the inputs, or column numbers of a precomputed kernel."""
-
-    def check(value: Any, name: str, sizes: Sizes) -> None:
-        array(size, 1 if sizes["precomputed"] else "features")(value, name, sizes)
-        if sizes["precomputed"]:
-            demand(((value == np.floor(value)) & (value >= 0) & (value < sizes["features"])).all(), name)
-
-    return check
-
-
-def items(rule: Rule, kind: Any = (list, tuple), least: int = 0, most: int = MOST) -> Rule:
-    """A list or tuple whose items obey a rule."""
-
-    def check(value: Any, name: str, sizes: Sizes) -> None:
-        demand(isinstance(value, kind) and least <= len(value) <= most, name)
-        for place, item in enumerate(value):
-            rule(item, f"{name}[{place}]", sizes)
-
-    return check
-
-
-def pack(*rules: Rule) -> Rule:
-    """A tuple with one rule per item."""
-
-    def check(value: Any, name: str, sizes: Sizes) -> None:
-        demand(isinstance(value, tuple) and len(value) == len(rules), name)
-        for place, (rule, item) in enumerate(zip(rules, value, strict=True)):
-            rule(item, f"{name}[{place}]", sizes)
-
-    return check
-
-
 def record(cls: type) -> Rule:
     """A record whose fields obey their rules, and whose relations hold."""
 
@@ -256,7 +152,13 @@ def _classes(value: Any, name: str, sizes: Sizes) -> None:
     demand(isinstance(value, np.ndarray) and value.ndim == 1 and np.array_equal(np.unique(value), value), name)
     sizes["classes"] = len(value)
     demand(len(value) >= 2 and sizes["single"] == (len(value) == 2), name)
-    demand(sizes["single"] or sizes.setdefault("outputs", len(value)) == len(value), name)
+    outputs = len(value) * (len(value) - 1) // 2 if sizes.get("pairs") else len(value)
+    demand(sizes["single"] or sizes.setdefault("outputs", outputs) == outputs, name)
+
+
+def _coding(value: Any, name: str, sizes: Sizes) -> None:
+    option(*CODINGS)(value, name, sizes)
+    sizes["pairs"] = int(value == "one-vs-one")
 
 
 def _groups(value: Any) -> bool:
@@ -277,27 +179,8 @@ def _is_class_weight(value: Any) -> bool:
     return isinstance(value, dict) and all(type(w) in (bool, int, float) and 0 <= w < 1e100 for w in value.values())
 
 
-def values_of(*dimensions: int, kinds: str = "biuf") -> Rule:
-    """An array of numbers, of any size."""
-    return test(lambda v: isinstance(v, np.ndarray) and v.ndim in dimensions and v.dtype.kind in kinds)
-
-
-def entries(rules: dict[str, Rule], kind: Any = dict, *, needed: Sequence[str] = ()) -> Rule:
-    """A dict whose entries obey the rules that there are for them, and which has those that are needed."""
-
-    def check(value: Any, name: str, sizes: Sizes) -> None:
-        demand(isinstance(value, kind) and all(isinstance(key, str) for key in value), name)
-        for key in needed:
-            demand(key in value, f"{name}[{key!r}]")
-        for key, rule in rules.items():
-            if key in value:
-                rule(value[key], f"{name}[{key!r}]", sizes)
-
-    return check
-
-
 def path(value: Any, name: str, sizes: Sizes) -> None:
-    """What a step has recorded: see the documentation of ``path_`` of each."""
+    """The record of a step: see the documentation of its ``path_``."""
     entries(PATH, Bunch)(value, name, sizes)
     for first, *others in LISTED:
         if first in value:
@@ -318,7 +201,7 @@ def paths(value: Any, name: str, sizes: Sizes) -> None:
 
 
 def table(value: Any, name: str, sizes: Sizes) -> None:
-    """What the command line knows of the table, or a user of the data."""
+    """Information about the table or the data, from the command line or the user."""
     entries(TABLE)(value, name, sizes)
     if "columns" in value:
         entries({}, needed=("target", "task", "labels"))(value, name, sizes)
@@ -337,7 +220,7 @@ POSITIVE = number(TINY)
 SEED = optional(either(number(0, 2**32 - 1, int), test(lambda value: isinstance(value, np.random.RandomState))))
 C = number(1e-300, 1e300, float)
 WEIGHT_SUM = number(TINY, 1e300, float)
-WIDTH = optional(numbers(0, 1, above=0.0, finite=False))  # inf: the column is not used
+WIDTH = optional(numbers(0, 1, above=0.0, finite=False))  # inf: the column is dropped
 ROW_NUMBERS = numbers(1, above=-1, kinds="iu")
 ACTIVE = optional(either(test(lambda value: np.shape(value) == (0,)), ROW_NUMBERS))
 VALIDATION, FOLDS = either(OPEN_SHARE, ROW_NUMBERS), number(2, MOST, int)
@@ -347,7 +230,7 @@ ROBUST = {"scale": option("iqr", "mad"), "iterations": number(1, MOST_ITERATIONS
 ROW_WEIGHTS = array("rows", least=0.0)
 TEXT = test(lambda value: isinstance(value, str))
 TEXTS, PLACES = items(TEXT), items(number(0, MOST, int))
-LOSS = test(lambda value: type(value) in (int, float) and not value < 0)  # NaN where it is not known
+LOSS = test(lambda value: type(value) in (int, float) and not value < 0)  # NaN if unknown
 PLACE = number(0.0, math.inf)  # on a path
 ANY_ROWS = optional(indices("basis", "any"))
 SAMPLE_WEIGHTS = array("sampled", least=TINY)
@@ -401,9 +284,15 @@ PARAMETERS: dict[type, dict[str, Rule]] = {
         "robust": optional(either(option("hampel", "huber", "logistic", "myriad"), WEIGHTING)),
     },
 }
-PARAMETERS[LSSVC] = {**PARAMETERS[LSSVR], "class_weight": optional(test(_is_class_weight))}
+PARAMETERS[LSSVC] = {
+    **PARAMETERS[LSSVR],
+    "class_weight": optional(test(_is_class_weight)),
+    "coding": option("auto", *CODINGS),
+    "loss": option("auto", *LOSSES),
+}
+CANDIDATE: dict[str, Rule] = dict(kernel=fitted_kernel, C=C, coding=option(*CODINGS), loss=option(*LOSSES), loo=LOSS)
 
-PATH: dict[str, Rule] = {  # what steps record
+PATH: dict[str, Rule] = {  # records of the steps
     **dict(evaluations=number(0, MOST, int), plan=TEXTS, free=items(TRUTH), C=optional(C), loo=LOSS, error_rate=LOSS),
     **dict(
         widths=items(numbers(0, 1, above=0.0, finite=False)),
@@ -415,8 +304,9 @@ PATH: dict[str, Rule] = {  # what steps record
     **dict.fromkeys(("supports", "kept"), items(values_of(1, kinds="iu"))),
     **dict(scores=optional(values_of(1, 2)), coef=values_of(2), max_variation=values_of(2, 3)),
     **dict(chosen=either(PLACE, items(PLACE)), outputs=items(path, list)),
+    **dict(gain=number(-1e300), candidates=items(entries(CANDIDATE, Bunch, needed=tuple(CANDIDATE)), list, most=1000)),
 }
-LISTED = [  # of one length
+LISTED = [  # of the same length
     ("sizes", "scores", "errors", "supports"),
     ("rho", "max_variation", "kept", "scores"),
     ("zeta", "coef", "intercept", "supports", "scores"),
@@ -526,10 +416,12 @@ RELATIONS: dict[type, dict[str, Callable[[Any, Sizes], Any]]] = {  # between the
     LooSample: {"total": lambda sample, sizes: sizes["sampled"] <= sample.total},
 }
 
-ATTRIBUTES: dict[str, Rule] = {  # in this order: what binds sizes comes first
+ATTRIBUTES: dict[str, Rule] = {  # in this order: attributes that bind sizes come first
     "n_features_in_": _features,
     "support_vectors_": points("basis"),
     "_single_output_": _single_output,
+    "coding_": _coding,
+    "loss_": option(*LOSSES),
     "classes_": _classes,
     "dual_coef_": by_output("basis"),
     "intercept_": sized(lambda sizes: number(-1e300, 1e300, float) if sizes["single"] else array("outputs")),
@@ -540,7 +432,9 @@ ATTRIBUTES: dict[str, Rule] = {  # in this order: what binds sizes comes first
     "weights_": ROW_WEIGHTS,
     "_sample_weight_": optional(ROW_WEIGHTS),
     "leverage_": array("rows", finite=False),
-    "loo_residuals_": by_output("rows", finite=False),
+    "loo_residuals_": sized(
+        lambda sizes: array("rows", "classes", finite=False) if sizes.get("pairs") else by_output("rows", finite=False)
+    ),
     "loo_predictions_": sized(
         lambda sizes: optional(labels(sizes["rows"])) if "classes" in sizes else by_output("rows", finite=False)
     ),

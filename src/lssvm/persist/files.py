@@ -1,0 +1,244 @@
+"""Reading and writing model files.
+
+A ``.lssvm`` file is a safetensors file: a JSON header, followed by the arrays. The metadata in the header contain the
+model as JSON (class names, parameters, fitted values, references to the arrays), the format version and the SHA-256 of
+the file. Everything that is read is checked before it is returned. The digest detects damage; it is not a signature.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+import struct
+from typing import Any
+
+import numpy as np
+
+from .. import __version__, _files, arrays
+from ..diagnose import check_fitted
+from ..estimators import LSSVC, LSSVR
+from .schema import check_model
+from .values import CODES, DTYPES, Reader, Writer
+
+__all__ = ["load", "save"]
+
+FORMAT = 1
+START = b'{"__metadata__":{"sha256":"'  # start of every header, so that the digest has a fixed position
+NO_DIGEST = b"0" * 64
+LARGEST_HEADER = 2**30
+SPARE_MEMORY = 9 * 10**7  # bytes that loading may take in addition to ten times the size of the file
+FITTED = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*_")  # names of fitted attributes
+ERRORS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)  # of invalid files
+MODELS: dict[str, type] = {"LSSVR": LSSVR, "LSSVC": LSSVC}
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model to a file, completely or not at all.
+
+    The file appears under its name only once it is complete and on disk, so that a crash leaves the previous file
+    intact. The mode and owner of an existing file are kept. A file is overwritten in place only if it has several hard
+    links or if no new file can be created in its folder. A device or FIFO is written to directly.
+
+    Parameters
+    ----------
+    model : LSSVR or LSSVC
+        Fitted by `fit`, `fit_chunks` or `partial_fit`. User-defined kernels and steps are rejected, because a file
+        contains values, not code. Attributes whose names end in ``_`` are saved if they are plain values or arrays,
+        except lazy Dask arrays.
+    path : path
+        Conventionally with the extension ``.lssvm``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The model contains values that cannot be saved, or that `load` would reject.
+
+    Examples
+    --------
+    >>> import tempfile, lssvm
+    >>> X, y = lssvm.datasets.load_motorcycle(return_X_y=True)
+    >>> model = lssvm.LSSVR(lssvm.kernels.RBF(13.1), C=1.0).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     lssvm.save(model, f"{folder}/motorcycle.lssvm")
+    ...     same = lssvm.load(f"{folder}/motorcycle.lssvm")
+    >>> bool((same.predict(X) == model.predict(X)).all())
+    True
+    """
+    check_fitted(model)
+    if MODELS.get(type(model).__name__) is not type(model):
+        raise TypeError(f"save expects a fitted LSSVR or LSSVC, got {type(model).__name__}: save the model itself.")
+    parts = _pack(model)
+    with _files.written(path) as file:
+        for part in parts:
+            file.write(part)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model written by `save`: its predictions are bitwise identical and it has the same fitted attributes.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    LSSVR or LSSVC
+
+    Raises
+    ------
+    ValueError
+        The file is not a model file, is damaged, or was written by a later version. Every value is checked, and
+        loading takes at most ten times the size of the file plus 100 MB of memory.
+
+    Examples
+    --------
+    >>> import tempfile, lssvm
+    >>> X, y = lssvm.datasets.load_motorcycle(return_X_y=True)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     lssvm.save(lssvm.LSSVR(lssvm.kernels.RBF(13.1), C=1.0).fit(X, y), f"{folder}/motorcycle.lssvm")
+    ...     lssvm.load(f"{folder}/motorcycle.lssvm")
+    LSSVR(C=1.0, kernel=RBF(sigma=13.1))
+    """
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        start = file.read(8 + len(START))
+        if len(start) < 8 + len(START) or start[8:] != START:
+            raise ValueError(f"{os.fspath(path)!r} is not a model file: give one written by lssvm.save or lssvm fit.")
+        length = struct.unpack("<Q", start[:8])[0]
+        if length > min(LARGEST_HEADER, size - 8):
+            raise ValueError(f"{os.fspath(path)!r} ends too early: copy it again, or save the model again.")
+        content = start + file.read()
+    return _unpack(content, length, os.fspath(path))
+
+
+def _pack(model: Any) -> list[Any]:
+    """The parts of the file in order: length, header, then the arrays."""
+    writer = Writer()
+    tree = {
+        "class": type(model).__name__,
+        "parameters": {name: writer.value(value, name) for name, value in model.get_params(deep=False).items()},
+        "fitted": {
+            name: writer.value(value, name)
+            for name, value in vars(model).items()
+            if FITTED.fullmatch(name) and not arrays.is_dask(value)
+        },
+    }
+    metadata = {
+        "sha256": NO_DIGEST.decode(),
+        "lssvm_format": str(FORMAT),
+        "lssvm_version": __version__,
+        "model": json.dumps(tree, allow_nan=False, separators=(",", ":")),
+    }
+    header: dict[str, Any] = {"__metadata__": metadata}
+    offset = 0
+    for name, array in writer.arrays.items():
+        end = offset + array.nbytes
+        header[name] = {"dtype": CODES[array.dtype], "shape": array.shape, "data_offsets": [offset, end]}
+        offset = end
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # arrays start at a multiple of 8
+    allowance = _allowance(text, 8 + len(text) + offset)
+    _model(tree, Reader(writer.arrays, allowance), "The model cannot be saved, because it could not be loaded again")
+    parts: list[Any] = [
+        struct.pack("<Q", len(text)),
+        text,
+        *(array.data for array in writer.arrays.values() if array.size),
+    ]
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    parts[1] = START + digest.hexdigest().encode() + text[len(START) + 64 :]
+    return parts
+
+
+def _unpack(content: bytes, length: int, path: str) -> Any:
+    """The model in the content of a file."""
+    place = 8 + len(START)
+    digest = hashlib.sha256(content[:place])
+    digest.update(NO_DIGEST)
+    digest.update(memoryview(content)[place + 64 :])
+    if digest.hexdigest().encode() != content[place : place + 64]:
+        raise ValueError(f"{path!r} is damaged (its SHA-256 does not match): copy it again, or save the model again.")
+    try:
+        text = content[8 : 8 + length]
+        allowance = _allowance(text, len(content))
+        if allowance < 0 or not text.isascii():
+            raise ValueError("its text is not ASCII, or would take too much memory")
+        header = json.loads(text)
+        del text
+        metadata = header.pop("__metadata__")
+        written = int(metadata["lssvm_format"])
+    except (LookupError, RecursionError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"{path!r} is not a model file of lssvm ({error}).") from None
+    if written != FORMAT:
+        raise ValueError(
+            f"{path!r} has format {written}, written by lssvm {metadata.get('lssvm_version')}; this version of lssvm "
+            f"({__version__}) reads format {FORMAT}: upgrade lssvm."
+        )
+    try:
+        arrays = _arrays(header, memoryview(content)[8 + length :])
+        tree = json.loads(metadata["model"])
+    except ERRORS as error:
+        raise ValueError(f"{path!r} contains no valid model: {error}") from None
+    return _model(tree, Reader(arrays, allowance), f"{path!r} contains no valid model")
+
+
+def _allowance(text: bytes, size: int) -> int:
+    """The number of bytes that references and labels may take, given the JSON text and the size of the file.
+
+    Loading takes at most ten times the size of the file plus `SPARE_MEMORY`: four times for the file, its text and its
+    arrays, plus the objects in the text, whose sizes are bounded by the number of characters that they need.
+    """
+    characters = 4 if b"\\u" in text else 1
+    brackets = text.count(b"[") + text.count(b"{")
+    objects = characters * len(text) + 40 * text.count(b",") + 32 * text.count(b'"') + 128 * brackets
+    return 6 * size + SPARE_MEMORY - objects
+
+
+def _arrays(header: dict[str, Any], data: memoryview) -> dict[str, np.ndarray]:
+    """The arrays listed in the header, which must fill the data without gaps or overlaps."""
+    arrays, end = {}, 0
+    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        if set(entry) != {"dtype", "shape", "data_offsets"} or len(entry["data_offsets"]) != 2:
+            raise ValueError(f"the array {name!r} is not described correctly.")
+        dtype, shape = np.dtype(DTYPES[entry["dtype"]]), entry["shape"]
+        whole = [*shape, *entry["data_offsets"]]
+        if len(shape) > 8 or not all(type(number) is int and 0 <= number <= 2**48 for number in whole):
+            raise ValueError(f"the array {name!r} has shape {shape!r} and offsets {entry['data_offsets']!r}.")
+        start, stop = entry["data_offsets"]
+        if start != end or stop > len(data) or stop - start != dtype.itemsize * math.prod(shape):
+            raise ValueError(f"the array {name!r} does not fill its part of the file.")
+        if dtype == np.bool_ and np.frombuffer(data[start:stop], dtype=np.uint8).max(initial=0) > 1:
+            raise ValueError(f"the array {name!r} contains boolean values other than 0 and 1.")
+        arrays[name] = np.frombuffer(data[start:stop], dtype=dtype).reshape(shape).copy()
+        end = stop
+    if end != len(data):
+        raise ValueError("the arrays do not fill the file.")
+    return arrays
+
+
+def _model(tree: Any, reader: Reader, problem: str) -> Any:
+    """The model described by a JSON tree, checked; `problem` starts the message of a ValueError."""
+    try:
+        if set(tree) != {"class", "parameters", "fitted"}:
+            raise ValueError("the model is not described correctly.")
+        cls: Any = MODELS[tree["class"]]
+        model = cls(**{name: reader.value(item) for name, item in tree["parameters"].items()})
+        for name, item in tree["fitted"].items():
+            if not FITTED.fullmatch(name) or hasattr(cls, name):
+                raise ValueError(f"{name!r} is not a name of a fitted attribute.")
+            vars(model)[name] = reader.value(item)
+        check_model(model)
+    except ERRORS as error:
+        raise ValueError(f"{problem}: {error}") from None
+    return model

@@ -1,0 +1,230 @@
+"""Values of a model as JSON and arrays, and back.
+
+Nothing in a file is executed: a class is looked up by name in `CLASSES` and receives the values of the file as fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import Bunch
+
+from .. import arrays, kernels, robust, sparsify, tune
+from ..kernels import Kernel
+from ..problem import Fit, Problem, Whitening
+from ..robust import WeightFunction
+from ..stream import LooSample, Sample, Stream
+from ..system import Moments
+
+DEEPEST = 40  # maximum nesting of values
+RANDOM_STATE_BYTES = 2**20  # memory charged for one: few are needed, and each is slow to create
+DTYPES = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "|i1",
+    "U64": "<u8",
+    "U32": "<u4",
+    "U16": "<u2",
+    "U8": "|u1",
+    "BOOL": "|b1",
+}
+CODES = {np.dtype(dtype): code for code, dtype in DTYPES.items()}
+ABSTRACT = (Kernel, kernels.Function, WeightFunction)
+
+
+def _registry() -> dict[str, type]:
+    """All classes that a file may refer to."""
+    classes: dict[str, type] = {"Bunch": Bunch, "RandomState": np.random.RandomState}
+    for record in (Problem, Fit, Stream, Sample, Whitening, Moments):
+        classes[record.__name__] = record
+    classes["LeftOutSample"] = LooSample  # the name of the class in version 0.1.0
+    for module in (kernels, robust, sparsify, tune):
+        for name in module.__all__:
+            item = getattr(module, name)
+            if isinstance(item, type) and issubclass(item, BaseEstimator) and item not in ABSTRACT:
+                classes[f"{module.__name__.rpartition('.')[2]}.{name}"] = item
+    return classes
+
+
+CLASSES = _registry()
+NAMES = {item: name for name, item in CLASSES.items()}
+
+
+class Writer:
+    """Converts values to JSON and collects the arrays in them, storing equal arrays once."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray] = {}
+        self._known: dict[Any, str] = {}
+
+    def value(self, value: Any, place: str) -> Any:
+        """The JSON of a value; `place` is its name in messages, and the name of an array."""
+        if isinstance(value, np.generic):
+            value = value.item()
+        if value is None or isinstance(value, (bool, int)):
+            return value
+        if isinstance(value, str):
+            return str(value)
+        if isinstance(value, float):
+            return float(value) if math.isfinite(value) else {"float": repr(float(value))}
+        if type(value) in NAMES:
+            fields = {name: self.value(part, f"{place}.{name}") for name, part in _fields(value).items()}
+            return {"class": NAMES[type(value)], "fields": fields}
+        if isinstance(value, list):
+            return self._items(value, place)
+        if isinstance(value, tuple):
+            return {"tuple": self._items(value, place)}
+        if isinstance(value, dict):
+            return {"dict": [self._items(pair, f"{place}[{pair[0]!r}]") for pair in value.items()]}
+        if hasattr(value, "shape") and hasattr(value, "__array__"):
+            return self._array(np.asarray(arrays.to_numpy(value)), place)
+        if callable(value) or isinstance(value, kernels.Function):
+            raise TypeError(
+                f"{place}={value!r} is a user-defined function or class, which cannot be saved: files contain "
+                "values, not code. Use classes of lssvm.kernels, lssvm.sparsify, lssvm.tune and lssvm.robust."
+            )
+        raise TypeError(f"{place} contains a {type(value).__name__}, which cannot be saved: {value!r}.")
+
+    def _items(self, values: Any, place: str) -> list[Any]:
+        return [self.value(value, f"{place}[{number}]") for number, value in enumerate(values)]
+
+    def _array(self, array: np.ndarray, place: str) -> dict[str, Any]:
+        if array.dtype.kind in "UOT":
+            return self._labels(array, place)
+        if array.dtype.newbyteorder("<") not in CODES:
+            remedy = "use text as labels" if place == "classes_" else "use float64"
+            raise TypeError(f"{place} is an array of {array.dtype}, which cannot be saved: {remedy}.")
+        # Matrix products depend on the memory order in the last bit, so the order is kept.
+        by_columns = array.ndim > 1 and array.flags.f_contiguous and not array.flags.c_contiguous
+        stored = np.ascontiguousarray((array.T if by_columns else array).astype(array.dtype.newbyteorder("<")))
+        stored = stored.reshape((array.T if by_columns else array).shape)  # 0-d arrays became 1-d
+        key = (stored.dtype, stored.shape, hashlib.sha256(stored.data).digest())
+        name = self._known.setdefault(key, place)
+        self.arrays[name] = stored
+        return {"array": name, "by_columns": True} if by_columns else {"array": name}
+
+    def _labels(self, array: np.ndarray, place: str) -> dict[str, Any]:
+        """Text, or other labels in an object array: the distinct labels, and their indices."""
+        places: dict[Any, int] = {}
+        values = [value.item() if isinstance(value, np.generic) else value for value in array.ravel().tolist()]
+        for value in values:
+            if not isinstance(value, (str, int, float, type(None))):
+                raise TypeError(f"{place} contains a {type(value).__name__}, which cannot be saved: {value!r}.")
+        codes = [places.setdefault((type(value), value), len(places)) for value in values]
+        return {
+            "labels": [self.value(value, place) for _, value in places],
+            "codes": self._array(np.array(codes, dtype=np.int32).reshape(array.shape), place),
+            "dtype": array.dtype.kind,
+        }
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """The fields of an object of a registered class."""
+    if isinstance(value, np.random.RandomState):
+        state: Any = value.get_state(legacy=True)
+        return dict(zip(("name", "key", "position", "has_gauss", "gauss"), state, strict=True))
+    if isinstance(value, Bunch):
+        return dict(value)
+    if isinstance(value, BaseEstimator):
+        return value.get_params(deep=False)
+    fields = (field.name for field in dataclasses.fields(value) if field.metadata.get("in_files", True))
+    return {name: getattr(value, name) for name in fields}
+
+
+class Reader:
+    """Converts JSON back to values."""
+
+    def __init__(self, arrays: dict[str, np.ndarray], allowance: int) -> None:
+        self.arrays = arrays
+        self.left = allowance
+
+    def spend(self, size: int) -> None:
+        """Charge memory that the same part of a file may request repeatedly."""
+        self.left -= size
+        if self.left < 0:
+            raise ValueError("its labels and references would take too much memory: shorten them, or use arrays.")
+
+    def value(self, tree: Any, depth: int = 0) -> Any:
+        """The value of a JSON tree."""
+        if depth > DEEPEST:
+            raise ValueError(f"values are nested more than {DEEPEST} deep.")
+        if isinstance(tree, float) and not math.isfinite(tree):
+            raise ValueError(f"a number is {tree!r}.")
+        if isinstance(tree, list):
+            return [self.value(item, depth + 1) for item in tree]
+        if not isinstance(tree, dict):
+            return tree
+        keys = set(tree)
+        if keys == {"class", "fields"}:
+            fields = {str(name): self.value(item, depth + 1) for name, item in tree["fields"].items()}
+            cls = CLASSES[tree["class"]]
+            self.spend(RANDOM_STATE_BYTES * (cls is np.random.RandomState))
+            return _build(cls, fields)
+        if keys == {"float"} and tree["float"] in ("nan", "inf", "-inf"):
+            return float(tree["float"])
+        if keys == {"tuple"}:
+            return tuple(self._list(tree["tuple"], depth))
+        if keys == {"dict"}:
+            return dict(self._list(pair, depth) for pair in tree["dict"])
+        if keys in ({"array"}, {"array", "by_columns"}):
+            array = self.arrays[tree["array"]]
+            self.spend(array.nbytes)
+            return array.T if tree.get("by_columns") is True else array
+        if keys == {"labels", "codes", "dtype"}:
+            return self._labels(self._list(tree["labels"], depth), self.value(tree["codes"], depth + 1), tree["dtype"])
+        raise ValueError(f"a value is described by {sorted(map(str, keys))}, which this version does not support.")
+
+    def _list(self, tree: Any, depth: int) -> list[Any]:
+        if not isinstance(tree, list):
+            raise ValueError(f"a list is a {type(tree).__name__}.")
+        return [self.value(item, depth + 1) for item in tree]
+
+    def _labels(self, labels: list[Any], codes: Any, kind: str) -> np.ndarray:
+        if not (isinstance(codes, np.ndarray) and codes.dtype == np.int32):
+            raise ValueError("labels have no indices.")
+        if any(not isinstance(label, (str, int, float, type(None))) for label in labels):
+            raise ValueError("a label is neither text nor a number.")
+        if codes.size and not (codes.min() >= 0 and codes.max() < len(labels)):
+            raise ValueError("the index of a label is out of range.")
+        self.spend(_label_bytes(labels, codes.size))
+        if kind == "O":
+            distinct = np.empty(len(labels), dtype=object)
+            distinct[:] = labels
+        elif kind in ("U", "T") and all(isinstance(label, str) for label in labels):
+            distinct = np.array(labels, dtype="U" if kind == "U" else np.dtypes.StringDType())
+        else:
+            raise ValueError(f"labels have the type {kind!r}.")
+        return distinct[codes]
+
+
+def _build(cls: type, fields: dict[str, Any]) -> Any:
+    """An object of a registered class; its constructor only stores its arguments."""
+    if cls is Bunch:
+        return Bunch(**fields)
+    if cls is np.random.RandomState:
+        return _random_state(**fields)
+    return cls(**fields)
+
+
+def _random_state(name: str, key: np.ndarray, position: int, has_gauss: int, gauss: float) -> np.random.RandomState:
+    numbers = type(position) is int and 0 <= position <= 624 and has_gauss in (0, 1) and math.isfinite(gauss)
+    if name != "MT19937" or not numbers or key.shape != (624,) or key.dtype != np.uint32:
+        raise ValueError("the state of a random_state is invalid.")
+    state = np.random.RandomState()
+    state.set_state((name, key, position, has_gauss, float(gauss)))
+    return state
+
+
+def _label_bytes(labels: list[Any], count: int) -> int:
+    """An upper bound on the bytes of an array of labels."""
+    longest = max((len(label) for label in labels if isinstance(label, str)), default=0)
+    return (16 + 4 * longest) * (count + len(labels))

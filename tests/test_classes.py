@@ -1,0 +1,432 @@
+"""Losses and codings of classifiers against optimality conditions, other solvers and brute-force refits."""
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
+
+from lssvm import LSSVC, arrays, kernels, load, robust, save, sparsify, tune
+from lssvm.coding import couple, pair_rows, pair_slope, pairs_of, platt_aims
+from lssvm.kernels import RBF, Linear, Matern
+from lssvm.losses import LOSSES
+from lssvm.problem import Problem
+from lssvm.system.newton import loo_gradient, solve_dual, solve_primal, solve_squares
+from lssvm.tune.classes import ClassSearch, Rows, Setting
+from lssvm.tune.stacks import Stacks
+
+CODINGS = ["one-vs-rest", "one-vs-one"]
+
+
+def two_classes(rows=60, seed=0, noise=0.5):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rows, 3))
+    t = np.where(X[:, 0] + X[:, 1] ** 2 - 0.7 + noise * rng.standard_normal(rows) > 0, 1.0, -1.0)
+    return X, t, rng.uniform(0.3, 2.0, rows)
+
+
+def ordered(rows=150, seed=0, noise=0.3):
+    """Three classes in a row, the middle one between the others."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (rows, 2))
+    return X, np.digitize(X[:, 0] + noise * rng.standard_normal(rows), [-0.4, 0.4])
+
+
+# Two classes ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("C", [0.1, 3.0, 1e3])
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_solution_meets_the_conditions_of_optimality(name, C):
+    X, t, weights = two_classes()
+    weights[[4, 9]] = 0.0
+    K = RBF(1.5)(X)
+    fit = solve_dual(K, t, weights, C, LOSSES[name])
+    assert_allclose(fit.decision, K @ fit.coef + fit.intercept, rtol=1e-8, atol=1e-8)
+    slope = C * weights * t * LOSSES[name].slope(t * fit.decision)
+    size = np.abs(slope).max()
+    assert_allclose(fit.coef, slope, rtol=0, atol=1e-7 * size)  # the derivative in f
+    assert_allclose(fit.coef.sum(), 0.0, atol=1e-9 * np.abs(fit.coef).sum())  # that in the bias
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_slopes_and_curvatures_are_derivatives(name):
+    loss, margin, step = LOSSES[name], np.linspace(-4, 4, 42), 1e-6
+    difference = lambda function: (function(margin + step) - function(margin - step)) / (2 * step)  # noqa: E731
+    assert_allclose(loss.slope(margin), -difference(loss.value), atol=1e-8)
+    assert_allclose(loss.curvature(margin), -difference(loss.slope), atol=1e-8)
+    curved = loss.curvature(margin) > 1e-5
+    third = difference(lambda m: np.log(np.maximum(loss.curvature(m), 1e-12)))
+    assert_allclose(loss.third(margin)[curved], third[curved], atol=1e-6)
+
+
+@pytest.mark.parametrize("C", [0.05, 2.0, 50.0])
+def test_the_logistic_loss_on_a_linear_kernel_is_logistic_regression(C):
+    X, t, weights = two_classes()
+    model = LogisticRegression(C=C, tol=1e-12, max_iter=10_000).fit(X, t, weights)
+    fit = solve_dual(Linear()(X), t, weights, C, LOSSES["logistic"])
+    assert_allclose(X.T @ fit.coef, model.coef_[0], rtol=1e-5, atol=1e-6)
+    assert_allclose(fit.intercept, model.intercept_[0], rtol=1e-5, atol=1e-6)
+    estimator = LSSVC(Linear(), C=C, loss="logistic").fit(X, t, weights)
+    assert_allclose(estimator.decision_function(X), model.decision_function(X), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("C", [0.05, 2.0])
+def test_the_squared_hinge_agrees_with_a_convex_solver(C):
+    cvxpy = pytest.importorskip("cvxpy")
+    X, t, weights = two_classes(40)
+    w, b = cvxpy.Variable(3), cvxpy.Variable()
+    margin = cvxpy.multiply(t, X @ w + b)
+    objective = 0.5 * cvxpy.sum_squares(w) + 0.5 * C * cvxpy.sum(
+        cvxpy.multiply(weights, cvxpy.square(cvxpy.pos(1 - margin)))
+    )
+    cvxpy.Problem(cvxpy.Minimize(objective)).solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11)
+    fit = solve_dual(Linear()(X), t, weights, C, LOSSES["squared_hinge"])
+    assert_allclose(X.T @ fit.coef, w.value, atol=1e-5)
+    assert_allclose(fit.intercept, b.value, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_both_routes_agree(name):
+    X, t, weights = two_classes()
+    K = RBF(1.0)(X) + 1e-9 * np.eye(60)
+    dual = solve_dual(K, t, weights, 4.0, LOSSES[name])
+    L = np.linalg.cholesky(K)
+    primal = solve_primal(L, t, weights, 4.0, LOSSES[name])
+    for value in ("decision", "loo", "leverage", "intercept"):
+        assert_allclose(getattr(primal, value), getattr(dual, value), rtol=1e-6, atol=1e-6, err_msg=value)
+    assert_allclose(np.linalg.solve(L.T, primal.coef), dual.coef, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "worst", "usual"), [("squared", 1e-9, 1e-10), ("squared_hinge", 1.3, 0.12), ("logistic", 0.9, 0.045)]
+)
+def test_leave_one_out_of_two_classes_against_refits(name, worst, usual):
+    """Exact for squares; for the others, differences in units of the decision values' spread, over 24 problems."""
+    differences = []
+    for seed, C, noise in itertools.product(range(4), (0.3, 3.0, 30.0), (0.2, 1.0)):
+        X, t, weights = two_classes(35, seed, noise)
+        K = RBF(1.5)(X)
+        fit = solve_dual(K, t, weights, C, LOSSES[name])
+        for i in range(35):
+            others = np.where(np.arange(35) == i, 0.0, weights)
+            refit = solve_dual(K, t, others, C, LOSSES[name], loo=False).decision[i]
+            differences.append(abs(fit.loo[i] - refit) / np.std(fit.decision))
+    assert max(differences) < worst
+    assert np.sqrt(np.mean(np.square(differences))) < usual
+
+
+@pytest.mark.parametrize("C", [0.7, 20.0])
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_gradient_of_leave_one_out_agrees_with_central_differences(name, C):
+    X, t, weights = two_classes()
+    weights[5] = 0.0
+    rng = np.random.default_rng(1)
+    K, S, c = RBF(2.0)(X), rng.standard_normal((60, 60)), rng.standard_normal(60)
+    S, loss = 1e-3 * (S + S.T), LOSSES[name]
+
+    def value(shift, log_C):
+        fit = solve_dual(K + shift * S, t, weights, C * np.exp(log_C), loss, tolerance=1e-13)
+        return float(np.sin(fit.loo) @ c)
+
+    fit = solve_dual(K, t, weights, C, loss, inverse=True, tolerance=1e-13)
+    G, in_C = loo_gradient(fit, K, t, weights, C, loss, np.cos(fit.loo) * c)
+    assert_allclose(np.sum(G * S), (value(1e-4, 0) - value(-1e-4, 0)) / 2e-4, rtol=1e-5, atol=1e-8)
+    assert_allclose(in_C, (value(0, 1e-4) - value(0, -1e-4)) / 2e-4, rtol=1e-5, atol=1e-7)
+
+
+def test_several_targets_share_one_factor():
+    X, y = ordered(60)
+    K, weights = RBF(1.0)(X), np.random.default_rng(0).uniform(0.5, 2.0, 60)
+    targets = np.where(y[:, None] == np.arange(3), 1.0, -1.0)
+    coef, intercept, loo, _ = solve_squares(K, targets, weights, 5.0)
+    for c in range(3):
+        fit = solve_dual(K, targets[:, c], weights, 5.0, LOSSES["squared"])
+        assert_allclose(coef[:, c], fit.coef, rtol=1e-9, atol=1e-9)
+        assert_allclose(intercept[c], fit.intercept, rtol=1e-9)
+        assert_allclose(loo[:, c], fit.loo, rtol=1e-8, atol=1e-9)
+
+
+# Pairs ----------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("k", [3, 5])
+def test_coupling_returns_the_probabilities_behind_consistent_pairs(k):
+    p = np.random.default_rng(0).dirichlet(np.ones(k), 20)
+    values = np.column_stack([np.log(p[:, b] / p[:, a]) for a, b in pairs_of(k)])
+    assert_allclose(couple(2.0 * values, k, 0.5), p, rtol=1e-4, atol=1e-6)
+
+
+def test_coupling_minimises_the_objective_of_wu_lin_and_weng():
+    values = np.random.default_rng(0).normal(0, 2, (4, 6))
+    found = couple(values, 4, 1.3)
+    assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
+    for row, p in zip(values, found, strict=True):
+        r = {(a, b): 1 / (1 + np.exp(1.3 * f)) for (a, b), f in zip(pairs_of(4), row, strict=True)}
+
+        def objective(q, r=r):
+            q = np.append(q, 1 - q.sum())
+            return sum(((1 - value) * q[a] - value * q[b]) ** 2 for (a, b), value in r.items())
+
+        best = minimize(objective, np.full(3, 0.25), method="BFGS", options={"gtol": 1e-12})
+        assert_allclose(p[:3], best.x, atol=1e-5)
+
+
+def test_the_slope_of_pairs_is_a_minimum_of_the_log_loss():
+    rng = np.random.default_rng(0)
+    codes, weights = rng.integers(0, 3, 300), rng.uniform(0.5, 2.0, 300)
+    values = rng.normal(0, 1, (300, 3))
+    for number, (rows, t) in enumerate(pair_rows(codes, 3)):
+        values[rows, number] += 1.5 * t
+    best = pair_slope(values, codes, weights, 3)
+    aims = platt_aims(codes, weights, 3)
+
+    def loss(slope):
+        p = couple(values, 3, slope)
+        own = p[np.arange(300), codes]
+        others = (np.log(p).sum(axis=1) - np.log(own)) / 2
+        return -float(weights @ (aims * np.log(own) + (1 - aims) * others))
+
+    losses = [loss(best * factor) for factor in (0.9, 1.0, 1.1)]
+    assert losses[1] == min(losses)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_stacks_agree_with_one_problem_after_the_other(name):
+    X, y = load_iris(return_X_y=True)
+    K, weights = RBF(3.0)(X), np.random.default_rng(0).uniform(0.5, 2.0, 150)
+    columns = pair_rows(y, 3)
+    coef, intercept, decision, loo = Stacks(columns, weights).solve(K, 2.0, name, None)
+    for number, (rows, t) in enumerate(columns):
+        fit = solve_dual(K[np.ix_(rows, rows)], t, weights[rows], 2.0, LOSSES[name])
+        assert_allclose(decision[rows, number], fit.decision, atol=0.05)
+        assert_allclose(loo[rows, number], fit.loo, atol=0.1)
+        if name == "squared":
+            assert_allclose(coef[rows, number], fit.coef, rtol=1e-8, atol=1e-8)
+            assert_allclose(intercept[number], fit.intercept, rtol=1e-8)
+            assert_allclose(loo[rows, number], fit.loo, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("coding", "name"),
+    [*itertools.product(["one-vs-one"], LOSSES), ("one-vs-rest", "squared"), ("one-vs-rest", "logistic")],
+)
+def test_the_gradient_of_a_search_agrees_with_central_differences(coding, name, monkeypatch):
+    from lssvm.tune import classes
+
+    exact = classes.solve_dual
+    monkeypatch.setattr(classes, "solve_dual", lambda *a, **o: exact(*a, **{**o, "tolerance": 1e-13, "start": None}))
+    X, y = ordered(60)
+    targets = np.where(y[:, None] == np.arange(3), 1.0, -1.0)
+    problem = Problem(RBF(1.0), X, targets, np.random.default_rng(0).uniform(0.5, 2, 60), classification=True)
+    rows = Rows(problem, X.std(axis=0), None)
+    kernel = RBF(np.array([0.8, 1.6]), ard=True) + Matern(np.array([2.0, 2.0]))
+    search = ClassSearch(rows, Setting(kernel, 5.0, coding, name), [True, True], many=True)
+    x = np.array([0.1, -0.2, 0.3, np.log(5.0), 0.4])
+    gradient = search.objective(x)[1]
+    for place in range(len(x)):
+        step = 1e-5 * (np.arange(len(x)) == place)
+        difference = (search.objective(x + step)[0] - search.objective(x - step)[0]) / 2e-5
+        assert_allclose(gradient[place], difference, rtol=1e-4, atol=1e-5, err_msg=str(place))
+
+
+# The estimator --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("coding", CODINGS)
+@pytest.mark.parametrize("steps", [(), [sparsify.Random(25, random_state=0)]])
+def test_leave_one_out_predictions_against_refits(steps, coding, name):
+    X, y = ordered(45)
+    basis = sparsify.Given(X[:25]) if steps else None
+    model = LSSVC(RBF(1.0), C=3.0, coding=coding, loss=name, steps=[basis] if steps else ())
+    model.fit(X, y)
+    same = 0
+    for i in range(45):
+        refit = clone(model).fit(X, y, (np.arange(45) != i).astype(float))
+        f = refit.decision_function(X[i : i + 1])[0]
+        if coding == "one-vs-rest":
+            limit = 1e-8 if name == "squared" else 0.5
+            assert_allclose(np.where(y[i] == np.arange(3), 1.0, -1.0) - model.loo_residuals_[i], f, atol=limit)
+        same += refit.classes_[np.argmax(f)] == model.loo_predictions_[i]
+    assert same >= 43
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("coding", CODINGS)
+@pytest.mark.parametrize("kernel", [RBF(1.0), Linear(), kernels.Additive(RBF(1.0)), RBF()])
+def test_probabilities_and_classes_agree(kernel, coding, name):
+    X, y = ordered(90)
+    labels = np.array(["low", "middle", "high"])[y]
+    model = LSSVC(kernel, C=2.0, coding=coding, loss=name).fit(X, labels)
+    p, f = model.predict_proba(X), model.decision_function(X)
+    assert p.shape == f.shape == (90, 3)
+    assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
+    assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(X))
+    assert_array_equal(model.classes_[f.argmax(axis=1)], model.predict(X))
+    assert (model.coding_, model.loss_) == (coding, name)
+    assert model.loo_residuals_.shape == (90, 3)
+    assert model.dual_coef_.shape[1] == model.intercept_.shape[0] == 3
+
+
+def test_a_class_between_two_others_needs_pairs():
+    X, y = ordered(300, noise=0.05)
+    new, truth = ordered(2000, seed=1, noise=0.0)
+    models = [LSSVC(Linear(), C=100.0, loss="squared", coding=coding).fit(X, y) for coding in CODINGS]
+    rest, pairs = (1 - model.score(new, truth) for model in models)
+    assert pairs < 0.1 < rest
+    assert LSSVC().fit(X, y).score(new, truth) > 0.97
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("coding", CODINGS)
+def test_probabilities_are_never_nan(coding, name):
+    X, y = load_iris(return_X_y=True)
+    cases = {
+        "separable": (X, np.digitize(X[:, 2], [2.5, 5.0]), 1e8),
+        "one row per class": (X[::50], y[::50], 1.0),
+        "copies": (np.repeat(X[::15], 5, axis=0), np.repeat(y[::15], 5), 1e6),
+        "small C": (X, y, 1e-12),
+    }
+    for case, (rows, labels, C) in cases.items():
+        model = LSSVC(RBF(1.0), C=C, coding=coding, loss=name).fit(rows, labels)
+        p = model.predict_proba(X)
+        assert np.isfinite(p).all(), case
+        assert_allclose(p.sum(axis=1), 1.0, rtol=1e-9, err_msg=case)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("coding", CODINGS)
+def test_integer_weights_are_copies(coding, name):
+    X, y = ordered(60)
+    weight = np.random.default_rng(0).integers(0, 4, 60)
+    model = LSSVC(RBF(1.0), C=2.0, coding=coding, loss=name)
+    weighted = clone(model).fit(X, y, weight)
+    copied = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    assert_allclose(weighted.predict_proba(X), copied.predict_proba(X), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["squared_hinge", "logistic"])
+def test_class_weights_multiply_sample_weights(name):
+    X, y = ordered(80)
+    weight = np.array([1.0, 3.0, 0.5])
+    given = LSSVC(RBF(1.0), C=2.0, loss=name, class_weight=dict(enumerate(weight))).fit(X, y)
+    other = LSSVC(RBF(1.0), C=2.0, loss=name).fit(X, y, weight[y])
+    assert_allclose(given.dual_coef_, other.dual_coef_, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("coding", CODINGS)
+@pytest.mark.parametrize("steps", [(), [sparsify.Random(20, random_state=0)]])
+def test_torch_gives_the_same(steps, coding, name):
+    torch = pytest.importorskip("torch")
+    X, y = ordered(70)
+    model = LSSVC(RBF(1.0), C=2.0, coding=coding, loss=name, steps=steps)
+    ours, theirs = clone(model).fit(X, y), clone(model).fit(torch.asarray(X), torch.asarray(y))
+    p = theirs.predict_proba(torch.asarray(X))
+    assert isinstance(p, torch.Tensor)
+    assert_allclose(p.numpy(), ours.predict_proba(X), rtol=1e-6, atol=1e-8)
+    assert_allclose(arrays.to_numpy(theirs.dual_coef_), ours.dual_coef_, rtol=1e-5, atol=1e-7)
+
+
+def test_given_kernel_and_C_stay_the_classifier_of_the_papers():
+    X, y = ordered(70)
+    for labels in (y, y > 0):
+        default = LSSVC(RBF(1.0), C=2.0).fit(X, labels)
+        explicit = LSSVC(RBF(1.0), C=2.0, loss="squared", coding="one-vs-rest").fit(X, labels)
+        assert_array_equal(default.dual_coef_, explicit.dual_coef_)
+        assert (default.coding_, default.loss_) == ("one-vs-rest", "squared")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"robust": "hampel"},
+        {"steps": [sparsify.Prune(20, rows="keep")]},
+        {"steps": [tune.KFold(5)]},
+        {"steps": [tune.LeaveOneOut()]},
+        {"loss": "squared", "coding": "one-vs-rest"},
+    ],
+)
+def test_auto_is_least_squares_where_that_is_asked_for(options):
+    X, y = ordered(60)
+    model = LSSVC(RBF(), **options).fit(X, y)
+    assert (model.coding_, model.loss_) == ("one-vs-rest", "squared")
+
+
+@pytest.mark.parametrize("step", [sparsify.Prune(20), sparsify.InversePrune(), sparsify.Substrate(), tune.KFold(5)])
+def test_steps_of_least_squares_say_so(step):
+    X, y = ordered(60)
+    with pytest.raises(ValueError, match=f"{type(step).__name__} is defined for squares.*loss='squared'"):
+        LSSVC(RBF(1.0), C=1.0, loss="logistic", steps=[step]).fit(X, y)
+    with pytest.raises(ValueError, match="robust weights are defined for squares"):
+        LSSVC(RBF(1.0), C=1.0, loss="logistic", robust=robust.Huber()).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        sparsify.Given(np.arange(20)),
+        sparsify.FeatureVectors(15),
+        sparsify.RandomlyPivoted(15, random_state=0),
+        sparsify.KMeans(15, random_state=0),
+        sparsify.Forward(15, random_state=0),
+        sparsify.Learned(10, random_state=0),
+    ],
+)
+@pytest.mark.parametrize(("coding", "name"), [("one-vs-one", "logistic"), ("one-vs-rest", "squared_hinge")])
+def test_selectors_of_a_basis_take_every_loss(step, coding, name):
+    X, y = ordered(80)
+    model = LSSVC(RBF(1.0), C=5.0, coding=coding, loss=name, steps=[step]).fit(X, y)
+    assert len(model.support_vectors_) <= 20
+    assert model.score(X, y) > 0.6
+
+
+def test_wrong_names_are_refused_and_nothing_is_lost():
+    X, y = ordered(40)
+    model = LSSVC(RBF(1.0), C=1.0).fit(X, y)
+    before = model.dual_coef_
+    for options, message in (
+        ({"loss": "hinge"}, "loss='hinge': give 'auto' or one of"),
+        ({"coding": "ovo"}, "coding='ovo': give 'auto' or one of"),
+        ({"loss": None}, "loss=None"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.set_params(**options).fit(X, y)
+        model.set_params(loss="auto", coding="auto")
+        assert model.dual_coef_ is before
+
+
+def test_chunks_take_least_squares_alone():
+    X, y = ordered(60)
+    with pytest.raises(AttributeError, match="partial_fit") as raised:
+        LSSVC(RBF(1.0), C=1.0, loss="logistic").partial_fit(X, y)
+    assert "loss='logistic'" in str(raised.value.__cause__)
+    with pytest.raises(ValueError, match=r"coding='one-vs-one'.*write loss='squared'"):
+        LSSVC(RBF(1.0), C=1.0, coding="one-vs-one").fit_chunks([(X, y)])
+    model = LSSVC(RBF(1.0), C=1.0, loss="logistic").fit(X, y).set_params(loss="auto")
+    with pytest.raises(ValueError, match=r"partial_fit adds sums over rows.*loss='logistic'"):
+        model.partial_fit(X, y)
+    assert LSSVC(steps=[sparsify.Random(20, random_state=0)]).fit_chunks([(X, y)]).coding_ == "one-vs-rest"
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("coding", CODINGS)
+def test_files_hold_every_classifier(coding, name, tmp_path):
+    X, y = ordered(60)
+    model = LSSVC(RBF(), coding=coding, loss=name).fit(X, y)
+    save(model, tmp_path / "model.lssvm")
+    read = load(tmp_path / "model.lssvm")
+    assert_array_equal(read.predict_proba(X), model.predict_proba(X))
+    assert (read.coding_, read.loss_) == (coding, name)
+    if (coding, name) != ("one-vs-rest", "squared"):
+        assert read.path_.candidates[0].loss == name
+
+
+def test_auto_records_what_it_compared():
+    X, y = ordered(120)
+    model = LSSVC().fit(X, y)
+    compared = {(c.coding, c.loss) for c in model.path_.candidates}
+    assert compared == {*(("one-vs-one", name) for name in LOSSES), ("one-vs-rest", "squared")}
+    assert {type(c.kernel) for c in model.path_.candidates} == {RBF, Matern}
+    assert min(c.loo for c in model.path_.candidates) > 0
+    assert model.path_.evaluations > 0
+    assert 0 <= model.path_.error_rate < 0.5
