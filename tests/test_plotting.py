@@ -257,6 +257,8 @@ def test_fit_of_pairs_draws_the_rows_of_its_basis():
     display = FitDisplay.from_estimator(model, grid_resolution=9)
     np.testing.assert_array_equal(display.X, inputs[model.support_])
     np.testing.assert_array_equal(model.classes_[display.y], labels[model.support_])
+    with pytest.raises(ValueError, match="choose it among the rows"):
+        FitDisplay.from_estimator(model.set_params(steps=[sparsify.Given(inputs[:9] + 0.01)]).fit(inputs, labels))
 
 
 def test_components_of_a_loss_without_deviations_have_no_band():

@@ -62,10 +62,11 @@ class BaseLSSVM(BaseEstimator):
         self._store(checked, checked._fitted(checked._problem(X, y, weights), given))
         return self
 
-    def _fitted(self, problem: Problem, given: Array | None) -> dict[str, Any]:
+    def _fitted(self, problem: Problem, given: Array | None, steps: Any = None) -> dict[str, Any]:
         """The attributes of a fitted model; `given` are the user's sample weights."""
         last = progress.expect(lambda: most_to_solve(problem))
-        problem = run_steps(problem, default_steps(problem) if self.steps is None else self.steps)
+        steps = self.steps if steps is None else steps
+        problem = run_steps(problem, default_steps(problem) if steps is None else steps)
         with last:
             fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths)
         problem, fit = with_digits(problem, fit, retuned)

@@ -26,7 +26,7 @@ from ..stream import (
 from ..tune import LeaveOneOut, choose_classifier
 from .base import additive_attributes
 from .chunked import ChunkedLSSVM, RowResults, adds_chunks
-from .planning import class_plan, class_steps, run_steps
+from .planning import class_plan, class_steps, main_path, run_steps
 from .validation import (
     balanced_weights,
     check_weights,
@@ -115,16 +115,20 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         self.coding = coding
         self.loss = loss
 
-    def _fitted(self, problem: Problem, given: Array | None) -> dict[str, Any]:
+    def _fitted(self, problem: Problem, given: Array | None, steps: Any = None) -> dict[str, Any]:
         plan = class_plan(self, problem)
         if plan is None:
             return super()._fitted(problem, given)
         if self.kernel is None:
             problem = problem.replace(kernel=Choice([Matern(ard=True), RBF(ard=True)]))
         setting, record = choose_classifier(problem, *plan)
-        problem = problem.replace(kernel=setting.kernel, C=setting.C)
+        paths = {**problem.paths, LeaveOneOut.__name__: record}
+        problem = problem.replace(kernel=setting.kernel, C=setting.C, paths=paths)
         steps = class_steps(problem, setting.coding) if self.steps is None else self.steps
-        problem = run_steps(problem, [step for step in steps if not isinstance(step, LeaveOneOut)])
+        steps = [step for step in steps if not isinstance(step, LeaveOneOut)]
+        if setting.loss == "squared" and (self._single_output_ or setting.coding == "one-vs-rest"):
+            return super()._fitted(problem, given, steps)
+        problem = run_steps(problem, steps)
         codes, weights = problem.labels, arrays.to_numpy(problem.weights)
         copies = arrays.to_numpy(self._without_class_weights(problem.y, problem.weights))
         fit = solve_classes(problem, setting.loss, setting.coding, np.maximum(copies, 1.0))
@@ -153,7 +157,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             "loo_predictions_": same_kind(self.classes_[class_numbers(loo)], problem.X),
             "press_": float(weights @ np.sum(residuals**2, axis=1)),
             "support_": same_kind(fit.support, problem.X),
-            "path_": record,
+            "path_": main_path(problem),
             "coding_": coding,
             "loss_": setting.loss,
         }

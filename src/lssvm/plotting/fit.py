@@ -119,8 +119,8 @@ class FitDisplay(Display):
         X, targets = _rows(estimator)
         if X.shape[1] > 2 or estimator.kernel_.is_precomputed:
             raise ValueError(
-                f"FitDisplay draws models of 1 or 2 inputs, this one has {X.shape[1]}: use LeaveOneOutDisplay, "
-                "or use sklearn.inspection.PartialDependenceDisplay."
+                f"FitDisplay draws models of 1 or 2 inputs, this one has {estimator.n_features_in_}: use "
+                "LeaveOneOutDisplay, or use sklearn.inspection.PartialDependenceDisplay."
             )
         size = grid_resolution or (300 if X.shape[1] == 1 else 60)
         grid = tuple(_padded(column, size) for column in X.T)
@@ -251,7 +251,12 @@ def _rows(estimator: Any) -> tuple[np.ndarray, np.ndarray]:
     A classifier whose coding and loss were compared keeps those of its rows that are support vectors.
     """
     check_fitted(estimator, "estimator")
-    if compares_classifiers(estimator) and estimator.support_ is not None:
+    if compares_classifiers(estimator):
+        if estimator.support_ is None:
+            raise ValueError(
+                "FitDisplay needs training rows, but the basis of this LSSVC has none: choose it among the rows, or "
+                "use loss='squared', coding='one-vs-rest'."
+            )
         codes = arrays.to_numpy(estimator._codes_)[arrays.to_numpy(estimator.support_)]
         return arrays.to_numpy(estimator.support_vectors_), codes
     if not hasattr(estimator, "_problem_"):
