@@ -11,7 +11,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__, arrays
-from ..diagnose import check_fitted
+from ..diagnose import check_fitted, probability_slopes
 from ..estimators import LSSVC, LSSVR
 from ..kernels import RBF, Additive, Kernel, Linear, Matern, Polynomial, Product, Spline, Sum, spline_factors
 from ..tables import Column, Plan
@@ -78,7 +78,7 @@ def read_model(model: Any) -> ModelContent:
     columns = _table_columns(model)
     if columns is not None:
         names = [column.name for column in columns]
-    slopes = model._calibration() if classifies else None
+    slopes = probability_slopes(model) if classifies else None
     return ModelContent(
         kernel=model.kernel_,
         points=arrays.to_numpy(model.support_vectors_)[used],

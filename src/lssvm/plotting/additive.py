@@ -8,9 +8,8 @@ from typing import Any, Self
 import numpy as np
 
 from .. import arrays
-from ..diagnose import check_fitted
+from ..diagnose import check_fitted, component_deviations
 from ..estimators.validation import validate
-from ..intervals import component_deviations
 from ..kernels import Additive
 from ._display import COLOURS, Display, import_pyplot, plain_axes
 
@@ -244,10 +243,8 @@ def _component(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         component = arrays.to_numpy(estimator.components(inputs))[:, number]
-    problem = getattr(estimator, "_problem_", None)
-    if problem is None or problem.coefficients is not None:
-        return component, None
-    return component, component_deviations(problem, estimator.leave_one_out()._fit_, inputs)[:, number, 0]
+    deviations = component_deviations(estimator, inputs)
+    return component, None if deviations is None else deviations[:, number, 0]
 
 
 def _new_axes(pyplot: Any, count: int) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from .. import arrays
-from ..diagnose import check_fitted, compares_classifiers, feature_names
+from ..diagnose import check_fitted, compares_classifiers, feature_names, fitted_problem, training_codes
 from ._display import COLOURS, Display, one_output
 
 __all__ = ["FitDisplay"]
@@ -257,13 +257,13 @@ def _rows(estimator: Any) -> tuple[np.ndarray, np.ndarray]:
                 "FitDisplay needs training rows, but the basis of this LSSVC has none: choose it among the rows, or "
                 "use loss='squared', coding='one-vs-rest'."
             )
-        codes = arrays.to_numpy(estimator._codes_)[arrays.to_numpy(estimator.support_)]
+        codes = training_codes(estimator)[arrays.to_numpy(estimator.support_)]
         return arrays.to_numpy(estimator.support_vectors_), codes
-    if not hasattr(estimator, "_problem_"):
+    problem = fitted_problem(estimator)
+    if problem is None:
         raise ValueError(
             f"{type(estimator).__name__} keeps only a sample of its rows after partial_fit or fit_chunks: use fit."
         )
-    problem = estimator._problem_
     return arrays.to_numpy(problem.X), problem.labels if is_classifier(estimator) else arrays.to_numpy(problem.y)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from .. import arrays
-from ..diagnose import check_fitted
+from ..diagnose import check_fitted, fitted_problem
 from ..sparsify import Forward
 from ._display import Display
 
@@ -205,7 +205,8 @@ class SupportSpectrumDisplay(Display):
 
 def _path_step(estimator: Any, path: Any) -> tuple[str, Any]:
     """The name of the step that recorded the path, and the step itself."""
-    recorded = estimator._problem_.paths if hasattr(estimator, "_problem_") else {}
+    problem = fitted_problem(estimator)
+    recorded = {} if problem is None else problem.paths
     name = next((key for key, value in recorded.items() if value is path), "")
     steps = [step for step in estimator.steps or () if type(step).__name__ == name]
     return name, steps[-1] if steps else None

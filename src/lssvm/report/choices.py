@@ -118,7 +118,7 @@ def _paths(facts: Facts) -> dict[str, Any]:
 def _how(facts: Facts) -> str:
     """How C and the widths of the model were chosen: the search that ended at these values."""
     if facts.problem is None and not facts.compared:
-        return " on the first rows" if hasattr(facts.model, "_stream_") else " on a sample of the rows"
+        return " on the first rows" if diagnose.is_streamed(facts.model) else " on a sample of the rows"
     found = [words for name, words in TUNERS.items() if _paths(facts).get(name, {}).get("C") == facts.model.C_]
     return f" by {found[0]}" if found else ""
 

@@ -23,7 +23,7 @@ class Facts:
         self.classes = [_plain(label) for label in model.classes_] if is_classifier(model) else None
         self.target = str(about.get("target") or ("class" if self.classes else "y"))
         self.names = diagnose.feature_names(model)
-        self.problem = getattr(model, "_problem_", None)
+        self.problem = diagnose.fitted_problem(model)
         self.compared = diagnose.compares_classifiers(model)  # codings and losses of a classifier
         self.loo: Any = _known(diagnose.loo_values, model)
         self.sampled = self.loo is not None and self.loo.sampled  # the row numbers are then unknown

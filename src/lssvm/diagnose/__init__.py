@@ -1,0 +1,62 @@
+"""Diagnostics of fitted models: leave-one-out values, the path of C, widths of columns, coverage of intervals.
+
+All results are read from the fit or follow from one factorisation; nothing is refitted row by row. The displays, the
+report and the command line draw and print the results of these functions.
+"""
+
+import warnings
+from typing import Any
+
+from .access import NotKnown as NotKnown
+from .access import check_fitted as check_fitted
+from .access import columns_used, feature_names, inverse_widths
+from .access import compares_classifiers as compares_classifiers
+from .access import component_deviations as component_deviations
+from .access import fitted_problem as fitted_problem
+from .access import is_streamed as is_streamed
+from .access import probability_slopes as probability_slopes
+from .access import training_codes as training_codes
+from .calibration import coverage_path, reliability
+from .loo import (
+    LooValues,
+    beats_constant,
+    class_codes,
+    class_scores,
+    loo_probabilities,
+    loo_values,
+    number_scores,
+    scores,
+)
+from .search import c_path, width_surface
+
+__all__ = [
+    "LooValues",
+    "beats_constant",
+    "c_path",
+    "class_codes",
+    "class_scores",
+    "columns_used",
+    "coverage_path",
+    "feature_names",
+    "inverse_widths",
+    "loo_probabilities",
+    "loo_values",
+    "number_scores",
+    "reliability",
+    "scores",
+    "width_surface",
+]
+
+RENAMED = {"left_out": "loo_values", "left_out_probabilities": "loo_probabilities", "LeftOut": "LooValues"}
+
+
+def __getattr__(name: str) -> Any:
+    """The names of version 0.1.0, deprecated since 0.2."""
+    if name not in RENAMED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(
+        f"diagnose.{name} is now diagnose.{RENAMED[name]}; the old name will be removed in 0.4.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return globals()[RENAMED[name]]
