@@ -18,7 +18,9 @@ from .stream import LooSample
 from .tune import LeaveOneOut
 
 FOLDS = 10  # number of folds of the jackknife methods if the search is repeated without each fold
-ROWS_PER_WIDTH = 25  # with fewer, leave-one-out residuals are too small if the widths were chosen by them
+# With fewer samples per width, leave-one-out residuals are too small if the widths were chosen by them (measured in
+# docs/intervals.md). `tune.PLAN.width_rows` is a different quantity: where the prior on the widths begins to widen.
+ROWS_PER_WIDTH = 25
 METHODS = ("jackknife+", "jackknife-minmax", "cv+")
 
 

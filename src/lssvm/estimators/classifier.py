@@ -224,7 +224,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         unknown = np.setdiff1d(found, self.classes_)
         if len(unknown):
             raise ValueError(
-                f"y contains the class {unknown.tolist()[0]!r}, which is not one of the classes "
+                f"y contains the class {unknown.tolist()[0]!r}, which is not among the classes "
                 f"{self.classes_.tolist()}: pass all classes to the first partial_fit as classes=[...]."
             )
         codes = np.searchsorted(self.classes_, y)

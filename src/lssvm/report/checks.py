@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from .. import diagnose
+from ..intervals import ROWS_PER_WIDTH
 from .facts import Facts
 from .markup import escaped, rounded
 from .outliers import distances
@@ -66,7 +67,7 @@ def _check_C(facts: Facts) -> Iterable[str]:
 
 def _check_widths(facts: Facts) -> Iterable[str]:
     """Many widths, chosen by the same error that evaluates them, overfit it."""
-    if _chooses_widths(facts) and 20 * len(facts.names) > (facts.rows or 0):
+    if _chooses_widths(facts) and ROWS_PER_WIDTH * len(facts.names) > (facts.rows or 0):
         yield (
             f"{len(facts.names)} widths were chosen by the leave-one-out error of only {facts.rows} rows, so this "
             "error is too optimistic. Evaluate the model on other rows, or use a single width: kernel=kernels.RBF()."
