@@ -151,7 +151,7 @@ def test_reliability_of_many_classes_is_that_of_the_named_class():
 
 def test_inverse_widths_are_spread_over_widths():
     columns = np.column_stack([X[:, 0], 10 * X[:, 0] ** 2])
-    model = LSSVR(kernels.RBF(sigma=[5.0, 1e12]), C=1.0).fit(columns, y)
+    model = LSSVR(kernels.RBF(sigma=[5.0, np.inf]), C=1.0).fit(columns, y)
     np.testing.assert_allclose(diagnose.inverse_widths(model), [np.std(X[:, 0]) / 5.0, 0.0])
     with pytest.raises(ValueError, match="has no widths"):
         diagnose.inverse_widths(LSSVR(kernels.Linear(), C=1.0).fit(X, y))

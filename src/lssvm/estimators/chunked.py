@@ -63,6 +63,8 @@ def adds_chunks(model: BaseLSSVM) -> bool:
             raise AttributeError(f"partial_fit does not support {step!r}, which needs all rows at once: use fit.")
     if not sums_suffice(model):
         raise AttributeError(f"partial_fit {LEAST_SQUARES.format(loss=model.loss, coding=model.coding)}")
+    if not was_least_squares(model):
+        raise AttributeError(f"partial_fit {LEAST_SQUARES.format(loss=model.loss_, coding=model.coding_)}")
     if isinstance(getattr(model, "class_weight", None), str):
         raise AttributeError(
             f"partial_fit does not support class_weight={model.class_weight!r}, as the class frequencies of later "
@@ -75,6 +77,11 @@ def sums_suffice(model: Any) -> bool:
     """Whether sums over rows give the model: those of least squares, one class against the rest."""
     loss, coding = getattr(model, "loss", "squared"), getattr(model, "coding", "one-vs-rest")
     return loss in ("auto", "squared") and coding in ("auto", "one-vs-rest")
+
+
+def was_least_squares(model: Any) -> bool:
+    """Whether a fitted model, if there is one, is of that kind."""
+    return getattr(model, "loss_", "squared") == "squared" and getattr(model, "coding_", "") != "one-vs-one"
 
 
 class ChunkedLSSVM(BaseLSSVM):
@@ -162,9 +169,6 @@ class ChunkedLSSVM(BaseLSSVM):
     def _resumed(self) -> Stream:
         """The sums of a fit over chunks."""
         sample = self._loo_sample()
-        loss, coding = getattr(self, "loss_", "squared"), getattr(self, "coding_", "one-vs-rest")
-        if sample is None and (loss, coding) != ("squared", "one-vs-rest"):
-            raise ValueError(f"partial_fit {LEAST_SQUARES.format(loss=loss, coding=coding)}")
         if sample is None:
             raise ValueError(
                 "partial_fit needs the sums of fit_chunks, which this model file of an older version does not contain: "

@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from .. import arrays
+from .. import arrays, progress
 from ..arrays import Array, ArrayLike
 from ..cluster import lazily
 from ..coding import couple, pair_slope
@@ -124,17 +124,20 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             return super()._fitted(problem, given)
         if self.kernel is None:
             problem = problem.replace(kernel=Choice([Matern(ard=True), RBF(ard=True)]))
+        last = progress.expect(lambda: float(len(problem.rows)) ** 3)
         setting, record = choose_classifier(problem, *plan)
         paths = {**problem.paths, LeaveOneOut.__name__: record}
         problem = problem.replace(kernel=setting.kernel, C=setting.C, paths=paths)
         steps = class_steps(problem, setting.coding) if self.steps is None else self.steps
         steps = [step for step in steps if not isinstance(step, LeaveOneOut)]
         if setting.loss == "squared" and (self._single_output_ or setting.coding == "one-vs-rest"):
-            return super()._fitted(problem, given, steps)
+            with last:
+                return super()._fitted(problem, given, steps)
         problem = run_steps(problem, steps)
         codes, weights = problem.labels, arrays.to_numpy(problem.weights)
         copies = arrays.to_numpy(self._without_class_weights(problem.y, problem.weights))
-        fit = solve_classes(problem, setting.loss, setting.coding, np.maximum(copies, 1.0))
+        with last:
+            fit = solve_classes(problem, setting.loss, setting.coding, np.maximum(copies, 1.0))
         coding = "one-vs-rest" if self._single_output_ else setting.coding
         unit, loo, n_classes = arrays.to_numpy(fit.unit_loo), arrays.to_numpy(fit.loo), len(self.classes_)
         if coding == "one-vs-one":

@@ -20,7 +20,7 @@ from scipy import optimize
 from scipy.special import softmax
 from sklearn.utils import Bunch
 
-from .. import arrays
+from .. import arrays, progress
 from ..arrays import NumericalError
 from ..coding import best_slope, pair_losses, pair_rows, pairs_of, platt_aims
 from ..kernels import Kernel
@@ -65,6 +65,10 @@ class Rows:
             return pair_rows(self.codes, self.n_classes)
         rows = np.arange(len(self.codes))
         return [(rows, np.where(self.codes == c, 1.0, -1.0)) for c in range(self.n_classes)]
+
+    def work(self) -> float:
+        """A measure of the work of one evaluation."""
+        return float(len(self.codes)) ** 3
 
     def by_pairs(self, coding: str) -> bool:
         """Whether every binary problem is a pair of classes."""
@@ -113,6 +117,7 @@ class ClassSearch:
     def objective(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         """The loss minus the log priors, and its gradient."""
         setting, X = self.at(x), self.rows.X
+        progress.did(self.rows.work)
         try:
             K = self.rows.matrix(setting.kernel)
             value, G, in_C, in_slope = self._loss(K, setting)
@@ -228,8 +233,13 @@ def choose_classifier(problem: Problem, codings: tuple[str, ...], losses: tuple[
     log loss of the other half; then C on the whole sample, for each kernel, and for each coding and loss with the best
     kernel.
     """
-    kernels = list(problem.kernel.parts) if problem.kernel.is_choice else [problem.kernel]
     rows = _sample(problem)
+    with progress.expect(lambda: (10.0 if problem.kernel.is_free else 2.0) * rows.work()):
+        return _chosen(problem, rows, codings, losses)
+
+
+def _chosen(problem: Problem, rows: Rows, codings: tuple[str, ...], losses: tuple[str, ...]) -> tuple[Setting, Bunch]:
+    kernels = list(problem.kernel.parts) if problem.kernel.is_choice else [problem.kernel]
     n_classes = rows.n_classes
     codings = ("one-vs-one",) if n_classes == 2 else codings
     leading = "squared" if "squared" in losses else losses[0]
@@ -344,6 +354,7 @@ def _common_widths(
     """One width per leaf: the sum of the losses of both halves, the mean of their settings, and both settings."""
     d = halves[0].X.shape[1]
     first = kernel.with_width(math.sqrt(d), halves[0].unit) if kernel.is_free else kernel
+    first.check(d)
     free = [leaf.sigma is None for leaf in kernel.leaves]
     settings, total = [], 0.0
     setting = replace(start, kernel=first)
@@ -421,6 +432,7 @@ def _best_C(rows: Rows, setting: Setting, *, known: bool = False, near: bool = F
 
     def value(log_C: float) -> float:
         nonlocal best, warm
+        progress.did(rows.work)
         try:
             values, warm = _values(rows, K, replace(setting, C=math.exp(log_C)), warm)
         except NumericalError:
