@@ -25,7 +25,7 @@ from ..arrays import NumericalError
 from ..coding import best_slope, pair_losses, pair_rows, pairs_of, platt_aims
 from ..kernels import Kernel
 from ..losses import LOSSES
-from ..problem import Problem, constant_columns
+from ..problem import Problem, column_spread, constant_columns
 from ..system.newton import loo_gradient, solve_dual, solve_squares
 from .plan import PLAN
 from .samples import with_every_class
@@ -314,9 +314,12 @@ def _moved(kernel: Kernel, moves: list[np.ndarray]) -> Kernel:
 
 
 def _between(kernels: list[Kernel]) -> Kernel:
-    """The kernel with the geometric mean of the widths of two kernels that are otherwise equal."""
-    sigmas = [[arrays.to_numpy(leaf.sigma) for leaf in kernel.leaves] for kernel in kernels]
-    return kernels[0].with_widths([np.sqrt(a) * np.sqrt(b) for a, b in zip(*sigmas, strict=True)])
+    """The geometric mean of the widths of two kernels that differ in nothing else; equal widths stay as they are."""
+    sigmas = []
+    for first, second in zip(*(kernel.leaves for kernel in kernels), strict=True):
+        a, b = arrays.to_numpy(first.sigma), arrays.to_numpy(second.sigma)
+        sigmas.append(first.sigma if np.array_equal(a, b) else np.sqrt(a) * np.sqrt(b))
+    return kernels[0].with_widths(sigmas)
 
 
 def _sample(problem: Problem) -> Rows:
@@ -336,7 +339,7 @@ def _sample(problem: Problem) -> Rows:
 
 
 def column_units(problem: Problem) -> np.ndarray:
-    """The standard deviation of each column; the distance of the values of a binary column; 1 for constant columns.
+    """The spread of each column; the distance of the values of a binary column; 1 for constant columns.
 
     The standard deviation of a binary column with a rare value is small, and would give that value too much influence.
     """
@@ -344,7 +347,7 @@ def column_units(problem: Problem) -> np.ndarray:
     low, high = X.min(axis=0), X.max(axis=0)
     two = np.all((low == X) | (high == X), axis=0)
     with np.errstate(over="ignore"):
-        unit = np.where(two, high - low, X.std(axis=0))
+        unit = np.where(two, high - low, column_spread(problem))
     return np.where(constant_columns(problem) | ~(unit > 0) | ~np.isfinite(unit), 1.0, unit)
 
 
