@@ -512,7 +512,7 @@ def test_mistakes(rows):
         tune.KFold(splitter=PredefinedSplit(np.arange(600) % 5)),
     ]
     for step in by_row:
-        with pytest.raises(ValueError, match=rf"{type(step).__name__}: \w+ goes by row numbers"):
+        with pytest.raises(ValueError, match=rf"{type(step).__name__}: \w+ refers to row numbers"):
             LSSVR(steps=[step]).fit_chunks([(X, y)])
     with pytest.raises(ValueError, match=r"chunk 1: Input y contains NaN.*row 3"):
         LSSVR().fit_chunks([(X, y), (X, np.where(np.arange(600)[:, None] == 3, np.nan, y))])

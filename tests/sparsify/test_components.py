@@ -280,7 +280,7 @@ def test_classes_and_several_outputs():
 def test_components_refuse_what_makes_no_sense():
     X, y = data(30)
     for kernel in (RBF(1.0), Linear() + RBF(1.0)):
-        with pytest.raises(ValueError, match=r"additive machine.*kernels\.Additive\(kernels\.Spline\(\)\)"):
+        with pytest.raises(ValueError, match=r"additive model.*kernels\.Additive\(kernels\.Spline\(\)\)"):
             LSSVR(kernel, C=1.0, steps=[Components()]).fit(X, y)
     additive = LSSVR(Additive(Linear()), C=1.0)
     for value in (-1.0, np.inf, "x", True, np.nan):

@@ -126,7 +126,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             problem = problem.replace(kernel=Choice([Matern(ard=True), RBF(ard=True)]))
         last = progress.expect(lambda: float(len(problem.rows)) ** 3)
         setting, record = choose_classifier(problem, *plan)
-        paths = {**problem.paths, LeaveOneOut.__name__: record}
+        paths = problem.paths if record is None else {**problem.paths, LeaveOneOut.__name__: record}
         problem = problem.replace(kernel=setting.kernel, C=setting.C, paths=paths)
         steps = class_steps(problem, setting.coding) if self.steps is None else self.steps
         steps = [step for step in steps if not isinstance(step, LeaveOneOut)]
@@ -146,8 +146,9 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         else:
             slopes = calibrate(unit, codes, weights)
         residuals = arrays.to_numpy(problem.y) - loo
-        record.loo = float(np.average(-np.log(_own_probability(loo, codes, slopes, coding)), weights=weights))
-        record.error_rate = float(np.average(class_numbers(loo) != codes, weights=weights))
+        if record is not None:
+            record.loo = float(np.average(-np.log(_own_probability(loo, codes, slopes, coding)), weights=weights))
+            record.error_rate = float(np.average(class_numbers(loo) != codes, weights=weights))
         values = {
             "_slopes_": slopes,
             "_codes_": codes,

@@ -96,6 +96,8 @@ def class_plan(model: Any, problem: Problem) -> tuple[tuple[str, ...], tuple[str
             f"{type(ties[0]).__name__} is defined for the squared loss only, got {what}: write "
             "loss='squared', coding='one-vs-rest', or choose the basis with another step of lssvm.sparsify."
         )
+    if problem.is_known:  # nothing is searched
+        return (model.coding.replace("auto", "one-vs-rest"),), (model.loss.replace("auto", "squared"),)
     codings = ("one-vs-one", "one-vs-rest") if model.coding == "auto" else (model.coding,)
     losses = tuple(LOSSES) if model.loss == "auto" else (model.loss,)
     return codings, losses

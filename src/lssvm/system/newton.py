@@ -74,7 +74,8 @@ def solve_dual(
     def solve(curvature: Array, z: Array) -> State:
         rows, ridge, L = system(curvature)
         own = z if len(rows) == K.shape[0] else arrays.take(z, rows)
-        plain, ones = _both(L, xp.stack([own, 0.0 * own + 1.0], axis=1)).T
+        both = _both(L, xp.stack([own, 0.0 * own + 1.0], axis=1))
+        plain, ones = both[:, 0], both[:, 1]
         intercept = float(xp.sum(plain) / xp.sum(ones))
         coef = plain - intercept * ones
         if len(rows) == K.shape[0]:
@@ -89,6 +90,9 @@ def solve_dual(
     coef, intercept, f = _minimise(loss, t, weights, C, solve, penalty, start, tolerance)
     if not loo:
         return Binary(coef, intercept, f, None, None)
+    if not float(xp.max(weights * loss.curvature(t * f))) > 0.0:  # no row matters, so that all may be left out
+        none = arrays.zeros((0,), K)
+        return Binary(coef, intercept, f, f, 0.0 * f, arrays.zeros((0, 0), K), none)
     rows, ridge, L = system(weights * loss.curvature(t * f))
     lower = arrays.invert_lower(L)
     squares = xp.sum(lower * lower, axis=0)
@@ -137,6 +141,8 @@ def loo_gradient(
     v = weights * loss.curvature(t * fit.decision)
     inside = arrays.to_numpy(v) > 0
     rows, others = np.flatnonzero(inside), np.flatnonzero(~inside)
+    if not rows.size:
+        return 0.0 * K, 0.0
     P, alpha, own = fit.inverse, arrays.take(fit.coef, rows), arrays.take(g, rows)
     lam, q = 1.0 / (C * arrays.take(v, rows)), xp.linalg.diagonal(fit.inverse)
     third = arrays.take(t * loss.third(t * fit.decision), rows)

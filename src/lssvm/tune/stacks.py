@@ -12,6 +12,7 @@ from ..losses import LOSSES
 
 PADDING = 1.3  # largest ratio of problem sizes within a stack
 STEPS = 15  # at most, of Newton's method in a search
+LOST = 1e-12  # share of a diagonal element below which rounding errors are all that is left
 FAR = 40.0  # decision values of the logistic loss are clipped to +-FAR
 
 
@@ -122,9 +123,12 @@ def _squares(blocks: np.ndarray, stack: _Stack, C: float) -> tuple[np.ndarray, n
     active = stack.inside
     P, ones, total = _bordered(_matrix(blocks, active, 1.0 / (C * stack.weights)), active)
     P *= active[:, :, None] & active[:, None, :]
+    before = np.einsum("gii->gi", P).copy()
     P -= ones[:, :, None] * (ones / total)[:, None, :]
     a = np.einsum("gij,gj->gi", P, np.where(active, stack.t, 0.0))
-    return P, a, np.where(active, np.einsum("gii->gi", P), 1.0)
+    q = np.einsum("gii->gi", P)
+    kept = active & (q > LOST * before)  # else the row is alone, and nothing predicts it
+    return P, np.where(kept, a, 0.0), np.where(kept, q, 1.0)
 
 
 def _newton(
@@ -152,6 +156,8 @@ def _newton(
         if done:
             break
     inverse, ones, total = _bordered(A, active)
-    q = np.einsum("gii->gi", inverse) - ones * ones / total
-    loo = np.where(active, z - a / np.where(active, np.maximum(q, 1e-300), 1.0), f)
+    before = np.einsum("gii->gi", inverse)
+    q = before - ones * ones / total
+    kept = active & (q > LOST * before)
+    loo = np.where(kept, z - a / np.where(kept, q, 1.0), f)
     return a, b, f, loo
