@@ -16,7 +16,7 @@ from lssvm.kernels import RBF, Linear, Matern
 from lssvm.losses import LOSSES
 from lssvm.problem import Problem
 from lssvm.system.newton import loo_gradient, solve_dual, solve_primal, solve_squares
-from lssvm.tune.classes import ClassSearch, Rows, Setting
+from lssvm.tune.class_search import ClassSearch, Rows, Setting
 from lssvm.tune.stacks import Stacks
 
 CODINGS = ["one-vs-rest", "one-vs-one"]
@@ -212,7 +212,7 @@ def test_stacks_agree_with_one_problem_after_the_other(name):
     [*itertools.product(["one-vs-one"], LOSSES), ("one-vs-rest", "squared"), ("one-vs-rest", "logistic")],
 )
 def test_the_gradient_of_a_search_agrees_with_central_differences(coding, name, monkeypatch):
-    from lssvm.tune import classes
+    from lssvm.tune import class_search as classes
 
     exact = classes.solve_dual
     monkeypatch.setattr(classes, "solve_dual", lambda *a, **o: exact(*a, **{**o, "tolerance": 1e-13, "start": None}))

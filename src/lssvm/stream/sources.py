@@ -1,0 +1,240 @@
+"""Where chunks come from: iterators, arrays, Parquet files and pyarrow datasets."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from .. import arrays, progress
+from ..arrays import Array
+from .rows import fingerprint
+
+if TYPE_CHECKING:
+    from .rows import Fingerprint
+
+Chunk = tuple[Array, Array, Array]  # rows, coded targets, weights
+FAN_IN = 4
+CHUNK_BYTES = 2**25  # size of the chunks into which arrays and files are cut
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A result for some rows, and their fingerprint."""
+
+    value: Any
+    fingerprint: Fingerprint
+
+    def __add__(self, other: Seen) -> Seen:
+        return Seen(self.value + other.value, self.fingerprint + other.fingerprint)
+
+
+@dataclass(frozen=True)
+class SameRows:
+    """A source whose chunks are checked and coded, and whose rows must be the same as in the first pass."""
+
+    source: Source
+    check: Callable[[int, Any, Any, Any], Chunk]  # takes the number of the chunk and its parts
+    known: Fingerprint
+
+    def reduce(self, function: Callable[..., Any]) -> Any:
+        """As `Source.reduce`, for a function of checked chunks."""
+        seen: Seen = self.source.reduce(functools.partial(_see, self.check, function))
+        difference = self.known.difference(seen.fingerprint)
+        if difference:
+            raise ValueError(
+                f"chunks: the rows are not the same as in the first pass: {difference}. Chunks are read several times "
+                "and must return the same rows in the same order every time: do not shuffle them or draw new random "
+                "numbers; fix the seed, or persist() a Dask collection."
+            )
+        return seen.value
+
+
+def _see(check: Callable[..., Chunk], function: Callable[..., Any], number: int, X: Any, y: Any, weight: Any) -> Seen:
+    rows = check(number, X, y, weight)
+    return Seen(function(number, *rows), fingerprint(rows[0], y, weight))
+
+
+class Source(Protocol):
+    """A source of chunks."""
+
+    def first(self) -> tuple[Any, Any, Any]:
+        """The first chunk, or a chunk of the same kind without rows."""
+
+    def reduce(self, function: Callable[..., Any]) -> Any:
+        """The sum of function(number, X, y, weight) over all chunks, with `add_all` over FAN_IN parts at a time."""
+
+
+def add_all(parts: Sequence[Any]) -> Any:
+    """parts[0] + parts[1] + ..."""
+    return functools.reduce(operator.add, parts)
+
+
+class Chunks:
+    """Chunks read one after the other in this process, with progress on a terminal.
+
+    The tree of sums keeps a few sums per level.
+    """
+
+    def __init__(self, read: Callable[[], Iterator[Any]]) -> None:
+        self.read = read
+        self.passes = 0
+        self.rows = 0  # of the first pass
+
+    def first(self) -> tuple[Any, Any, Any]:
+        for chunk in self.read():
+            return normalise(chunk)
+        raise ValueError("chunks is empty: give at least one (X, y).")
+
+    def reduce(self, function: Callable[..., Any]) -> Any:
+        self.passes += 1
+        levels: list[list[Any]] = []
+        with Progress(f"pass {self.passes}") as progress:
+            for number, chunk in enumerate(self.read()):
+                rows = normalise(chunk)
+                _push(levels, 0, function(number, *rows))
+                progress.add(np.shape(rows[1])[0])
+        if self.passes == 1:
+            self.rows = progress.rows
+        if levels and progress.rows != self.rows:
+            raise ValueError(
+                f"chunks gave {self.rows} rows in the first pass and {progress.rows} in pass {self.passes}: they are "
+                "read several times and must be the same every time."
+            )
+        for level in range(len(levels)):
+            if level + 1 == len(levels):
+                return add_all(levels[level])
+            if levels[level]:
+                levels[level + 1].append(add_all(levels[level]))
+        raise ValueError("chunks is empty in the second pass: give a list, or a function that returns a new iterator.")
+
+
+def _push(levels: list[list[Any]], level: int, part: Any) -> None:
+    if level == len(levels):
+        levels.append([])
+    levels[level].append(part)
+    if len(levels[level]) == FAN_IN:
+        group, levels[level] = levels[level], []
+        _push(levels, level + 1, add_all(group))
+
+
+class Progress:
+    """Shows the number of rows so far on a terminal, unless a listener displays progress in another way."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.rows = 0
+        self.started = self.shown = time.monotonic()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def add(self, rows: int) -> None:
+        """Count rows, and show them twice a second."""
+        self.rows += rows
+        now = time.monotonic()
+        if now - self.shown > 0.5 and sys.stderr.isatty() and not progress.has_listener():
+            rate = self.rows / (now - self.started)
+            print(f"\r{self.label}: {self.rows:,} rows, {rate:,.0f} per second ", end="", file=sys.stderr, flush=True)
+            self.shown = now
+
+    def __exit__(self, *exception: object) -> None:
+        if self.shown > self.started:
+            print(file=sys.stderr)
+
+
+def as_source(chunks: Any, columns: Sequence[str] | None, target: Any, weight: str | None) -> Chunks:
+    """The source for the `chunks` argument of `fit_chunks`."""
+    if isinstance(chunks, (str, Path)) or type(chunks).__module__.startswith("pyarrow"):
+        return Chunks(_read_table(chunks, columns, target, weight))
+    if columns is not None or target is not None or weight is not None:
+        raise ValueError(
+            "columns, target and weight name columns of a Parquet file or pyarrow dataset, but chunks is neither."
+        )
+    if isinstance(chunks, tuple) and len(chunks) in (2, 3) and len(getattr(chunks[0], "shape", ())) == 2:
+        return Chunks(functools.partial(_slices, chunks))
+    if callable(chunks):
+        return Chunks(lambda: iter(chunks()))
+    if not isinstance(chunks, Iterable):
+        raise TypeError(f"chunks={chunks!r}: give a list of (X, y), a function that returns an iterator, or a file.")
+    if isinstance(chunks, Iterator):
+        raise TypeError(
+            f"chunks={chunks!r} can be read only once: give a list of (X, y), or a function that returns an iterator."
+        )
+    return Chunks(lambda: iter(chunks))
+
+
+def _slices(values: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    """Row slices of arrays, which may be memory maps."""
+    if len({array.shape[0] for array in values}) > 1:
+        raise ValueError(
+            f"chunks: the arrays have {[array.shape[0] for array in values]} rows: give the same number of rows in all."
+        )
+    rows = max(1, CHUNK_BYTES // (8 * max(values[0].shape[1], 1)))
+    if arrays.on_accelerator(values[0]):
+        rows = values[0].shape[0]  # `Whitening.sums` works in blocks
+    for start in range(0, values[0].shape[0], rows):
+        cut = slice(start, min(start + rows, values[0].shape[0]))
+        yield tuple(_cut(array, cut) for array in values)
+
+
+def _cut(array: Any, rows: slice) -> Any:
+    """Rows of an array or of a frame or series (pandas, polars)."""
+    if hasattr(array, "iloc"):
+        return array.iloc[rows]
+    return array[rows] if hasattr(array, "to_numpy") else array[rows, ...]
+
+
+def _read_table(
+    source: Any, columns: Sequence[str] | None, target: Any, weight: str | None
+) -> Callable[[], Iterator[Any]]:
+    """A function that reads a Parquet file, a folder of them, a pyarrow dataset or table in batches."""
+    try:
+        import pyarrow
+        import pyarrow.dataset
+    except ImportError:
+        raise ImportError("Reading Parquet needs pyarrow: pip install 'lssvm[files]'.") from None
+    if not isinstance(source, pyarrow.dataset.Dataset):
+        source = pyarrow.dataset.dataset(source if not isinstance(source, Path) else str(source))
+    names = source.schema.names
+    if target is None:
+        raise ValueError(f"target=None: name the column or columns to predict, out of {names}.")
+    targets = [target] if isinstance(target, str) else list(target)
+    others = {*targets, *([] if weight is None else [weight])}
+    features = [name for name in names if name not in others] if columns is None else list(columns)
+    for name in (*features, *others):
+        if name not in names:
+            raise ValueError(f"There is no column {name!r}: the columns are {names}.")
+    for name in features:
+        if name in others or features.count(name) > 1:
+            raise ValueError(
+                f"columns={columns!r} lists {name!r} twice, or {name!r} is the target or the weight: remove it."
+            )
+    rows = max(1, CHUNK_BYTES // (8 * max(len(features), 1)))
+
+    def read() -> Iterator[Any]:
+        for batch in source.to_batches(columns=[*features, *others], batch_size=rows, batch_readahead=1):
+            if batch.num_rows:
+                y = [batch.column(name).to_numpy(zero_copy_only=False) for name in targets]
+                v = () if weight is None else (batch.column(weight).to_numpy(zero_copy_only=False),)
+                table = pyarrow.Table.from_batches([batch]).select(features)
+                yield (table, y[0] if isinstance(target, str) else np.column_stack(y), *v)
+
+    return read
+
+
+def normalise(chunk: Any) -> tuple[Any, Any, Any]:
+    """A user's chunk as (X, y, weight or None)."""
+    if not isinstance(chunk, Sequence):
+        raise ValueError(f"chunks must yield (X, y) or (X, y, weight), got {type(chunk).__name__}: yield a tuple.")
+    if len(chunk) not in (2, 3):
+        raise ValueError(f"chunks must yield (X, y) or (X, y, weight), got {len(chunk)} parts.")
+    X, y, *weight = chunk
+    return X, y, weight[0] if weight else None

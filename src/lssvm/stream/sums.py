@@ -1,0 +1,254 @@
+"""Models from sums over chunks of rows."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .. import arrays, system
+from ..arrays import EPS, Array
+from ..problem import Problem, Whitening, rounding_error, warn_of_leverage, whiten
+from ..robust import WeightFunction
+from .rows import SAMPLE_ROWS, Sample, sample_rows, smallest_keys
+
+if TYPE_CHECKING:
+    from .sources import SameRows
+
+Solved = tuple[system.Summed, tuple[Array, ...]]  # the system, and the factors from `Whitening.steps` for its columns
+SCALE_ROWS = 1_000_000  # size of the sample of residuals for robust scales
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A fixed basis with its whitening, the sums over the rows so far, and a sample of these rows."""
+
+    points: Array
+    whitening: Whitening
+    C: float
+    moments: system.Moments | None = None
+    sample: Sample | None = None  # rows, targets, weights
+    rows: int = 0
+    chunks: int = 0
+
+    def add(self, X: Array, targets: Array, weights: Array) -> Stream:
+        """The stream with the rows of one more chunk."""
+        moments = self.whitening.sums(self.whitening.steps(), X, targets, weights)
+        if self.moments is None or self.sample is not None:  # streams in older files have no sample
+            sample = sample_rows(SAMPLE_ROWS, self.chunks, X, targets, weights)
+            sample = sample if self.sample is None else self.sample + sample
+        else:
+            sample = None
+        moments = moments if self.moments is None else self.moments + moments
+        return replace(self, moments=moments, sample=sample, rows=self.rows + X.shape[0], chunks=self.chunks + 1)
+
+    def loo_sample(self) -> LooSample | None:
+        """Leave-one-out values of the sample, in the solution for all rows so far."""
+        if self.moments is None or self.sample is None:
+            return None
+        summed = self.moments.system(1.0 / self.C)
+        steps = self.whitening.steps(summed.R, summed.condition)
+        X, targets, weights = self.sample.arrays
+        rows = (targets, weights, weights, *self.whitening.row_results(summed, steps, X, targets, weights))
+        return as_loo_sample(self.whitening, (summed, steps), self.rows, X, *rows)
+
+    def solve(self) -> tuple[Array, Array]:
+        """Coefficients of the basis points, and bias."""
+        if self.moments is None:
+            raise ValueError("The stream has no rows yet: add a chunk first.")
+        theta, intercept, condition = self.moments.solve(1.0 / self.C)
+        if EPS * condition > 1e-6:
+            warnings.warn(
+                f"The sums over the chunks have a condition number of {condition:.1e}: few digits of the coefficients "
+                "are correct. Lower C, or use fit or fit_chunks, which read the rows again.",
+                stacklevel=arrays.user_level(),
+            )
+        return self.whitening.expand(theta), intercept
+
+
+def start_stream(problem: Problem) -> Stream:
+    """A stream with the kernel, C and basis of a planned problem, and no rows yet."""
+    if problem.kernel.is_precomputed or problem.C is None:
+        raise ValueError(f"{problem.kernel!r} cannot be fitted in chunks: give a kernel of the columns, or use fit.")
+    if problem.reduced or problem.coefficients is not None:
+        raise ValueError(
+            "The steps compute coefficients that sums over chunks cannot reproduce: use fit, or steps that only choose "
+            "the basis (such as Substrate and Components with refit=True)."
+        )
+    support = problem.rows if problem.support is None else problem.support
+    points = problem.kernel.basis_points(problem.X, support) if problem.points is None else problem.points
+    return Stream(points, whiten(problem.kernel, points, problem.kernel.evaluate(points, points)), problem.C)
+
+
+@dataclass(frozen=True)
+class LooSample:
+    """Leave-one-out values of a sample of the training rows, in the solution for all rows.
+
+    With q the centred columns of `Whitening.steps`, df(x)/dy_i is v_i (q(x)'q_i + 1/sum v): see `smoother`. All rows of
+    the sample have positive weight.
+    """
+
+    whitening: Whitening
+    steps: tuple[Array, ...]
+    centre: Array  # (r,)
+    weight: float  # sum of the weights of all rows
+    total: int  # number of all rows
+    X: Array
+    targets: Array
+    sample_weights: Array
+    weights: Array  # sample weights times robust weights
+    residuals: Array
+    leverage: Array
+    loo_residuals: Array
+
+    def columns(self, X: Array) -> Array:
+        """q(x) for some rows."""
+        return self.whitening.columns(self.steps, X) - self.centre[None, :]
+
+    def smoother(self, X: Array, own: Array) -> Array:
+        """df(x)/dy_i for some rows x (rows) and those of the sample (columns), whose columns q are `own`."""
+        return self.weights[None, :] * (arrays.matmul(self.columns(X), own.T) + 1.0 / self.weight)
+
+
+def as_loo_sample(whitening: Whitening, solved: Solved, total: int, X: Array, *rows: Array) -> LooSample:
+    """The rows of a sample with positive weight; `rows` are the remaining arrays of `LooSample`."""
+    summed, steps = solved
+    counting = np.flatnonzero(arrays.to_numpy(rows[2]) > 0)
+    values = (arrays.take(array, counting) for array in (X, *rows))
+    return LooSample(whitening, steps, summed.centre, summed.weight, total, *values)
+
+
+def resumed(sample: LooSample, points: Array, C: float, coef: Array, intercept: Array) -> Stream:
+    """The stream that continues a fit over chunks: its sums follow from the factor R of the columns q = R'^-1 phi."""
+    whitening = sample.whitening
+    # `Whitening.steps` holds the factor of the basis and R', or their product
+    R = sample.steps[1].T if len(sample.steps) == 2 else arrays.solve_lower(whitening.lower, sample.steps[0]).T
+    theta, mean = whitening.contract(coef), R.T @ sample.centre
+    total = arrays.gram(R)  # scatter of the columns plus the ridge
+    scatter = arrays.add_diagonal(total + 0.0, -1.0 / C)
+    moments = system.Moments(sample.weight, mean, intercept + mean @ theta, scatter, total @ theta)
+    size = counting = sample.X.shape[0]
+    if size == SAMPLE_ROWS:  # estimated number of rows with positive weight
+        counting = min(max(size, round(sample.weight / float(np.mean(arrays.to_numpy(sample.weights))))), sample.total)
+    keys = smallest_keys(np.random.default_rng(0), size, counting)
+    rows = Sample(SAMPLE_ROWS, keys, (sample.X, sample.targets, sample.weights))
+    return Stream(points, whitening, C, moments, rows, sample.total, chunks=1)
+
+
+@dataclass(frozen=True)
+class LooPass:
+    """Results of the last pass: PRESS, the largest leverage and, if requested, the per-row results of each chunk.
+
+    `rows` has one tuple per chunk: targets, sample weights, weights, residuals, leverages, leave-one-out residuals.
+    """
+
+    press: float
+    largest: float
+    rows: tuple[tuple[Array, ...], ...] = ()
+
+    def __add__(self, other: LooPass) -> LooPass:
+        return LooPass(self.press + other.press, max(self.largest, other.largest), self.rows + other.rows)
+
+
+@dataclass(frozen=True)
+class Passes:
+    """The operations of a pass over chunks of checked rows: robust weights, sums, residuals and leave-one-out."""
+
+    whitening: Whitening
+    robust: WeightFunction | None = None
+    solved: Solved | None = None  # the solution whose residuals determine the robust weights
+    scales: np.ndarray | None = None  # of these residuals
+
+    def weigh(self, X: Array, targets: Array, weights: Array) -> Array:
+        """Sample weight times robust weight."""
+        if self.robust is None or self.solved is None or self.scales is None:
+            return weights
+        residuals = self.whitening.row_results(*self.solved, X, targets, weights)[0]
+        return weights * arrays.like(self.robust.from_scales(arrays.to_numpy(residuals), self.scales), weights)
+
+    def sums(self, steps: tuple[Array, ...], number: int, X: Array, targets: Array, weights: Array) -> system.Moments:
+        """The sums of one chunk."""
+        return self.whitening.sums(steps, X, targets, self.weigh(X, targets, weights))
+
+    def gradient(self, coef: Array, intercept: Array, number: int, X: Array, targets: Array, weights: Array) -> Array:
+        """The gradient over one chunk, for `system.refined`."""
+        return self.whitening.gradient(coef, intercept, X, targets, self.weigh(X, targets, weights))
+
+    def residuals(self, solved: Solved, number: int, X: Array, targets: Array, weights: Array) -> Sample:
+        """A sample of the residuals of one chunk, with their sample weights."""
+        e = arrays.to_numpy(self.whitening.row_results(*solved, X, targets, weights)[0])
+        return sample_rows(SCALE_ROWS, number, e, arrays.to_numpy(weights))
+
+    def loo(self, solved: Solved, keep: bool, number: int, X: Array, targets: Array, own: Array) -> LooPass:
+        """Leave-one-out of the rows of one chunk."""
+        weights = self.weigh(X, targets, own)
+        residuals, leverage, loo = self.whitening.row_results(*solved, X, targets, weights)
+        xp = arrays.namespace(loo)
+        largest = float(xp.max(leverage)) if X.shape[0] else 0.0
+        rows = ((targets, own, weights, residuals, leverage, loo),) if keep else ()
+        return LooPass(float(xp.sum(weights[:, None] * loo * loo)), largest, rows)
+
+
+@dataclass(frozen=True)
+class ChunkedFit:
+    """A fit over chunks that can be read again; per-row results are kept only if requested."""
+
+    passes: Passes
+    solved: Solved
+    loo: LooPass | None
+
+    @property
+    def coef(self) -> Array:
+        """Coefficients of the basis points."""
+        return self.passes.whitening.expand(self.solved[0].coef)
+
+    def rows(self) -> tuple[Array, ...]:
+        """Targets, sample weights, weights, residuals, leverages and leave-one-out residuals of all rows."""
+        kept = self.loo.rows  # type: ignore[union-attr]
+        return tuple(arrays.namespace(parts[0]).concat(parts) for parts in zip(*kept, strict=True))
+
+    def sample(self, total: int, X: Array, *rows: Array) -> LooSample:
+        """A sample out of `total` rows, without rows of weight 0; `rows` are the results of `rows` for the sample."""
+        return as_loo_sample(self.passes.whitening, self.solved, total, X, *rows)
+
+    def rounding(self, sample: LooSample, points: Array, C: float) -> float:
+        """`problem.rounding_error`, estimated from a sample of the rows; `points` are all points of the basis."""
+        summed, w = self.solved[0], arrays.namespace(sample.weights).sqrt(sample.weights)
+        Q, centre = w[:, None] * sample.columns(sample.X), summed.R.T @ summed.centre
+        primal = system.Primal(Q, summed.R, summed.bottom, None, 1.0 / C, sample.targets, summed.mean, centre, w)
+        rows = (sample.targets, sample.weights, sample.residuals, sample.leverage, sample.loo_residuals)
+        of_sample = rounding_error(primal, sample.whitening, points, self.coef, C, *rows, from_sums=True)
+        return of_sample * (sample.total / w.shape[0]) ** 0.5
+
+
+def fit_chunks(source: SameRows, passes: Passes, rows: int, ridge: float, *, loo: bool, keep: bool) -> ChunkedFit:
+    """Fit by Cholesky QR over the chunks (`system.summed`), with robust weights; leave-one-out takes one more pass."""
+
+    def solve(passes: Passes, start: system.Summed | None = None) -> Solved:
+        if not loo and passes.whitening.allows_plain_columns(rows, ridge):
+            gradient = lambda *solution: source.reduce(functools.partial(passes.gradient, *solution))  # noqa: E731
+            sums = source.reduce(functools.partial(passes.sums, ()))
+            found = system.refined(sums, passes.whitening.lower, ridge, gradient)
+            if found is not None:
+                return found[0], (found[1],)
+        steps = passes.whitening.steps
+        summed = system.summed(lambda R: source.reduce(functools.partial(passes.sums, steps(R))), ridge, start)
+        return summed, steps(summed.R, summed.condition)
+
+    solved = solve(passes)
+    for _ in range(0 if passes.robust is None else passes.robust.iterations):
+        assert passes.robust is not None
+        residuals, weights = source.reduce(functools.partial(passes.residuals, solved)).arrays
+        passes = replace(passes, solved=solved, scales=passes.robust.scales(residuals, weights))
+        solved = solve(passes)
+    if not loo:
+        return ChunkedFit(passes, solved, None)
+    while True:
+        result = source.reduce(functools.partial(passes.loo, solved, keep))
+        if solved[0].serves(result.largest):
+            warn_of_leverage(result.largest)
+            return ChunkedFit(passes, solved, result)
+        solved = solve(passes, solved[0])
