@@ -206,7 +206,7 @@ def test_missing_labels_and_targets_in_chunks():
 
 def test_weights_that_leave_one_class():
     refuse(LSSVC(), (X, LABELS, (LABELS == "yes").astype(float)), ValueError, r"sample_weight.*only one class")
-    refuse(LSSVC(class_weight={"no": 0, "yes": 1}), (X, LABELS), ValueError, r"class_weight.*2 classes")
+    refuse(LSSVC(class_weight={"no": 0, "yes": 1}), (X, LABELS), ValueError, r"class_weight.*only one class")
 
 
 # Arguments of the constructors ----------------------------------------------------------------------------------------

@@ -241,7 +241,7 @@ def test_classifiers_that_were_compared_are_listed(load_data):
 
 
 def test_a_classifier_with_one_width_per_column_and_few_rows_is_warned_of():
-    model = LSSVC(kernels.RBF(sigma=[0.5, 0.6]), C=5.0, loss="logistic").fit(RIPLEY[::8], LABELS[::8])
+    model = LSSVC(kernels.RBF(sigma=[0.5, 0.6]), loss="logistic").fit(RIPLEY[::8], LABELS[::8])
     assert "widths were chosen" not in report.to_html(model)
     model.path_.plan.append("one width per column")  # as a search records it
     assert "2 widths were chosen by the leave-one-out error of only 32 rows" in report.to_html(model)
