@@ -133,8 +133,8 @@ def test_the_gradient_of_leave_one_out_agrees_with_central_differences(name, C):
 
     fit = solve_dual(K, t, weights, C, loss, inverse=True, tolerance=1e-13)
     G, in_C = loo_gradient(fit, K, t, weights, C, loss, np.cos(fit.loo) * c)
-    assert_allclose(np.sum(G * S), (value(1e-4, 0) - value(-1e-4, 0)) / 2e-4, rtol=1e-5, atol=1e-8)
-    assert_allclose(in_C, (value(0, 1e-4) - value(0, -1e-4)) / 2e-4, rtol=1e-5, atol=1e-7)
+    assert_allclose(np.sum(G * S), (value(1e-4, 0) - value(-1e-4, 0)) / 2e-4, rtol=2e-4, atol=1e-6)
+    assert_allclose(in_C, (value(0, 1e-4) - value(0, -1e-4)) / 2e-4, rtol=2e-4, atol=1e-6)
 
 
 def test_several_targets_share_one_factor():
