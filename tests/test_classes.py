@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from lssvm import LSSVC, arrays, kernels, load, robust, save, sparsify, tune
 from lssvm.coding import couple, pair_rows, pair_slope, pairs_of, platt_aims
+from lssvm.estimators.planning import class_plan
 from lssvm.kernels import RBF, Linear, Matern
 from lssvm.losses import LOSSES
 from lssvm.problem import Problem
@@ -333,6 +334,7 @@ def test_given_kernel_and_C_stay_the_classifier_of_the_papers():
         default = LSSVC(RBF(1.0), C=2.0).fit(X, labels)
         explicit = LSSVC(RBF(1.0), C=2.0, loss="squared", coding="one-vs-rest").fit(X, labels)
         assert_array_equal(default.dual_coef_, explicit.dual_coef_)
+        assert class_plan(default, default._problem_) is None  # nothing is planned as for a search
         assert (default.coding_, default.loss_) == ("one-vs-rest", "squared")
 
 

@@ -55,6 +55,15 @@ def test_the_chosen_width_is_a_minimum_of_leave_one_out():
 
 
 @pytest.mark.filterwarnings("ignore:Rounding errors")  # as below
+def test_a_width_without_a_unit_does_not_depend_on_the_unit_of_the_column():
+    assert Periodic(24.0).with_width(2.0, np.array([58.0])).sigma == 2.0
+    steps = [tune.LeaveOneOut(search="grid")]  # whose points are multiples of the unit
+    hours, seconds = (
+        LSSVR(Periodic(24.0 * scale), steps=steps).fit(scale * HOURS, LOAD).kernel_.sigma for scale in (1.0, 3600.0)
+    )
+    assert_allclose(seconds, hours, rtol=0.1)  # the minimum is flat
+
+
 @pytest.mark.parametrize("steps", [[sparsify.Random(30, random_state=0)], [tune.KFold(5)], [tune.Holdout(0.3)]])
 def test_steps_take_it(steps):
     model = LSSVR(Periodic(24.0), steps=steps).fit(HOURS, LOAD)

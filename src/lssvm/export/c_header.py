@@ -1,4 +1,7 @@
-"""Export to a C99 header."""
+"""Export to a C99 header.
+
+The templates and the code that fills them in stay in one long file: the C text is easier to check as a whole.
+"""
 
 from __future__ import annotations
 

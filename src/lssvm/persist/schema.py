@@ -1,4 +1,7 @@
-"""The schema of model files: a rule for each attribute of a model, field of a record and parameter of an object."""
+"""The schema of model files: a rule for each attribute of a model, field of a record and parameter of an object.
+
+One long file, because it is one table, read from top to bottom.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The search for the widths of one kernel, stage by stage."""
+"""The search for the widths of one kernel, stage by stage.
+
+One long file, because all stages share the state of one class.
+"""
 
 from __future__ import annotations
 
