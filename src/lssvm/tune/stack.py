@@ -11,7 +11,7 @@ from .steps import tuned
 HUBER = 2.5  # robust scales of the residuals beyond which their loss grows linearly
 PULL = 0.05  # strength of the pull towards equal weights, relative to the mean square of the best member
 ITERATIONS = 20  # of reweighting; the weights have settled to three digits long before
-SMALLEST = 1e-3  # smaller weights of probabilities are set to 0: their iteration only approaches 0
+SMALLEST = 0.01  # smaller weights of probabilities are set to 0: their iteration only approaches 0
 
 
 def tune_members(problems: list[Problem]) -> list[Problem]:
@@ -56,14 +56,13 @@ def _smallest_square(Q: np.ndarray) -> np.ndarray:
 def mixture_weights(own: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Weights w >= 0 with sum 1 that maximise sum_i v_i log(sum_k w_k p_ki), by the EM algorithm.
 
-    `own` are the leave-one-out probabilities (members, rows) of the true classes. One row per member, divided equally,
-    is added: it pulls towards equal weights.
+    `own` are the leave-one-out probabilities (members, rows) of the true classes.
     """
     count = len(own)
     found = np.full(count, 1.0 / count)
     for _ in range(1000):
         share = found[:, None] * own
-        counts = (share / share.sum(axis=0)) @ weights + 1.0
+        counts = (share / share.sum(axis=0)) @ weights
         before, found = found, counts / counts.sum()
         if np.max(np.abs(found - before)) < 1e-8:
             break
