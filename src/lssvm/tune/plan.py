@@ -22,6 +22,8 @@ class SearchPlan:
     """Grid of 1/C, in units of the variance of the kernel over the rows."""
     zooms: int = 2
     """Number of refined grids of C about the best point, each four times finer than the last."""
+    spectrum_rows: int = 200
+    """Rows from which the variance of the kernel is estimated, which is the unit of 1/C."""
     start_rows: int = 300
     """Rows on which the grid of common widths is evaluated."""
 
@@ -102,6 +104,8 @@ class SearchPlan:
     """A search ends when a step gains less than `flatness`/rows, which is below the noise."""
 
     # Robust weights
+    outlier: float = 6.0
+    """Largest leave-one-out residual that counts in full in a search, in units of their 90th percentile."""
     lenience: float = 1.5
     """Scale of the residuals in the robust weights of a search, in units of the robust scale."""
     robust_iterations: int = 3

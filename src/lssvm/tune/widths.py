@@ -21,12 +21,13 @@ from ..progress import gradient_work, work
 from .penalty import best_C, kernel_variance, mean_weight, search_weights
 from .plan import PLAN
 from .samples import order_by_content, rows_by_content, sample_of, stages_of
-from .scores import class_errors, error_rate, errors_to_choose_by, validation_loss
+from .scores import class_errors, error_rate, errors_to_choose_by, outlier_limit, validation_loss
 from .screening import relevance
 
 if TYPE_CHECKING:
     from .steps import LeaveOneOut
 
+TINY = 1e-300
 minimize: Any = optimize.minimize  # its stubs know neither bounds nor options together
 
 
@@ -283,6 +284,13 @@ class Search:
                 trial = trial.with_basis(points=arrays.take(trial.points, part))
         if trial.robust is not None:
             trial = trial.replace(weights=search_weights(self._at_vector(self._vector(), trial)), robust=None)
+        elif not trial.classification:  # a few extreme targets must not decide
+            loo = np.abs(self._loo_residuals(trial))
+            share = np.min(outlier_limit(loo) / np.maximum(loo, TINY), axis=1)
+            if (share < 1.0).any():
+                full = np.ones(len(trial.y))
+                full[trial.rows] = np.minimum(share, 1.0) ** 2
+                trial = trial.replace(weights=trial.weights * arrays.like(full, trial.weights))
         return trial
 
     # One width per column --------------------------------------------------------------------------------------------
