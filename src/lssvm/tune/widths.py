@@ -18,16 +18,15 @@ from ..problem import (
     constant_columns,
 )
 from ..progress import gradient_work, work
-from .penalty import best_C, kernel_variance, mean_weight, search_weights
+from .penalty import best_C, guarded, kernel_variance, mean_weight, search_weights
 from .plan import PLAN
 from .samples import order_by_content, rows_by_content, sample_of, stages_of
-from .scores import class_errors, error_rate, errors_to_choose_by, outlier_limit, validation_loss
+from .scores import class_errors, error_rate, errors_to_choose_by, validation_loss
 from .screening import relevance
 
 if TYPE_CHECKING:
     from .steps import LeaveOneOut
 
-TINY = 1e-300
 minimize: Any = optimize.minimize  # its stubs know neither bounds nor options together
 
 
@@ -56,6 +55,7 @@ class Search:
         self.always = always  # one width per column is used even if it gains little
         self.value = math.inf
         self.spent = 0.0  # `work` so far
+        self.has_outliers = False
         self.widths = np.empty(0)
         self.moderate = math.inf  # logarithm of the best common width among the narrower ones of the grid
         self.C = problem.C or 1.0
@@ -284,13 +284,11 @@ class Search:
                 trial = trial.with_basis(points=arrays.take(trial.points, part))
         if trial.robust is not None:
             trial = trial.replace(weights=search_weights(self._at_vector(self._vector(), trial)), robust=None)
-        elif not trial.classification:  # a few extreme targets must not decide
-            loo = np.abs(self._loo_residuals(trial))
-            share = np.min(outlier_limit(loo) / np.maximum(loo, TINY), axis=1)
-            if (share < 1.0).any():
-                full = np.ones(len(trial.y))
-                full[trial.rows] = np.minimum(share, 1.0) ** 2
-                trial = trial.replace(weights=trial.weights * arrays.like(full, trial.weights))
+        elif not trial.classification:
+            known = guarded(self._at_vector(self._vector(), trial), fixed_C=self.problem.C is not None)
+            self.has_outliers |= known.weights is not trial.weights
+            self.C = known.C or self.C
+            trial = trial.replace(weights=known.weights)
         return trial
 
     # One width per column --------------------------------------------------------------------------------------------
