@@ -56,6 +56,7 @@ class Search:
         self.value = math.inf
         self.spent = 0.0  # `work` so far
         self.has_outliers = False
+        self.trial: Problem | None = None  # the problem on the first stage
         self.widths = np.empty(0)
         self.moderate = math.inf  # logarithm of the best common width among the narrower ones of the grid
         self.C = problem.C or 1.0
@@ -180,7 +181,10 @@ class Search:
             self.widths, self.C, self.moderate, self.spent = common.widths, common.C, common.moderate, common.spent
         else:
             self._start()
-        trial = self._trial(*stages_of(self.problem)[0])
+        if earlier:
+            self.trial, self.has_outliers = earlier[-1].trial, earlier[-1].has_outliers
+        trial = (self.trial or self._trial(*stages_of(self.problem)[0])).replace(kernel=self.problem.kernel)
+        self.trial = trial
         if alike is not None:
             self.value = self._minimise(trial, PLAN.transferred)
         else:
@@ -205,10 +209,12 @@ class Search:
         stages = stages_of(self.problem)
         if self.method != "grid" and (len(stages) > 1 or self.problem.robust is not None):
             trial = self._trial(*stages[-1])
-            if len(stages) > 1:
-                self._choose_C(trial)
-            self.value = self._minimise(trial, PLAN.early)
-            self._log(trial)
+            self._choose_C(trial)
+            value = self._value(self._vector(), trial)
+            if value < self.value - PLAN.limited or self.problem.robust is not None:
+                value = self._minimise(trial, PLAN.early)
+                self._log(trial)
+            self.value = value
         if errors_to_choose_by(self.problem, self.loss) is class_errors:
             self._settle()
         return self._at_vector(self._vector(), self.original)
@@ -333,8 +339,8 @@ class Search:
         narrow |= self.widths <= PLAN.narrow
         shape = np.where(narrow, 0.5 * math.log(narrow.sum() / len(sizes)), PLAN.wide)
         shape = np.where(self._constants(), PLAN.dropped_width, shape)
-        _, factor, self.C = min(self._grid(trial, shape, PLAN.factors[:3]))
-        self.widths = np.where(self._is_dropped(shape), shape, shape + factor)
+        _, factor, self.C = min(self._grid(trial, shape - 1.0, PLAN.factors))
+        self.widths = np.where(self._is_dropped(shape), shape, shape - 1.0 + factor)
         self._improve(trial)
         if self.value >= before[2]:
             self.widths, self.C, self.value = before
