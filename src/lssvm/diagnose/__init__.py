@@ -8,12 +8,17 @@ import warnings
 from typing import Any
 
 from .access import NotKnown as NotKnown
+from .access import basis_points as basis_points
 from .access import check_fitted as check_fitted
+from .access import check_single as check_single
 from .access import columns_used, feature_names, inverse_widths
 from .access import compares_classifiers as compares_classifiers
 from .access import component_deviations as component_deviations
 from .access import fitted_problem as fitted_problem
+from .access import is_stack as is_stack
 from .access import is_streamed as is_streamed
+from .access import kept_components as kept_components
+from .access import members as members
 from .access import probability_slopes as probability_slopes
 from .access import training_codes as training_codes
 from .calibration import coverage_path, reliability

@@ -48,6 +48,25 @@ def members(model: Any) -> list[tuple[Any, float]]:
     return list(model._weighted_members) if is_stack(model) else [(model, 1.0)]
 
 
+def check_single(model: Any, what: str) -> None:
+    """Raise NotKnown if the model is a stack of several members."""
+    if is_stack(model):
+        raise NotKnown(f"{what} is defined for a single model, not for a stack: give a member, e.g. model.members_[0].")
+
+
+def basis_points(model: Any) -> np.ndarray:
+    """The support vectors of a model; of a stack, those of all members, without repetitions."""
+    points = [arrays.to_numpy(member.support_vectors_) for member, _ in members(model)]
+    return points[0] if all(np.array_equal(points[0], own) for own in points) else np.unique(np.vstack(points), axis=0)
+
+
+def kept_components(model: Any) -> dict[int, list[int]]:
+    """The columns of each component that an additive model keeps, by the number of the component."""
+    kernels = [member.kernel_ for member, _ in members(model)]
+    kept = [(number, group) for kernel in kernels for number, (group, _) in kernel.kept(model.n_features_in_).items()]
+    return dict(sorted(kept))
+
+
 def kept_sample(model: Any) -> Any:
     """The sample of rows that a model fitted on chunks keeps, or None."""
     return model._loo_sample() if hasattr(model, "_loo_sample") else None
@@ -82,8 +101,7 @@ def compares_classifiers(model: Any) -> bool:
 def least_squares_problem(model: Any, what: str) -> Problem:
     """The solved problem with its final weights; ValueError if the model does not keep its rows."""
     check_fitted(model)
-    if is_stack(model):
-        raise NotKnown(f"{what} is defined for a single model, not for a stack: give a member, e.g. model.members_[0].")
+    check_single(model, what)
     problem = getattr(model, "_problem_", None)
     if problem is None and compares_classifiers(model):
         raise NotKnown(
@@ -191,7 +209,10 @@ def is_streamed(model: Any) -> bool:
 
 
 def component_deviations(model: Any, X: ArrayLike) -> np.ndarray | None:
-    """Standard deviations of the components of an additive model; None if it keeps no rows or was not solved for."""
+    """Standard deviations of the components of an additive model.
+
+    None if the model keeps no rows, is a stack or was not solved for.
+    """
     problem = fitted_problem(model)
     if problem is None or problem.coefficients is not None:
         return None
