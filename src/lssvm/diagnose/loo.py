@@ -115,7 +115,7 @@ def _stacked(model: Any) -> LooValues:
     average = lambda name: sum(weight * getattr(own, name) for own, weight, _ in kept)  # noqa: E731
     predicted = average("predicted")
     if is_classifier(model):
-        p = sum(weight * class_probabilities(member, own.predicted) for own, weight, member in kept)
+        p = np.sum([weight * class_probabilities(member, own.predicted) for own, weight, member in kept], axis=0)
         predicted = 2.0 * (p[:, 1:] if rows.actual.shape[1] == 1 else p) - 1.0
     averages = {name: average(name) for name in ("weights", "robust", "leverage")}
     return replace(rows, predicted=predicted, **averages)

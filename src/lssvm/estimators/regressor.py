@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from numbers import Real
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -176,10 +177,9 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
 
     def _stack_loo_attributes(self, kept: Sequence[tuple[Any, float]]) -> dict[str, Any]:
         """The attributes of a stack that are averages of those of its members, whose weights are held fixed."""
-        found = {"intercept_": average(kept, lambda member: member.intercept_)}
-        for name in ("weights_", "leverage_", "loo_residuals_", "loo_predictions_"):
-            if all(name in vars(member) for member, _ in kept):
-                found[name] = average(kept, lambda member, name=name: vars(member)[name])
+        names = ("intercept_", "weights_", "leverage_", "loo_residuals_", "loo_predictions_")
+        known = [name for name in names if all(name in vars(member) for member, _ in kept)]
+        found = {name: average(kept, attrgetter(name)) for name in known}
         if "loo_residuals_" in found:
             loo = found["loo_residuals_"]
             found["press_"] = float((found["weights_"] * (loo**2 if loo.ndim == 1 else (loo**2).sum(axis=1))).sum())

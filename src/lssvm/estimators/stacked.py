@@ -41,8 +41,8 @@ def stack_attributes(model: Any, members: Sequence[Any], weights: np.ndarray | N
     }
     if len(kept) == 1:
         return {**{name: value for name, value in vars(kept[0][0]).items() if name.endswith("_")}, **attributes}
-    support = [None if member.support_ is None else arrays.to_numpy(member.support_) for member, _ in kept]
-    together = None if any(rows is None for rows in support) else np.unique(np.concatenate(support))
+    support = [arrays.to_numpy(member.support_) for member, _ in kept if member.support_ is not None]
+    together = np.unique(np.concatenate(support)) if len(support) == len(kept) else None
     return {
         **attributes,
         "kernel_": Stack([member.kernel_ for member, _ in kept]),

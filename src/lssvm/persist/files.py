@@ -163,13 +163,7 @@ def _tree(model: Any, writer: Writer, prefix: str) -> dict[str, Any]:
             fitted[name] = [_tree(member, writer, f"{prefix}{name}[{k}].") for k, member in enumerate(value)]
         elif FITTED.fullmatch(name) and not arrays.is_dask(value):
             fitted[name] = writer.value(value, prefix + name)
-    return {
-        "class": type(model).__name__,
-        "parameters": {
-            name: writer.value(value, prefix + name) for name, value in model.get_params(deep=False).items()
-        },
-        "fitted": fitted,
-    }
+    return {"class": type(model).__name__, "parameters": parameters, "fitted": fitted}
 
 
 def _unpack(content: bytes, length: int, path: str) -> Any:

@@ -69,9 +69,8 @@ def check_model(model: Any) -> None:
 
 def _check_members(model: Any) -> None:
     """Check the members of a stack, if the model is one: models of the same kind, with weights that sum to 1."""
-    members = vars(model).get("members_", ())
-    demand(type(members) in (list, tuple) and len(members) <= MOST_PARTS, "members_")
-    if not members:
+    members = vars(model).get("members_")
+    if members is None:
         return
     demand(len(members) == len(model.stack_weights_) and abs(model.stack_weights_.sum() - 1.0) < 1e-6, "stack_weights_")
     demand(not model.kernel_.is_stack or len(model.kernel_.parts) == len(members) > 1, "kernel_")
@@ -81,7 +80,8 @@ def _check_members(model: Any) -> None:
         )
         check_model(member)
         for name in ("n_features_in_", "_single_output_", "classes_"):
-            demand(np.array_equal(getattr(member, name, None), getattr(model, name, None)), f"members_.{name}")
+            own, other = (np.asarray(vars(each).get(name)) for each in (model, member))
+            demand(np.array_equal(own, other), f"members_.{name}")
         if not isinstance(model, LSSVC):
             demand(np.shape(member.intercept_) == np.shape(model.intercept_), "members_.intercept_")
 
@@ -458,6 +458,7 @@ ATTRIBUTES: dict[str, Rule] = {  # in this order: attributes that bind sizes com
     "intercept_": sized(lambda sizes: number(-1e300, 1e300, float) if sizes["single"] else array("outputs")),
     "C_": C,
     "kernel_": fitted_kernel,
+    "members_": test(lambda value: type(value) is list and 0 < len(value) <= MOST_PARTS),
     "stack_weights_": array("members", least=0.0),
     "support_": sized(lambda sizes: ANY_ROWS if not sizes["precomputed"] else indices("basis", "features")),
     "feature_names_in_": sized(lambda sizes: labels(sizes["features"])),
