@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,23 @@ def basis_points(model: Any) -> np.ndarray:
     """The support vectors of a model; of a stack, those of all members, without repetitions."""
     points = [arrays.to_numpy(member.support_vectors_) for member, _ in members(model)]
     return points[0] if all(np.array_equal(points[0], own) for own in points) else np.unique(np.vstack(points), axis=0)
+
+
+def kernel_words(kernel: Kernel) -> str:
+    """A fitted kernel as it is written before the fit, without widths and knots that were found for the columns."""
+    return " ".join(repr(_unfitted(kernel)).split())
+
+
+def _unfitted(kernel: Kernel) -> Kernel:
+    kernel = copy.copy(kernel)
+    for name, value in kernel.get_params(deep=False).items():
+        if isinstance(value, Kernel):
+            setattr(kernel, name, _unfitted(value))
+        elif name in ("sigma", "knots") and np.ndim(arrays.to_numpy(value)):
+            setattr(kernel, name, None)
+        elif name == "sigma":
+            setattr(kernel, name, float(f"{float(value):.4g}"))
+    return kernel
 
 
 def kept_components(model: Any) -> dict[int, list[int]]:
