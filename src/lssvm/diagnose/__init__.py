@@ -17,8 +17,8 @@ from .access import component_deviations as component_deviations
 from .access import fitted_problem as fitted_problem
 from .access import is_stack as is_stack
 from .access import is_streamed as is_streamed
-from .access import kernel_words as kernel_words
 from .access import kept_components as kept_components
+from .access import kernel_words as kernel_words
 from .access import members as members
 from .access import probability_slopes as probability_slopes
 from .access import training_codes as training_codes
