@@ -19,6 +19,7 @@ from .access import is_stack as is_stack
 from .access import is_streamed as is_streamed
 from .access import kept_components as kept_components
 from .access import kernel_words as kernel_words
+from .access import member_words as member_words
 from .access import members as members
 from .access import probability_slopes as probability_slopes
 from .access import training_codes as training_codes

@@ -66,6 +66,13 @@ def kernel_words(kernel: Kernel) -> str:
     return " ".join(repr(_unfitted(kernel)).split())
 
 
+def member_words(model: Any) -> list[str]:
+    """The weights and kernels of the members of a stack; of a single model, its kernel."""
+    if not is_stack(model):
+        return [kernel_words(model.kernel_)]
+    return [f"{weight:.3f} {kernel_words(member.kernel_)}" for member, weight in members(model)]
+
+
 def _unfitted(kernel: Kernel) -> Kernel:
     kernel = copy.copy(kernel)
     for name, value in kernel.get_params(deep=False).items():

@@ -74,9 +74,8 @@ def _stack_table(facts: Facts) -> str:
         member = next(kept)[0] if one.weight > 0 else None
         weight = f"{one.weight:.3f}" if member else "0"
         kind = (f"{member.coding_}, {member.loss_}" if member else "",) if facts.classes else ()
-        lines.append(
-            (-one.weight, (diagnose.kernel_words(one.kernel), weight, rounded(size(one.loo)), rounded(one.C), *kind))
-        )
+        line = (diagnose.kernel_words(one.kernel), weight, rounded(size(one.loo)), rounded(one.C), *kind)
+        lines.append((-one.weight, line))
     table = [line for _, line in sorted(lines, key=lambda line: line[0])]
     table.append(("average", "1.000", rounded(size(path.loo)), *("" for _ in header[3:])))
     what = "probabilities" if facts.classes else "predictions"
