@@ -105,7 +105,10 @@ def coverage_path(
     ends = np.empty((len(coverages), len(tested), 2, y.shape[1]))
     for block in arrays.row_blocks(len(tested), 64 * n * y.shape[1]):
         part = tested[block]
-        own, other = sum(weight * np.array(left.without_pairs(part)) for left, weight in kept)
+        total: Any = 0.0
+        for left, weight in kept:
+            total = total + weight * np.array(left.without_pairs(part))
+        own, other = total
         centre, size = y[part, None, :] - own, np.abs(other)
         others = np.ones((len(part), n), dtype=bool)
         others[np.arange(len(part)), part] = False
