@@ -38,6 +38,7 @@ WIDTHS = [2.0, 5.0, 0.5]
 KERNELS = {
     "rbf": kernels.RBF(sigma=WIDTHS),
     "rbf-one": kernels.RBF(sigma=2.5),
+    "dropped": kernels.RBF(sigma=[2.0, math.inf, 0.5]) + kernels.Matern(sigma=[math.inf, 5.0, math.inf]),
     "matern0.5": kernels.Matern(sigma=WIDTHS, nu=0.5),
     "matern1.5": kernels.Matern(sigma=WIDTHS),
     "matern2.5": kernels.Matern(sigma=WIDTHS, nu=2.5),

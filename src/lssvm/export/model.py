@@ -211,8 +211,9 @@ def component_places(kernel: Additive) -> list[list[int]] | None:
 
 
 def column_widths(kernel: RBF | Matern, d: int) -> np.ndarray:
-    """One width per column."""
-    return np.broadcast_to(np.asarray(arrays.to_numpy(kernel.sigma), dtype=float), (d,)).copy()
+    """One width per column; that of a dropped column is finite, because source code has no literal for infinity."""
+    widths = np.asarray(arrays.to_numpy(kernel.sigma), dtype=float)
+    return np.broadcast_to(np.minimum(widths, np.finfo(float).max), (d,)).copy()
 
 
 def spline_tables(kernel: Spline, d: int) -> dict[str, np.ndarray]:
