@@ -20,7 +20,7 @@ from .programmes import (
     solver_package,
     structure_programme,
 )
-from .validated import ValidatedStep, check_validation, check_weight, held_out_rows, prepared, training
+from .validated import ValidatedStep, check_validation, check_weight, prepared, training, validation_rows
 
 LAST_RHO = 1e-3  # the grid ends at this multiple of the first rho
 LAST_PIECE = 1e-5  # the whole path ends at this multiple of the first rho
@@ -109,7 +109,7 @@ class Components(ValidatedStep):
         problem, weights = prepared(problem, self.refit)
         held_out = np.empty(0, dtype=np.intp)
         if self.rho is None and self.validation is not None:
-            held_out = held_out_rows(self, problem)
+            held_out = validation_rows(self, problem)
         rows, support, points = training(problem, held_out)
         if len(rows) < 2:
             raise ValueError(

@@ -23,7 +23,7 @@ from .programmes import (
     l1_violation,
     least_squares,
 )
-from .validated import ValidatedStep, check_validation, check_weight, held_out_rows, prepared, record_of, training
+from .validated import ValidatedStep, check_validation, check_weight, prepared, record_of, training, validation_rows
 
 PATH_ENDS = 1e-3, 1e-4, 1e-5, 1e-6  # a path ends at these multiples of the first zeta; the next if the last is best
 
@@ -88,7 +88,7 @@ class Substrate(ValidatedStep):
         problem, weights = prepared(problem, self.refit)
         held_out = np.empty(0, dtype=np.intp)
         if self.zeta is None and not folds:
-            held_out = held_out_rows(self, problem)
+            held_out = validation_rows(self, problem)
         rows, support, points = training(problem, held_out)
         K = arrays.to_numpy(problem.kernel.evaluate(problem.X, points))
         y = arrays.to_numpy(problem.y)
