@@ -13,9 +13,10 @@ from sklearn.base import is_classifier
 from .. import arrays
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
+from ..estimators.state import fitted_problem, given_weights, kept_sample, probability_slopes
 from ..intervals import probabilities
 from ..problem import class_numbers
-from .access import NotKnown, check_fitted, class_factors, coded_targets, kept_sample
+from .access import NotKnown, check_fitted, class_factors, coded_targets
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,8 @@ def loo_values(model: LSSVR | LSSVC) -> LooValues:
         The model has no leave-one-out values; the message gives the reason.
     """
     check_fitted(model)
-    if hasattr(model, "_problem_"):
+    problem = fitted_problem(model)
+    if problem is not None:
         model.leave_one_out()
     residuals = getattr(model, "loo_residuals_", None)
     sample = kept_sample(model) if residuals is None or arrays.is_dask(residuals) else None
@@ -89,9 +91,7 @@ def loo_values(model: LSSVR | LSSVC) -> LooValues:
     residuals = residuals.reshape(len(residuals), -1)
     actual = coded_targets(model, residuals)
     weights = arrays.to_numpy(model.weights_)
-    given = getattr(model, "_sample_weight_", None)
-    given = np.ones(len(weights)) if given is None else arrays.to_numpy(given)
-    problem = getattr(model, "_problem_", None)
+    given = given_weights(model)
     own = given * class_factors(model, actual) if problem is None else arrays.to_numpy(problem.weights)
     own = weights if model.robust is None else own
     robust = np.divide(weights, own, out=np.zeros(len(weights)), where=own > 0)
@@ -128,7 +128,7 @@ def loo_probabilities(model: LSSVR | LSSVC) -> tuple[np.ndarray, np.ndarray]:
     rows = loo_values(model)
     if getattr(model, "coding_", "") == "one-vs-one":  # decision values are 2 p - 1
         return 0.5 * (rows.predicted + 1.0), class_numbers(rows.actual)
-    return probabilities(rows.predicted, arrays.to_numpy(model._calibration())), class_numbers(rows.actual)
+    return probabilities(rows.predicted, probability_slopes(model)), class_numbers(rows.actual)
 
 
 def class_codes(model: LSSVR | LSSVC, y: ArrayLike) -> np.ndarray:
