@@ -170,6 +170,8 @@ def test_no_package_reads_private_names_of_another():
         for parts, node in nodes
         if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "self"
     }
+    tables = [(parts[0], node) for parts, node in nodes if isinstance(node, ast.Dict)]  # of attributes to assign
+    own |= {(module, key.value) for module, table in tables for key in table.keys if isinstance(key, ast.Constant)}
     of_others = {("arrays", "_getframe"), ("kernels", "_get_param_names")}  # of Python and of scikit-learn
     for parts, node in nodes:
         names = [node.attr] if isinstance(node, ast.Attribute) else []
