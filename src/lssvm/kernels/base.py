@@ -132,6 +132,11 @@ class Kernel(BaseEstimator):
         return False
 
     @property
+    def is_stack(self) -> bool:
+        """True for several kernels with a model each, whose predictions are averaged."""
+        return False
+
+    @property
     def is_bounded(self) -> bool:
         """True if no value exceeds 1, whatever the inputs, so that overflow need not be checked."""
         return False
@@ -328,8 +333,9 @@ def as_kernel(kernel: Any) -> Kernel:
             if not isinstance(part, Kernel):
                 as_kernel(part)
                 raise TypeError(f"{type(kernel).__name__} contains {part!r}: write kernels.Function({part!r}).")
-            if part.is_choice:
-                raise TypeError(f"{type(kernel).__name__} contains a Choice: write a Choice of complete kernels.")
+            if part.is_choice or part.is_stack:
+                own, name = type(kernel).__name__, type(part).__name__
+                raise TypeError(f"{own} contains a {name}: write a {name} of complete kernels.")
             if part.is_precomputed:
                 raise ValueError(
                     f"{type(kernel).__name__} contains Precomputed, whose inputs are not features: combine the kernel "
