@@ -168,7 +168,7 @@ def test_no_package_reads_private_names_of_another():
     own |= {
         (parts[0], node.attr)
         for parts, node in nodes
-        if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "self"
+        if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") in ("self", "cls")
     }
     tables = [(parts[0], node) for parts, node in nodes if isinstance(node, ast.Dict)]  # of attributes to assign
     own |= {(module, key.value) for module, table in tables for key in table.keys if isinstance(key, ast.Constant)}
@@ -176,7 +176,7 @@ def test_no_package_reads_private_names_of_another():
     for parts, node in nodes:
         names = [node.attr] if isinstance(node, ast.Attribute) else []
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("getattr", "hasattr", "setattr"):
-            mine = getattr(node.args[0], "id", "") == "self"
+            mine = getattr(node.args[0], "id", "") in ("self", "cls")
             names += [node.args[1].value] if isinstance(node.args[1], ast.Constant) and not mine else []
         if isinstance(node, ast.ImportFrom):
             names += [alias.name for alias in node.names if alias.name != "_files"]
