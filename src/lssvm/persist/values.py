@@ -38,7 +38,9 @@ DTYPES = {
     "BOOL": "|b1",
 }
 CODES = {np.dtype(dtype): code for code, dtype in DTYPES.items()}
-REMOVED = {sparsify.Prune: ("mean_risk", "validation")}  # parameters in files of version 0.1.0
+REMOVED: dict[type, tuple[str, ...]] = {
+    sparsify.Prune: ("mean_risk", "validation")
+}  # parameters in files of version 0.1.0
 ABSTRACT = (Kernel, kernels.Function, WeightFunction)
 
 

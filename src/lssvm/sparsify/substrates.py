@@ -29,12 +29,15 @@ PATH_ENDS = 1e-3, 1e-4, 1e-5, 1e-6  # a path ends at these multiples of the firs
 
 
 class Substrate(ValidatedStep):
-    """Sparse LS-SVM substrate: coefficients with an L1 penalty (Pelckmans et al. 2005, eq. 16), from the exact path.
+    r"""Sparse LS-SVM substrate: coefficients with an L1 penalty (Pelckmans et al. 2005, eq. 16), from the exact path.
 
-    Minimises ``sum_i v_i (y_i - f(x_i))^2 + zeta |alpha|_1`` subject to ``1'alpha = 0``, with
-    ``f(x) = sum_j alpha_j k(x, x_j) + b``; C has no effect. After a step that chose a basis, alpha are the coefficients
-    of that basis, and the loss contains all rows: ``[Given(rows), Substrate(zeta)]`` is eq. (23), with ``zeta=0``
-    eq. (22).
+    .. math::
+
+        \min_{\alpha, b} \; \sum_i v_i \, (y_i - f(x_i))^2 + \zeta \, |\alpha|_1
+        \quad \text{with} \quad f(x) = \sum_j \alpha_j k(x, x_j) + b, \quad \sum_j \alpha_j = 0
+
+    C has no effect. After a step that chose a basis, :math:`\alpha` are the coefficients of that basis, and the loss
+    contains all rows: ``[Given(rows), Substrate(zeta)]`` is eq. (23), with ``zeta=0`` eq. (22).
 
     Parameters
     ----------
