@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import arrays, intervals
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
-from ..estimators.state import class_weights, fitted_problem, kept_sample, solution, training_codes
+from ..estimators.state import class_weights, fitted_problem, is_stack, kept_sample, members, solution, training_codes
 from ..kernels import Additive, Kernel
 from ..problem import Problem, class_numbers, column_spread
 
@@ -31,7 +31,7 @@ def check_fitted(model: Any, argument: str = "model") -> None:
         raise TypeError(f"{argument} is a Pipeline: give the model itself, e.g. pipeline[-1].")
     if hasattr(model, "fit"):
         check_is_fitted(model)
-    if not hasattr(model, "dual_coef_"):
+    if not hasattr(model, "kernel_"):
         got = "None" if model is None else type(model).__name__
         raise TypeError(
             f"{argument} must be a fitted LSSVR or LSSVC, got {got}: for a Pipeline give pipeline[-1], for a search "
@@ -60,12 +60,16 @@ def compares_classifiers(model: Any) -> bool:
 
     Such a model is no single system of least squares, and does not keep its rows.
     """
-    return hasattr(model, "coding_") and fitted_problem(model) is None and kept_sample(model) is None
+    return (
+        not is_stack(model) and hasattr(model, "coding_") and fitted_problem(model) is None and not kept_sample(model)
+    )
 
 
 def least_squares_problem(model: Any, what: str) -> Problem:
     """The solved problem with its final weights; ValueError if the model does not keep its rows."""
     check_fitted(model)
+    if is_stack(model):
+        raise NotKnown(f"{what} is defined for a single model, not for a stack: give a member, e.g. model.members_[0].")
     problem = fitted_problem(model)
     if problem is None and compares_classifiers(model):
         raise NotKnown(
@@ -139,8 +143,9 @@ def _sigma(leaf: Any, n_features: int) -> np.ndarray:
 
 def training_spread(model: Any) -> np.ndarray:
     """The spread of the columns over the training rows, or over the basis if the rows are not kept."""
-    problem = fitted_problem(model)
-    return np.std(arrays.to_numpy(model.support_vectors_), axis=0) if problem is None else column_spread(problem)
+    first = members(model)[0][0]
+    problem = fitted_problem(first)
+    return np.std(arrays.to_numpy(first.support_vectors_), axis=0) if problem is None else column_spread(problem)
 
 
 def component_deviations(model: Any, X: ArrayLike) -> np.ndarray | None:

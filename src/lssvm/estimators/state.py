@@ -10,6 +10,16 @@ from .. import arrays
 from ..problem import Fit, Problem
 
 
+def is_stack(model: Any) -> bool:
+    """Whether the model is a stack of several members."""
+    return bool(getattr(model, "kernel_", None) is not None and model.kernel_.is_stack)
+
+
+def members(model: Any) -> list[tuple[Any, float]]:
+    """The members of a stack with their weights; a single model is its own member, of weight 1."""
+    return list(model._weighted_members) if is_stack(model) else [(model, 1.0)]
+
+
 def fitted_problem(model: Any) -> Problem | None:
     """The problem behind a least-squares model; None if the model keeps no training rows."""
     return getattr(model, "_problem_", None)
@@ -49,3 +59,8 @@ def training_codes(model: Any) -> np.ndarray:
 def probability_slopes(model: Any) -> np.ndarray:
     """The slopes that turn decision values into probabilities."""
     return arrays.to_numpy(model._calibration())
+
+
+def class_probabilities(model: Any, decision: np.ndarray) -> np.ndarray:
+    """Class probabilities from values of `decision_function`, (rows, 1 or classes)."""
+    return np.asarray(model._probabilities(decision))
