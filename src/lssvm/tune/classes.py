@@ -29,7 +29,6 @@ from ..system.newton import solve_squares
 from .class_search import ClassSearch, Rows, Setting, log_widths
 from .plan import PLAN
 from .samples import with_every_class
-from .stacks import Stacks
 
 
 def choose_classifier(
@@ -53,14 +52,14 @@ def _chosen(problem: Problem, rows: Rows, codings: tuple[str, ...], losses: tupl
     n_classes = rows.n_classes
     codings = ("one-vs-one",) if n_classes == 2 else codings
     leading = "squared" if "squared" in losses else losses[0]
-    simplest = Setting(kernels[0], problem.C or 10.0, codings[0], leading, math.exp(0.5))
+    simplest = Setting(kernels[0], problem.C or 10.0, codings[0], leading)
     halves = (
         [rows.part(np.arange(start, len(rows.codes), 2)) for start in (0, 1)] if len(rows.codes) > 3 else [rows] * 2
     )
     record = Bunch(evaluations=0, plan=[], candidates=[])
     record.plan.append(f"{len(kernels)} kernels with common widths on {len(rows.codes)} rows")
     starts: list[tuple[float, Setting, list[Setting]]] = []
-    for kernel in kernels:  # the others start from C and the slope of the first
+    for kernel in kernels:  # the others start from C of the first
         starts.append(_common_widths(kernel, halves, starts[0][1] if starts else simplest, 6 if starts else 12))
     best = min(range(len(kernels)), key=lambda number: starts[number][0])
     free = [leaf.sigma is None for leaf in kernels[best].leaves]
@@ -180,7 +179,7 @@ def _many_widths(halves: list[Rows], common: list[Setting], free: list[bool]) ->
     ]
     gains, judged = [], []
     for half, setting, other in zip(halves, common, many[::-1], strict=True):
-        start = replace(other, C=setting.C, slope=setting.slope)
+        start = replace(other, C=setting.C)
         own = ClassSearch(half, start, free).run(4)[1]
         judged.append(own.kernel)
         gains.append(_row_losses(half, setting) - _row_losses(half, own))
@@ -206,14 +205,13 @@ def _log_losses(rows: Rows, coding: str, values: np.ndarray) -> np.ndarray:
 
 def _values(rows: Rows, K: np.ndarray, setting: Setting, warm: Any) -> tuple[np.ndarray, Any]:
     """Leave-one-out values (decision values of rows that are not part of a problem), and a warm start."""
-    columns = rows.columns(setting.coding)
-    if not rows.by_pairs(setting.coding) and setting.loss == "squared":
-        targets = np.column_stack([t for _, t in columns])
-        return solve_squares(K, targets, rows.weights, setting.C)[2], None
-    coef, intercept, decision, loo = Stacks(columns, rows.weights).solve(K, setting.C, setting.loss, warm)
-    if len(columns) > 1 and rows.by_pairs(setting.coding):
+    coded = rows.coded(setting.coding)
+    if not coded.by_pairs and setting.loss == "squared":
+        return solve_squares(K, coded.targets, rows.weights, setting.C)[2], None
+    coef, intercept, decision, loo = coded.stacks.solve(K, setting.C, setting.loss, warm)
+    if len(coded.columns) > 1 and coded.by_pairs:
         values = K @ coef + intercept[None, :]
-        for number, (own, _) in enumerate(columns):
+        for number, (own, _) in enumerate(coded.columns):
             values[own, number] = loo[own, number]
         return values, decision
     return loo, decision
@@ -234,8 +232,6 @@ def _best_C(rows: Rows, setting: Setting, *, known: bool = False, near: bool = F
     K = rows.matrix(setting.kernel)
     best: tuple[float, float, np.ndarray] = (math.inf, setting.C, np.zeros(0))
     warm: Any = None
-    by_pairs = rows.by_pairs(setting.coding)
-    scorer = ClassSearch(rows, setting, [False] * len(setting.kernel.leaves))
 
     def value(log_C: float) -> float:
         nonlocal best, warm
@@ -244,14 +240,8 @@ def _best_C(rows: Rows, setting: Setting, *, known: bool = False, near: bool = F
             values, warm = _values(rows, K, replace(setting, C=math.exp(log_C)), warm)
         except NumericalError:
             return 1e10
-        own = values if not by_pairs else np.where(scorer.signs != 0.0, values, np.nan)
-        found = optimize.minimize_scalar(
-            lambda log_slope: scorer._score(own, math.exp(log_slope))[0],
-            bounds=(-3.0, 6.0),
-            method="bounded",
-            options={"xatol": 0.05},
-        )
-        score = float(found.fun) + 0.5 * ((log_C - math.log(PLAN.class_C)) / PLAN.class_C_prior) ** 2
+        score = rows.coded(setting.coding).score(values)[0]
+        score += 0.5 * ((log_C - math.log(PLAN.class_C)) / PLAN.class_C_prior) ** 2
         if score < best[0]:
             best = (score, math.exp(log_C), values)
         return score
