@@ -153,6 +153,9 @@ class ClassSearch:
         self.warm: list[Any] = [None] * len(self.coded.columns)
         self.start = log_widths(setting.kernel, rows.X.shape[1])
         self.used = [np.isfinite(logs) for logs in self.start]
+        sizes = [size for size in self._sizes() if size]
+        shares = [np.full(size, 2.0 / (size * len(sizes))) for size in sizes]
+        self.tilt = np.concatenate([*shares, [1.0]]) * (rows.C is None)  # the derivatives of log C in x
 
     def _sizes(self) -> list[int]:
         """The number of free widths of each leaf: none, one or one per column."""
@@ -163,12 +166,15 @@ class ClassSearch:
         ]
 
     def at(self, x: np.ndarray) -> Setting:
-        """The setting of a vector: changes of the log widths, then log C."""
+        """The setting of a vector x: changes of the log widths, then log C minus twice their mean.
+
+        Far beyond the spread of the data, a kernel of k times the width needs k^2 times C for the same function.
+        """
         sigmas, place = [], 0
         for leaf, logs, size in zip(self.setting.kernel.leaves, self.start, self._sizes(), strict=True):
             sigmas.append(np.exp(logs + x[place : place + size]) if size else leaf.sigma)
             place += size
-        C = math.exp(x[-1]) if self.rows.C is None else self.setting.C
+        C = math.exp(float(self.tilt @ x)) if self.rows.C is None else self.setting.C
         return replace(self.setting, kernel=self.setting.kernel.with_widths(sigmas), C=C)
 
     def objective(self, x: np.ndarray) -> tuple[float, np.ndarray]:
@@ -185,7 +191,10 @@ class ClassSearch:
         for row, size in zip(in_widths, self._sizes(), strict=False):
             gradient.extend([] if not size else row if size > 1 else [row.sum()])
         prior, in_prior = self._prior(x)
-        return value + prior, np.concatenate([gradient, [in_C if self.rows.C is None else 0.0]]) + in_prior
+        deviation = math.log(setting.C / PLAN.class_C)
+        prior += 0.5 * (deviation / PLAN.class_C_prior) ** 2
+        in_C += deviation / PLAN.class_C_prior**2
+        return value + prior, np.append(gradient, 0.0) + in_prior + in_C * self.tilt
 
     def _loss(self, K: np.ndarray, setting: Setting) -> tuple[float, np.ndarray, float]:
         """The loss and its derivatives in K and log C."""
@@ -223,7 +232,7 @@ class ClassSearch:
         return value, G, in_C
 
     def _prior(self, x: np.ndarray) -> tuple[float, np.ndarray]:
-        """Minus the log of weak normal priors, which keep the parameters finite for separable classes; its gradient."""
+        """Minus the log of weak normal priors on the widths, which keep them finite for separable classes; its gradient."""
         value, gradient, place = 0.0, np.zeros_like(x), 0
         for size, logs, leaf, used in zip(
             self._sizes(), self.start, self.setting.kernel.leaves, self.used, strict=True
@@ -242,25 +251,28 @@ class ClassSearch:
                     own[used] += deviation / PLAN.width_prior**2
                 gradient[part] = own if size > 1 else own.sum()
             place += size
-        deviation = x[-1] - math.log(PLAN.class_C)
-        value += 0.5 * (deviation / PLAN.class_C_prior) ** 2
-        gradient[-1] = deviation / PLAN.class_C_prior**2 if self.rows.C is None else 0.0
         return value, gradient
 
     def run(self, iterations: int) -> tuple[float, Setting]:
-        """The objective and the setting after at most `iterations` iterations of L-BFGS."""
+        """The objective and the setting after at most `iterations` iterations of L-BFGS.
+
+        The objective is divided by the length of its first gradient, so that the first step has length 1.
+        """
         size = sum(self._sizes())
         x = np.append(np.zeros(size), math.log(self.setting.C))
         bounds = [(-6.0, 6.0)] * size + [(-12.0, 23.0) if self.rows.C is None else (x[-1], x[-1])]
-        found = minimize(
-            self.objective,
-            x,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=bounds,
-            options={"maxiter": iterations, "maxfun": 2 * iterations, "ftol": 1e-4, "gtol": 1e-3},
-        )
-        return float(found.fun), self.at(found.x)
+        first = self.objective(x)
+        unit = max(float(np.linalg.norm(first[1])), 1.0)
+        known = {x.tobytes(): first}
+
+        def scaled(x: np.ndarray) -> tuple[float, np.ndarray]:
+            value, gradient = known.pop(x.tobytes(), None) or self.objective(x)
+            return value / unit, gradient / unit
+
+        flat = PLAN.class_flatness / max(first[0], unit)  # L-BFGS compares gains with max(value, 1)
+        options = {"maxiter": iterations, "maxfun": 2 * iterations, "ftol": flat, "gtol": 1e-3}
+        found = minimize(scaled, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        return unit * float(found.fun), self.at(found.x)
 
 
 def log_widths(kernel: Kernel, n_features: int) -> list[np.ndarray]:

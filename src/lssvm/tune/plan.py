@@ -55,6 +55,8 @@ class SearchPlan:
     """Centre of the prior on C, and the prior standard deviation of log C and of the log slope."""
     class_width_prior: float = 2.0
     """Prior standard deviation of the mean log width about log sqrt(number of columns)."""
+    class_flatness: float = 0.1
+    """A search ends when a step lowers the sum of the log losses by less, which is far below the noise."""
     class_worth: float = 1.64
     """Minimum gain of one width per column in log loss on rows not used to choose it, in standard errors."""
     dense_class_work: float = 6e10
