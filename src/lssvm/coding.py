@@ -118,8 +118,8 @@ def best_slope(
 def vertex(function: Callable[[float], float], start: float, step: float, moves: int) -> float:
     """The minimum of the parabola through three values of a function, a step apart, the middle one of which is least.
 
-    The function is followed downhill from `start` for at most `moves` steps. The minimum is accurate enough for a function as smooth as a
-    log loss.
+    The function is followed downhill from `start` for at most `moves` steps. A parabola is accurate enough for a
+    function as smooth as a log loss.
     """
     known: dict[int, float] = {}
 

@@ -232,7 +232,7 @@ class ClassSearch:
         return value, G, in_C
 
     def _prior(self, x: np.ndarray) -> tuple[float, np.ndarray]:
-        """Minus the log of weak normal priors on the widths, which keep them finite for separable classes; its gradient."""
+        """Minus the log of weak normal priors on the widths, which keep them finite for separable classes."""
         value, gradient, place = 0.0, np.zeros_like(x), 0
         for size, logs, leaf, used in zip(
             self._sizes(), self.start, self.setting.kernel.leaves, self.used, strict=True

@@ -29,8 +29,7 @@ from .class_search import ClassSearch, Rows, Setting, log_widths
 from .plan import PLAN
 from .samples import with_every_class
 
-LOG_C = {"squared": (0.0, 1.0), "squared_hinge": (1.0, 1.5), "logistic": (2.5, 1.5)}
-# The usual difference of log C from that of squares, and the step of a search, which goes at most two steps away.
+LARGER_C = {"squared": 1.0, "squared_hinge": 2.7, "logistic": 12.0}  # usual ratios of C to that of squares
 
 
 def choose_classifier(
@@ -85,18 +84,15 @@ def _chosen(problem: Problem, rows: Rows, codings: tuple[str, ...], losses: tupl
             record.plan.append("one width per column")
         else:
             record.plan.append("one common width: one per column gains too little")
-    # The best C of all rows is searched once. Its ratio to the best C of a half is that of the other classifiers, too.
-    first = found[best]
-    compared = [_best_C(rows, first)]
-    growth = compared[0][1].C / first.C
-    for number, setting in enumerate(found):
-        if number != best:
-            compared.append(_best_C(rows, replace(setting, C=setting.C * growth), known=True))
-    first = min(compared, key=lambda candidate: candidate[0].mean())[1]
+    compared = [_best_C(rows, setting) for setting in found]
+    best = min(range(len(found)), key=lambda number: compared[number][0].mean())
+    first = compared[best][1]
+    growth = first.C / found[best].C  # the best C of all rows over that of a half, for every coding and loss
     others = [(codings[0], loss) for loss in losses if loss != leading]
     others += [(coding, leading) for coding in codings[1:]]
     for coding, loss in others:
-        setting = _best_C(halves[0], replace(first, C=first.C / growth, coding=coding, loss=loss))[1]
+        start = first.C / growth * LARGER_C[loss] / LARGER_C[leading]
+        setting = _best_C(halves[0], replace(first, C=start, coding=coding, loss=loss), step=1.5)[1]
         compared.append(_best_C(rows, replace(setting, C=setting.C * growth), known=True))
     for losses_of_rows, setting in compared:
         record.candidates.append(
@@ -109,6 +105,8 @@ def _chosen(problem: Problem, rows: Rows, codings: tuple[str, ...], losses: tupl
             )
         )
     chosen = _simplest(compared)
+    if chosen.loss != leading:
+        chosen = _best_C(rows, chosen)[1]
     record.evaluations = rows.evaluations + sum(half.evaluations for half in halves)
     record.plan.append(f"{len(compared)} classifiers compared by their log loss")
     record.update(C=chosen.C, widths=[arrays.to_numpy(leaf.sigma) for leaf in chosen.kernel.leaves], free=free)
@@ -123,7 +121,7 @@ def _moved(kernel: Kernel, moves: list[np.ndarray]) -> Kernel:
 
 
 def _mean(settings: list[Setting]) -> Setting:
-    """The geometric means of C and of the widths of settings that differ in nothing else; equal widths stay the same."""
+    """The geometric means of C and of the widths of settings that differ in nothing else."""
     sigmas = []
     for leaves in zip(*(setting.kernel.leaves for setting in settings), strict=True):
         widths = [arrays.to_numpy(leaf.sigma) for leaf in leaves]
@@ -250,8 +248,11 @@ def _simplest(compared: list[tuple[np.ndarray, Setting]]) -> Setting:
     return best
 
 
-def _best_C(rows: Rows, setting: Setting, *, known: bool = False) -> tuple[np.ndarray, Setting]:
-    """The weighted log losses of all rows with the best C, and the setting; `known`: C is that of the setting."""
+def _best_C(rows: Rows, setting: Setting, *, step: float = 1.0, known: bool = False) -> tuple[np.ndarray, Setting]:
+    """The weighted log losses of all rows with the best C, and the setting; `known`: C is that of the setting.
+
+    log C is searched from that of the setting, up to two steps away.
+    """
     K = rows.matrix(setting.kernel)
     best: tuple[float, float, np.ndarray] = (math.inf, setting.C, np.zeros(0))
     warm: Any = None
@@ -273,8 +274,7 @@ def _best_C(rows: Rows, setting: Setting, *, known: bool = False) -> tuple[np.nd
     if known or rows.C is not None:
         value(start)
     else:
-        shift, step = LOG_C[setting.loss]
-        value(vertex(value, start + shift, step, 1))
+        value(vertex(value, start, step, 1))
     if not len(best[2]):
         return np.full(len(rows.codes), 1e10), setting
     losses = _log_losses(rows, setting.coding, best[2])
