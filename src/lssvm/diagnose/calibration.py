@@ -13,8 +13,9 @@ from sklearn.utils import Bunch
 
 from .. import arrays
 from ..estimators import LSSVC, LSSVR
+from ..estimators.state import fitted_problem, kept_sample, members, solution
 from ..intervals import order_statistic
-from .access import NotKnown, check_fitted, kept_sample, least_squares_problem, members
+from .access import NotKnown, check_fitted, least_squares_problem
 
 
 def reliability(
@@ -154,7 +155,7 @@ class _LeftOut:
 
 def _left_out(model: Any) -> _LeftOut:
     """The rows of a model that is not a stack."""
-    sample = None if hasattr(model, "_problem_") else kept_sample(model)
+    sample = kept_sample(model) if fitted_problem(model) is None else None
     if sample is not None:
         counting, found, targets = np.arange(len(sample.weights)), sample, sample.targets
         columns = sample.columns(sample.X)
@@ -162,7 +163,7 @@ def _left_out(model: Any) -> _LeftOut:
     else:
         problem = least_squares_problem(model, "Interval coverage")
         factor = problem.factorise()
-        counting, found, targets = factor.rows, model.leave_one_out()._fit_, problem.y
+        counting, found, targets = factor.rows, solution(model), problem.y
         smoother = lambda part: factor.smoother(arrays.take(problem.X, counting[part]), model.C_)  # noqa: E731
     targets, residuals, leverage, weights = (
         arrays.to_numpy(values)[counting] for values in (targets, found.residuals, found.leverage, found.weights)
