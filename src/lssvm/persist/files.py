@@ -129,7 +129,7 @@ def _pack(model: Any) -> list[Any]:
         "parameters": {name: writer.value(value, name) for name, value in model.get_params(deep=False).items()},
         "fitted": {
             name: writer.value(value, name)
-            for name, value in vars(model).items()
+            for name, value in model.__getstate__().items()  # without what is computed again
             if FITTED.fullmatch(name) and not arrays.is_dask(value)
         },
     }
