@@ -30,12 +30,22 @@ def check_fitted(model: Any, argument: str = "model") -> None:
         raise TypeError(f"{argument} is a Pipeline: give the model itself, e.g. pipeline[-1].")
     if hasattr(model, "fit"):
         check_is_fitted(model)
-    if not hasattr(model, "dual_coef_"):
+    if not hasattr(model, "kernel_"):
         got = "None" if model is None else type(model).__name__
         raise TypeError(
             f"{argument} must be a fitted LSSVR or LSSVC, got {got}: for a Pipeline give pipeline[-1], for a search "
             "best_estimator_."
         )
+
+
+def is_stack(model: Any) -> bool:
+    """Whether the model is a stack of several members."""
+    return bool(getattr(model, "kernel_", None) is not None and model.kernel_.is_stack)
+
+
+def members(model: Any) -> list[tuple[Any, float]]:
+    """The members of a stack with their weights; a single model is its own member, of weight 1."""
+    return list(model._weighted_members) if is_stack(model) else [(model, 1.0)]
 
 
 def kept_sample(model: Any) -> Any:
@@ -64,12 +74,16 @@ def compares_classifiers(model: Any) -> bool:
 
     Such a model is no single system of least squares, and does not keep its rows.
     """
-    return hasattr(model, "coding_") and not hasattr(model, "_problem_") and kept_sample(model) is None
+    return (
+        not is_stack(model) and hasattr(model, "coding_") and fitted_problem(model) is None and not kept_sample(model)
+    )
 
 
 def least_squares_problem(model: Any, what: str) -> Problem:
     """The solved problem with its final weights; ValueError if the model does not keep its rows."""
     check_fitted(model)
+    if is_stack(model):
+        raise NotKnown(f"{what} is defined for a single model, not for a stack: give a member, e.g. model.members_[0].")
     problem = getattr(model, "_problem_", None)
     if problem is None and compares_classifiers(model):
         raise NotKnown(
@@ -146,8 +160,9 @@ def _sigma(leaf: Any, n_features: int) -> np.ndarray:
 
 def training_spread(model: Any) -> np.ndarray:
     """The spread of the columns over the training rows, or over the basis if the rows are not kept."""
-    problem = getattr(model, "_problem_", None)
-    return np.std(arrays.to_numpy(model.support_vectors_), axis=0) if problem is None else column_spread(problem)
+    first = members(model)[0][0]
+    problem = fitted_problem(first)
+    return np.std(arrays.to_numpy(first.support_vectors_), axis=0) if problem is None else column_spread(problem)
 
 
 def fitted_problem(model: Any) -> Problem | None:
@@ -158,6 +173,11 @@ def fitted_problem(model: Any) -> Problem | None:
 def training_codes(model: Any) -> np.ndarray:
     """The class numbers of the training rows of a classifier."""
     return arrays.to_numpy(model._codes_)
+
+
+def class_probabilities(model: Any, decision: np.ndarray) -> np.ndarray:
+    """Class probabilities from values of `decision_function`, (rows, 1 or classes)."""
+    return np.asarray(model._probabilities(decision))
 
 
 def probability_slopes(model: Any) -> np.ndarray:

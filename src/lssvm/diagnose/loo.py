@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,17 @@ from sklearn.base import is_classifier
 from .. import arrays
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
-from ..intervals import probabilities
 from ..problem import class_numbers
-from .access import NotKnown, check_fitted, class_factors, coded_targets, kept_sample
+from .access import (
+    NotKnown,
+    check_fitted,
+    class_factors,
+    class_probabilities,
+    coded_targets,
+    is_stack,
+    kept_sample,
+    members,
+)
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,8 @@ def loo_values(model: LSSVR | LSSVC) -> LooValues:
         The model has no leave-one-out values; the message gives the reason.
     """
     check_fitted(model)
+    if is_stack(model):
+        return _stacked(model)
     if hasattr(model, "_problem_"):
         model.leave_one_out()
     residuals = getattr(model, "loo_residuals_", None)
@@ -96,6 +106,19 @@ def loo_values(model: LSSVR | LSSVC) -> LooValues:
     own = weights if model.robust is None else own
     robust = np.divide(weights, own, out=np.zeros(len(weights)), where=own > 0)
     return LooValues(actual, actual - residuals, given, weights, robust, arrays.to_numpy(model.leverage_), len(weights))
+
+
+def _stacked(model: Any) -> LooValues:
+    """The averages of the values of the members; for classes, those of their probabilities, as 2 p - 1."""
+    kept = [(loo_values(member), weight, member) for member, weight in members(model)]
+    rows = kept[0][0]
+    average = lambda name: sum(weight * getattr(own, name) for own, weight, _ in kept)  # noqa: E731
+    predicted = average("predicted")
+    if is_classifier(model):
+        p = np.sum([weight * class_probabilities(member, own.predicted) for own, weight, member in kept], axis=0)
+        predicted = 2.0 * (p[:, 1:] if rows.actual.shape[1] == 1 else p) - 1.0
+    averages = {name: average(name) for name in ("weights", "robust", "leverage")}
+    return replace(rows, predicted=predicted, **averages)
 
 
 def _sampled(model: Any, sample: Any) -> LooValues:
@@ -126,9 +149,7 @@ def loo_probabilities(model: LSSVR | LSSVC) -> tuple[np.ndarray, np.ndarray]:
     if not is_classifier(model):
         raise NotKnown(f"{type(model).__name__} has no classes: give a fitted LSSVC.")
     rows = loo_values(model)
-    if getattr(model, "coding_", "") == "one-vs-one":  # decision values are 2 p - 1
-        return 0.5 * (rows.predicted + 1.0), class_numbers(rows.actual)
-    return probabilities(rows.predicted, arrays.to_numpy(model._calibration())), class_numbers(rows.actual)
+    return class_probabilities(model, rows.predicted), class_numbers(rows.actual)
 
 
 def class_codes(model: LSSVR | LSSVC, y: ArrayLike) -> np.ndarray:

@@ -365,14 +365,14 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         targets, residuals, given = self._loo_rows()
         return arrays.to_numpy(self._probabilities(targets - residuals)), class_numbers(targets), given
 
-    def _weigh(self, members: Sequence[Any], weights: ArrayLike | None) -> tuple[np.ndarray, float]:
-        """The weights of the members of a stack, as given or chosen, and the mean log loss of the stack."""
+    def _weigh(self, members: Sequence[Any], weights: ArrayLike | None) -> tuple[np.ndarray, np.ndarray, float]:
+        """The weights of the members of a stack, as given or chosen, and log losses: of the members, of the stack."""
         rows = [member._loo_probabilities() for member in members]
         codes, given = rows[0][1:]
-        own = np.stack([p[np.arange(len(codes)), codes] for p, _, _ in rows])
-        own = np.maximum(own, SURE)
+        own = np.maximum([p[np.arange(len(codes)), codes] for p, _, _ in rows], SURE)
         found = mixture_weights(own, given) if weights is None else arrays.to_numpy(weights)
-        return found, float(np.average(-np.log(found @ own), weights=given))
+        *losses, loss = np.average(-np.log(np.vstack([own, found @ own])), axis=1, weights=given)
+        return found, np.array(losses), float(loss)
 
     def _stack_loo_attributes(self, kept: Sequence[tuple[Any, float]]) -> dict[str, Any]:
         """The attributes of a stack that follow from those of its members, whose weights are held fixed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -154,20 +155,20 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
     def _coded_targets(self) -> Array:
         return self.loo_residuals_ + self.loo_predictions_
 
-    def _weigh(self, members: Sequence[Any], weights: ArrayLike | None) -> tuple[np.ndarray, float]:
-        """The weights of the members of a stack, as given or chosen, and the mean square of the stack's residuals."""
+    def _weigh(self, members: Sequence[Any], weights: ArrayLike | None) -> tuple[np.ndarray, np.ndarray, float]:
+        """The weights of the members of a stack, as given or chosen, and mean squares: of the members, of the stack."""
         rows = [member._loo_rows() for member in members]
         residuals, given = np.stack([residuals for _, residuals, _ in rows]), rows[0][2]
         found = average_weights(residuals, given) if weights is None else arrays.to_numpy(weights)
-        together = np.tensordot(found, residuals, axes=1)
-        return found, float(np.average(np.sum(together**2, axis=1), weights=given))
+        squares = [np.sum(r**2, axis=1) for r in (*residuals, np.tensordot(found, residuals, axes=1))]
+        *losses, loss = np.average(squares, axis=1, weights=given)
+        return found, np.array(losses), float(loss)
 
     def _stack_loo_attributes(self, kept: Sequence[tuple[Any, float]]) -> dict[str, Any]:
         """The attributes of a stack that are averages of those of its members, whose weights are held fixed."""
-        found = {"intercept_": average(kept, lambda member: member.intercept_)}
-        for name in ("weights_", "leverage_", "loo_residuals_", "loo_predictions_"):
-            if all(name in vars(member) for member, _ in kept):
-                found[name] = average(kept, lambda member, name=name: vars(member)[name])
+        names = ("intercept_", "weights_", "leverage_", "loo_residuals_", "loo_predictions_")
+        known = [name for name in names if all(name in vars(member) for member, _ in kept)]
+        found = {name: average(kept, attrgetter(name)) for name in known}
         if "loo_residuals_" in found:
             loo = found["loo_residuals_"]
             found["press_"] = float((found["weights_"] * (loo**2 if loo.ndim == 1 else (loo**2).sum(axis=1))).sum())

@@ -32,7 +32,7 @@ def stack_attributes(model: Any, members: Sequence[Any], weights: np.ndarray | N
 
     A stack of one member has all attributes of that member: it is the same model.
     """
-    weights, loss = model._weigh(members, weights)
+    weights, losses, loss = model._weigh(members, weights)
     kept = [(member, float(w)) for member, w in zip(members, weights, strict=True) if w > 0]
     like = members[0].dual_coef_
     attributes = {
@@ -41,13 +41,13 @@ def stack_attributes(model: Any, members: Sequence[Any], weights: np.ndarray | N
     }
     if len(kept) == 1:
         return {**{name: value for name, value in vars(kept[0][0]).items() if name.endswith("_")}, **attributes}
-    support = [None if member.support_ is None else arrays.to_numpy(member.support_) for member, _ in kept]
-    together = None if any(rows is None for rows in support) else np.unique(np.concatenate(support))
+    support = [arrays.to_numpy(member.support_) for member, _ in kept if member.support_ is not None]
+    together = np.unique(np.concatenate(support)) if len(support) == len(kept) else None
     return {
         **attributes,
         "kernel_": Stack([member.kernel_ for member, _ in kept]),
         "support_": None if together is None else same_kind(together, like),
-        "path_": Bunch(loo=loss, **_path(members, weights)),
+        "path_": Bunch(loo=loss, **_path(members, weights, losses)),
         "_sample_weight_": getattr(members[0], "_sample_weight_", None),
         **model._stack_loo_attributes(kept),
     }
@@ -61,12 +61,16 @@ def average(kept: Sequence[tuple[Any, float]], value: Callable[[Any], Any]) -> A
     return total
 
 
-def _path(members: Sequence[Any], weights: np.ndarray) -> dict[str, Any]:
+def _path(members: Sequence[Any], weights: np.ndarray, losses: np.ndarray) -> dict[str, Any]:
     """The record of a stack: its members, including those of weight 0, and the searches behind them."""
     records = [Bunch() if member.path_ is None else member.path_ for member in members]
-    compared, plan = [], []
-    for member, record, weight in zip(members, records, weights, strict=True):
-        loo = float(record.get("loo", np.nan))
-        compared.append(Bunch(kernel=member.kernel_, C=member.C_, loo=loo, weight=float(weight)))
-        plan += [f"{type(member.kernel_).__name__}: {line}" for line in record.get("plan", [])]
-    return {"members": compared, "evaluations": sum(r.get("evaluations", 0) for r in records), "plan": plan}
+    values = zip(members, losses.tolist(), weights.tolist(), strict=True)
+    return {
+        "members": [Bunch(kernel=m.kernel_, C=m.C_, loo=loo, weight=weight) for m, loo, weight in values],
+        "evaluations": sum(record.get("evaluations", 0) for record in records),
+        "plan": [
+            f"{type(member.kernel_).__name__}: {line}"
+            for member, record in zip(members, records, strict=True)
+            for line in record.get("plan", [])
+        ],
+    }
