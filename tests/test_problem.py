@@ -103,7 +103,7 @@ def test_left_out_predictions_are_those_of_refits(basis, every):
     weights[3] = 0.0
     for machine in (problem(basis), problem(basis, weights=weights)):
         factor = machine.factorise(machine.C, every=every)
-        predictions = FittedLoo(factor, factor.fit(machine.C)).predictions(NEW)
+        predictions = FittedLoo(machine, factor.fit(machine.C), factorised=factor).predictions(NEW)
         _, expected = left_out(machine, K_new=KERNEL(NEW, basis_of(machine)))
         assert_allclose(predictions, expected[:, machine.weights > 0], rtol=1e-8, atol=1e-9)
 

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import binom
 from sklearn.base import clone
 
-from lssvm import LSSVR, datasets, kernels, load, save, sparsify
-from lssvm.intervals import fitted_loo, noise_scale
+from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, load, plotting, save, sparsify
+from lssvm.intervals import FittedLoo, noise_scale
 from lssvm.intervals.conformal import _largest
 from lssvm.intervals.scale import OUTLIERS, SMALLEST, interval_scores
 from lssvm.problem import Problem
@@ -285,6 +285,75 @@ def test_groups_are_left_out_together(name):
             model.predict_interval(NEW, groups=wrong)
 
 
+# Diagnostics ----------------------------------------------------------------------------------------------------------
+def crps(values, y):
+    """The definition: the integral of (F(t) - 1(t >= y))^2."""
+    return np.mean(np.abs(values - y)) - 0.5 * np.mean(np.abs(values[:, None] - values))
+
+
+@pytest.mark.parametrize("outputs", [None, 2])
+def test_leave_one_out_scores_of_the_distribution(outputs):
+    X, y = uneven(90, outputs)
+    weights = np.where(np.arange(90) % 9 == 0, 0.0, 1.0 + np.arange(90) % 3)
+    model = LSSVR(**GIVEN).fit(X, y, weights)
+    rows = np.flatnonzero(weights)
+    r = model.loo_residuals_.reshape(90, -1)[rows]
+    scale = np.ones(r.shape) if model._noise_scale().where_uneven() is None else model._noise_scale().where_uneven().own
+    assert scale[:, 0].std() > 0.1
+    z = r / scale
+    half, scores, values = np.empty(r.shape), np.empty(r.shape), np.empty(r.shape)
+    for i, k in np.ndindex(r.shape):
+        others = np.delete(z[:, k], i)
+        scores[i, k] = crps(scale[i, k] * others, r[i, k])
+        values[i, k] = (np.sum(others < z[i, k]) + 0.5) / len(rows)
+        half[i, k] = scale[i, k] * np.sort(np.abs(others))[math.ceil(0.8 * len(rows)) - 1]
+    assert diagnose.scores(model)["crps"] == pytest.approx(np.mean(np.average(scores, axis=0, weights=weights[rows])))
+    assert_allclose(diagnose.pit(model).reshape(len(rows), -1), values, rtol=1e-12)
+    last = r.shape[1] - 1
+    found = diagnose.coverage_by_region(model, column=0, coverage=0.8, n_bins=4, output=last)
+    order = np.array_split(np.argsort(X[rows, 0]), 4)
+    assert_allclose(found.observed, [np.mean(np.abs(r[part, last]) <= half[part, last]) for part in order])
+    assert_allclose(found.width, [2 * half[part, last].mean() for part in order])
+    assert_allclose(found.low_edge, [X[rows][part, 0].min() for part in order])
+
+
+def test_crps_is_that_of_scipys_integral():
+    values, y = np.array([0.3, -1.0, 2.0, 0.9]), 0.5
+    grid = np.linspace(-5, 5, 2_000_001)
+    F = np.searchsorted(np.sort(values), grid, side="right") / 4
+    assert crps(values, y) == pytest.approx(np.trapezoid((F - (grid >= y)) ** 2, grid), abs=1e-5)
+
+
+def test_distribution_of_new_rows_inverts_the_quantiles():
+    X, y = uneven(99)
+    model = LSSVR(kernels.RBF(1.5), C=20.0).fit(X, y)
+    for level in (0.105, 0.5, 0.81):  # between two of the values
+        q = model.predict_quantiles(NEW, [level])[:, 0]
+        assert_allclose(diagnose.pit(model, NEW, q), level, atol=0.01)
+    new, target = uneven(400, seed=5)
+    values = diagnose.pit(model, new, target)
+    assert np.abs(np.histogram(values, 4, (0, 1))[0] / 100 - 1).max() < 0.35
+    low, high = model.predict_interval(new, 0.8).T
+    found = diagnose.coverage_by_region(model, new, target, coverage=0.8, n_bins=1)
+    assert found.observed[0] == np.mean((low <= target) & (target <= high))
+    with pytest.raises(ValueError, match="both X and y"):
+        diagnose.pit(model, new)
+    with pytest.raises(ValueError, match="only for LSSVR"):
+        diagnose.pit(LSSVC(**GIVEN).fit(X, y > 0))
+
+
+def test_displays_of_the_distribution():
+    pytest.importorskip("matplotlib").use("Agg")
+    X, y = uneven(99)
+    model = LSSVR(kernels.RBF(1.5), C=20.0).fit(X, y)
+    shown = plotting.PitDisplay.from_estimator(model, n_bins=5)
+    counts = np.histogram(diagnose.pit(model), 5, (0, 1))[0]
+    assert_allclose([bar.get_height() for bar in shown.bars_], counts * 5 / 99)
+    shown = plotting.RegionCoverageDisplay.from_estimator(model, column=0, n_bins=3)
+    assert_allclose(shown.line_.get_ydata(), diagnose.coverage_by_region(model, column=0, n_bins=3).observed)
+    assert shown.ax_.get_xlabel() == "column 0"
+
+
 # What is kept between calls -------------------------------------------------------------------------------------------
 def test_a_second_call_factorises_nothing(monkeypatch):
     X, y = uneven(150)
@@ -341,6 +410,6 @@ def test_few_rows_and_constant_targets(method):
 def test_fitted_loo_gives_the_models_own_residuals():
     X, y = uneven(40)
     model = LSSVR(**GIVEN).fit(X, y)
-    found = fitted_loo(model._problem_, model._fit_)
+    found = FittedLoo(model._problem_, model._fit_)
     own = found.predictions(X)[np.arange(40), np.arange(40), 0]
     assert_allclose(own, model.loo_predictions_, rtol=1e-10)

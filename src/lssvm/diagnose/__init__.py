@@ -17,6 +17,7 @@ from .access import is_streamed as is_streamed
 from .access import probability_slopes as probability_slopes
 from .access import training_codes as training_codes
 from .calibration import coverage_path, reliability
+from .distribution import coverage_by_region, pit
 from .loo import (
     LooValues,
     beats_constant,
@@ -36,12 +37,14 @@ __all__ = [
     "class_codes",
     "class_scores",
     "columns_used",
+    "coverage_by_region",
     "coverage_path",
     "feature_names",
     "inverse_widths",
     "loo_probabilities",
     "loo_values",
     "number_scores",
+    "pit",
     "reliability",
     "scores",
     "width_surface",

@@ -13,12 +13,12 @@ from ..arrays import Array, ArrayLike
 from ..cluster import lazily
 from ..intervals import (
     FOLDS,
+    FittedLoo,
     Jackknife,
     LooModel,
     NoiseScale,
     SampledLoo,
     StackedLoo,
-    fitted_loo,
     fold_labels,
     full_conformal,
     noise_scale,
@@ -148,16 +148,16 @@ class Uncertainty(ChunkedLSSVM):
             self._noise_scale()
 
     def _like_training_rows(self, X: Array) -> Array:
-        return arrays.like(X, self._training_inputs()[0])
+        return arrays.like(X, self._training_rows()[0])
 
-    def _training_inputs(self) -> tuple[Array, Array, np.ndarray]:
-        """Rows that the model keeps, their sample weights, and the numbers of those with positive weight."""
+    def _training_rows(self) -> tuple[Array, Array, Array, np.ndarray]:
+        """Rows that the model keeps, their targets and sample weights, and the numbers of those of positive weight."""
         model = self.members_[0] if self._is_stack else self
         if "_problem_" in vars(model):
             problem = model._problem_
-            return problem.X, problem.weights, np.flatnonzero(arrays.to_numpy(model.weights_) > 0)
+            return problem.X, problem.y, problem.weights, np.flatnonzero(arrays.to_numpy(model.weights_) > 0)
         sample = model._kept_sample()
-        return sample.X, sample.sample_weights, np.arange(sample.X.shape[0])
+        return sample.X, sample.targets, sample.sample_weights, np.arange(sample.X.shape[0])
 
     def _kept_sample(self) -> Any:
         sample = self._loo_model_.sample if "_loo_model_" in vars(self) else self._loo_sample()
@@ -188,14 +188,14 @@ class Uncertainty(ChunkedLSSVM):
                 f"Intervals need leave-one-out residuals, which are not known after {self.steps!r}: set refit=True "
                 "(Adaline: final_solve=True)."
             )
-        found = fitted_loo(problem, fit)
+        found = FittedLoo(problem, fit)
         if 8 * len(problem.rows) * fit.points.shape[0] <= KEPT_BYTES:
             self._loo_model_ = found
         return found
 
     def _fold_labels(self, folds: Any, name: str) -> np.ndarray:
         """The number of the fold of every training row; -1 for rows of weight 0."""
-        X, _, rows = self._training_inputs()
+        X, _, _, rows = self._training_rows()
         return fold_labels(folds, rows, X.shape[0], name)
 
     def _jackknife(self, labels: np.ndarray | None = None, method: str = "auto") -> Jackknife:
@@ -210,14 +210,18 @@ class Uncertainty(ChunkedLSSVM):
             model, scale = model.folds(own), None if scale is None else scale.folds(own)
         if searched is None:
             return Jackknife(model, model.residuals, scale)
-        return Jackknife(model, searched[self._training_inputs()[2]], scale)
+        return Jackknife(model, searched[self._training_rows()[3]], scale)
+
+    def _loo_distribution(self) -> Jackknife:
+        """The predictive distribution from plain leave-one-out residuals, for which no search is repeated."""
+        model, scale = self._loo_model(), self._noise_scale()
+        return Jackknife(model, model.residuals, None if scale is None else scale.where_uneven())
 
     def _noise_scale(self) -> NoiseScale | None:
         """The size of the noise as a function of x; None if there is no noise."""
         if "_noise_scale_" not in vars(self):
-            X, weights, rows = self._training_inputs()
-            searched = self._searched_residuals(None)
-            residuals = self._loo_model().residuals if searched is None else searched[rows]
+            X, _, weights, rows = self._training_rows()
+            residuals = self._loo_model().residuals
             kernel = self.kernel_ if self.kernel_.is_precomputed else None
             known = vars(self).get("_scale_choice_")
             found = noise_scale(X, weights, rows, residuals, kernel, known)
@@ -256,7 +260,7 @@ class Uncertainty(ChunkedLSSVM):
         if not widths or problem.reduced:
             return None
         if labels is None:
-            rows = self._training_inputs()[2]
+            rows = self._training_rows()[3]
             labels = fold_labels(min(FOLDS, len(rows)), rows, problem.X.shape[0])
         known = vars(self).get("_searched_residuals_")
         if known is None or not np.array_equal(known[0], labels):

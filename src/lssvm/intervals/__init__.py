@@ -9,10 +9,10 @@ from .folds import searched_again as searched_again
 from .folds import widths_with_few_rows as widths_with_few_rows
 from .jackknife import Jackknife as Jackknife
 from .jackknife import order_statistic as order_statistic
+from .loo import FittedLoo as FittedLoo
 from .loo import LooModel as LooModel
 from .loo import SampledLoo as SampledLoo
 from .loo import StackedLoo as StackedLoo
-from .loo import fitted_loo as fitted_loo
 from .probability import calibrate as calibrate
 from .probability import probabilities as probabilities
 from .scale import NoiseScale as NoiseScale

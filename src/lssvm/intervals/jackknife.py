@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import rankdata
 
 from .. import arrays
 from ..arrays import Array
@@ -88,6 +89,41 @@ class Jackknife:
         """r_i/s_(i)(x_i) and s_(i)(x_i) of the training rows, (l, k)."""
         own = np.ones_like(self.residuals) if self.scale is None else self.scale.own
         return self.residuals / own, own
+
+    def loo_distribution(self) -> np.ndarray:
+        """The distribution function of every training row at its target, without that row, (l, k); see `loo_crps`."""
+        z, _ = self.normalised
+        below = (rankdata(z, "min", axis=0) + rankdata(z, "max", axis=0)) / 2 - 1.0  # without the row itself
+        return (below + 0.5) / len(z)
+
+    def loo_crps(self) -> np.ndarray:
+        """Continuous ranked probability scores of the training rows, without each row, (l, k).
+
+        The distribution of row i has the values f_(i)(x_i) + s_i z_j, z_j = r_j/s_j, of the other rows j, so that the
+        score is s_i (A_i/(l-1) - T_i/(2 (l-1)^2)) with A_i = sum_j |z_j - z_i| and T_i = sum_j A_j - 2 A_i. The
+        residuals of the other rows are those of the models without one row, not of models without two.
+        """
+        z, own = self.normalised
+        n = len(z)
+        order = np.argsort(z, axis=0)
+        ordered = np.take_along_axis(z, order, axis=0)
+        place = np.arange(n)[:, None]
+        sums = np.cumsum(ordered, axis=0)
+        distances = (2 * place + 2 - n) * ordered - 2 * sums + sums[-1:]
+        A = np.empty_like(z)
+        np.put_along_axis(A, order, distances, axis=0)
+        return own * (A / (n - 1) - (A.sum(axis=0) - 2 * A) / (2 * (n - 1) ** 2))
+
+    def loo_half_widths(self, coverage: float) -> np.ndarray:
+        """Half-widths of the intervals of the training rows, without each row, (l, k); see `loo_crps`."""
+        z, own = self.normalised
+        n, size = len(z), np.abs(z)
+        rank = math.ceil(round(coverage * n, 9))  # among the n - 1 other rows
+        if rank > n - 1:
+            return np.full(size.shape, np.inf)
+        ordered = np.sort(size, axis=0)
+        # without a row at or below the rank, the next one takes its place
+        return own * np.where(size <= ordered[rank - 1], ordered[rank], ordered[rank - 1])
 
 
 def order_statistic(values: np.ndarray, rank: int) -> np.ndarray:

@@ -71,23 +71,37 @@ class FittedLoo:
     Rows of weight 0 are not among the l rows. With `blocks` of row positions, these are left out together.
     """
 
-    factor: Factor
+    problem: Problem
     fit: Fit
     blocks: tuple[np.ndarray, ...] | None = None
+    factorised: Factor | None = None
+
+    @cached_property
+    def factor(self) -> Factor:
+        """The factorised problem, computed when it is first needed, with the weights and C of the fit."""
+        if self.factorised is not None:
+            return self.factorised
+        factor = self.problem.replace(weights=self.fit.weights, C=self.fit.C, robust=None).factorise()
+        return replace(factor, system=factor.system.with_inverse())
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """Numbers of the l rows."""
+        return np.flatnonzero(arrays.to_numpy(self.fit.weights) > 0)
 
     @cached_property
     def residuals(self) -> np.ndarray:
         if self.blocks is None:
-            return arrays.to_numpy(arrays.take(self.fit.loo_residuals, self.factor.rows))
+            return arrays.to_numpy(arrays.take(self.fit.loo_residuals, self.rows))
         return arrays.to_numpy(self.factor.system.block_residuals(self.blocks, 1.0 / self.fit.C))
 
     @cached_property
     def weights(self) -> np.ndarray:
-        return arrays.to_numpy(arrays.take(self.fit.weights, self.factor.rows))
+        return arrays.to_numpy(arrays.take(self.fit.weights, self.rows))
 
     @cached_property
     def leverage(self) -> np.ndarray:
-        return arrays.to_numpy(arrays.take(self.fit.leverage, self.factor.rows))
+        return arrays.to_numpy(arrays.take(self.fit.leverage, self.rows))
 
     @cached_property
     def _moves(self) -> Array:
@@ -97,7 +111,7 @@ class FittedLoo:
     def _labels(self) -> np.ndarray:
         """The block of each row."""
         assert self.blocks is not None
-        labels = np.empty(len(self.factor.rows), dtype=int)
+        labels = np.empty(len(self.rows), dtype=int)
         for number, block in enumerate(self.blocks):
             labels[block] = number
         return labels
@@ -126,10 +140,10 @@ class FittedLoo:
 
     def folds(self, labels: np.ndarray) -> FittedLoo:
         blocks = tuple(np.flatnonzero(labels == number) for number in range(labels.max() + 1))
-        return FittedLoo(self.factor, self.fit, blocks)
+        return FittedLoo(self.problem, self.fit, blocks, self.factor)
 
     def enlarged(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        problem = self.factor.problem
+        problem = self.problem
         if problem.kernel.is_precomputed:
             raise ValueError(
                 "method='full' needs k(x, x) of the new rows, which a precomputed kernel does not contain: use "
@@ -144,7 +158,7 @@ class FittedLoo:
     @cached_property
     def _training(self) -> tuple[Array, Array, float]:
         """The columns of the training rows; df(0)/dy for columns of 0, which is db/dy; and its square in K + V^-1/C."""
-        rows = arrays.take(self.factor.problem.X, self.factor.rows)
+        rows = arrays.take(self.problem.X, self.rows)
         columns = self.factor.columns(rows)
         lam = 1.0 / self.fit.C
         bias = self.factor.system.smoother(0.0 * columns[:1, :], lam)[0, :]
@@ -154,7 +168,7 @@ class FittedLoo:
 
     @cached_property
     def _device_weights(self) -> Array:
-        return arrays.take(self.fit.weights, self.factor.rows)
+        return arrays.take(self.fit.weights, self.rows)
 
     def _products(self, S: Array, columns: Array) -> Array:
         """S K for kernel values K of the training rows: the columns themselves, or products of whitened columns."""
@@ -172,7 +186,7 @@ class FittedLoo:
         smoother = self.factor.system.smoother(columns, lam)
         xp = arrays.namespace(columns)
         if self.factor.whitening is None:
-            diagonal, values = arrays.like(self.factor.problem.kernel.diagonal(X), columns), columns
+            diagonal, values = arrays.like(self.problem.kernel.diagonal(X), columns), columns
         else:
             diagonal, values = xp.sum(columns * columns, axis=1), columns @ training.T
         variance = diagonal - xp.sum(values * (smoother + bias[None, :]), axis=1) + square
@@ -272,9 +286,3 @@ class StackedLoo:
 
     def folds(self, labels: np.ndarray) -> StackedLoo:
         return StackedLoo([part.folds(labels) for part in self.parts], self.shares)
-
-
-def fitted_loo(problem: Problem, fit: Fit) -> FittedLoo:
-    """The leave-one-out values of a solved problem, with the weights and C of the fit."""
-    factor = problem.replace(weights=fit.weights, C=fit.C, robust=None).factorise()
-    return FittedLoo(replace(factor, system=factor.system.with_inverse()), fit)

@@ -14,7 +14,7 @@ from ..kernels import Additive, Kernel, Matern
 from ..problem import Problem
 from ..robust import Hampel
 from ..tune import tuned
-from .loo import FittedLoo, LooModel, fitted_loo
+from .loo import FittedLoo
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # coverages whose interval scores are compared
 BEYOND_CHANCE = 1.5  # gain in interval score, in standard errors, from which the noise counts as uneven,
@@ -42,7 +42,7 @@ class NoiseScale:
     keeps outliers small. The scale without row i holds the residuals of the other rows fixed.
     """
 
-    model: LooModel  # of sqrt|r|
+    model: FittedLoo  # of sqrt|r|
     choice: ScaleChoice
     active: np.ndarray  # (k,)  outputs whose scale varies; the others have s = 1
 
@@ -54,9 +54,7 @@ class NoiseScale:
     @cached_property
     def roots(self) -> np.ndarray:
         """The targets sqrt|r_i| of the model, (l, k)."""
-        assert isinstance(self.model, FittedLoo)
-        factor = self.model.factor
-        return arrays.to_numpy(arrays.take(factor.problem.y, factor.rows))
+        return arrays.to_numpy(arrays.take(self.model.problem.y, self.model.rows))
 
     def predictions(self, X: Array) -> np.ndarray:
         """s_(i)(x) of new rows, (m, l, k)."""
@@ -105,7 +103,7 @@ def noise_scale(
             problem = problem.replace(kernel=again.kernel, C=again.C)
             fit = problem.replace(robust=OUTLIERS).solve()
     assert problem.C is not None
-    model = fitted_loo(problem, fit)
+    model = FittedLoo(problem, fit)
     everywhere = np.ones(size.shape[1], dtype=bool)
     choice = ScaleChoice(problem.kernel, problem.C, tuple(everywhere)) if known is None else known
     found = NoiseScale(model, choice, everywhere)
