@@ -153,33 +153,4 @@ def component_deviations(model: Any, X: ArrayLike) -> np.ndarray | None:
     problem = fitted_problem(model)
     if problem is None or problem.coefficients is not None:
         return None
-<<<<<<< HEAD
     return intervals.component_deviations(problem, solution(model), X)
-=======
-    return intervals.component_deviations(problem, model.leave_one_out()._fit_, X)
-
-
-def training_rows(model: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Inputs, targets (rows, outputs) and sample weights of the rows of positive weight that a regression model keeps.
-
-    They are those of `loo_distribution`.
-    """
-    X, y, weights, rows = model._training_rows()
-    return tuple(arrays.to_numpy(arrays.take(a, rows)) for a in (X, y, weights))  # type: ignore[return-value]
-
-
-def loo_distribution(model: Any) -> intervals.Jackknife:
-    """The predictive distribution of a regression model, from its leave-one-out residuals."""
-    return model._loo_distribution()
-
-
-def distribution_at(model: Any, X: ArrayLike, y: np.ndarray) -> np.ndarray:
-    """Values of the predictive distribution function of new rows, at targets y (rows, outputs)."""
-    rows = model._like_training_rows(model._checked(X, "predict_quantiles"))
-    return model._jackknife().distribution(rows, y)
-
-
-def is_single(model: Any) -> bool:
-    """Whether y had one dimension in `fit`."""
-    return bool(model._single_output_)
->>>>>>> uncertainty

@@ -13,24 +13,18 @@ from sklearn.base import is_classifier
 from .. import arrays
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
-from ..estimators.state import class_probabilities, fitted_problem, given_weights, is_stack, kept_sample, members
-from ..problem import class_numbers
-<<<<<<< HEAD
-from .access import NotKnown, check_fitted, class_factors, coded_targets
-=======
-from .access import (
-    NotKnown,
-    check_fitted,
-    class_factors,
+from ..estimators.state import (
     class_probabilities,
-    coded_targets,
+    fitted_problem,
+    given_weights,
     is_stack,
     kept_sample,
     loo_distribution,
     members,
     training_rows,
 )
->>>>>>> uncertainty
+from ..problem import class_numbers
+from .access import NotKnown, check_fitted, class_factors, coded_targets
 
 
 @dataclass(frozen=True)
