@@ -24,6 +24,7 @@ from .access import kept_components as kept_components
 from .access import kernel_words as kernel_words
 from .access import member_words as member_words
 from .calibration import coverage_path, reliability
+from .distribution import coverage_by_region, pit
 from .loo import (
     LooValues,
     beats_constant,
@@ -43,12 +44,14 @@ __all__ = [
     "class_codes",
     "class_scores",
     "columns_used",
+    "coverage_by_region",
     "coverage_path",
     "feature_names",
     "inverse_widths",
     "loo_probabilities",
     "loo_values",
     "number_scores",
+    "pit",
     "reliability",
     "scores",
     "width_surface",
