@@ -11,8 +11,9 @@ from sklearn.utils import Bunch
 
 from .. import arrays
 from ..estimators import LSSVC, LSSVR
+from ..estimators.state import fitted_problem, kept_sample, solution
 from ..intervals import order_statistic
-from .access import NotKnown, check_fitted, kept_sample, least_squares_problem
+from .access import NotKnown, check_fitted, least_squares_problem
 
 
 def reliability(
@@ -92,13 +93,13 @@ def coverage_path(
     check_fitted(model)
     if is_classifier(model):
         raise NotKnown("Prediction intervals exist only for LSSVR: for LSSVC use predict_proba.")
-    sample = None if hasattr(model, "_problem_") else kept_sample(model)
+    sample = kept_sample(model) if fitted_problem(model) is None else None
     if sample is not None:
         counting, found, own = np.arange(len(sample.weights)), sample, sample.columns(sample.X)
     else:
         problem = least_squares_problem(model, "Interval coverage")
         factor = problem.factorise()
-        counting, found = factor.rows, model.leave_one_out()._fit_
+        counting, found = factor.rows, solution(model)
     n = len(counting)
     if n < 3:
         raise NotKnown(f"Interval coverage needs at least 3 rows, got {n}.")

@@ -43,7 +43,7 @@ def most_to_solve(problem: Problem) -> float:
 
 
 def run_steps(problem: Problem, steps: Any) -> Problem:
-    """Run the steps, then choose what is still None."""
+    """Run the steps."""
     if isinstance(steps, (str, Step, type)) or not isinstance(steps, Sequence):
         example = repr(steps) if isinstance(steps, Step) else "lssvm.sparsify.Random(100)"
         raise TypeError(f"steps must be a list of steps or None, got {steps!r}: write steps=[{example}].")
@@ -57,7 +57,7 @@ def run_steps(problem: Problem, steps: Any) -> Problem:
                 "the one it was given or problem.replace(...)."
             )
         problem = result
-    return tuned(problem)
+    return problem
 
 
 def retuned(problem: Problem) -> Problem:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from numbers import Real
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,9 @@ from ..robust import WeightFunction
 from ..stream import (
     Scan,
 )
+from ..tune import average_weights
 from .chunked import ChunkedLSSVM
+from .stacked import average
 from .validation import check_weights, chunk_options, refuse_times, same_kind, score_of, validate
 
 
@@ -160,6 +163,28 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         f = targets - fit.loo_residuals
         return {**attributes, "loo_predictions_": f[:, 0] if self._single_output_ else f}
 
+    def _coded_targets(self) -> Array:
+        return self.loo_residuals_ + self.loo_predictions_
+
+    def _weigh(self, members: Sequence[Any], weights: ArrayLike | None) -> tuple[np.ndarray, np.ndarray, float]:
+        """The weights of the members of a stack, as given or chosen, and mean squares: of the members, of the stack."""
+        rows = [member._loo_rows() for member in members]
+        residuals, given = np.stack([residuals for _, residuals, _ in rows]), rows[0][2]
+        found = average_weights(residuals, given) if weights is None else arrays.to_numpy(weights)
+        squares = [np.sum(r**2, axis=1) for r in (*residuals, np.tensordot(found, residuals, axes=1))]
+        *losses, loss = np.average(squares, axis=1, weights=given)
+        return found, np.array(losses), float(loss)
+
+    def _stack_loo_attributes(self, kept: Sequence[tuple[Any, float]]) -> dict[str, Any]:
+        """The attributes of a stack that are averages of those of its members, whose weights are held fixed."""
+        names = ("intercept_", "weights_", "leverage_", "loo_residuals_", "loo_predictions_")
+        known = [name for name in names if all(name in vars(member) for member, _ in kept)]
+        found = {name: average(kept, attrgetter(name)) for name in known}
+        if "loo_residuals_" in found:
+            loo = found["loo_residuals_"]
+            found["press_"] = float((found["weights_"] * (loo**2 if loo.ndim == 1 else (loo**2).sum(axis=1))).sum())
+        return found
+
     def predict(self, X: ArrayLike) -> Array:
         """Predict the targets f(x).
 
@@ -175,7 +200,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         if arrays.is_dask(X):
             return lazily(self, "predict", X)
         f = self._raw_predict(X, "predict")
-        return f[:, 0] if self.dual_coef_.ndim == 1 else f
+        return f[:, 0] if self._single_output_ else f
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Coefficient of determination R^2 of the predictions."""
@@ -248,7 +273,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
             rows = arrays.like(X, sample.X)
             intervals = sampled_intervals(sample, self._evaluate(rows), rows, float(coverage), method)
         intervals = same_kind(intervals, X)
-        return intervals[:, :, 0] if self.dual_coef_.ndim == 1 else intervals
+        return intervals[:, :, 0] if self._single_output_ else intervals
 
     def _searched_size(self, folds: Any) -> np.ndarray | None:
         """The result of `searched_again` if it is needed, else None; it is stored, as it takes many fits."""

@@ -46,7 +46,7 @@ from .rules import (
 
 TINY, BELOW_ONE = math.ulp(0.0), math.nextafter(1.0, 0.0)
 MOST_COLUMNS = 2**17  # in all groups of an additive kernel combined
-MOST_PARTS = 100  # steps, or kernels of a Choice
+MOST_PARTS = 100  # steps, or kernels of a Choice or Stack
 MOST_KNOTS = 10_000  # of a spline, with cubic work in every prediction
 MOST_ITERATIONS = 10**6  # of robust weights, which intervals may repeat
 
@@ -64,11 +64,36 @@ def check_model(model: Any) -> None:
     for name in _required(model):
         demand(name in fitted, name)
     _check_parameters(model, "", sizes)
+    _check_members(model)
+
+
+def _check_members(model: Any) -> None:
+    """Check the members of a stack, if the model is one: models of the same kind, with weights that sum to 1."""
+    members = vars(model).get("members_")
+    if members is None:
+        return
+    demand(len(members) == len(model.stack_weights_) and abs(model.stack_weights_.sum() - 1.0) < 1e-6, "stack_weights_")
+    demand(not model.kernel_.is_stack or len(model.kernel_.parts) == len(members) > 1, "kernel_")
+    for member in members:
+        demand(
+            type(member) is type(model) and not member.kernel_.is_stack and "members_" not in vars(member), "members_"
+        )
+        check_model(member)
+        for name in ("n_features_in_", "_single_output_", "classes_"):
+            own, other = (np.asarray(vars(each).get(name)) for each in (model, member))
+            demand(np.array_equal(own, other), f"members_.{name}")
+        if not isinstance(model, LSSVC):
+            demand(np.shape(member.intercept_) == np.shape(model.intercept_), "members_.intercept_")
 
 
 def _required(model: Any) -> list[str]:
     """The attributes without which a method of the model would fail."""
     fitted = vars(model)
+    loo = ["leverage_", "loo_residuals_", "loo_predictions_", "press_"]
+    if model.kernel_.is_stack:
+        names = ["n_features_in_", "_single_output_", "support_", "members_", "stack_weights_"]
+        names += ["classes_"] if isinstance(model, LSSVC) else ["intercept_"]
+        return names + (loo if "weights_" in fitted else [])
     names = ["n_features_in_", "support_vectors_", "_single_output_", "dual_coef_", "intercept_", "C_", "support_"]
     later = "_problem_" in fitted and "_fit_" not in fitted  # leave-one-out has not been computed yet
     if isinstance(model, LSSVC):
@@ -81,7 +106,7 @@ def _required(model: Any) -> list[str]:
     ):
         names += ["_problem_", "weights_"]
     if "weights_" in fitted and not later:
-        names += ["leverage_", "loo_residuals_", "loo_predictions_", "press_"]
+        names += loo
     return names
 
 
@@ -248,6 +273,7 @@ PARAMETERS: dict[type, dict[str, Rule]] = {
     kernels.Sum: {"k1": KERNEL, "k2": KERNEL},
     kernels.Product: {"k1": KERNEL, "k2": KERNEL},
     kernels.Choice: {"kernels": items(KERNEL, least=1, most=MOST_PARTS)},
+    kernels.Stack: {"kernels": items(KERNEL, least=1, most=MOST_PARTS)},
     kernels.Precomputed: {},
     robust.Hampel: {"c1": POSITIVE, "c2": POSITIVE, **ROBUST},
     robust.Huber: {"c": POSITIVE, **ROBUST},
@@ -264,8 +290,7 @@ PARAMETERS: dict[type, dict[str, Rule]] = {
     ),
     sparsify.Prune: {
         **dict(n=optional(COUNT), rows=option("drop", "keep"), score=option("loo", "validation", "kfold")),
-        **dict.fromkeys(("fraction", "tolerance", "validation"), SHARE),
-        **dict(retune=FLAG, mean_risk=FLAG, random_state=SEED),
+        **dict(fraction=SHARE, tolerance=SHARE, retune=FLAG, random_state=SEED),
     },
     sparsify.InversePrune: {"fraction": SHARE},
     sparsify.AdaPinv: {"fraction": SHARE, "learning_rate": optional(POSITIVE), "max_iter": COUNT},
@@ -294,6 +319,7 @@ PARAMETERS[LSSVC] = {
     "loss": option("auto", *LOSSES),
 }
 CANDIDATE: dict[str, Rule] = dict(kernel=fitted_kernel, C=C, coding=option(*CODINGS), loss=option(*LOSSES), loo=LOSS)
+MEMBER: dict[str, Rule] = dict(kernel=fitted_kernel, C=C, loo=LOSS, weight=number(0.0, 1.0))
 
 PATH: dict[str, Rule] = {  # records of the steps
     **dict(evaluations=number(0, MOST, int), plan=TEXTS, free=items(TRUTH), C=optional(C), loo=LOSS, error_rate=LOSS),
@@ -307,6 +333,7 @@ PATH: dict[str, Rule] = {  # records of the steps
     **dict.fromkeys(("supports", "kept"), items(values_of(1, kinds="iu"))),
     **dict(scores=optional(values_of(1, 2)), coef=values_of(2), max_variation=values_of(2, 3)),
     **dict(chosen=either(PLACE, items(PLACE)), outputs=items(path, list)),
+    "members": items(entries(MEMBER, Bunch, needed=tuple(MEMBER)), list, most=MOST_PARTS),
     **dict(gain=number(-1e300), candidates=items(entries(CANDIDATE, Bunch, needed=tuple(CANDIDATE)), list, most=1000)),
 }
 LISTED = [  # of the same length
@@ -430,6 +457,8 @@ ATTRIBUTES: dict[str, Rule] = {  # in this order: attributes that bind sizes com
     "intercept_": sized(lambda sizes: number(-1e300, 1e300, float) if sizes["single"] else array("outputs")),
     "C_": C,
     "kernel_": fitted_kernel,
+    "members_": test(lambda value: type(value) is list and 0 < len(value) <= MOST_PARTS),
+    "stack_weights_": array("members", least=0.0),
     "support_": sized(lambda sizes: ANY_ROWS if not sizes["precomputed"] else indices("basis", "features")),
     "feature_names_in_": sized(lambda sizes: labels(sizes["features"])),
     "weights_": ROW_WEIGHTS,

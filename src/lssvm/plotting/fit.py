@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import is_classifier
 
 from .. import arrays
 from ..diagnose import check_fitted, compares_classifiers, feature_names, fitted_problem, training_codes
+from ..estimators import LSSVC, LSSVR
 from ._display import COLOURS, Display, one_output
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["FitDisplay"]
 
@@ -63,15 +68,15 @@ class FitDisplay(Display):
     def __init__(
         self,
         *,
-        grid: Any,
-        response: Any,
-        X: Any,
-        y: Any,
-        support_vectors: Any,
-        interval: Any = None,
-        classes: Any = None,
+        grid: Sequence[np.ndarray],
+        response: np.ndarray,
+        X: np.ndarray,
+        y: np.ndarray,
+        support_vectors: np.ndarray,
+        interval: np.ndarray | None = None,
+        classes: np.ndarray | None = None,
         coverage: float = 0.9,
-        names: Any = ("x", "z"),
+        names: Sequence[str] = ("x", "z"),
     ) -> None:
         self.grid = grid
         self.response = response
@@ -79,19 +84,19 @@ class FitDisplay(Display):
         self.X = X
         self.y = y
         self.support_vectors = support_vectors
-        self.classes = classes
+        self.classes: Any = classes
         self.coverage = coverage
         self.names = names
 
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: LSSVR | LSSVC,
         *,
         coverage: float = 0.9,
         output: int = 0,
         grid_resolution: int | None = None,
-        ax: Any = None,
+        ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
         """Draw a model of one or two inputs over the range of its training data.
@@ -232,20 +237,14 @@ class FitDisplay(Display):
             lines = ax.contour(x, z, p[..., 1], levels=levels, colors="#333333", linewidths=1.0)
             ax.clabel(lines, fontsize=7, fmt="%.2g")
         self.points_ = [
-            ax.scatter(
-                *np.asarray(self.X)[np.asarray(self.y) == c].T,
-                s=16,
-                lw=0.5,
-                ec="white",
-                color=colours[c],
-                label=f"{label}",
-            )
+            ax.scatter(rows[:, 0], rows[:, 1], s=16, lw=0.5, ec="white", color=colours[c], label=f"{label}")
             for c, label in enumerate(self.classes)
+            for rows in [np.asarray(self.X)[np.asarray(self.y) == c]]
         ]
         ax.set(xlim=(x[0], x[-1]), ylim=(z[0], z[-1]))
 
 
-def _rows(estimator: Any) -> tuple[np.ndarray, np.ndarray]:
+def _rows(estimator: LSSVR | LSSVC) -> tuple[np.ndarray, np.ndarray]:
     """The training rows, and their targets or class numbers.
 
     A classifier whose coding and loss were compared keeps those of its rows that are support vectors.

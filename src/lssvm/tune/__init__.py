@@ -11,6 +11,9 @@ from .samples import with_every_class as with_every_class
 from .scores import class_errors as class_errors
 from .scores import loo_errors as loo_errors
 from .scores import mean_loss as mean_loss
+from .stack import average_weights as average_weights
+from .stack import mixture_weights as mixture_weights
+from .stack import tune_members as tune_members
 from .steps import Holdout, KFold, LeaveOneOut
 from .steps import describe as describe
 from .steps import tuned as tuned

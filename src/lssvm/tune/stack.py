@@ -1,0 +1,76 @@
+"""Convex weights of stacked models from their leave-one-out values (Yao, Vehtari, Simpson & Gelman 2018)."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import nnls
+
+from ..arrays import EPS
+from ..problem import Problem
+from .steps import tuned
+
+HUBER = 2.5  # robust scales of the residuals beyond which their loss grows linearly
+PULL = 800.0  # strength of the pull towards equal weights, in rows: see docs/theory.md
+ITERATIONS = 20  # of reweighting; the weights have settled to three digits long before
+SMALLEST = 0.01  # smaller weights are set to 0: a member costs as much as any other in every prediction
+
+
+def tune_members(problems: list[Problem]) -> list[Problem]:
+    """The problems of the members of a stack, which differ in their kernels only, with all parameters chosen."""
+    return [tuned(problem) for problem in problems]
+
+
+def average_weights(residuals: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Weights w >= 0 with sum 1 of members whose leave-one-out residuals are given: (members, rows, outputs).
+
+    They minimise the Huber loss of the residuals sum_k w_k r_k, summed over the rows with their sample weights, plus a
+    multiple of |w|^2, which pulls them towards equal weights: small differences between the members are noise.
+    """
+    unit = np.sqrt(np.min(np.average(residuals**2, axis=1, weights=weights), axis=0))  # outputs count equally
+    R = (residuals / np.where(unit > 0, unit, 1.0)).reshape(len(residuals), -1)
+    v = np.repeat(weights / (weights.sum() * residuals.shape[2]), residuals.shape[2])
+    found = np.eye(len(R))[np.argmin(np.median(np.abs(R[:, v > 0]), axis=1))]  # the best member
+    for _ in range(ITERATIONS):
+        size = np.abs(found @ R)
+        scale = 1.4826 * float(np.median(size[v > 0]))
+        factors = np.minimum(1.0, HUBER * scale / np.where(size > 0, size, 1.0)) if scale > 0 else np.ones_like(size)
+        before, found = found, _smallest_square((R * (v * factors)) @ R.T, PULL / np.sum(v > 0) * scale**2)
+        if np.max(np.abs(found - before)) < 1e-6:
+            break
+    return _without_small(found)
+
+
+def _smallest_square(Q: np.ndarray, pull: float) -> np.ndarray:
+    """The minimum of w'Qw + pull |w|^2 over w >= 0 with sum 1.
+
+    A form q(w) without linear terms has its minimum over the simplex in the direction of that of q(w) + (1 - sum w)^2
+    over all w >= 0, because the latter is q/(1 + q) along every direction.
+    """
+    count, size = len(Q), float(np.trace(Q))
+    if size == 0.0:
+        return np.full(count, 1.0 / count)
+    values, vectors = np.linalg.eigh((Q + pull * np.eye(count)) / size)
+    root = np.sqrt(np.maximum(values, EPS))[:, None] * vectors.T
+    found, _ = nnls(np.vstack([root, np.ones(count)]), np.append(np.zeros(count), 1.0))
+    return np.asarray(found / found.sum())
+
+
+def mixture_weights(own: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Weights w >= 0 with sum 1 that maximise sum_i v_i log(sum_k w_k p_ki), by the EM algorithm.
+
+    `own` are the leave-one-out probabilities (members, rows) of the true classes.
+    """
+    count = len(own)
+    found = np.full(count, 1.0 / count)
+    for _ in range(1000):
+        share = found[:, None] * own
+        counts = (share / share.sum(axis=0)) @ weights
+        before, found = found, counts / counts.sum()
+        if np.max(np.abs(found - before)) < 1e-8:
+            break
+    return _without_small(found)
+
+
+def _without_small(weights: np.ndarray) -> np.ndarray:
+    kept = np.where(weights < SMALLEST, 0.0, weights)
+    return np.asarray(kept / kept.sum())
