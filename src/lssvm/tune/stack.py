@@ -10,7 +10,7 @@ from ..problem import Problem
 from .steps import tuned
 
 HUBER = 2.5  # robust scales of the residuals beyond which their loss grows linearly
-PULL = 800.0  # strength of the pull towards equal weights, in rows: see docs/theory.md
+PULL = 400.0  # strength of the pull towards equal weights, in rows: see docs/theory.md
 ITERATIONS = 20  # of reweighting; the weights have settled to three digits long before
 SMALLEST = 0.01  # smaller weights are set to 0: a member costs as much as any other in every prediction
 
