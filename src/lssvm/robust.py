@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 __all__ = ["Hampel", "Huber", "Logistic", "Myriad", "WeightFunction", "as_weight_function", "robust_scale"]
 
-FLOOR = 1e-4
+FLOOR = 1e-4  # smallest weight, as in Suykens et al. 2002, eq. 14
 NORMAL_QUARTILE = 0.6745
 
 

@@ -16,7 +16,7 @@ from .common import check_found, check_size, kernel_diagonal, kernel_rows, provi
 
 SIZES = (500, 1000, 2000, 4000)  # sizes of `Random()`; the first two are compared
 GAINS = (0.03, 0.05, 0.1)  # relative decrease of the RMS leave-one-out residual needed for the second, third and fourth
-MOST_WORK = (2e11, 2e11, 1e12)  # largest rows * n^2 for these sizes
+MOST_WORK = (2e11, 2e11, 1e12)  # largest rows * n^2 for these sizes; 1e11 takes 4 s in docs/performance.md, (b)
 SAMPLE_ROWS = 5000  # number of rows on which the sizes are compared
 
 
