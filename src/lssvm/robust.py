@@ -239,7 +239,7 @@ def _quantile(values: np.ndarray, levels: tuple[float, ...], weights: np.ndarray
 
 
 def as_weight_function(robust: Any) -> WeightFunction | None:
-    """The weight function with that name ("hampel", "huber", "logistic", "myriad"); others and None are returned."""
+    """The weight function of that name ("hampel", "huber", "logistic", "myriad"), or the given one, or None."""
     if robust is None or isinstance(robust, WeightFunction):
         return robust
     names = {"hampel": Hampel, "huber": Huber, "logistic": Logistic, "myriad": Myriad}

@@ -94,5 +94,5 @@ def summary(model: Any) -> dict[str, Any]:
     except ValueError:
         return result
     names = {"rmse": "RMSE", "mae": "MAE", "r2": "R2", "error_rate": "error rate", "log_loss": "log loss"}
-    names["brier"] = "Brier score"
+    names |= {"brier": "Brier score", "crps": "CRPS"}
     return result | {f"leave-one-out {names.get(name, name)}": value for name, value in scores.items()}

@@ -17,6 +17,7 @@ from .access import columns_used, feature_names, inverse_widths
 from .access import compares_classifiers as compares_classifiers
 from .access import component_deviations as component_deviations
 from .calibration import coverage_path, reliability
+from .distribution import coverage_by_region, pit
 from .loo import (
     LooValues,
     beats_constant,
@@ -36,12 +37,14 @@ __all__ = [
     "class_codes",
     "class_scores",
     "columns_used",
+    "coverage_by_region",
     "coverage_path",
     "feature_names",
     "inverse_widths",
     "loo_probabilities",
     "loo_values",
     "number_scores",
+    "pit",
     "reliability",
     "scores",
     "width_surface",

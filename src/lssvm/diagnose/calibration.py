@@ -50,10 +50,16 @@ def reliability(
     observed = np.array([np.average(hit[part], weights=w[part]) for part in parts])
     count = np.array([len(part) for part in parts])
     n = np.array([w[part].sum() ** 2 / np.sum(w[part] ** 2) for part in parts])
+    low, high = wilson_interval(observed, n)
+    return Bunch(predicted=predicted, observed=observed, count=count, low=low, high=high)
+
+
+def wilson_interval(observed: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of Wilson's 95 % interval of a share that was observed in n rows."""
     z2 = 1.96**2
     middle = (observed + z2 / (2 * n)) / (1 + z2 / n)
     half = np.sqrt(z2) / (1 + z2 / n) * np.sqrt(observed * (1 - observed) / n + z2 / (4 * n**2))
-    return Bunch(predicted=predicted, observed=observed, count=count, low=middle - half, high=middle + half)
+    return middle - half, middle + half
 
 
 def coverage_path(
