@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import arrays, intervals
+from .. import arrays
 from ..arrays import ArrayLike
+from ..intervals import Jackknife
 from ..problem import Fit, Problem
 
 
@@ -76,7 +77,7 @@ def training_rows(model: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return tuple(arrays.to_numpy(arrays.take(a, rows)) for a in (X, y, weights))  # type: ignore[return-value]
 
 
-def loo_distribution(model: Any) -> intervals.Jackknife:
+def loo_distribution(model: Any) -> Jackknife:
     """The predictive distribution of a regression model, from its leave-one-out residuals."""
     return model._loo_distribution()
 
