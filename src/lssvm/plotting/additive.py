@@ -10,10 +10,9 @@ import numpy as np
 
 from .. import arrays
 from ..arrays import ArrayLike
-from ..diagnose import check_fitted, component_deviations
+from ..diagnose import check_fitted, check_single, component_deviations, kept_components, members
 from ..estimators import LSSVC, LSSVR
 from ..estimators.validation import validate
-from ..kernels import Additive
 from ._display import COLOURS, Display, import_pyplot, plain_axes
 
 if TYPE_CHECKING:
@@ -95,6 +94,7 @@ class MaximalVariationDisplay(Display):
         display : MaximalVariationDisplay
         """
         check_fitted(estimator, "estimator")
+        check_single(estimator, "The path of maximal variations")
         path = getattr(estimator, "path_", None)
         if path is None or "max_variation" not in path or len(path.rho) < 2:
             raise ValueError(
@@ -185,7 +185,8 @@ class ComponentsDisplay:
 
         The band is plus or minus two standard deviations of the component, caused by the noise alone: C, the widths
         and the selected inputs are held fixed, and the bias of the ridge is not included. A model whose coefficients
-        were not solved for (``Components(refit=False)``) has no band. Groups of several columns are not drawn.
+        were not solved for (``Components(refit=False)``) has no band, nor has a stack. Groups of several columns are
+        not drawn.
 
         Parameters
         ----------
@@ -203,13 +204,12 @@ class ComponentsDisplay:
         display : ComponentsDisplay
         """
         check_fitted(estimator, "estimator")
-        kernel = getattr(estimator, "kernel_", None)
-        if not isinstance(kernel, Additive) or estimator.dual_coef_.ndim > 1:
+        if not hasattr(estimator, "components") or np.ndim(estimator.intercept_):
             raise ValueError(f"{type(estimator).__name__} is not additive with one output: use kernels.Additive.")
         table = arrays.to_numpy(validate(estimator, X, reset=False))  # the columns of a frame are checked by name
         names = _component_names(estimator)
         display = cls(inputs=[], values=[], deviations=[], names=[], rows=[])
-        for number, (group, _) in kernel.kept(table.shape[1]).items():
+        for number, group in kept_components(estimator).items():
             if len(group) > 1:
                 continue
             distinct = np.unique(table[:, group[0]])
@@ -290,5 +290,5 @@ def _component_names(estimator: LSSVR | LSSVC) -> list[str]:
     columns = getattr(estimator, "feature_names_in_", None)
     count = estimator.n_features_in_
     columns = [f"x{c + 1}" for c in range(count)] if columns is None else [str(name) for name in columns]
-    groups = estimator.kernel_.components(count)
+    groups = members(estimator)[0][0].kernel_.components(count)
     return [", ".join(columns[c] for c in group) for group in groups]
