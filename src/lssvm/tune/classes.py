@@ -84,10 +84,13 @@ def _chosen(problem: Problem, rows: Rows, codings: tuple[str, ...], losses: tupl
             record.plan.append("one width per column")
         else:
             record.plan.append("one common width: one per column gains too little")
-    compared = [_best_C(rows, setting) for setting in found]
-    best = min(range(len(found)), key=lambda number: compared[number][0].mean())
-    first = compared[best][1]
-    growth = first.C / found[best].C  # the best C of all rows over that of a half, for every coding and loss
+    compared = [_best_C(rows, found[best])]
+    growth = compared[0][1].C / found[best].C  # the best C of all rows over that of a half, for all that is compared
+    for number, setting in enumerate(found):
+        if number != best:
+            far = starts[number][0] > starts[best][0] + PLAN.class_hopeless
+            compared.append(_best_C(rows, replace(setting, C=growth * setting.C), known=far))
+    first = min(compared, key=lambda candidate: candidate[0].mean())[1]
     others = [(codings[0], loss) for loss in losses if loss != leading]
     others += [(coding, leading) for coding in codings[1:]]
     for coding, loss in others:

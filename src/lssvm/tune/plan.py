@@ -63,8 +63,10 @@ class SearchPlan:
     """Largest sum of the cubed sizes of all pairs for which a classifier is dense."""
     class_basis_work: float = 4e10
     """Squared basis size times the number of rows of all pairs and the number of systems, for models with a basis."""
-    class_systems: int = 5
+    class_systems: int = 10
     """Number of systems that losses other than squares need."""
+    class_hopeless: float = 5.0
+    """A kernel whose sum of log losses on both halves is larger than that of another by as much gets no C of its own."""
     class_basis: tuple[int, int] = (300, 1500)
     """Minimum and maximum basis size of a classifier."""
 
