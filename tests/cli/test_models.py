@@ -99,7 +99,7 @@ def test_a_stack_goes_through_every_command(run, folder, task, monkeypatch):
         assert all(float(line["lower"]) < float(line["prediction"]) < float(line["upper"]) for line in lines)
     else:
         assert found == predicted
-        assert all(line[f"P({line['prediction']})"] > "0.3" for line in lines)
+        assert all(float(line[f"P({line['prediction']})"]) > 1 / 3 for line in lines)
 
 
 def test_models_saved_from_python_are_inspected_and_reported(run, folder):
