@@ -69,6 +69,11 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
         The sum of ``weights_ * loo_residuals_**2``.
     path_ : Bunch or None
         The record of the last step that performed a search.
+    members_ : list of LSSVR
+        Stacks (`kernels.Stack`): the fitted models with a positive weight, to which ``C_``, ``dual_coef_`` and
+        ``support_vectors_`` belong.
+    stack_weights_ : array (n_members,)
+        Stacks: the weights of the members, which sum to 1.
     active_ : array of int
         Additive models (`kernels.Additive`): numbers of the inputs (or groups of columns) that are kept.
     max_variation_ : array (n_components,)
