@@ -117,7 +117,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         self.robust = robust
 
     def _fitted(self, problem: Problem, given: Array | None) -> dict[str, Any]:
-        if self.kernel is None and self.C is None and self.steps is None:
+        if self.kernel is None and self.C is None and self.steps is None and self.robust is None:
             problem = problem.replace(kernel=default_portfolio(problem))
         return super()._fitted(problem, given)
 
