@@ -22,6 +22,7 @@ class Loss:
     """
 
     is_quadratic = False  # one step of Newton's method suffices
+    is_smooth = True  # the curvature changes continuously
 
     def value(self, margin: Array) -> Array:
         raise NotImplementedError
@@ -53,6 +54,8 @@ class Squared(Loss):
 
 class SquaredHinge(Loss):
     """1/2 max(0, 1 - m)^2: rows beyond the margin cost nothing."""
+
+    is_smooth = False
 
     def value(self, margin: Array) -> Array:
         return 0.5 * arrays.namespace(margin).clip(1.0 - margin, 0.0, None) ** 2

@@ -133,7 +133,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         setting, record = choose_classifier(problem, *plan)
         paths = problem.paths if record is None else {**problem.paths, LeaveOneOut.__name__: record}
         problem = problem.replace(kernel=setting.kernel, C=setting.C, paths=paths)
-        steps = class_steps(problem, setting.coding) if self.steps is None else self.steps
+        steps = class_steps(problem, setting.coding, setting.loss) if self.steps is None else self.steps
         steps = [step for step in steps if not isinstance(step, LeaveOneOut)]
         if setting.loss == "squared" and (self._single_output_ or setting.coding == "one-vs-rest"):
             with last:

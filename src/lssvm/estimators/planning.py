@@ -120,11 +120,12 @@ def _chooses(steps: Sequence[Any]) -> bool:
     return any(isinstance(step, LeaveOneOut) for step in steps)
 
 
-def class_steps(problem: Problem, coding: str) -> Sequence[Step]:
+def class_steps(problem: Problem, coding: str, loss: str) -> Sequence[Step]:
     """The default for ``steps=None`` of `LSSVC`: dense if that is cheap enough, else a basis of random rows."""
     counts = np.bincount(problem.labels[problem.rows]).astype(float)
     pairs = np.array([counts[a] + counts[b] for a, b in pairs_of(len(counts))])
     sizes = pairs if coding == "one-vs-one" else np.array([counts.sum()])
     if np.sum(sizes**3) <= PLAN.dense_class_work or problem.kernel.is_precomputed:
         return ()
-    return (Random(int(np.clip(math.sqrt(PLAN.class_basis_work / sizes.sum()), *PLAN.class_basis)), random_state=0),)
+    work = PLAN.class_basis_work / (1 if loss == "squared" else PLAN.class_systems)
+    return (Random(int(np.clip(math.sqrt(work / sizes.sum()), *PLAN.class_basis)), random_state=0),)
