@@ -13,9 +13,9 @@ from .scores import loo_errors as loo_errors
 from .scores import mean_loss as mean_loss
 from .stack import average_weights as average_weights
 from .stack import mixture_weights as mixture_weights
-from .stack import tune_members as tune_members
 from .steps import Holdout, KFold, LeaveOneOut
 from .steps import describe as describe
+from .steps import tune_members as tune_members
 from .steps import tuned as tuned
 from .steps import tuned_each as tuned_each
 
