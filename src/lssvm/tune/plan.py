@@ -64,13 +64,19 @@ class SearchPlan:
     """Centre of the prior on C, and the prior standard deviation of log C and of the log slope."""
     class_width_prior: float = 2.0
     """Prior standard deviation of the mean log width about log sqrt(number of columns)."""
+    class_flatness: float = 0.1
+    """A search ends when a step lowers the sum of the log losses by less, which is far below the noise."""
     class_worth: float = 1.64
     """Minimum gain of one width per column in log loss on rows not used to choose it, in standard errors."""
     dense_class_work: float = 6e10
     """Largest sum of the cubed sizes of all pairs for which a classifier is dense."""
-    class_basis_work: float = 2.5e9
-    """Squared basis size times the number of rows of all pairs, for classifiers with a basis."""
-    class_basis: tuple[int, int] = (300, 1000)
+    class_basis_work: float = 4e10
+    """Squared basis size times the number of rows of all pairs and the number of systems, for models with a basis."""
+    class_systems: int = 10
+    """Number of systems that losses other than squares need."""
+    class_hopeless: float = 5.0
+    """A kernel whose log losses on both halves exceed those of another by as much in sum gets no C of its own."""
+    class_basis: tuple[int, int] = (300, 1500)
     """Minimum and maximum basis size of a classifier."""
 
     # One width per column

@@ -21,6 +21,7 @@ from ..problem import (
     Problem,
     Step,
     check_memory,
+    held_out_rows,
 )
 from .penalty import best_C, most_for_C, warn_at_edge, with_best_C
 from .plan import PLAN
@@ -362,7 +363,7 @@ class Holdout(_Validation):
     def _parts(self, problem: Problem) -> list[np.ndarray]:
         if not isinstance(self.fraction, (int, float, np.number)) or not 0 < self.fraction < 1:
             raise ValueError(f"Holdout: fraction must be a number between 0 and 1, got {self.fraction!r}.")
-        return [held_out(problem, float(self.fraction), self.random_state)]
+        return [held_out_rows(problem, float(self.fraction), self.random_state)]
 
     def _error(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, Callable[[Factor, float], float]]:
         held = parts[0]
@@ -382,21 +383,6 @@ class Holdout(_Validation):
             return validation_loss(problem, y, y - arrays.to_numpy(predictions), weights)
 
         return problem.subset(rest), error
-
-
-def held_out(problem: Problem, fraction: float, random_state: Any) -> np.ndarray:
-    """The sorted row numbers of a random validation set, stratified if every class has two rows or more."""
-    rows = problem.rows
-    count = max(1, round(fraction * len(rows)))
-    if count >= len(rows):
-        raise ValueError(
-            f"{len(rows)} rows are too few to hold out {count} of them: lower the fraction or use more rows."
-        )
-    labels = problem.labels[rows] if problem.classification else None
-    if labels is not None and (np.bincount(labels)[np.unique(labels)].min() < 2 or count < len(np.unique(labels))):
-        labels = None
-    _, held = model_selection.train_test_split(rows, test_size=count, random_state=random_state, stratify=labels)
-    return np.sort(held)
 
 
 def as_asked(problem: Problem) -> Problem:
@@ -434,7 +420,8 @@ def tune_members(problems: Sequence[Problem]) -> list[Problem]:
 
 
 def _tuned_in_turn(problems: Sequence[Problem], **options: bool) -> list[Problem]:
-    step, found, searches = LeaveOneOut(), [], []
+    step, found = LeaveOneOut(), []
+    searches: list[Any] = []
     expected = [None if problem.is_known else step._expected(problem) for problem in problems]
     for problem, parts in zip(problems, expected, strict=True):
         known, search = (

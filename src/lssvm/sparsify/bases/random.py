@@ -25,7 +25,7 @@ from .common import check_found, check_size, kernel_diagonal, kernel_rows, provi
 
 SIZES = (500, 1000, 2000, 4000)  # sizes of `Random()`; the first two are compared
 GAINS = (0.03, 0.05, 0.1)  # relative decrease of the RMS leave-one-out residual needed for the second, third and fourth
-MOST_WORK = (2e11, 2e11, 1e12)  # largest rows * n^2 for these sizes
+MOST_WORK = (2e11, 2e11, 1e12)  # largest rows * n^2 for these sizes; 1e11 takes 4 s in docs/performance.md, (b)
 SAMPLE_ROWS = 5000  # number of rows on which the sizes are compared
 
 
@@ -100,7 +100,7 @@ class Random(Step):
     Parameters
     ----------
     n : int or None
-        Size of the basis; all rows if there are no more. None chooses the size: hyper-parameters left at None are tuned
+        Size of the basis; all rows if there are fewer. None chooses the size: hyper-parameters left at None are tuned
         with 500 points on a sample of 5000 rows, and 1000 points are then tried on that sample. If these lower the root
         mean square leave-one-out residual by 3 %, 1000 points are used, and if by 5 %, 2000 points, as long as
         rows * n^2 is at most 2e11; if by 10 %, up to 4000 points with rows * n^2 of at most 1e12. Kernel and C are then
@@ -110,8 +110,8 @@ class Random(Step):
 
     Notes
     -----
-    With n=None ``path_`` is that of `tune.LeaveOneOut` with the additional entries ``sizes``, ``scores`` (mean squared
-    leave-one-out residual of the sample, in units of the largest deviation from the mean) and ``chosen``.
+    With ``n=None``, ``path_`` is that of `tune.LeaveOneOut` with the additional entries ``sizes``, ``scores`` (mean
+    squared leave-one-out residual of the sample, in units of the largest deviation from the mean) and ``chosen``.
 
     Examples
     --------
@@ -228,7 +228,7 @@ class KMeans(Step):
     Parameters
     ----------
     n : int
-        Number of centres; if there are no more distinct rows than that, these are the basis.
+        Number of centres; if there are at most n distinct rows, these form the basis.
     random_state : int, RandomState or None
         Seed for the initial centres.
 
