@@ -14,6 +14,7 @@ from .plan import PLAN
 def stages_of(problem: Problem) -> list[tuple[int, int | None]]:
     """Rows and basis size (None: dense) of the successive stages of a search."""
     rows, size = len(problem.rows), problem.basis_size
+    last: tuple[int, int | None]
     if problem.is_dual:
         first, last = PLAN.dense_trial, (min(rows, PLAN.dense_stage), None)
         small = rows <= PLAN.start_rows
