@@ -1,6 +1,7 @@
 """Losses and codings of classifiers against optimality conditions, other solvers and brute-force refits."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -381,6 +382,50 @@ def test_selectors_of_a_basis_take_every_loss(step, coding, name):
     model = LSSVC(RBF(1.0), C=5.0, coding=coding, loss=name, steps=[step]).fit(X, y)
     assert len(model.support_vectors_) <= 20
     assert model.score(X, y) > 0.6
+
+
+def test_the_record_of_a_step_does_not_hide_that_of_the_search(tmp_path):
+    X, y = ordered(80)
+    model = LSSVC(steps=[sparsify.Forward(10, random_state=0)]).fit(X, y)
+    assert len(model.path_.candidates) == 5
+    assert len(model.path_.sizes) == len(model.path_.scores)
+    save(model, tmp_path / "model.lssvm")
+    again = load(tmp_path / "model.lssvm")
+    assert [one.loo for one in again.path_.candidates] == [one.loo for one in model.path_.candidates]
+    assert_array_equal(again.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("coding", CODINGS)
+def test_a_singular_kernel_with_a_huge_C_has_a_model(coding, name):
+    X, y = ordered(60)
+    model = LSSVC(Linear(), C=1e12, coding=coding, loss=name).fit(1e8 * X, y)
+    p = model.predict_proba(1e8 * X)
+    assert_allclose(p.sum(axis=1), 1.0, rtol=1e-9)
+    moderate = LSSVC(Linear(), C=100.0, coding=coding, loss=name).fit(X, y)
+    assert model.score(1e8 * X, y) > moderate.score(X, y) - 0.1
+
+
+@pytest.mark.parametrize(
+    ("name", "classes", "rows"),
+    [*((name, 4, 1) for name in ["auto", *LOSSES]), *((name, 5, 2) for name in LOSSES), ("auto", 26, 3)],
+)
+def test_a_search_with_few_rows_per_class(name, classes, rows):
+    rng = np.random.default_rng(0)
+    X = np.repeat(3.0 * rng.standard_normal((classes, 4)), rows, axis=0) + rng.standard_normal((classes * rows, 4))
+    y = np.repeat(np.arange(classes), rows)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The number of unique classes")
+        p = LSSVC(coding="auto" if classes == 26 else "one-vs-one", loss=name).fit(X, y).predict_proba(X)
+    assert_allclose(p.sum(axis=1), 1.0, rtol=1e-9)
+
+
+def test_the_squared_hinge_converges_for_nearly_separable_classes():
+    X, t, weights = two_classes(400)
+    K, C = RBF(2.0)(X), 1e6
+    fit = solve_dual(K, t, weights, C, LOSSES["squared_hinge"], loo=False)
+    slope = C * weights * t * LOSSES["squared_hinge"].slope(t * fit.decision)
+    assert_allclose(fit.coef, slope, rtol=0, atol=1e-6 * np.abs(slope).max())
 
 
 def test_wrong_names_are_refused_and_nothing_is_lost():
