@@ -12,6 +12,7 @@ from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from lssvm import kernels, robust
+from lssvm.intervals.loo import FittedLoo
 from lssvm.problem import Problem, held_out_rows
 
 EPS = np.finfo(float).eps
@@ -103,7 +104,7 @@ def test_left_out_predictions_are_those_of_refits(basis, every):
     weights[3] = 0.0
     for machine in (problem(basis), problem(basis, weights=weights)):
         factor = machine.factorise(machine.C, every=every)
-        predictions = factor.loo_predictions(NEW, factor.fit(machine.C))
+        predictions = FittedLoo(machine, factor.fit(machine.C), factorised=factor).predictions(NEW)
         _, expected = left_out(machine, K_new=KERNEL(NEW, basis_of(machine)))
         assert_allclose(predictions, expected[:, machine.weights > 0], rtol=1e-8, atol=1e-9)
 

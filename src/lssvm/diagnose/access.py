@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,49 @@ def check_fitted(model: Any, argument: str = "model") -> None:
         )
 
 
+def check_single(model: Any, what: str) -> None:
+    """Raise NotKnown if the model is a stack of several members."""
+    if is_stack(model):
+        raise NotKnown(f"{what} is defined for a single model, not for a stack: give a member, e.g. model.members_[0].")
+
+
+def basis_points(model: Any) -> np.ndarray:
+    """The support vectors of a model; of a stack, those of all members, without repetitions."""
+    points = [arrays.to_numpy(member.support_vectors_) for member, _ in members(model)]
+    return points[0] if all(np.array_equal(points[0], own) for own in points) else np.unique(np.vstack(points), axis=0)
+
+
+def kernel_words(kernel: Kernel) -> str:
+    """A fitted kernel as it is written before the fit, without widths and knots that were found for the columns."""
+    return " ".join(repr(_unfitted(kernel)).split())
+
+
+def member_words(model: Any) -> list[str]:
+    """The weights and kernels of the members of a stack; of a single model, its kernel."""
+    if not is_stack(model):
+        return [kernel_words(model.kernel_)]
+    return [f"{weight:.3f} {kernel_words(member.kernel_)}" for member, weight in members(model)]
+
+
+def _unfitted(kernel: Kernel) -> Kernel:
+    kernel = copy.copy(kernel)
+    for name, value in kernel.get_params(deep=False).items():
+        if isinstance(value, Kernel):
+            setattr(kernel, name, _unfitted(value))
+        elif name in ("sigma", "knots") and np.ndim(arrays.to_numpy(value)):
+            setattr(kernel, name, None)
+        elif name == "sigma":
+            setattr(kernel, name, float(f"{float(value):.4g}"))
+    return kernel
+
+
+def kept_components(model: Any) -> dict[int, list[int]]:
+    """The columns of each component that an additive model keeps, by the number of the component."""
+    kernels = [member.kernel_ for member, _ in members(model)]
+    kept = [(number, group) for kernel in kernels for number, (group, _) in kernel.kept(model.n_features_in_).items()]
+    return dict(sorted(kept))
+
+
 def class_factors(model: Any, actual: np.ndarray) -> np.ndarray:
     """The class weight of each row."""
     return class_weights(model)[class_numbers(actual)] if is_classifier(model) else np.ones(len(actual))
@@ -68,8 +112,7 @@ def compares_classifiers(model: Any) -> bool:
 def least_squares_problem(model: Any, what: str) -> Problem:
     """The solved problem with its final weights; ValueError if the model does not keep its rows."""
     check_fitted(model)
-    if is_stack(model):
-        raise NotKnown(f"{what} is defined for a single model, not for a stack: give a member, e.g. model.members_[0].")
+    check_single(model, what)
     problem = fitted_problem(model)
     if problem is None and compares_classifiers(model):
         raise NotKnown(
@@ -112,11 +155,11 @@ def columns_used(model: LSSVR | LSSVC) -> np.ndarray:
     Examples
     --------
     >>> import numpy as np
-    >>> from lssvm import LSSVR, diagnose
+    >>> from lssvm import LSSVR, diagnose, kernels
     >>> draw = np.random.RandomState(0)
     >>> X = draw.uniform(-1, 1, (150, 4))
     >>> y = np.sin(4 * X[:, 0]) + draw.normal(0, 0.1, 150)
-    >>> diagnose.columns_used(LSSVR().fit(X, y))
+    >>> diagnose.columns_used(LSSVR(kernels.RBF(ard=True)).fit(X, y))
     array([ True, False, False, False])
     """
     check_fitted(model)
@@ -149,7 +192,10 @@ def training_spread(model: Any) -> np.ndarray:
 
 
 def component_deviations(model: Any, X: ArrayLike) -> np.ndarray | None:
-    """Standard deviations of the components of an additive model; None if it keeps no rows or was not solved for."""
+    """Standard deviations of the components of an additive model.
+
+    None if the model keeps no rows, is a stack or was not solved for.
+    """
     problem = fitted_problem(model)
     if problem is None or problem.coefficients is not None:
         return None

@@ -13,7 +13,16 @@ from sklearn.base import is_classifier
 from .. import arrays
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
-from ..estimators.state import class_probabilities, fitted_problem, given_weights, is_stack, kept_sample, members
+from ..estimators.state import (
+    class_probabilities,
+    fitted_problem,
+    given_weights,
+    is_stack,
+    kept_sample,
+    loo_distribution,
+    members,
+    training_rows,
+)
 from ..problem import class_numbers
 from .access import NotKnown, check_fitted, class_factors, coded_targets
 
@@ -156,10 +165,12 @@ def class_codes(model: LSSVR | LSSVC, y: ArrayLike) -> np.ndarray:
 
 
 def scores(model: LSSVR | LSSVC) -> dict[str, float]:
-    """Leave-one-out scores: RMSE, MAE and R2 for regression; error rate, log loss and Brier score for classes.
+    """Leave-one-out scores: RMSE, MAE, R2 and CRPS for regression; error rate, log loss, Brier score for classes.
 
-    Rows are weighted by the sample weights as given. Robust weights, class weights and the rows that a step such as
-    `sparsify.Prune` has dropped make no difference.
+    CRPS is the continuous ranked probability score of the predictive distribution (see `LSSVR.predict_quantiles`), the
+    mean absolute error of a distribution, averaged over the outputs. Its first computation fits the size of the noise,
+    as `predict_interval` does. Rows are weighted by the sample weights as given. Robust weights, class weights and the
+    rows that a step such as `sparsify.Prune` has dropped make no difference.
 
     Parameters
     ----------
@@ -169,7 +180,7 @@ def scores(model: LSSVR | LSSVC) -> dict[str, float]:
     Returns
     -------
     dict of str to float
-        Keys ``rmse``, ``mae``, ``r2`` or ``error_rate``, ``log_loss``, ``brier``.
+        Keys ``rmse``, ``mae``, ``r2``, ``crps`` or ``error_rate``, ``log_loss``, ``brier``.
 
     Examples
     --------
@@ -177,20 +188,21 @@ def scores(model: LSSVR | LSSVC) -> dict[str, float]:
     >>> X, y = datasets.load_motorcycle(return_X_y=True)
     >>> model = LSSVR(kernels.RBF(13.1), C=830.0).fit(X, y)
     >>> {name: round(value, 2) for name, value in diagnose.scores(model).items()}
-    {'rmse': 23.04, 'mae': 17.55, 'r2': 0.77}
+    {'rmse': 23.04, 'mae': 17.55, 'r2': 0.77, 'crps': 12.33}
     """
     rows = loo_values(model)
     if not is_classifier(model):
-        return number_scores(rows.actual, rows.predicted, rows.given)
+        crps = np.average(loo_distribution(model).loo_crps(), axis=0, weights=training_rows(model)[2])
+        return {**number_scores(rows.actual, rows.predicted, rows.given), "crps": float(np.mean(crps))}
     return class_scores(*loo_probabilities(model), rows.given)
 
 
 def beats_constant(model: LSSVR | LSSVC) -> bool:
     """Whether the leave-one-out error is smaller than that of predicting the mean, or always the largest class."""
-    found = scores(model)
-    if not is_classifier(model):
-        return found["r2"] > 0
     rows = loo_values(model)
+    if not is_classifier(model):
+        return number_scores(rows.actual, rows.predicted, rows.given)["r2"] > 0
+    found = scores(model)
     counts = np.bincount(class_numbers(rows.actual), rows.given)
     return found["error_rate"] < 1 - counts.max() / counts.sum()
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from .. import arrays
+from ..arrays import ArrayLike
+from ..intervals import Jackknife
 from ..problem import Fit, Problem
 
 
@@ -64,3 +66,28 @@ def probability_slopes(model: Any) -> np.ndarray:
 def class_probabilities(model: Any, decision: np.ndarray) -> np.ndarray:
     """Class probabilities from values of `decision_function`, (rows, 1 or classes)."""
     return np.asarray(model._probabilities(decision))
+
+
+def training_rows(model: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Inputs, targets (rows, outputs) and sample weights of the rows of positive weight that a regression model keeps.
+
+    They are those of `loo_distribution`.
+    """
+    X, y, weights, rows = model._training_rows()
+    return tuple(arrays.to_numpy(arrays.take(a, rows)) for a in (X, y, weights))  # type: ignore[return-value]
+
+
+def loo_distribution(model: Any) -> Jackknife:
+    """The predictive distribution of a regression model, from its leave-one-out residuals."""
+    return model._loo_distribution()
+
+
+def distribution_at(model: Any, X: ArrayLike, y: np.ndarray) -> np.ndarray:
+    """Values of the predictive distribution function of new rows, at targets y (rows, outputs)."""
+    rows = model._like_training_rows(model._checked(X, "predict_quantiles"))
+    return model._jackknife().distribution(rows, y)
+
+
+def is_single(model: Any) -> bool:
+    """Whether y had one dimension in `fit`."""
+    return bool(model._single_output_)

@@ -158,7 +158,7 @@ def _tree(model: Any, writer: Writer, prefix: str) -> dict[str, Any]:
     """The JSON of a model; that of a stack contains those of its members. Names of arrays start with `prefix`."""
     parameters = {name: writer.value(value, prefix + name) for name, value in model.get_params(deep=False).items()}
     fitted = {}
-    for name, value in vars(model).items():
+    for name, value in model.__getstate__().items():  # without what is computed again
         if name == MEMBERS:
             fitted[name] = [_tree(member, writer, f"{prefix}{name}[{k}].") for k, member in enumerate(value)]
         elif FITTED.fullmatch(name) and not arrays.is_dask(value):

@@ -15,6 +15,7 @@ from sklearn.utils import Bunch
 from .. import kernels, robust, sparsify, tune
 from ..coding import CODINGS
 from ..estimators import LSSVC, LSSVR
+from ..intervals import ScaleChoice
 from ..kernels import Kernel, as_kernel
 from ..losses import LOSSES
 from ..problem import Fit, Problem, Step, Whitening
@@ -102,7 +103,7 @@ def _required(model: Any) -> list[str]:
         names += ["active_", "max_variation_", "_component_means_"]
     squares = fitted.get("loss_", "squared") == "squared" and fitted.get("coding_") != "one-vs-one"
     if (model.kernel_.is_precomputed and squares and "path_" not in fitted) or not fitted.keys().isdisjoint(
-        ("_problem_", "_fit_", "_searched_")
+        ("_problem_", "_fit_", "_searched_", "_searched_residuals_")
     ):
         names += ["_problem_", "weights_"]
     if "weights_" in fitted and not later:
@@ -262,6 +263,7 @@ LOSS = test(lambda value: type(value) in (int, float) and not value < 0)  # NaN 
 PLACE = number(0.0, math.inf)  # on a path
 ANY_ROWS = optional(indices("basis", "any"))
 SAMPLE_WEIGHTS = array("sampled", least=TINY)
+SEARCHED = pack(array("rows", kinds="i"), array("rows", "outputs", finite=False))
 
 PARAMETERS: dict[type, dict[str, Rule]] = {
     kernels.RBF: {"sigma": WIDTH, "ard": FLAG},
@@ -407,6 +409,11 @@ RECORDS: dict[type, dict[str, Rule]] = {
         "rows": number(0, MOST, int),  # 0 in files of older versions
         "chunks": number(0, MOST, int),
     },
+    ScaleChoice: {
+        "kernel": fitted_kernel,
+        "C": C,
+        "uneven": sized(lambda sizes: items(TRUTH, tuple, sizes["outputs"], sizes["outputs"])),
+    },
     LooSample: {
         "whitening": record(Whitening),
         "steps": items(array("rank", "rank"), tuple, 1, 2),
@@ -481,7 +488,9 @@ ATTRIBUTES: dict[str, Rule] = {  # in this order: attributes that bind sizes com
     "table_": table,
     "_problem_": record(Problem),
     "_fit_": record(Fit),
-    "_searched_": pack(array("rows", kinds="i"), array("rows", "outputs", finite=False)),
+    "_searched_": SEARCHED,  # in files of version 0.1, without signs
+    "_searched_residuals_": SEARCHED,
+    "_scale_choice_": record(ScaleChoice),
     "_stream_": record(Stream),
     "_sample_": record(LooSample),
 }

@@ -11,10 +11,9 @@ import numpy as np
 from .. import arrays
 from ..arrays import ArrayLike
 from ..coding import pairs_of
-from ..diagnose import check_fitted, component_deviations
+from ..diagnose import check_fitted, check_single, component_deviations, kept_components, members
 from ..estimators import LSSVC, LSSVR
 from ..estimators.validation import validate
-from ..kernels import Additive
 from ._display import COLOURS, Display, import_pyplot, plain_axes
 
 if TYPE_CHECKING:
@@ -96,6 +95,7 @@ class MaximalVariationDisplay(Display):
         display : MaximalVariationDisplay
         """
         check_fitted(estimator, "estimator")
+        check_single(estimator, "The path of maximal variations")
         path = getattr(estimator, "path_", None)
         if path is None or "max_variation" not in path or len(path.rho) < 2:
             raise ValueError(
@@ -190,9 +190,10 @@ class ComponentsDisplay:
 
         The band is plus or minus two standard deviations of the component, caused by the noise alone: C, the widths
         and the selected inputs are held fixed, and the bias of the ridge is not included. A model whose coefficients
-        were not solved for (``Components(refit=False)``) has no band, nor has a classifier other than squares with
-        one class against the rest. Groups of several columns are not drawn. Several outputs share the panels: the
-        classes of "one-vs-rest", or the pairs of "one-vs-one", which are positive for the first class named.
+        were not solved for (``Components(refit=False)``) has no band, nor has a stack, nor a classifier other than
+        squares with one class against the rest. Groups of several columns are not drawn. Several outputs share the
+        panels: the classes of "one-vs-rest", or the pairs of "one-vs-one", which are positive for the first class
+        named.
 
         Parameters
         ----------
@@ -210,13 +211,12 @@ class ComponentsDisplay:
         display : ComponentsDisplay
         """
         check_fitted(estimator, "estimator")
-        kernel = getattr(estimator, "kernel_", None)
-        if not isinstance(kernel, Additive):
+        if not hasattr(estimator, "components"):
             raise ValueError(f"{type(estimator).__name__} is not additive: use kernels.Additive.")
         table = arrays.to_numpy(validate(estimator, X, reset=False))  # the columns of a frame are checked by name
         names = _component_names(estimator)
         display = cls(inputs=[], values=[], deviations=[], names=[], rows=[], outputs=_output_names(estimator))
-        for number, (group, _) in kernel.kept(table.shape[1]).items():
+        for number, group in kept_components(estimator).items():
             if len(group) > 1:
                 continue
             distinct = np.unique(table[:, group[0]])
@@ -300,12 +300,12 @@ def _new_axes(pyplot: Any, count: int) -> Any:
 
 def _output_names(estimator: LSSVR | LSSVC) -> list[str]:
     """The classes, the pairs of classes or the numbers of the outputs; one output has no name."""
-    if estimator.dual_coef_.ndim == 1:
+    if not np.ndim(estimator.intercept_):
         return [""]
     if not isinstance(estimator, LSSVC):
-        return [f"output {number + 1}" for number in range(estimator.dual_coef_.shape[1])]
+        return [f"output {number + 1}" for number in range(len(estimator.intercept_))]
     classes = [str(label) for label in estimator.classes_]
-    if estimator.coding_ == "one-vs-rest":
+    if getattr(estimator, "coding_", "one-vs-rest") == "one-vs-rest":
         return classes
     return [f"{classes[b]}, not {classes[a]}" for a, b in pairs_of(len(classes))]
 
@@ -315,5 +315,5 @@ def _component_names(estimator: LSSVR | LSSVC) -> list[str]:
     columns = getattr(estimator, "feature_names_in_", None)
     count = estimator.n_features_in_
     columns = [f"x{c + 1}" for c in range(count)] if columns is None else [str(name) for name in columns]
-    groups = estimator.kernel_.components(count)
+    groups = members(estimator)[0][0].kernel_.components(count)
     return [", ".join(columns[c] for c in group) for group in groups]

@@ -10,7 +10,15 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from .. import arrays
-from ..diagnose import check_fitted, compares_classifiers, feature_names, fitted_problem, training_codes
+from ..diagnose import (
+    basis_points,
+    check_fitted,
+    compares_classifiers,
+    feature_names,
+    fitted_problem,
+    members,
+    training_codes,
+)
 from ..estimators import LSSVC, LSSVR
 from ._display import COLOURS, Display, one_output
 
@@ -121,6 +129,7 @@ class FitDisplay(Display):
         -------
         display : FitDisplay
         """
+        check_fitted(estimator, "estimator")
         X, targets = _rows(estimator)
         if X.shape[1] > 2 or estimator.kernel_.is_precomputed:
             raise ValueError(
@@ -149,7 +158,7 @@ class FitDisplay(Display):
             interval=interval,
             X=X,
             y=y,
-            support_vectors=arrays.to_numpy(estimator.support_vectors_),
+            support_vectors=basis_points(estimator),
             classes=estimator.classes_ if is_classifier(estimator) else None,
             coverage=coverage,
             names=feature_names(estimator),
@@ -247,18 +256,20 @@ class FitDisplay(Display):
 def _rows(estimator: LSSVR | LSSVC) -> tuple[np.ndarray, np.ndarray]:
     """The training rows, and their targets or class numbers.
 
-    A classifier whose coding and loss were compared keeps those of its rows that are support vectors.
+    A classifier whose coding and loss were compared keeps those of its rows that are support vectors. The rows of a
+    stack are those of a member that keeps all of them, if there is one.
     """
-    check_fitted(estimator, "estimator")
-    if compares_classifiers(estimator):
-        if estimator.support_ is None:
+    parts = [member for member, _ in members(estimator)]
+    member = next((part for part in parts if fitted_problem(part) is not None), parts[0])
+    if compares_classifiers(member):
+        if member.support_ is None:
             raise ValueError(
                 "FitDisplay needs training rows, but the basis of this LSSVC has none: choose it among the rows, or "
                 "use loss='squared', coding='one-vs-rest'."
             )
-        codes = training_codes(estimator)[arrays.to_numpy(estimator.support_)]
-        return arrays.to_numpy(estimator.support_vectors_), codes
-    problem = fitted_problem(estimator)
+        codes = training_codes(member)[arrays.to_numpy(member.support_)]
+        return arrays.to_numpy(member.support_vectors_), codes
+    problem = fitted_problem(member)
     if problem is None:
         raise ValueError(
             f"{type(estimator).__name__} keeps only a sample of its rows after partial_fit or fit_chunks: use fit."

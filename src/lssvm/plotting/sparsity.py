@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from .. import arrays
-from ..diagnose import check_fitted, fitted_problem
+from ..diagnose import check_fitted, check_single, fitted_problem
 from ..estimators import LSSVC, LSSVR
 from ..sparsify import Forward
 from ._display import Display
@@ -97,6 +97,7 @@ class SparsityPathDisplay(Display):
         display : SparsityPathDisplay
         """
         check_fitted(estimator, "estimator")
+        check_single(estimator, "The path over basis sizes")
         path = getattr(estimator, "path_", None)
         if path is None or "sizes" not in path or not ("scores" in path or "errors" in path):
             raise ValueError(
@@ -161,10 +162,10 @@ class SupportSpectrumDisplay(Display):
 
     Examples
     --------
-    >>> from lssvm import LSSVR, datasets
+    >>> from lssvm import LSSVR, datasets, kernels
     >>> from lssvm.plotting import SupportSpectrumDisplay
     >>> X, y = datasets.make_sinc(300, outliers=3, random_state=0)
-    >>> display = SupportSpectrumDisplay.from_estimator(LSSVR().fit(X, y))  # doctest: +SKIP
+    >>> display = SupportSpectrumDisplay.from_estimator(LSSVR(kernels.RBF()).fit(X, y))  # doctest: +SKIP
     """
 
     line_: Any
@@ -196,6 +197,7 @@ class SupportSpectrumDisplay(Display):
         display : SupportSpectrumDisplay
         """
         check_fitted(estimator, "estimator")
+        check_single(estimator, "The spectrum of support values")
         coef = arrays.to_numpy(estimator.dual_coef_)
         size = np.abs(coef) if coef.ndim == 1 else np.linalg.norm(coef, axis=1)
         order = np.argsort(-size, kind="stable")

@@ -69,7 +69,7 @@ def solve_dual(
     except NumericalError:
         xp = arrays.namespace(K)
         largest = 1.0 / (SINGULAR * K.shape[0] * float(xp.max(xp.linalg.diagonal(K)) * xp.max(weights)))
-        if C <= largest:
+        if largest >= C:
             raise
         return _dual(K, t, weights, largest, loss, start, tolerance, loo, inverse)
 

@@ -264,7 +264,7 @@ class ClassSearch:
         known = {x.tobytes(): first}
 
         def scaled(x: np.ndarray) -> tuple[float, np.ndarray]:
-            value, gradient = known.pop(x.tobytes(), None) or self.objective(x)
+            value, gradient = known.pop(x.tobytes()) if x.tobytes() in known else self.objective(x)
             return value / unit, gradient / unit
 
         flat = PLAN.class_flatness / max(first[0], unit)  # L-BFGS compares gains with max(value, 1)
