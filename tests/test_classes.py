@@ -319,15 +319,39 @@ def test_class_weights_multiply_sample_weights(name):
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("coding", CODINGS)
 @pytest.mark.parametrize("steps", [(), [sparsify.Random(20, random_state=0)]])
-def test_torch_gives_the_same(steps, coding, name):
-    torch = pytest.importorskip("torch")
+@pytest.mark.parametrize("kind", ["torch", "torch on a GPU", "CuPy"])
+def test_other_arrays_give_the_same(kind, steps, coding, name):
+    convert = converter(kind)
     X, y = ordered(70)
     model = LSSVC(RBF(1.0), C=2.0, coding=coding, loss=name, steps=steps)
-    ours, theirs = clone(model).fit(X, y), clone(model).fit(torch.asarray(X), torch.asarray(y))
-    p = theirs.predict_proba(torch.asarray(X))
-    assert isinstance(p, torch.Tensor)
-    assert_allclose(p.numpy(), ours.predict_proba(X), rtol=1e-6, atol=1e-8)
+    ours, theirs = clone(model).fit(X, y), clone(model).fit(convert(X), convert(y))
+    p = theirs.predict_proba(convert(X))
+    assert type(p) is type(convert(X))
+    assert_allclose(arrays.to_numpy(p), ours.predict_proba(X), rtol=1e-6, atol=1e-8)
     assert_allclose(arrays.to_numpy(theirs.dual_coef_), ours.dual_coef_, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["torch", "torch on a GPU", "CuPy"])
+def test_a_search_on_other_arrays_finds_the_same(kind):
+    convert = converter(kind)
+    X, y = ordered(90)
+    ours, theirs = LSSVC().fit(X, y), LSSVC().fit(convert(X), convert(y))
+    assert (theirs.coding_, theirs.loss_) == (ours.coding_, ours.loss_)
+    f = theirs.decision_function(convert(X))
+    assert type(f) is type(convert(X))
+    assert_allclose(arrays.to_numpy(f), ours.decision_function(X), rtol=1e-6, atol=1e-6)
+
+
+def converter(kind):
+    """A function from NumPy arrays to arrays of another kind; the test is skipped if there are none."""
+    if kind == "CuPy":
+        return pytest.importorskip("cupy").asarray
+    torch = pytest.importorskip("torch")
+    if kind == "torch":
+        return torch.asarray
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    return lambda values: torch.asarray(values, device="cuda")
 
 
 def test_given_kernel_and_C_stay_the_classifier_of_the_papers():
