@@ -66,7 +66,7 @@ class SearchPlan:
     class_systems: int = 10
     """Number of systems that losses other than squares need."""
     class_hopeless: float = 5.0
-    """A kernel whose sum of log losses on both halves is larger than that of another by as much gets no C of its own."""
+    """A kernel whose sum of log losses on both halves exceeds that of another by as much gets no C of its own."""
     class_basis: tuple[int, int] = (300, 1500)
     """Minimum and maximum basis size of a classifier."""
 
