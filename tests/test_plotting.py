@@ -17,6 +17,8 @@ from lssvm.plotting import (
     FitDisplay,
     LeaveOneOutDisplay,
     MaximalVariationDisplay,
+    PitDisplay,
+    RegionCoverageDisplay,
     ReliabilityDisplay,
     ResidualsDisplay,
     SparsityPathDisplay,
@@ -308,6 +310,9 @@ def test_leave_one_out_and_widths_of_a_stack():
     np.testing.assert_allclose(LeaveOneOutDisplay.from_estimator(model).predicted, expected, rtol=1e-12)
     np.testing.assert_allclose(ResidualsDisplay.from_estimator(model).residuals, y - expected, rtol=1e-9)
     np.testing.assert_allclose(WidthsDisplay.from_estimator(model).inverse_widths, X.std(axis=0) / 9.0)
+    np.testing.assert_array_equal(PitDisplay.from_estimator(model).values, diagnose.pit(model))
+    regions = diagnose.coverage_by_region(model)
+    np.testing.assert_array_equal(RegionCoverageDisplay.from_estimator(model).observed, regions.observed)
 
 
 def test_components_of_a_stack():

@@ -87,17 +87,19 @@ def test_a_stack_goes_through_every_command(run, folder, task, monkeypatch):
     assert read_table(run("inspect", "m.lssvm").stdout)["members"] == table["members"]
     assert "average" in (folder / "m.html").read_text(encoding="utf-8")
     assert run("report", "m.lssvm", "people.csv").exit_code == 0
-    predicted = [
-        row["prediction"] for row in csv.DictReader(run("predict", "m.lssvm", "people.csv").stdout.splitlines())
-    ]
+    more = ["--interval", "0.9"] if task == "regression" else ["--proba"]
+    lines = list(csv.DictReader(run("predict", "m.lssvm", "people.csv", *more).stdout.splitlines()))
+    predicted = [line["prediction"] for line in lines]
     assert run("export", "m.lssvm", "--to", "python").exit_code == 0
     exported = runpy.run_path("m.py")
     with open("people.csv", encoding="utf-8") as file:
         found = [exported["predict"](row) for row in csv.DictReader(file)]
     if task == "regression":
         np.testing.assert_allclose(found, np.array(predicted, dtype=float), rtol=1e-9)
+        assert all(float(line["lower"]) < float(line["prediction"]) < float(line["upper"]) for line in lines)
     else:
         assert found == predicted
+        assert all(float(line[f"P({line['prediction']})"]) > 1 / 3 for line in lines)
 
 
 def test_models_saved_from_python_are_inspected_and_reported(run, folder):

@@ -64,6 +64,46 @@ def wilson_interval(observed: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np
     return middle - half, middle + half
 
 
+@dataclass(frozen=True)
+class _Pairs:
+    """Residuals of pairs of rows that are left out together, of a model that is not a stack."""
+
+    counting: np.ndarray  # numbers of the rows with positive weight
+    targets: np.ndarray  # (rows, outputs)
+    residuals: np.ndarray  # (rows, outputs)
+    leverage: np.ndarray
+    weights: np.ndarray
+    smoother: Callable[[np.ndarray], Any]  # df(x_i)/dy_j of some rows i and all rows j
+
+    def residuals_without(self, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The residuals of rows i of a part and of all rows j with both left out, (part, rows, outputs) each."""
+        e, h, v = self.residuals, self.leverage, self.weights
+        H = arrays.to_numpy(self.smoother(part))
+        mirrored = H * (v[part, None] / v[None, :])  # df_j/dy_i = H_ij v_i/v_j, as V H is symmetric
+        determinant = ((1 - h[part, None]) * (1 - h[None, :]) - H * mirrored)[:, :, None]
+        own = (1 - h[None, :, None]) * e[part, None, :] + H[:, :, None] * e[None, :, :]
+        other = (1 - h[part, None, None]) * e[None, :, :] + mirrored[:, :, None] * e[part, None, :]
+        return own / determinant, other / determinant
+
+
+def _pairs(model: Any) -> _Pairs:
+    """The pairs of rows of a model that is not a stack."""
+    sample = kept_sample(model) if fitted_problem(model) is None else None
+    if sample is not None:
+        counting, found, targets = np.arange(len(sample.weights)), sample, sample.targets
+        columns = sample.columns(sample.X)
+        smoother = lambda part: sample.smoother(arrays.take(sample.X, part), columns)  # noqa: E731
+    else:
+        problem = least_squares_problem(model, "Interval coverage")
+        factor = problem.factorise()
+        counting, found, targets = factor.rows, solution(model), problem.y
+        smoother = lambda part: factor.smoother(arrays.take(problem.X, counting[part]), model.C_)  # noqa: E731
+    targets, residuals, leverage, weights = (
+        arrays.to_numpy(values)[counting] for values in (targets, found.residuals, found.leverage, found.weights)
+    )
+    return _Pairs(counting, targets, residuals, np.clip(leverage, 0.0, 1.0 - 1e-12), weights, smoother)
+
+
 def coverage_path(
     model: LSSVR | LSSVC, coverages: Sequence[float] | np.ndarray = (0.5, 0.8, 0.9, 0.95), rows: int = 500
 ) -> Bunch:
@@ -101,7 +141,7 @@ def coverage_path(
     check_fitted(model)
     if is_classifier(model):
         raise NotKnown("Prediction intervals exist only for LSSVR: for LSSVC use predict_proba.")
-    kept = [(_left_out(member), weight) for member, weight in members(model)]
+    kept = [(_pairs(member), weight) for member, weight in members(model)]
     counting, y = kept[0][0].counting, kept[0][0].targets
     if not all(np.array_equal(own.counting, counting) for own, _ in kept):
         raise NotKnown("Interval coverage: the members of this stack give no weight to different rows.")
@@ -113,8 +153,8 @@ def coverage_path(
     for block in arrays.row_blocks(len(tested), 64 * n * y.shape[1]):
         part = tested[block]
         total: Any = 0.0
-        for left, weight in kept:
-            total = total + weight * np.array(left.without_pairs(part))
+        for pairs, weight in kept:
+            total = total + weight * np.array(pairs.residuals_without(part))
         own, other = total
         centre, size = y[part, None, :] - own, np.abs(other)
         others = np.ones((len(part), n), dtype=bool)
@@ -135,43 +175,3 @@ def coverage_path(
         width=mean_width[:, single],
         rows=counting[tested],
     )
-
-
-@dataclass(frozen=True)
-class _LeftOut:
-    """The rows of a model that can be left out."""
-
-    counting: np.ndarray  # numbers of the rows with positive weight
-    targets: np.ndarray  # (rows, outputs)
-    residuals: np.ndarray  # (rows, outputs)
-    leverage: np.ndarray
-    weights: np.ndarray
-    smoother: Callable[[np.ndarray], Any]  # df(x_i)/dy_j of some rows i and all rows j
-
-    def without_pairs(self, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The residuals of rows i of a part and of all rows j with both left out, (part, rows, outputs) each."""
-        e, h, v = self.residuals, self.leverage, self.weights
-        H = arrays.to_numpy(self.smoother(part))
-        mirrored = H * (v[part, None] / v[None, :])  # df_j/dy_i = H_ij v_i/v_j, as V H is symmetric
-        determinant = ((1 - h[part, None]) * (1 - h[None, :]) - H * mirrored)[:, :, None]
-        own = (1 - h[None, :, None]) * e[part, None, :] + H[:, :, None] * e[None, :, :]
-        other = (1 - h[part, None, None]) * e[None, :, :] + mirrored[:, :, None] * e[part, None, :]
-        return own / determinant, other / determinant
-
-
-def _left_out(model: Any) -> _LeftOut:
-    """The rows of a model that is not a stack."""
-    sample = kept_sample(model) if fitted_problem(model) is None else None
-    if sample is not None:
-        counting, found, targets = np.arange(len(sample.weights)), sample, sample.targets
-        columns = sample.columns(sample.X)
-        smoother = lambda part: sample.smoother(arrays.take(sample.X, part), columns)  # noqa: E731
-    else:
-        problem = least_squares_problem(model, "Interval coverage")
-        factor = problem.factorise()
-        counting, found, targets = factor.rows, solution(model), problem.y
-        smoother = lambda part: factor.smoother(arrays.take(problem.X, counting[part]), model.C_)  # noqa: E731
-    targets, residuals, leverage, weights = (
-        arrays.to_numpy(values)[counting] for values in (targets, found.residuals, found.leverage, found.weights)
-    )
-    return _LeftOut(counting, targets, residuals, np.clip(leverage, 0.0, 1.0 - 1e-12), weights, smoother)

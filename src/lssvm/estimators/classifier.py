@@ -81,6 +81,11 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         The class of each row, predicted by the model without that row.
     path_ : Bunch or None
         The record of the search; ``candidates`` are the classifiers that it compared.
+    members_ : list of LSSVC
+        Stacks (`kernels.Stack`): the fitted models with a positive weight, to which ``C_``, ``coding_``, ``loss_``,
+        ``dual_coef_`` and ``support_vectors_`` belong.
+    stack_weights_ : array (n_members,)
+        Stacks: the weights of the members, which sum to 1.
     support_, support_vectors_, intercept_, C_, kernel_, weights_, leverage_, press_
         As in `LSSVR`.
 

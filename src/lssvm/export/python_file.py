@@ -153,7 +153,7 @@ def _members(content: ModelContent, kernels: Sequence[str]) -> list[str]:
     more = "" if content.classes is None else ", probabilities of its outputs, their slopes"
     return [
         *text,
-        f"# the models that are averaged: weight, kernel, support vectors, coefficients, intercept{more}",
+        f"# {'the models that are averaged' if len(lines) > 1 else 'the model'}: weight, kernel, support vectors, coefficients, intercept{more}",
         "MEMBERS = [",
         *lines,
         "]",

@@ -11,7 +11,16 @@ from sklearn.utils import Bunch, check_random_state
 from ... import arrays, conjugate, progress
 from ...problem import Problem, Step, column_spread
 from ...progress import work
-from ...tune import LeaveOneOut, best_C, most_for_C, tuned, warn_at_edge, with_best_C, with_every_class
+from ...tune import (
+    LeaveOneOut,
+    best_C,
+    most_for_C,
+    rows_by_content,
+    tuned,
+    warn_at_edge,
+    with_best_C,
+    with_every_class,
+)
 from .common import check_found, check_size, kernel_diagonal, kernel_rows, provisional
 
 SIZES = (500, 1000, 2000, 4000)  # sizes of `Random()`; the first two are compared
@@ -97,7 +106,7 @@ class Random(Step):
         rows * n^2 is at most 2e11; if by 10 %, up to 4000 points with rows * n^2 of at most 1e12. Kernel and C are then
         chosen again.
     random_state : int, RandomState or None
-        Seed for the draw.
+        Seed for the draw. With n=None, it does not depend on the order of the rows.
 
     Notes
     -----
@@ -120,8 +129,10 @@ class Random(Step):
     def __call__(self, problem: Problem) -> Problem:
         if self.n is not None:
             check_size(self, self.n)
-        drawn = check_random_state(self.random_state).permutation(problem.rows)
-        return self._measured(problem, drawn) if self.n is None else problem.with_basis(drawn[: self.n])
+        draw = check_random_state(self.random_state)
+        if self.n is None:  # the default of `LSSVR`: the order of the rows must not matter
+            return self._measured(problem, draw.permutation(rows_by_content(problem)))
+        return problem.with_basis(draw.permutation(problem.rows)[: self.n])
 
     def _measured(self, problem: Problem, drawn: np.ndarray) -> Problem:
         """As many of the drawn rows as pay off, with the kernel and C chosen in the comparison."""
