@@ -85,8 +85,7 @@ class SearchPlan:
     width_rows: int = 50
     """Samples per width up to which the prior stays the same; with more, its standard deviation grows in proportion.
 
-    This is not `intervals.ROWS_PER_WIDTH`, which is measured by coverage: with 25 rows here, an earlier search had test
-    errors that were up to 10 % larger on three of the larger development sets.
+    `intervals.ROWS_PER_WIDTH` is another quantity: where leave-one-out residuals become reliable, measured by coverage.
     """
     worth: float = 7.0
     """One width per column is kept if log PRESS falls by at least `worth` (widths - 1)/rows."""
