@@ -17,11 +17,11 @@ from scipy.special import expit
 from . import arrays
 
 CODINGS = ("one-vs-rest", "one-vs-one")
-SURE = 1e-7  # smallest probability of a class in a pair
-SLOPES = (-5.0, 8.0)  # range of the log slopes that are searched
+SURE = 1e-7  # smallest probability of a class in a pair: libsvm's value
+SLOPES = (-5.0, 8.0)  # range of the log slopes that are searched: probabilities from almost equal to almost 0 and 1
 CALIBRATION_ROWS = 4000  # maximum number of rows used to choose the slope of pairs
-TINY = 1e-12
-FAR = 300.0
+TINY = 1e-12  # keeps systems regular and logarithms finite
+FAR = 300.0  # exponents are clipped here, as exp would overflow at 709
 STEP = 0.4  # of the log slope, in a search about a guess
 MOVES = 10  # at most, downhill
 

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 __all__ = ["Hampel", "Huber", "Logistic", "Myriad", "WeightFunction", "as_weight_function", "robust_scale"]
 
-FLOOR = 1e-4
+FLOOR = 1e-4  # smallest weight, as in Suykens et al. 2002, eq. 14
 NORMAL_QUARTILE = 0.6745
 
 
@@ -239,7 +239,7 @@ def _quantile(values: np.ndarray, levels: tuple[float, ...], weights: np.ndarray
 
 
 def as_weight_function(robust: Any) -> WeightFunction | None:
-    """The weight function with that name ("hampel", "huber", "logistic", "myriad"); others and None are returned."""
+    """The weight function of that name ("hampel", "huber", "logistic", "myriad"), or the given one, or None."""
     if robust is None or isinstance(robust, WeightFunction):
         return robust
     names = {"hampel": Hampel, "huber": Huber, "logistic": Logistic, "myriad": Myriad}

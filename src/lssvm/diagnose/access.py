@@ -155,11 +155,11 @@ def columns_used(model: LSSVR | LSSVC) -> np.ndarray:
     Examples
     --------
     >>> import numpy as np
-    >>> from lssvm import LSSVR, diagnose
+    >>> from lssvm import LSSVR, diagnose, kernels
     >>> draw = np.random.RandomState(0)
     >>> X = draw.uniform(-1, 1, (150, 4))
     >>> y = np.sin(4 * X[:, 0]) + draw.normal(0, 0.1, 150)
-    >>> diagnose.columns_used(LSSVR().fit(X, y))
+    >>> diagnose.columns_used(LSSVR(kernels.RBF(ard=True)).fit(X, y))
     array([ True, False, False, False])
     """
     check_fitted(model)

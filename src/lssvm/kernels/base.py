@@ -185,8 +185,8 @@ class Kernel(BaseEstimator):
 
         .. math:: \sum_{ij} G_{ij} \, \partial k(x_i, z_j) / \partial \log \sigma_c
 
-        The tensor of derivatives (rows x basis x columns) is never formed: contracting it with the matrix G from the
-        chain rule (theory: Zbar and Rbar) costs one matrix product.
+        The tensor of derivatives (rows x basis x columns) is never formed: contracting it with the matrix G, which the
+        chain rule provides, takes one matrix product.
         """
         if self.has_width:
             raise TypeError(

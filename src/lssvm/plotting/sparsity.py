@@ -162,10 +162,10 @@ class SupportSpectrumDisplay(Display):
 
     Examples
     --------
-    >>> from lssvm import LSSVR, datasets
+    >>> from lssvm import LSSVR, datasets, kernels
     >>> from lssvm.plotting import SupportSpectrumDisplay
     >>> X, y = datasets.make_sinc(300, outliers=3, random_state=0)
-    >>> display = SupportSpectrumDisplay.from_estimator(LSSVR().fit(X, y))  # doctest: +SKIP
+    >>> display = SupportSpectrumDisplay.from_estimator(LSSVR(kernels.RBF()).fit(X, y))  # doctest: +SKIP
     """
 
     line_: Any

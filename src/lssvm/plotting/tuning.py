@@ -40,10 +40,10 @@ class CPathDisplay(Display):
 
     Examples
     --------
-    >>> from lssvm import LSSVR, datasets
+    >>> from lssvm import LSSVR, datasets, kernels
     >>> from lssvm.plotting import CPathDisplay
     >>> X, y = datasets.load_motorcycle(return_X_y=True)
-    >>> display = CPathDisplay.from_estimator(LSSVR().fit(X, y))  # doctest: +SKIP
+    >>> display = CPathDisplay.from_estimator(LSSVR(kernels.RBF()).fit(X, y))  # doctest: +SKIP
     """
 
     line_: Any
@@ -126,10 +126,10 @@ class WidthSurfaceDisplay(Display):
 
     Examples
     --------
-    >>> from lssvm import LSSVR, datasets
+    >>> from lssvm import LSSVR, datasets, kernels
     >>> from lssvm.plotting import WidthSurfaceDisplay
     >>> X, y = datasets.load_motorcycle(return_X_y=True)
-    >>> display = WidthSurfaceDisplay.from_estimator(LSSVR().fit(X, y))  # doctest: +SKIP
+    >>> display = WidthSurfaceDisplay.from_estimator(LSSVR(kernels.RBF()).fit(X, y))  # doctest: +SKIP
     """
 
     surface_: Any
@@ -199,10 +199,10 @@ class WidthsDisplay(Display):
 
     Examples
     --------
-    >>> from lssvm import LSSVR, datasets
+    >>> from lssvm import LSSVR, datasets, kernels
     >>> from lssvm.plotting import WidthsDisplay
     >>> X, y = datasets.make_additive(100, random_state=0)
-    >>> display = WidthsDisplay.from_estimator(LSSVR().fit(X, y))  # doctest: +SKIP
+    >>> display = WidthsDisplay.from_estimator(LSSVR(kernels.RBF()).fit(X, y))  # doctest: +SKIP
     """
 
     bars_: Any

@@ -24,7 +24,7 @@ from .validated import ValidatedStep, check_validation, check_weight, prepared, 
 
 LAST_RHO = 1e-3  # the grid ends at this multiple of the first rho
 LAST_PIECE = 1e-5  # the whole path ends at this multiple of the first rho
-GRID = 30  # number of values of rho
+GRID = 30  # number of values of rho: a factor of 1.27 apart, and the pieces about the best one are followed exactly
 FEWER = 0.1  # relative increase of the validation error that is accepted for fewer inputs
 SMALL = 1e-2  # components that cannot be 0 are dropped below this multiple of the largest maximal variation
 

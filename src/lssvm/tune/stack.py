@@ -6,18 +6,11 @@ import numpy as np
 from scipy.optimize import nnls
 
 from ..arrays import EPS
-from ..problem import Problem
-from .steps import tuned
 
 HUBER = 2.5  # robust scales of the residuals beyond which their loss grows linearly
-PULL = 800.0  # strength of the pull towards equal weights, in rows: see docs/theory.md
+PULL = 400.0  # strength of the pull towards equal weights, in rows: see docs/theory.md
 ITERATIONS = 20  # of reweighting; the weights have settled to three digits long before
 SMALLEST = 0.01  # smaller weights are set to 0: a member costs as much as any other in every prediction
-
-
-def tune_members(problems: list[Problem]) -> list[Problem]:
-    """The problems of the members of a stack, which differ in their kernels only, with all parameters chosen."""
-    return [tuned(problem) for problem in problems]
 
 
 def average_weights(residuals: np.ndarray, weights: np.ndarray) -> np.ndarray:
