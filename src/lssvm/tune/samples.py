@@ -15,7 +15,8 @@ def stages_of(problem: Problem) -> list[tuple[int, int | None]]:
     """Rows and basis size (None: dense) of the successive stages of a search."""
     rows, size = len(problem.rows), problem.basis_size
     if problem.is_dual:
-        first, last = PLAN.dense_trial, (min(rows, PLAN.dense_stage), None)
+        first: tuple[int, int] = PLAN.dense_trial
+        last: tuple[int, int | None] = (min(rows, PLAN.dense_stage), None)
         small = rows <= PLAN.start_rows
     else:
         first, last = PLAN.trial, (min(rows, PLAN.last_stage[0]), min(size, PLAN.last_stage[1]))
