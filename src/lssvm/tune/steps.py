@@ -120,7 +120,8 @@ class LeaveOneOut(Step):
         if problem.kernel.is_free:
             with expected.search:
                 known, best = self._best_kernel(problem, record, earlier, member)
-        if problem.C is None and (known.C is None or (on_all_rows and len(problem.rows) > covered_rows(problem))):
+        covered = len(problem.rows) <= covered_rows(problem) and not (best is not None and best.has_outliers)
+        if problem.C is None and (known.C is None or (on_all_rows and not covered)):
             with expected.path:
                 known = with_best_C(known, record, self.loss)
         elif problem.C is None:
