@@ -163,7 +163,7 @@ def test_models_without_a_path_are_refused():
         SparsityPathDisplay.from_estimator(given)
     with pytest.raises(NotFittedError):
         SupportSpectrumDisplay.from_estimator(given)
-    for model in (given, LSSVR(), LSSVR(**GIVEN, steps=[sparsify.Random(20, random_state=0)])):
+    for model in (given, LSSVR(kernels.RBF()), LSSVR(**GIVEN, steps=[sparsify.Random(20, random_state=0)])):
         with pytest.raises(ValueError, match=r"no path over basis sizes.*FeatureVectors.*Forward.*Prune.*Echelon"):
             SparsityPathDisplay.from_estimator(model.fit(X, y))
 
