@@ -16,7 +16,7 @@ from .access import fitted_problem as fitted_problem
 from .access import is_streamed as is_streamed
 from .access import probability_slopes as probability_slopes
 from .access import training_codes as training_codes
-from .calibration import coverage_path, reliability
+from .calibration import coverage_path, reliability, set_coverage
 from .distribution import coverage_by_region, pit
 from .loo import (
     LooValues,
@@ -47,6 +47,7 @@ __all__ = [
     "pit",
     "reliability",
     "scores",
+    "set_coverage",
     "width_surface",
 ]
 

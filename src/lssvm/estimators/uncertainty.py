@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from ..intervals import (
     widths_with_few_rows,
 )
 from .chunked import ChunkedLSSVM
-from .validation import same_kind
+from .validation import check_coverage, same_kind
 
 METHODS = ("auto", "jackknife+", "adaptive", "full", "jackknife-minmax", "cv+")
 KEPT_BYTES = 2**28  # largest factor that a model keeps between calls
@@ -90,8 +89,7 @@ class Uncertainty(ChunkedLSSVM):
         """
         if method not in METHODS:
             raise ValueError(f"method must be one of {METHODS}, got {method!r}.")
-        if not (isinstance(coverage, Real) and 0 < float(coverage) < 1):
-            raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}: 0.9 gives 90 % intervals.")
+        check_coverage(coverage)
         if groups is not None and method in ("full", "cv+"):
             raise ValueError(f"groups cannot be combined with method={method!r}: use 'auto', or folds with 'cv+'.")
         if arrays.is_dask(X):

@@ -18,3 +18,6 @@ from .probability import probabilities as probabilities
 from .scale import NoiseScale as NoiseScale
 from .scale import ScaleChoice as ScaleChoice
 from .scale import noise_scale as noise_scale
+from .sets import loo_sets as loo_sets
+from .sets import set_scores as set_scores
+from .sets import set_thresholds as set_thresholds
