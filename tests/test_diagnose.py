@@ -30,7 +30,7 @@ def test_coverage_equals_intervals_of_refits_without_the_row(basis):
             others = np.arange(len(y)) != i
             refit = LSSVR(KERNEL, C=50.0, steps=[sparsify.Given(points)])
             refit.fit(X[others], targets[others], WEIGHTS[others])
-            low, high = refit.predict_interval(X[i : i + 1], coverage)[0]
+            low, high = refit.predict_interval(X[i : i + 1], coverage, "jackknife+")[0]
             inside.append((low <= targets[i]) & (targets[i] <= high))
             width.append(high - low)
         np.testing.assert_allclose(found.observed[level], np.mean(inside, axis=0))
