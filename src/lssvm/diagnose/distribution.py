@@ -11,7 +11,8 @@ from sklearn.utils import Bunch
 from .. import arrays
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
-from .access import NotKnown, check_fitted, distribution_at, is_single, loo_distribution, training_rows
+from ..estimators.state import distribution_at, is_single, loo_distribution, training_rows
+from .access import NotKnown, check_fitted
 from .calibration import wilson_interval
 from .loo import loo_values
 

@@ -13,19 +13,18 @@ from sklearn.base import is_classifier
 from .. import arrays
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
-from ..problem import class_numbers
-from .access import (
-    NotKnown,
-    check_fitted,
-    class_factors,
+from ..estimators.state import (
     class_probabilities,
-    coded_targets,
+    fitted_problem,
+    given_weights,
     is_stack,
     kept_sample,
     loo_distribution,
     members,
     training_rows,
 )
+from ..problem import class_numbers
+from .access import NotKnown, check_fitted, class_factors, coded_targets
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,8 @@ def loo_values(model: LSSVR | LSSVC) -> LooValues:
     check_fitted(model)
     if is_stack(model):
         return _stacked(model)
-    if hasattr(model, "_problem_"):
+    problem = fitted_problem(model)
+    if problem is not None:
         model.leave_one_out()
     residuals = getattr(model, "loo_residuals_", None)
     sample = kept_sample(model) if residuals is None or arrays.is_dask(residuals) else None
@@ -101,9 +101,7 @@ def loo_values(model: LSSVR | LSSVC) -> LooValues:
     residuals = residuals.reshape(len(residuals), -1)
     actual = coded_targets(model, residuals)
     weights = arrays.to_numpy(model.weights_)
-    given = getattr(model, "_sample_weight_", None)
-    given = np.ones(len(weights)) if given is None else arrays.to_numpy(given)
-    problem = getattr(model, "_problem_", None)
+    given = given_weights(model)
     own = given * class_factors(model, actual) if problem is None else arrays.to_numpy(problem.weights)
     own = weights if model.robust is None else own
     robust = np.divide(weights, own, out=np.zeros(len(weights)), where=own > 0)

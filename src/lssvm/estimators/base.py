@@ -38,6 +38,12 @@ def is_additive(model: BaseLSSVM) -> bool:
         raise AttributeError(
             f"components needs an additive model, got kernel={kernel!r}: use kernel=kernels.Additive(...)."
         )
+    if len(parts) > 1 and isinstance(model, ClassifierMixin):
+        raise AttributeError(
+            "A stack of classifiers averages probabilities, which are not sums of components: see members_."
+        )
+    if len({str(part.groups) for part in parts}) > 1:
+        raise AttributeError("The members of this stack have components of different columns: see members_.")
     return True
 
 

@@ -79,6 +79,11 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         The class of each row, predicted by the model without that row.
     path_ : Bunch or None
         The record of the search; ``candidates`` are the classifiers that it compared.
+    members_ : list of LSSVC
+        Stacks (`kernels.Stack`): the fitted models with a positive weight, to which ``C_``, ``coding_``, ``loss_``,
+        ``dual_coef_`` and ``support_vectors_`` belong.
+    stack_weights_ : array (n_members,)
+        Stacks: the weights of the members, which sum to 1.
     support_, support_vectors_, intercept_, C_, kernel_, weights_, leverage_, press_
         As in `LSSVR`.
 
@@ -131,7 +136,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         setting, record = choose_classifier(problem, *plan)
         paths = problem.paths if record is None else {**problem.paths, LeaveOneOut.__name__: record}
         problem = problem.replace(kernel=setting.kernel, C=setting.C, paths=paths)
-        steps = class_steps(problem, setting.coding) if self.steps is None else self.steps
+        steps = class_steps(problem, setting.coding, setting.loss) if self.steps is None else self.steps
         steps = [step for step in steps if not isinstance(step, LeaveOneOut)]
         if setting.loss == "squared" and (self._single_output_ or setting.coding == "one-vs-rest"):
             with last:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..coding import CODINGS, pairs_of
-from ..kernels import RBF, Choice, Kernel, Matern
+from ..kernels import RBF, Additive, Choice, Kernel, Linear, Matern, Spline, Stack
 from ..losses import LOSSES
 from ..problem import Problem, Step
 from ..progress import work
@@ -26,6 +26,18 @@ def default_kernel(classification: bool) -> Kernel:
     if classification:
         return RBF(ard=True)
     return Choice([RBF(ard=True), Matern(ard=True)])
+
+
+def default_portfolio(problem: Problem) -> Kernel:
+    """The stack that `LSSVR` fits if kernel, C and steps are None."""
+    several = problem.X.shape[1] > 1
+    members: list[Kernel] = [RBF(), Matern()]
+    if several:
+        members += [RBF(ard=True), Matern(ard=True)]
+    if len(problem.rows) <= 1000:
+        members += [Matern(nu=0.5), *([Matern(nu=0.5, ard=True), Additive(Spline())] if several else [])]
+    members.append(Linear())
+    return Stack(members).placed(problem.X[problem.weights > 0])
 
 
 def default_steps(problem: Problem) -> Sequence[Step]:
@@ -108,11 +120,12 @@ def _chooses(steps: Sequence[Any]) -> bool:
     return any(isinstance(step, LeaveOneOut) for step in steps)
 
 
-def class_steps(problem: Problem, coding: str) -> Sequence[Step]:
+def class_steps(problem: Problem, coding: str, loss: str) -> Sequence[Step]:
     """The default for ``steps=None`` of `LSSVC`: dense if that is cheap enough, else a basis of random rows."""
     counts = np.bincount(problem.labels[problem.rows]).astype(float)
     pairs = np.array([counts[a] + counts[b] for a, b in pairs_of(len(counts))])
     sizes = pairs if coding == "one-vs-one" else np.array([counts.sum()])
     if np.sum(sizes**3) <= PLAN.dense_class_work or problem.kernel.is_precomputed:
         return ()
-    return (Random(int(np.clip(math.sqrt(PLAN.class_basis_work / sizes.sum()), *PLAN.class_basis)), random_state=0),)
+    work = PLAN.class_basis_work / (1 if loss == "squared" else PLAN.class_systems)
+    return (Random(int(np.clip(math.sqrt(work / sizes.sum()), *PLAN.class_basis)), random_state=0),)

@@ -21,6 +21,7 @@ from ..stream import (
     Scan,
 )
 from ..tune import average_weights
+from .planning import default_portfolio
 from .stacked import average
 from .uncertainty import Uncertainty
 from .validation import check_weights, chunk_options, refuse_times, same_kind, score_of, validate
@@ -69,6 +70,11 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
         The sum of ``weights_ * loo_residuals_**2``.
     path_ : Bunch or None
         The record of the last step that performed a search.
+    members_ : list of LSSVR
+        Stacks (`kernels.Stack`): the fitted models with a positive weight, to which ``C_``, ``dual_coef_`` and
+        ``support_vectors_`` belong.
+    stack_weights_ : array (n_members,)
+        Stacks: the weights of the members, which sum to 1.
     active_ : array of int
         Additive models (`kernels.Additive`): numbers of the inputs (or groups of columns) that are kept.
     max_variation_ : array (n_components,)
@@ -103,6 +109,11 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
         self.C = C
         self.steps = steps
         self.robust = robust
+
+    def _fitted(self, problem: Problem, given: Array | None) -> dict[str, Any]:
+        if self.kernel is None and self.C is None and self.steps is None and self.robust is None:
+            problem = problem.replace(kernel=default_portfolio(problem))
+        return super()._fitted(problem, given)
 
     def _check_raw(self, X: Any, y: Any, **options: Any) -> tuple[Array, Array]:
         """Validated rows and targets."""

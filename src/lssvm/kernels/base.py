@@ -181,10 +181,12 @@ class Kernel(BaseEstimator):
         return self.rebuilt(lambda kernel: {"sigma": factor * np.asarray(kernel.sigma)} if kernel.has_width else {})
 
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        """sum_ij G_ij dk(x_i, z_j)/dlog(sigma_c): one row per leaf, one value per column c.
+        r"""The gradient with respect to the log widths, contracted with G: one row per leaf, one value per column c.
 
-        The tensor of derivatives (rows x basis x columns) is never formed: contracting it with the matrix G from the
-        chain rule (theory: Zbar and Rbar) costs one matrix product.
+        .. math:: \sum_{ij} G_{ij} \, \partial k(x_i, z_j) / \partial \log \sigma_c
+
+        The tensor of derivatives (rows x basis x columns) is never formed: contracting it with the matrix G, which the
+        chain rule provides, takes one matrix product.
         """
         if self.has_width:
             raise TypeError(
@@ -196,7 +198,10 @@ class Kernel(BaseEstimator):
         return xp.concat(parts) if parts else arrays.zeros((0, X.shape[1]), X)
 
     def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        """sum_i G_ij dk(x_i, z_j)/dz_j, one row per z_j."""
+        r"""The gradient with respect to the points z_j, contracted with G: one row per point.
+
+        .. math:: \sum_i G_{ij} \, \partial k(x_i, z_j) / \partial z_j
+        """
         raise TypeError(
             f"{type(self).__name__} does not define point_gradient(X, Z, G), so basis points cannot be learned."
         )

@@ -13,9 +13,11 @@ from .base import Kernel
 
 
 class Additive(Kernel):
-    """Additive kernel, a sum of kernels of one input each: ``sum_c k(x_c, z_c)`` (componentwise LS-SVM).
+    r"""Additive kernel: a sum of kernels of one input each (componentwise LS-SVM).
 
-    The model is then a sum of functions of one input each, ``f(x) = sum_c f^c(x_c) + b``: see `LSSVR.components`.
+    The model is then a sum of functions of one input each, which `LSSVR.components` returns:
+
+    .. math:: k(x, z) = \sum_c k_c(x_c, z_c), \qquad f(x) = \sum_c f^c(x_c) + b
 
     Parameters
     ----------

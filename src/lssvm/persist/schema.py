@@ -292,8 +292,7 @@ PARAMETERS: dict[type, dict[str, Rule]] = {
     ),
     sparsify.Prune: {
         **dict(n=optional(COUNT), rows=option("drop", "keep"), score=option("loo", "validation", "kfold")),
-        **dict.fromkeys(("fraction", "tolerance", "validation"), SHARE),
-        **dict(retune=FLAG, mean_risk=FLAG, random_state=SEED),
+        **dict(fraction=SHARE, tolerance=SHARE, retune=FLAG, random_state=SEED),
     },
     sparsify.InversePrune: {"fraction": SHARE},
     sparsify.AdaPinv: {"fraction": SHARE, "learning_rate": optional(POSITIVE), "max_iter": COUNT},

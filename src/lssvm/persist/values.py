@@ -39,6 +39,9 @@ DTYPES = {
     "BOOL": "|b1",
 }
 CODES = {np.dtype(dtype): code for code, dtype in DTYPES.items()}
+REMOVED: dict[type, tuple[str, ...]] = {
+    sparsify.Prune: ("mean_risk", "validation")
+}  # parameters in files of version 0.1.0
 ABSTRACT = (Kernel, kernels.Function, WeightFunction)
 
 
@@ -213,7 +216,7 @@ def _build(cls: type, fields: dict[str, Any]) -> Any:
         return Bunch(**fields)
     if cls is np.random.RandomState:
         return _random_state(**fields)
-    return cls(**fields)
+    return cls(**{name: value for name, value in fields.items() if name not in REMOVED.get(cls, ())})
 
 
 def _random_state(name: str, key: np.ndarray, position: int, has_gauss: int, gauss: float) -> np.random.RandomState:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from .. import arrays
-from ..diagnose import check_fitted, component_deviations
+from ..arrays import ArrayLike
+from ..diagnose import check_fitted, check_single, component_deviations, kept_components, members
+from ..estimators import LSSVC, LSSVR
 from ..estimators.validation import validate
-from ..kernels import Additive
 from ._display import COLOURS, Display, import_pyplot, plain_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["ComponentsDisplay", "MaximalVariationDisplay"]
 
@@ -56,7 +61,15 @@ class MaximalVariationDisplay(Display):
     lines_: list[Any]
     chosen_: Any
 
-    def __init__(self, *, rho: Any, max_variation: Any, chosen: float, kept: Any, names: Any) -> None:
+    def __init__(
+        self,
+        *,
+        rho: np.ndarray,
+        max_variation: np.ndarray,
+        chosen: float,
+        kept: Sequence[int] | np.ndarray,
+        names: Sequence[str],
+    ) -> None:
         self.rho = rho
         self.max_variation = max_variation
         self.chosen = chosen
@@ -64,7 +77,7 @@ class MaximalVariationDisplay(Display):
         self.names = names
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
+    def from_estimator(cls, estimator: LSSVR | LSSVC, *, ax: Axes | None = None, **kwargs: Any) -> Self:
         """Draw the ``path_`` of a model fitted with `sparsify.Components`.
 
         Parameters
@@ -81,6 +94,7 @@ class MaximalVariationDisplay(Display):
         display : MaximalVariationDisplay
         """
         check_fitted(estimator, "estimator")
+        check_single(estimator, "The path of maximal variations")
         path = getattr(estimator, "path_", None)
         if path is None or "max_variation" not in path or len(path.rho) < 2:
             raise ValueError(
@@ -148,7 +162,15 @@ class ComponentsDisplay:
     axes_: Any
     figure_: Any
 
-    def __init__(self, *, inputs: Any, values: Any, deviations: Any, names: Any, rows: Any) -> None:
+    def __init__(
+        self,
+        *,
+        inputs: list[np.ndarray],
+        values: list[np.ndarray],
+        deviations: list[np.ndarray | None],
+        names: list[str],
+        rows: list[np.ndarray],
+    ) -> None:
         self.inputs = inputs
         self.values = values
         self.deviations = deviations
@@ -156,12 +178,15 @@ class ComponentsDisplay:
         self.rows = rows
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, *, axes: Any = None, **kwargs: Any) -> Self:
+    def from_estimator(
+        cls, estimator: LSSVR | LSSVC, X: ArrayLike, *, axes: Sequence[Axes] | None = None, **kwargs: Any
+    ) -> Self:
         """Draw each kept component of one input over the range of that input in X.
 
         The band is plus or minus two standard deviations of the component, caused by the noise alone: C, the widths
         and the selected inputs are held fixed, and the bias of the ridge is not included. A model whose coefficients
-        were not solved for (``Components(refit=False)``) has no band. Groups of several columns are not drawn.
+        were not solved for (``Components(refit=False)``) has no band, nor has a stack. Groups of several columns are
+        not drawn.
 
         Parameters
         ----------
@@ -179,13 +204,12 @@ class ComponentsDisplay:
         display : ComponentsDisplay
         """
         check_fitted(estimator, "estimator")
-        kernel = getattr(estimator, "kernel_", None)
-        if not isinstance(kernel, Additive) or estimator.dual_coef_.ndim > 1:
+        if not hasattr(estimator, "components") or np.ndim(estimator.intercept_):
             raise ValueError(f"{type(estimator).__name__} is not additive with one output: use kernels.Additive.")
         table = arrays.to_numpy(validate(estimator, X, reset=False))  # the columns of a frame are checked by name
         names = _component_names(estimator)
         display = cls(inputs=[], values=[], deviations=[], names=[], rows=[])
-        for number, (group, _) in kernel.kept(table.shape[1]).items():
+        for number, group in kept_components(estimator).items():
             if len(group) > 1:
                 continue
             distinct = np.unique(table[:, group[0]])
@@ -199,7 +223,7 @@ class ComponentsDisplay:
             display.rows.append(distinct)
         return display.plot(axes, **kwargs)
 
-    def plot(self, axes: Any = None, **kwargs: Any) -> Self:
+    def plot(self, axes: Sequence[Axes] | None = None, **kwargs: Any) -> Self:
         """Draw the components.
 
         Parameters
@@ -214,8 +238,9 @@ class ComponentsDisplay:
         self
         """
         count = len(self.names)
-        axes = np.atleast_1d(_new_axes(import_pyplot(self), count) if axes is None else axes)
-        self.axes_, self.figure_ = axes[:count], axes[0].figure
+        given: Any = _new_axes(import_pyplot(self), count) if axes is None else axes
+        panels = np.atleast_1d(given)
+        self.axes_, self.figure_ = panels[:count], panels[0].figure
         for ax, name, x, f, deviation, marks in zip(
             self.axes_, self.names, self.inputs, self.values, self.deviations, self.rows, strict=True
         ):
@@ -232,7 +257,7 @@ class ComponentsDisplay:
 
 
 def _component(
-    estimator: Any, row: np.ndarray, column: int, number: int, values: np.ndarray
+    estimator: LSSVR | LSSVC, row: np.ndarray, column: int, number: int, values: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """A component at some values of its column, and its standard deviation there, or None.
 
@@ -260,10 +285,10 @@ def _new_axes(pyplot: Any, count: int) -> Any:
     return axes
 
 
-def _component_names(estimator: Any) -> list[str]:
+def _component_names(estimator: LSSVR | LSSVC) -> list[str]:
     """The names of the columns, joined within a group; x1, x2, ... for columns without names."""
     columns = getattr(estimator, "feature_names_in_", None)
     count = estimator.n_features_in_
     columns = [f"x{c + 1}" for c in range(count)] if columns is None else [str(name) for name in columns]
-    groups = estimator.kernel_.components(count)
+    groups = members(estimator)[0][0].kernel_.components(count)
     return [", ".join(columns[c] for c in group) for group in groups]

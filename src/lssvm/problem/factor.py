@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .problem import Problem
     from .whitening import Whitening
 
-UNSURE = 1e-8  # relative rounding error of a leave-one-out residual above which a warning is issued
+UNSURE = 1e-8  # relative rounding error of a leave-one-out residual above which a warning is issued: half of the digits
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import __version__
+from .. import __version__, diagnose
 from .facts import Facts
 from .markup import escaped, html_table, rounded
 
@@ -23,10 +23,12 @@ def figures_section(facts: Facts) -> str:
         tiles.append(("rows", f"{facts.rows}"))
     tiles += [
         ("columns", f"{model.n_features_in_}"),
-        ("support vectors", f"{len(model.support_vectors_)}"),
-        ("C", rounded(model.C_)),
-        ("kernel", type(model.kernel_).__name__),
+        ("support vectors", f"{len(diagnose.basis_points(model))}"),
     ]
+    if facts.is_stack:
+        tiles.append(("models in the stack", f"{len(facts.members)}"))
+    else:
+        tiles += [("C", rounded(model.C_)), ("kernel", type(model.kernel_).__name__)]
     return '<dl class="tiles">' + "".join(f"<div><dt>{a}</dt><dd>{escaped(b)}</dd></div>" for a, b in tiles) + "</dl>"
 
 

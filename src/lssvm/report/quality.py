@@ -17,8 +17,9 @@ def quality_section(facts: Facts) -> str:
     if facts.scores is None:
         return "<p>Unknown: this model has no leave-one-out residuals.</p>"
     note = (
-        "<p>Each row is predicted by the model fitted without it (exactly, and without refitting). C, kernel, basis "
-        "and robust weights are those of the fit on all rows; what was tuned was chosen to minimise this error.</p>"
+        "<p>Each row is predicted by the model fitted without it (exactly, and without refitting). C, kernel, basis"
+        f"{', the weights of the models' if facts.is_stack else ''} and robust weights are those of the fit on all "
+        "rows; what was tuned was chosen to minimise this error.</p>"
     )
     if facts.sampled and len(facts.loo.weights) < facts.loo.total:
         note += f"<p>These figures come from a random sample of {len(facts.loo.weights)} of the {facts.rows} rows.</p>"

@@ -8,15 +8,16 @@ from .penalty import most_for_C as most_for_C
 from .penalty import warn_at_edge as warn_at_edge
 from .penalty import with_best_C as with_best_C
 from .plan import PLAN as PLAN
+from .samples import rows_by_content as rows_by_content
 from .samples import with_every_class as with_every_class
 from .scores import class_errors as class_errors
 from .scores import loo_errors as loo_errors
 from .scores import mean_loss as mean_loss
 from .stack import average_weights as average_weights
 from .stack import mixture_weights as mixture_weights
-from .stack import tune_members as tune_members
 from .steps import Holdout, KFold, LeaveOneOut
 from .steps import describe as describe
+from .steps import tune_members as tune_members
 from .steps import tuned as tuned
 from .steps import tuned_each as tuned_each
 

@@ -23,7 +23,7 @@ from ..problem import (
 from ..progress import work
 from ..system import QUICK
 from .plan import PLAN
-from .samples import in_memory, stages_of
+from .samples import in_memory, sample_of, stages_of
 from .scores import errors_to_choose_by, loo_errors
 
 
@@ -166,7 +166,7 @@ def kernel_variance(problem: Problem) -> float:
 
 def kernel_spectrum(problem: Problem) -> tuple[float, float]:
     """The variance of the kernel over (a sample of) the rows, and a bound on its eigenvalues per row."""
-    rows = problem.rows[:: max(1, len(problem.rows) // 200)]
+    rows = sample_of(problem, PLAN.spectrum_rows)
     X = arrays.take(problem.X, rows)
     K = arrays.to_numpy(problem.kernel.evaluate(X, problem.kernel.basis_points(problem.X, rows)))
     with np.errstate(over="ignore", invalid="ignore"):

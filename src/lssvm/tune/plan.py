@@ -22,24 +22,31 @@ class SearchPlan:
     """Grid of 1/C, in units of the variance of the kernel over the rows."""
     zooms: int = 2
     """Number of refined grids of C about the best point, each four times finer than the last."""
+    spectrum_rows: int = 200
+    """Rows from which the variance of the kernel is estimated, which is the unit of 1/C."""
     start_rows: int = 300
     """Rows on which the grid of common widths is evaluated."""
 
+    factors: tuple[float, ...] = (-1.0, -0.3, 0.4, 1.1, 1.8)
+    """Log factors of the widths of another kernel; the first three also for widths of screened columns."""
+
     # Samples and iterations
-    stages: tuple[tuple[int, int], ...] = ((1000, 150), (3000, 500), (6000, 1000))
-    """Rows and basis size of each stage of the gradient search."""
-    dense_stage: int = 1500
-    """Rows of the last stage for a dense model."""
-    iterations: tuple[int, ...] = (60, 20, 15)
-    """Maximum number of iterations in each stage; the first one also applies to dense models."""
-    again: int = 15
-    """Maximum number of iterations if one width per column is tried again on more rows."""
+    trial: tuple[int, int] = (2000, 250)
+    """Rows and basis size of the first stage."""
+    dense_trial: int = 300
+    """Number of rows up to which a dense model is searched as a whole from the start."""
+    dense_stage: int = 2000
+    """Rows of the last stage of a dense model."""
+    last_stage: tuple[int, int] = (6000, 1000)
+    """Rows and basis size of the last stage of a model with a basis."""
+    common: int = 15
+    """Maximum number of iterations for common widths."""
+    iterations: int = 50
+    """The same for one width per column."""
+    transferred: int = 8
+    """The same for widths that another kernel has found."""
     early: int = 6
-    """Maximum number of iterations with fewer than `width_rows` samples per width: more would fit the noise."""
-    dense_comparison: tuple[int, None] = (500, None)
-    """Rows (and no basis) on which the kernels of a dense model are compared."""
-    basis_comparison: tuple[int, int] = (2000, 250)
-    """Rows and basis size on which the kernels of a model with a basis are compared."""
+    """The same in the last stage, after columns are dropped, and with fewer than `width_rows` samples per width."""
     few: int = 20
     """Minimum number of rows of each class in a sample, if the class has as many."""
     class_values: int = 2**24
@@ -55,13 +62,19 @@ class SearchPlan:
     """Centre of the prior on C, and the prior standard deviation of log C and of the log slope."""
     class_width_prior: float = 2.0
     """Prior standard deviation of the mean log width about log sqrt(number of columns)."""
+    class_flatness: float = 0.1
+    """A search ends when a step lowers the sum of the log losses by less, which is far below the noise."""
     class_worth: float = 1.64
     """Minimum gain of one width per column in log loss on rows not used to choose it, in standard errors."""
     dense_class_work: float = 6e10
     """Largest sum of the cubed sizes of all pairs for which a classifier is dense."""
-    class_basis_work: float = 2.5e9
-    """Squared basis size times the number of rows of all pairs, for classifiers with a basis."""
-    class_basis: tuple[int, int] = (300, 1000)
+    class_basis_work: float = 4e10
+    """Squared basis size times the number of rows of all pairs and the number of systems, for models with a basis."""
+    class_systems: int = 10
+    """Number of systems that losses other than squares need."""
+    class_hopeless: float = 5.0
+    """A kernel whose log losses on both halves exceed those of another by as much in sum gets no C of its own."""
+    class_basis: tuple[int, int] = (300, 1500)
     """Minimum and maximum basis size of a classifier."""
 
     # One width per column
@@ -77,20 +90,28 @@ class SearchPlan:
     """Log width that marks a dropped column within a search; its sigma is infinite."""
     stayed: int = 3
     """Number of columns in a row, from the widest on, that cannot be dropped before narrower ones are not tried."""
+    cosines: int = 4
+    """Functions per column by which columns are screened."""
+    screened: int = 400
+    """Maximum number of functions of all columns; with more than as many columns, pairs are not screened."""
+    relevant: float = 5.0
+    """Least standardised effect, on its own or in a pair, of a column that starts with a narrow width."""
+    narrow: float = 2.0
+    """Largest log width of a column that counts as used."""
+    wide: float = 4.0
+    """Log width at which the other columns start."""
     unequal: float = 100.0
     """Ratio of column spreads above which a kernel without widths practically ignores the columns with small spread."""
 
     # When to stop
-    hopeless: float = 0.1
-    """A kernel that is this much worse than another one, with the widths of that one, is not searched further."""
-    close: float = 0.05
-    """Kernels this close to the best one are compared with it again at the end of their searches."""
-    within_reach: float = 0.01
-    """Largest expected gain from adapting C and a common factor to other rows; 0.002 is usual."""
+    rate: float = 0.02
+    """Least gain of an iteration that costs as much as all before it."""
     flatness: float = 0.05
     """A search ends when a step gains less than `flatness`/rows, which is below the noise."""
 
     # Robust weights
+    outlier: float = 6.0
+    """Largest leave-one-out residual that counts in full in a search, in units of their 90th percentile."""
     lenience: float = 1.5
     """Scale of the residuals in the robust weights of a search, in units of the robust scale."""
     robust_iterations: int = 3

@@ -24,15 +24,26 @@ def error_rate(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
 
 
 def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
-    """Mean loss of the leave-one-out residuals for every C, in units in which squares cannot overflow."""
+    """Mean loss of the leave-one-out residuals for every C, in units in which squares cannot overflow.
+
+    For regression, the residuals are clipped at their `outlier_limit`.
+    """
     problem = factor.problem
     y, weights = (arrays.to_numpy(a)[factor.rows] for a in (problem.y, problem.weights))
     unit = float(np.max(np.abs(y - y.mean(axis=0)), initial=0.0)) or 1.0
-    errors = np.zeros(len(C))
+    errors, limit = np.zeros(len(C)), None
     for rows, residuals in factor.loo_path(C):
         scaled = arrays.to_numpy(residuals) / unit
+        if not problem.classification:
+            limit = outlier_limit(scaled) if limit is None else limit
+            scaled = np.clip(scaled, -limit, limit)
         errors += weights[rows] @ _loss(problem, scaled).sum(axis=2)
     return np.where(np.isfinite(errors), errors / weights.sum(), np.inf)
+
+
+def outlier_limit(residuals: np.ndarray) -> np.ndarray:
+    """The size beyond which residuals (rows, ...) count no more: a single target must not decide the search."""
+    return np.asarray(PLAN.outlier * np.quantile(np.abs(residuals), 0.9, axis=0))
 
 
 def class_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:

@@ -6,18 +6,11 @@ import numpy as np
 from scipy.optimize import nnls
 
 from ..arrays import EPS
-from ..problem import Problem
-from .steps import tuned
 
 HUBER = 2.5  # robust scales of the residuals beyond which their loss grows linearly
-PULL = 0.05  # strength of the pull towards equal weights, relative to the squared robust scale of the residuals
+PULL = 400.0  # strength of the pull towards equal weights, in rows: see docs/theory.md
 ITERATIONS = 20  # of reweighting; the weights have settled to three digits long before
-SMALLEST = 0.01  # smaller weights of probabilities are set to 0: their iteration only approaches 0
-
-
-def tune_members(problems: list[Problem]) -> list[Problem]:
-    """The problems of the members of a stack, which differ in their kernels only, with all parameters chosen."""
-    return [tuned(problem) for problem in problems]
+SMALLEST = 0.01  # smaller weights are set to 0: a member costs as much as any other in every prediction
 
 
 def average_weights(residuals: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -34,10 +27,10 @@ def average_weights(residuals: np.ndarray, weights: np.ndarray) -> np.ndarray:
         size = np.abs(found @ R)
         scale = 1.4826 * float(np.median(size[v > 0]))
         factors = np.minimum(1.0, HUBER * scale / np.where(size > 0, size, 1.0)) if scale > 0 else np.ones_like(size)
-        before, found = found, _smallest_square((R * (v * factors)) @ R.T, PULL * scale**2)
+        before, found = found, _smallest_square((R * (v * factors)) @ R.T, PULL / np.sum(v > 0) * scale**2)
         if np.max(np.abs(found - before)) < 1e-6:
             break
-    return found
+    return _without_small(found)
 
 
 def _smallest_square(Q: np.ndarray, pull: float) -> np.ndarray:
@@ -68,5 +61,9 @@ def mixture_weights(own: np.ndarray, weights: np.ndarray) -> np.ndarray:
         before, found = found, counts / counts.sum()
         if np.max(np.abs(found - before)) < 1e-8:
             break
-    found = np.where(found < SMALLEST, 0.0, found)
-    return np.asarray(found / found.sum())
+    return _without_small(found)
+
+
+def _without_small(weights: np.ndarray) -> np.ndarray:
+    kept = np.where(weights < SMALLEST, 0.0, weights)
+    return np.asarray(kept / kept.sum())
