@@ -4,11 +4,12 @@ import copy
 import math
 import pickle
 import time
+from unittest import mock
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import binom
+from scipy.stats import binom, norm
 from sklearn.base import clone
 
 from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, load, plotting, save, sparsify
@@ -429,6 +430,70 @@ def test_sets_after_chunks():
     assert_array_equal(chunked.predict_set(X), whole.predict_set(X))
     streamed = clone(model).partial_fit(X[:90], y[:90]).partial_fit(X[90:], y[90:])
     assert streamed.predict_set(X, 0.9)[np.arange(200), y].mean() > 0.86
+
+
+# Confidence intervals of the function ---------------------------------------------------------------------------------
+def smoother_matrix(model, X, new):
+    """df(x)/dy_j by refits to unit vectors."""
+    unit = lambda j: refitted(model, X, np.eye(len(X))[j], model.weights_)(new)  # noqa: E731
+    return np.column_stack([unit(j) for j in range(len(X))])
+
+
+@pytest.mark.parametrize("name", ["dense", "robust", "basis", "stack"])
+def test_confidence_intervals_follow_their_definition(name):
+    X, y = uneven(40)
+    unfitted, sample_weight = MODELS[name]
+    model = clone(unfitted).fit(X, y, sample_weight)
+    S, H = smoother_matrix(model, X, NEW), smoother_matrix(model, X, X)
+    f = model.predict(X)
+    scale = model._loo_distribution().scale
+    unit = 1 / np.sqrt(model.weights_) if scale is None else scale.own[:, 0]
+    deviation = unit * np.sqrt(np.sum(((y - f) / unit) ** 2) / (40 - np.trace(H)))
+    L = 2 * S - S @ H
+    middle, half = L @ y, norm.ppf(0.95) * np.sqrt(L**2 @ deviation**2)
+    found = model.confidence_interval(NEW, 0.9)
+    assert_allclose(found, np.column_stack([middle - half, middle + half]), rtol=1e-8)
+    wide = model.confidence_interval(NEW, 0.9, simultaneous=True)
+    assert_allclose(wide.mean(axis=1), found.mean(axis=1), rtol=1e-10)
+    assert ((wide[:, 1] - wide[:, 0]) > 1.3 * (found[:, 1] - found[:, 0])).all()
+
+
+def bump(n, seed, growing):
+    """1 - x + exp(-200 (x - 1/2)^2), as in De Brabanter et al. (2011), with even or growing noise."""
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.uniform(0, 1, n))[:, None]
+    f = lambda x: 1 - x[:, 0] + np.exp(-200 * (x[:, 0] - 0.5) ** 2)  # noqa: E731
+    deviation = 0.05 + 0.15 * x[:, 0] if growing else 0.1
+    return x, f(x) + deviation * rng.standard_normal(n), f
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("growing", [False, True])
+def test_coverage_of_confidence_intervals(growing):
+    grid = np.linspace(0.02, 0.98, 60)[:, None]
+    pointwise, together = [], []
+    for seed in range(60):
+        x, y, f = bump(150, seed, growing)
+        model = LSSVR(kernels.RBF()).fit(x, y)
+        low, high = model.confidence_interval(grid).T
+        pointwise.append(np.mean((low <= f(grid)) & (f(grid) <= high)))
+        low, high = model.confidence_interval(grid, simultaneous=True).T
+        together.append(np.all((low <= f(grid)) & (f(grid) <= high)))
+    print(np.mean(pointwise), np.mean(together))
+    assert 0.9 < np.mean(pointwise) < 0.98
+    assert np.mean(together) > 0.8
+
+
+def test_confidence_intervals_need_all_rows():
+    X, y = uneven(60)
+    points = sparsify.Given(X[:12])
+    whole = LSSVR(**GIVEN, steps=[points]).fit(X, y)
+    chunked = LSSVR(**GIVEN, steps=[points]).fit_chunks([(X[:25], y[:25]), (X[25:], y[25:])])
+    assert_allclose(chunked.confidence_interval(NEW), whole.confidence_interval(NEW), rtol=1e-6)
+    with mock.patch("lssvm.estimators.chunked.SAMPLE_ROWS", 30):
+        part = LSSVR(**GIVEN, steps=[points]).fit_chunks([(X[:25], y[:25]), (X[25:], y[25:])])
+    with pytest.raises(ValueError, match=r"all training rows.*30 of 60"):
+        part.confidence_interval(NEW)
 
 
 # What is kept between calls -------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Prediction intervals, distributions and sets from leave-one-out values, without refitting; bands of the function."""
 
 from .bands import component_deviations as component_deviations
+from .bands import confidence_bands as confidence_bands
 from .conformal import full_conformal as full_conformal
 from .folds import FOLDS as FOLDS
 from .folds import ROWS_PER_WIDTH as ROWS_PER_WIDTH
