@@ -114,6 +114,9 @@ class SearchPlan:
     flatness: float = 0.05
     """A search ends when a step gains less than `flatness`/rows, which is below the noise."""
 
+    explained: float = 0.02
+    """Least share of the variance explained by leave-one-out without a warning."""
+
     # Robust weights
     outlier: float = 15.0
     """Largest leave-one-out residual that counts in full in a search, in units of their 90th percentile."""

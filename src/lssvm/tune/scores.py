@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -39,6 +40,19 @@ def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
             scaled = np.clip(scaled, -limit, limit)
         errors += weights[rows] @ _loss(problem, scaled).sum(axis=2)
     return np.where(np.isfinite(errors), errors / weights.sum(), np.inf)
+
+
+def warn_of_no_signal(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> None:
+    """Warn if a regression explains next to nothing, from targets and leave-one-out residuals (rows, outputs)."""
+    deviation = y - np.average(y, axis=0, weights=weights)
+    total = float(np.sum(weights @ deviation**2))
+    explained = 1.0 - float(np.sum(weights @ loo**2)) / total if total > 0 else 1.0
+    if explained < PLAN.explained:
+        warnings.warn(
+            f"By leave-one-out, the model explains {max(explained, 0.0):.1%} of the variance of the targets: they look "
+            "unrelated to the inputs, or a few extreme targets hide the relation (set robust).",
+            stacklevel=arrays.user_level(),
+        )
 
 
 def class_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:

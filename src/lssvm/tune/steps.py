@@ -26,7 +26,7 @@ from ..problem import (
 from .penalty import best_C, most_for_C, warn_at_edge, with_best_C
 from .plan import PLAN
 from .samples import covered_rows
-from .scores import error_rate, validation_loss
+from .scores import error_rate, validation_loss, warn_of_no_signal
 from .widths import Search
 
 
@@ -420,15 +420,15 @@ def tune_members(problems: Sequence[Problem]) -> list[Problem]:
 
 
 def _tuned_in_turn(problems: Sequence[Problem], **options: bool) -> list[Problem]:
-    step, found = LeaveOneOut(), []
-    searches: list[Any] = []
+    step, found, searches = LeaveOneOut(), [], []
     expected = [None if problem.is_known else step._expected(problem) for problem in problems]
     for problem, parts in zip(problems, expected, strict=True):
-        known, search = (
-            (problem, None) if problem.is_known else step._choose(problem, searches, expected=parts, **options)
-        )
-        found.append(known)
-        searches.extend([] if search is None else [search])
+        if not problem.is_known:
+            problem, search = step._choose(problem, searches, expected=parts, **options)
+            searches.extend([] if search is None else [search])
+        elif problem.asked is not None and problem.asked[0].is_free and not problem.asked[0].is_choice:
+            searches.append(Search.completed(problem, step))  # a step has chosen its parameters
+        found.append(problem)
     return found
 
 
@@ -439,5 +439,7 @@ def describe(problem: Problem, fit: Fit) -> None:
         loo, weights = arrays.to_numpy(fit.loo_residuals)[problem.rows], arrays.to_numpy(fit.weights)[problem.rows]
         y = arrays.to_numpy(problem.y)[problem.rows]
         record.loo = validation_loss(problem, y, loo, weights)
+        if not (problem.classification or record.get("member")):
+            warn_of_no_signal(y, loo, weights)
         if problem.classification:
             record.error_rate = error_rate(y, loo, weights)

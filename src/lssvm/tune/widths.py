@@ -63,6 +63,21 @@ class Search:
         self.loss = step.loss
         self.by_log_loss = False  # the search uses squares; for classes, its last step uses the log loss
 
+    @classmethod
+    def completed(cls, problem: Problem, step: LeaveOneOut) -> Search:
+        """The search that has found the widths and C of a problem, as a starting point for others."""
+        assert problem.asked is not None
+        assert problem.C is not None
+        search = cls(problem.replace(kernel=problem.asked[0], C=problem.asked[1]), step, Bunch(evaluations=0, plan=[]))
+        search.ard, search.C = search.many, problem.C
+        widths = [np.empty(0)]
+        for leaf, free, many in zip(problem.kernel.leaves, search.free, search.many, strict=True):
+            ratios = arrays.to_numpy(leaf.sigma) / leaf.width_unit(search.spread)
+            logs = np.where(np.isfinite(ratios), np.log(ratios), PLAN.dropped_width)
+            widths.append((logs if many else logs[:1]) if free else np.empty(0))
+        search.widths = np.concatenate(widths)
+        return search
+
     # Vectors ---------------------------------------------------------------------------------------------------------
     def _at(self, logs: np.ndarray, trial: Problem, C: float | None = None) -> Problem:
         """The trial problem with the widths of a vector, and with C if given."""
