@@ -20,8 +20,10 @@ def average_weights(residuals: np.ndarray, weights: np.ndarray) -> np.ndarray:
     multiple of sum_k (w_k s_k)^2, where s_k is the robust scale of the residuals of member k. It pulls the weights
     towards 1/s_k^2, as if the members were independent: small differences between them are noise.
     """
-    unit = np.sqrt(np.min(np.average(residuals**2, axis=1, weights=weights), axis=0))  # outputs count equally
-    R = (residuals / np.where(unit > 0, unit, 1.0)).reshape(len(residuals), -1)
+    largest = np.max(np.abs(residuals), axis=(0, 1))  # whose squares neither overflow nor underflow
+    R = residuals / np.where(largest > 0, largest, 1.0)
+    unit = np.sqrt(np.min(np.average(R**2, axis=1, weights=weights), axis=0))  # outputs count equally
+    R = (R / np.where(unit > 0, unit, 1.0)).reshape(len(residuals), -1)
     v = np.repeat(weights / (weights.sum() * residuals.shape[2]), residuals.shape[2])
     own = 1.4826 * np.median(np.abs(R[:, v > 0]), axis=1)
     found = np.eye(len(R))[np.argmin(own)]

@@ -420,7 +420,8 @@ def tune_members(problems: Sequence[Problem]) -> list[Problem]:
 
 
 def _tuned_in_turn(problems: Sequence[Problem], **options: bool) -> list[Problem]:
-    step, found, searches = LeaveOneOut(), [], []
+    step, found = LeaveOneOut(), []
+    searches: list[Any] = []
     expected = [None if problem.is_known else step._expected(problem) for problem in problems]
     for problem, parts in zip(problems, expected, strict=True):
         if not problem.is_known:
