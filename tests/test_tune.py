@@ -537,10 +537,7 @@ def test_targets_without_relation_are_warned_of_once(model):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(X, y)
-    messages = [str(warning.message) for warning in caught if "explains 0.0%" not in str(warning.message)]
-    assert len(messages) == len(caught) - 1
-    assert all(message.startswith("C = ") for message in messages)
-    assert len(messages) <= 1
+    assert [str(warning.message)[:3] for warning in caught] == ["C ="]
     assert {warning.filename for warning in caught} == {__file__}  # the user's line
 
 
@@ -856,7 +853,7 @@ def test_outliers_do_not_choose_C_where_the_kernel_is_given():
 def test_a_measured_basis_is_as_robust_as_a_given_one(small_sizes):
     X, truth, _, y = outlying(600, 1)
     measured = LSSVR(RBF(), steps=[sparsify.Random(random_state=0)], robust="hampel").fit(X, y)
-    assert np.sqrt(np.mean((measured.predict(X) - truth) ** 2)) < 0.05
+    assert np.sqrt(np.mean((measured.predict(X) - truth) ** 2)) < 0.06
     assert measured._problem_.robust.iterations == tune.PLAN.robust_iterations
 
 

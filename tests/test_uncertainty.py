@@ -4,15 +4,16 @@ import copy
 import math
 import pickle
 import time
+from unittest import mock
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import binom
+from scipy.stats import binom, norm
 from sklearn.base import clone
 
 from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, load, plotting, save, sparsify
-from lssvm.intervals import FittedLoo, noise_scale
+from lssvm.intervals import FittedLoo, noise_scale, set_scores, set_thresholds
 from lssvm.intervals.conformal import _largest
 from lssvm.intervals.scale import OUTLIERS, SMALLEST, interval_scores
 from lssvm.problem import Problem
@@ -352,6 +353,147 @@ def test_displays_of_the_distribution():
     shown = plotting.RegionCoverageDisplay.from_estimator(model, column=0, n_bins=3)
     assert_allclose(shown.line_.get_ydata(), diagnose.coverage_by_region(model, column=0, n_bins=3).observed)
     assert shown.ax_.get_xlabel() == "column 0"
+
+
+# Prediction sets ------------------------------------------------------------------------------------------------------
+def make_classes(n, classes=4, spread=0.9, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, classes, n)
+    angle = 2 * np.pi * y / classes
+    return np.column_stack([np.cos(angle), np.sin(angle)]) + spread * rng.standard_normal((n, 2)), y
+
+
+CLASSIFIERS = {
+    "squared": LSSVC(kernels.RBF(1.5), C=1.0),
+    "pairs": LSSVC(kernels.RBF(1.5), C=1.0, coding="one-vs-one", loss="logistic"),
+    "stack": LSSVC(kernels.Stack([kernels.RBF(1.5), kernels.Matern(2.0)]), C=1.0),
+}
+
+
+@pytest.mark.parametrize("conditional", [False, True])
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_sets_follow_their_definition(name, conditional):
+    X, y = make_classes(80)
+    new = make_classes(30, seed=1)[0]
+    weights = np.where(np.arange(80) % 8 == 0, 0.0, 1.0)
+    model = clone(CLASSIFIERS[name]).fit(X, np.array(["a", "b", "c", "d"])[y], weights)
+    P, codes = diagnose.loo_probabilities(model)
+    mass = lambda p, c: p[p > p[c]].sum()  # noqa: E731  the probability of the more probable classes
+    own = np.array([mass(p, c) for p, c in zip(P, codes, strict=True)])
+    found = model.predict_set(new, 0.8, class_conditional=conditional)
+    assert found.dtype == bool
+    for row, p in zip(found, model.predict_proba(new), strict=True):
+        for c in range(4):
+            known = np.sort(own[(weights > 0) & ((codes == c) | (not conditional))])
+            rank = math.ceil(round(0.8 * (len(known) + 1), 9))
+            limit = known[rank - 1] if rank <= len(known) else np.inf
+            assert row[c] == (mass(p, c) <= limit + 1e-12)
+    assert (found | (np.arange(4) != model.predict_proba(new).argmax(axis=1)[:, None])).all()
+
+
+def test_sets_of_training_rows_use_the_thresholds_of_the_others():
+    X, y = make_classes(60)
+    model = LSSVC(kernels.RBF(1.5), C=1.0).fit(X, y)
+    P, codes = diagnose.loo_probabilities(model)
+    inside, size = [], []
+    for i in range(60):
+        others = np.arange(60) != i
+        limit = set_thresholds(P[others], codes[others], 0.8)
+        row = set_scores(P[i : i + 1])[0] <= limit
+        inside.append(row[codes[i]])
+        size.append(row.sum())
+    found = diagnose.set_coverage(model, [0.8, 0.999])
+    assert_allclose(found.observed, [np.mean(inside), 1.0])
+    assert_allclose(found.size, [np.mean(size), 4.0])
+
+
+@pytest.mark.parametrize("conditional", [False, True])
+def test_coverage_of_sets(conditional):
+    X, y = make_classes(4300)
+    shares, own = [], []
+    for start in range(0, 1200, 100):
+        model = LSSVC(kernels.RBF(1.5), C=1.0).fit(X[start : start + 100], y[start : start + 100])
+        sets = model.predict_set(X[1200:], 0.9, class_conditional=conditional)
+        hit = sets[np.arange(3100), y[1200:]]
+        shares.append(hit.mean())
+        own.append([hit[y[1200:] == c].mean() for c in range(4)])
+    assert 0.88 < np.mean(shares) < (0.96 if conditional else 0.93)
+    assert np.mean(own, axis=0).min() > (0.88 if conditional else 0.8)
+    with pytest.raises(ValueError, match="coverage must be between 0 and 1, got 1"):
+        model.predict_set(X, 1)
+
+
+def test_sets_after_chunks():
+    X, y = make_classes(200)
+    model = LSSVC(kernels.RBF(1.5), C=1.0, steps=[sparsify.Given(X[:40])])
+    whole, chunked = clone(model).fit(X, y), clone(model).fit_chunks([(X[:90], y[:90]), (X[90:], y[90:])])
+    assert_array_equal(chunked.predict_set(X), whole.predict_set(X))
+    streamed = clone(model).partial_fit(X[:90], y[:90]).partial_fit(X[90:], y[90:])
+    assert streamed.predict_set(X, 0.9)[np.arange(200), y].mean() > 0.86
+
+
+# Confidence intervals of the function ---------------------------------------------------------------------------------
+def smoother_matrix(model, X, new):
+    """df(x)/dy_j by refits to unit vectors."""
+    unit = lambda j: refitted(model, X, np.eye(len(X))[j], model.weights_)(new)  # noqa: E731
+    return np.column_stack([unit(j) for j in range(len(X))])
+
+
+@pytest.mark.parametrize("name", ["dense", "robust", "basis", "stack"])
+def test_confidence_intervals_follow_their_definition(name):
+    X, y = uneven(40)
+    unfitted, sample_weight = MODELS[name]
+    model = clone(unfitted).fit(X, y, sample_weight)
+    S, H = smoother_matrix(model, X, NEW), smoother_matrix(model, X, X)
+    f = model.predict(X)
+    scale = model._loo_distribution().scale
+    unit = 1 / np.sqrt(model.weights_) if scale is None else scale.own[:, 0]
+    deviation = unit * np.sqrt(np.sum(((y - f) / unit) ** 2) / (40 - np.trace(H)))
+    L = 2 * S - S @ H
+    middle, half = L @ y, norm.ppf(0.95) * np.sqrt(L**2 @ deviation**2)
+    found = model.confidence_interval(NEW, 0.9)
+    assert_allclose(found, np.column_stack([middle - half, middle + half]), rtol=1e-8)
+    wide = model.confidence_interval(NEW, 0.9, simultaneous=True)
+    assert_allclose(wide.mean(axis=1), found.mean(axis=1), rtol=1e-10)
+    assert ((wide[:, 1] - wide[:, 0]) > 1.3 * (found[:, 1] - found[:, 0])).all()
+
+
+def bump(n, seed, growing):
+    """1 - x + exp(-200 (x - 1/2)^2), as in De Brabanter et al. (2011), with even or growing noise."""
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.uniform(0, 1, n))[:, None]
+    f = lambda x: 1 - x[:, 0] + np.exp(-200 * (x[:, 0] - 0.5) ** 2)  # noqa: E731
+    deviation = 0.05 + 0.15 * x[:, 0] if growing else 0.1
+    return x, f(x) + deviation * rng.standard_normal(n), f
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("growing", [False, True])
+def test_coverage_of_confidence_intervals(growing):
+    grid = np.linspace(0.02, 0.98, 60)[:, None]
+    pointwise, together = [], []
+    for seed in range(60):
+        x, y, f = bump(150, seed, growing)
+        model = LSSVR(kernels.RBF()).fit(x, y)
+        low, high = model.confidence_interval(grid).T
+        pointwise.append(np.mean((low <= f(grid)) & (f(grid) <= high)))
+        low, high = model.confidence_interval(grid, simultaneous=True).T
+        together.append(np.all((low <= f(grid)) & (f(grid) <= high)))
+    print(np.mean(pointwise), np.mean(together))
+    assert 0.9 < np.mean(pointwise) < 0.98
+    assert np.mean(together) > 0.8
+
+
+def test_confidence_intervals_need_all_rows():
+    X, y = uneven(60)
+    points = sparsify.Given(X[:12])
+    whole = LSSVR(**GIVEN, steps=[points]).fit(X, y)
+    chunked = LSSVR(**GIVEN, steps=[points]).fit_chunks([(X[:25], y[:25]), (X[25:], y[25:])])
+    assert_allclose(chunked.confidence_interval(NEW), whole.confidence_interval(NEW), rtol=1e-6)
+    with mock.patch("lssvm.estimators.chunked.SAMPLE_ROWS", 30):
+        part = LSSVR(**GIVEN, steps=[points]).fit_chunks([(X[:25], y[:25]), (X[25:], y[25:])])
+    with pytest.raises(ValueError, match=r"all training rows.*30 of 60"):
+        part.confidence_interval(NEW)
 
 
 # What is kept between calls -------------------------------------------------------------------------------------------

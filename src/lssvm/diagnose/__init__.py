@@ -23,7 +23,7 @@ from .access import component_deviations as component_deviations
 from .access import kept_components as kept_components
 from .access import kernel_words as kernel_words
 from .access import member_words as member_words
-from .calibration import coverage_path, reliability
+from .calibration import coverage_path, reliability, set_coverage
 from .distribution import coverage_by_region, pit
 from .loo import (
     LooValues,
@@ -54,6 +54,7 @@ __all__ = [
     "pit",
     "reliability",
     "scores",
+    "set_coverage",
     "width_surface",
 ]
 

@@ -14,8 +14,9 @@ from sklearn.utils import Bunch
 from .. import arrays
 from ..estimators import LSSVC, LSSVR
 from ..estimators.state import fitted_problem, kept_sample, members, solution
-from ..intervals import order_statistic
+from ..intervals import loo_sets, order_statistic
 from .access import NotKnown, check_fitted, least_squares_problem
+from .loo import loo_probabilities, loo_values
 
 
 def reliability(
@@ -174,4 +175,40 @@ def coverage_path(
         observed=inside.mean(axis=1)[:, single],
         width=mean_width[:, single],
         rows=counting[tested],
+    )
+
+
+def set_coverage(model: LSSVR | LSSVC, coverages: Sequence[float] | np.ndarray = (0.8, 0.9, 0.95, 0.99)) -> Bunch:
+    """Share of the training rows whose class is in its prediction set, and the mean size of the sets.
+
+    The probabilities are those of the model without the row, and the threshold comes from the other rows.
+
+    Parameters
+    ----------
+    model : LSSVC
+        Fitted model.
+    coverages : sequence of float
+        Nominal coverages.
+
+    Returns
+    -------
+    Bunch
+        ``asked``, ``observed`` and ``size``, each (levels,).
+
+    Examples
+    --------
+    >>> from lssvm import LSSVC, datasets, diagnose, kernels
+    >>> X, y = datasets.load_ripley(return_X_y=True)
+    >>> found = diagnose.set_coverage(LSSVC(kernels.RBF(0.4), C=1.0).fit(X, y))
+    >>> bool((found.observed >= found.asked - 0.01).all())
+    True
+    """
+    given = loo_values(model).given
+    probability, codes = (array[given > 0] for array in loo_probabilities(model))
+    sets = [loo_sets(probability, codes, float(coverage)) for coverage in coverages]
+    rows = np.arange(len(codes))
+    return Bunch(
+        asked=np.array(coverages),
+        observed=np.array([inside[rows, codes].mean() for inside in sets]),
+        size=np.array([inside.sum(axis=1).mean() for inside in sets]),
     )

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
+from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -15,10 +16,7 @@ from .. import arrays, progress
 from ..arrays import Array, ArrayLike
 from ..cluster import lazily
 from ..coding import SURE, couple, pair_slope
-from ..intervals import (
-    calibrate,
-    probabilities,
-)
+from ..intervals import calibrate, probabilities, set_scores, set_thresholds
 from ..kernels import RBF, Choice, Kernel, Matern
 from ..problem import Problem, class_numbers, solve_classes
 from ..robust import WeightFunction
@@ -32,6 +30,7 @@ from .planning import class_plan, class_steps, main_path, run_steps
 from .stacked import average
 from .validation import (
     balanced_weights,
+    check_coverage,
     check_weights,
     chunk_options,
     same_kind,
@@ -80,7 +79,8 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     loo_predictions_ : array (n_samples,)
         The class of each row, predicted by the model without that row.
     path_ : Bunch or None
-        The record of the search; ``candidates`` are the classifiers that it compared.
+        The record of the search, whose ``candidates`` are the classifiers that it compared, together with that of the
+        last step that has one.
     members_ : list of LSSVC
         Stacks (`kernels.Stack`): the fitted models with a positive weight, to which ``C_``, ``coding_``, ``loss_``,
         ``dual_coef_`` and ``support_vectors_`` belong.
@@ -174,7 +174,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             "loo_predictions_": same_kind(self.classes_[class_numbers(loo)], problem.X),
             "press_": float(weights @ np.sum(residuals**2, axis=1)),
             "support_": same_kind(fit.support, problem.X),
-            "path_": main_path(problem),
+            "path_": main_path(problem) if record is None else Bunch(**{**record, **main_path(problem)}),
             "coding_": coding,
             "loss_": setting.loss,
         }
@@ -338,6 +338,46 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         if arrays.is_dask(X):
             return lazily(self, "predict_proba", X)
         return self._class_probabilities(self._checked(X, "predict_proba"))
+
+    def predict_set(self, X: ArrayLike, coverage: float = 0.9, *, class_conditional: bool = False) -> Array:
+        """Sets of classes that contain the class of a new row with the given probability.
+
+        A class is in the set if the total probability of the more probable classes is at most a threshold (adaptive
+        prediction sets). The threshold follows from the leave-one-out probabilities of the training rows, so that the
+        most probable class is always in the set, and no rows are held back. For exchangeable rows the coverage is
+        guaranteed if leaving one row out does not change the probabilities of a new row, and close to it otherwise.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features)
+            A Dask collection gives a lazy Dask array.
+        coverage : float
+            Between 0 and 1. If there are too few rows for this coverage, the sets contain all classes.
+        class_conditional : bool
+            Whether the coverage holds for the rows of each class, instead of for all rows together. Sets are then
+            larger, and contain every class that has too few rows.
+
+        Returns
+        -------
+        array of bool (n_samples, n_classes)
+            Whether each of ``classes_`` is in the set.
+        """
+        check_coverage(coverage)
+        if arrays.is_dask(X):
+            return lazily(self, "predict_set", X, coverage=coverage, class_conditional=class_conditional)
+        probability = self._class_probabilities(self._checked(X, "predict_set"))
+        known, codes, given = self._calibration_rows()
+        counting = given > 0
+        rows = known[counting], codes[counting]
+        thresholds = set_thresholds(*rows, float(coverage), class_conditional=class_conditional)
+        return same_kind(set_scores(arrays.to_numpy(probability)) <= thresholds, probability)
+
+    def _calibration_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Leave-one-out probabilities, class numbers and sample weights of the rows, also of a stack of streams."""
+        if not self._is_stack:
+            return self._loo_probabilities()
+        p = average(self._weighted_members, lambda member: member._loo_probabilities()[0])
+        return p, *self.members_[0]._loo_probabilities()[1:]
 
     @arrays.own_threads()
     @np.errstate(under="ignore")

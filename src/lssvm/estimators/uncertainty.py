@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from ..intervals import (
     NoiseScale,
     SampledLoo,
     StackedLoo,
+    confidence_bands,
     fold_labels,
     full_conformal,
     noise_scale,
@@ -26,7 +26,7 @@ from ..intervals import (
     widths_with_few_rows,
 )
 from .chunked import ChunkedLSSVM
-from .validation import same_kind
+from .validation import check_coverage, same_kind
 
 METHODS = ("auto", "jackknife+", "adaptive", "full", "jackknife-minmax", "cv+")
 KEPT_BYTES = 2**28  # largest factor that a model keeps between calls
@@ -34,7 +34,7 @@ CACHED = ("_loo_model_", "_noise_scale_")  # attributes that are computed again 
 
 
 class Uncertainty(ChunkedLSSVM):
-    """Adds prediction intervals and quantiles."""
+    """Adds prediction intervals, quantiles and confidence intervals."""
 
     _loo_model_: Any
 
@@ -90,8 +90,7 @@ class Uncertainty(ChunkedLSSVM):
         """
         if method not in METHODS:
             raise ValueError(f"method must be one of {METHODS}, got {method!r}.")
-        if not (isinstance(coverage, Real) and 0 < float(coverage) < 1):
-            raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}: 0.9 gives 90 % intervals.")
+        check_coverage(coverage)
         if groups is not None and method in ("full", "cv+"):
             raise ValueError(f"groups cannot be combined with method={method!r}: use 'auto', or folds with 'cv+'.")
         if arrays.is_dask(X):
@@ -141,6 +140,51 @@ class Uncertainty(ChunkedLSSVM):
         X = self._checked(X, "predict_quantiles")
         found = same_kind(self._jackknife().quantiles(self._like_training_rows(X), asked), X)
         return found[:, :, 0] if self._single_output_ else found
+
+    @arrays.own_threads()
+    @np.errstate(under="ignore")
+    def confidence_interval(self, X: ArrayLike, coverage: float = 0.95, simultaneous: bool = False) -> Array:
+        """Confidence intervals for the function itself, not for new targets (De Brabanter et al. 2011).
+
+        f(x) is linear in the targets, which gives its variance; the size of the noise follows the data as in
+        `predict_interval`. The bias is estimated by smoothing the fitted values once more, and subtracted. C, kernel,
+        basis and weights are held fixed. For targets that are new, use `predict_interval`.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features)
+        coverage : float
+            Between 0 and 1.
+        simultaneous : bool
+            False: each interval contains the value of the function with this probability. True: all intervals do so
+            together; for one column, over the range of the training rows (volume-of-tube formula); for more, over the
+            training rows and X, by simulation.
+
+        Returns
+        -------
+        array (n_samples, 2) or (n_samples, 2, n_outputs)
+            Lower and upper ends.
+        """
+        check_coverage(coverage)
+        if arrays.is_dask(X):
+            raise TypeError("confidence_interval takes rows in memory, but X is a Dask collection: pass one block.")
+        X = self._checked(X, "confidence_interval")
+        rows, targets, _, counting = self._training_rows()
+        first = self.members_[0] if self._is_stack else self
+        if "_problem_" not in vars(first) and first._kept_sample().total > rows.shape[0]:
+            raise ValueError(
+                f"confidence_interval needs all training rows, but the model keeps {rows.shape[0]} of "
+                f"{first._kept_sample().total} after partial_fit or fit_chunks: use fit."
+            )
+        if simultaneous and self.kernel_.is_precomputed:
+            raise ValueError("simultaneous=True needs the inputs, which a precomputed kernel does not contain.")
+        distribution = self._loo_distribution()
+        scale = None if distribution.scale is None else distribution.scale.own
+        inputs, y = arrays.take(rows, counting), arrays.to_numpy(arrays.take(targets, counting))
+        new = self._like_training_rows(X)
+        ends = confidence_bands(distribution.model, new, inputs, y, scale, float(coverage), simultaneous)
+        ends = same_kind(ends, X)
+        return ends[:, :, 0] if self._single_output_ else ends
 
     def _prepare(self, method: str) -> None:
         """Compute what all blocks of a lazy result share and what the model stores."""

@@ -1,6 +1,7 @@
 """Prediction intervals, distributions and sets from leave-one-out values, without refitting; bands of the function."""
 
 from .bands import component_deviations as component_deviations
+from .bands import confidence_bands as confidence_bands
 from .conformal import full_conformal as full_conformal
 from .folds import FOLDS as FOLDS
 from .folds import ROWS_PER_WIDTH as ROWS_PER_WIDTH
@@ -18,3 +19,6 @@ from .probability import probabilities as probabilities
 from .scale import NoiseScale as NoiseScale
 from .scale import ScaleChoice as ScaleChoice
 from .scale import noise_scale as noise_scale
+from .sets import loo_sets as loo_sets
+from .sets import set_scores as set_scores
+from .sets import set_thresholds as set_thresholds

@@ -98,7 +98,8 @@ def noise_scale(
         warnings.simplefilter("ignore")  # C at the edge means that the noise is even
         problem, asked = tuned(problem), problem
         fit = problem.replace(robust=OUTLIERS).solve()
-        if known is None and bool((fit.weights < problem.weights).any()):  # outliers took part in the choice
+        outlying = arrays.to_numpy(fit.weights) < arrays.to_numpy(problem.weights)
+        if known is None and outlying.any():  # these rows took part in the choice
             again = tuned(asked.replace(weights=fit.weights))
             problem = problem.replace(kernel=again.kernel, C=again.C)
             fit = problem.replace(robust=OUTLIERS).solve()

@@ -225,7 +225,7 @@ def paths(value: Any, name: str, sizes: Sizes) -> None:
     entries({})(value, name, sizes)
     for step, recorded in value.items():
         path(recorded, f"{name}[{step!r}]", sizes)
-        needed = ("score", "shifts") if step in ("KFold", "Holdout") else ()
+        needed = ("score", "shifts") if step in ("KFold", "Holdout", "LeaveBlockOut") else ()
         entries({}, Bunch, needed=needed)(recorded, f"{name}[{step!r}]", sizes)
 
 
@@ -306,6 +306,7 @@ PARAMETERS: dict[type, dict[str, Rule]] = {
     sparsify.Components: dict(rho=optional(POSITIVE), validation=optional(VALIDATION), refit=FLAG, random_state=SEED),
     tune.LeaveOneOut: {"search": option("auto", "gradient", "simplex", "grid"), "loss": option("auto", "squared")},
     tune.KFold: dict(n_splits=FOLDS, splitter=NOTHING, groups=optional(LABELS), random_state=SEED),
+    tune.LeaveBlockOut: {"h": number(0, MOST, int)},
     tune.Holdout: {"fraction": OPEN_SHARE, "random_state": SEED},
     LSSVR: {
         "kernel": optional(KERNEL),

@@ -43,7 +43,8 @@ def usage_section(facts: Facts) -> str:
     name = str(facts.about.get("model") or "model.lssvm")
     save = "" if facts.about.get("model") else f"lssvm.save(model, {name!r})\n"
     python = f"import lssvm\n{save}model = lssvm.load({name!r})\nmodel.predict(X)  # {_columns_words(facts)}"
-    python += "\nmodel.predict_proba(X)" if facts.classes else "\nmodel.predict_interval(X, coverage=0.9)"
+    python += "\nmodel.predict_proba(X)\nmodel.predict_set(X, coverage=0.9)" if facts.classes else ""
+    python += "" if facts.classes else "\nmodel.predict_interval(X, coverage=0.9)"
     shell = f"lssvm inspect {name}"
     if facts.about.get("columns"):
         shell = f"lssvm predict {name} new_rows.csv\n" + shell

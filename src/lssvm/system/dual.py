@@ -7,10 +7,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from .. import arrays
 from ..arrays import EPS, Array, NumericalError
 from ..losses import log_deviance, log_press
-from .solution import Solution, System, for_ridges, largest_moves, random_signs, solve_symmetric, weighted_gram
+from .solution import (
+    Solution,
+    System,
+    band_of_products,
+    for_ridges,
+    largest_moves,
+    random_signs,
+    solve_symmetric,
+    weighted_gram,
+)
 
 
 @dataclass(frozen=True)
@@ -98,6 +109,11 @@ class Dual(System):
             block = arrays.matmul(rows * spectrum[None, :], rows.T)
             out = arrays.put(out, fold, solve_symmetric(block, arrays.take(a, fold)) / arrays.take(w, fold))
         return out
+
+    def band(self, lam: float, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        root, spectrum, w = (arrays.to_numpy(a) for a in (self.root, self._spectrum(lam), self.sqrt_weights))
+        a = arrays.to_numpy(self.solution(lam).coef) / w[:, None]
+        return band_of_products(root * spectrum, root, width), a, w
 
     def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
         """The change of each target that has the effect of leaving its row (or its fold) out.

@@ -1,5 +1,6 @@
 """Steps that choose the parameters that are None by leave-one-out, k-fold cross-validation or a validation set."""
 
+from .blocks import LeaveBlockOut
 from .classes import choose_classifier as choose_classifier
 from .penalty import best_C as best_C
 from .penalty import kernel_variance as kernel_variance
@@ -21,4 +22,4 @@ from .steps import tune_members as tune_members
 from .steps import tuned as tuned
 from .steps import tuned_each as tuned_each
 
-__all__ = ["Holdout", "KFold", "LeaveOneOut"]
+__all__ = ["Holdout", "KFold", "LeaveBlockOut", "LeaveOneOut"]

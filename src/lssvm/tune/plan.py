@@ -97,7 +97,10 @@ class SearchPlan:
     """The same for least squares, with at most `width_rows` samples per width. Error on the 17 tables below 1000 rows:
     0.877 with 0.25 and 0.888 with 0.5; with 1.0 (in a prototype), the worst table was at 1.29 instead of 1.13."""
     width_rows: int = 50
-    """Samples per width up to which the prior stays the same; with more, its standard deviation grows in proportion."""
+    """Samples per width up to which the prior stays the same; with more, its standard deviation grows in proportion.
+
+    `intervals.ROWS_PER_WIDTH` is another quantity: where leave-one-out residuals become reliable, measured by coverage.
+    """
     worth: float = 7.0
     """One width per column is kept if log PRESS falls by at least `worth` (widths - 1)/rows. In a stack it is always
     kept, because the weights decide: 0.910 instead of 0.931 in a prototype."""
@@ -133,8 +136,8 @@ class SearchPlan:
     # Robust weights
     outlier: float = 15.0
     """Largest leave-one-out residual that counts in full, in units of their 90th percentile. One wrong target of
-    bodyfat costs a factor of two in the error; with 6, rows of nearly noise-free tables (balloon) that are hard to fit were
-    taken for outliers, and with 40 that of bodyfat was missed."""
+    bodyfat costs a factor of two in the error; with 6, rows of nearly noise-free tables (balloon) that are hard to fit
+    were taken for outliers, and with 40 that of bodyfat was missed."""
     lenience: float = 1.5
     """Scale of the residuals in the robust weights of a search, in units of the robust scale."""
     robust_iterations: int = 3

@@ -23,10 +23,10 @@ from ..problem import (
     check_memory,
     held_out_rows,
 )
-from .penalty import best_C, most_for_C, warn_at_edge, with_best_C
+from .penalty import at_edge, best_C, most_for_C, warn_at_edge, with_best_C
 from .plan import PLAN
 from .samples import covered_rows
-from .scores import error_rate, validation_loss, warn_of_no_signal
+from .scores import error_rate, validation_loss
 from .widths import Search
 
 
@@ -130,7 +130,7 @@ class LeaveOneOut(Step):
             record.plan.append("C searched together with the widths")
         if problem.C is None and on_all_rows and not member:
             warn_at_edge(known)
-        record.update(C=known.C, widths=[arrays.to_numpy(leaf.sigma) for leaf in known.kernel.leaves], member=member)
+        record.update(C=known.C, widths=[arrays.to_numpy(leaf.sigma) for leaf in known.kernel.leaves])
         return known.replace(paths={**problem.paths, type(self).__name__: record}), best
 
     def _expected(self, problem: Problem, on_all_rows: bool = True) -> _Expected:
@@ -432,6 +432,10 @@ def _tuned_in_turn(problems: Sequence[Problem], **options: bool) -> list[Problem
         elif problem.asked is not None and problem.asked[0].is_free and not problem.asked[0].is_choice:
             searches.append(Search.completed(problem, step))  # a step has chosen its parameters
         found.append(problem)
+    if options.get("member"):  # one report for all members, and only if they agree
+        chosen = [one for one, parts in zip(found, expected, strict=True) if parts is not None and one.kernel.leaves]
+        if chosen and all(at_edge(one) for one in chosen):
+            warn_at_edge(chosen[0])
     return found
 
 
@@ -442,7 +446,5 @@ def describe(problem: Problem, fit: Fit) -> None:
         loo, weights = arrays.to_numpy(fit.loo_residuals)[problem.rows], arrays.to_numpy(fit.weights)[problem.rows]
         y = arrays.to_numpy(problem.y)[problem.rows]
         record.loo = validation_loss(problem, y, loo, weights)
-        if not (problem.classification or record.get("member")):
-            warn_of_no_signal(y, loo, weights)
         if problem.classification:
             record.error_rate = error_rate(y, loo, weights)
