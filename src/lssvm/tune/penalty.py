@@ -85,8 +85,8 @@ def guarded(problem: Problem, *, fixed_C: bool = False) -> Problem:
         fit = problem.solve() if problem.fitted is None else problem.fitted
         sizes = np.abs(arrays.to_numpy(fit.loo_residuals)[problem.rows])
         limit = PLAN.outlier * np.quantile(sizes, 0.9, axis=0)
-        limit = np.where(limit > 0, limit, math.inf)
-        share = np.min(np.where(sizes > limit, limit / np.maximum(sizes, 1e-300), 1.0), axis=1)
+        outlying = (sizes > limit) & (limit > 0)
+        share = np.min(np.divide(limit, sizes, out=np.ones_like(sizes), where=outlying), axis=1)
         if not (share < 1.0).any():
             break
         factors = np.ones(problem.X.shape[0])
