@@ -16,8 +16,7 @@ def stages_of(problem: Problem) -> list[tuple[int, int | None]]:
     rows, size = len(problem.rows), problem.basis_size
     last: tuple[int, int | None]
     if problem.is_dual:
-        first: tuple[int, int] = PLAN.dense_trial
-        last: tuple[int, int | None] = (min(rows, PLAN.dense_stage), None)
+        first, last = PLAN.dense_trial, (min(rows, PLAN.dense_stage), None)
         small = rows <= PLAN.start_rows
     else:
         first, last = PLAN.trial, (min(rows, PLAN.last_stage[0]), min(size, PLAN.last_stage[1]))
