@@ -85,7 +85,8 @@ def guarded(problem: Problem, *, fixed_C: bool = False) -> Problem:
         fit = problem.solve() if problem.fitted is None else problem.fitted
         sizes = np.abs(arrays.to_numpy(fit.loo_residuals)[problem.rows])
         limit = PLAN.outlier * np.quantile(sizes, 0.9, axis=0)
-        share = np.min(limit / np.maximum(sizes, limit), axis=1, where=limit > 0, initial=1.0)
+        limit = np.where(limit > 0, limit, math.inf)
+        share = np.min(np.where(sizes > limit, limit / np.maximum(sizes, 1e-300), 1.0), axis=1)
         if not (share < 1.0).any():
             break
         factors = np.ones(problem.X.shape[0])
@@ -96,11 +97,21 @@ def guarded(problem: Problem, *, fixed_C: bool = False) -> Problem:
     return problem
 
 
+def at_edge(problem: Problem) -> bool:
+    """Whether C lies at the edge of its range."""
+    return not 1.01 * PLAN.ridges[0] < _ridge(problem) < 0.99 * PLAN.ridges[-1]
+
+
+def _ridge(problem: Problem) -> float:
+    """1/C in the units of `PLAN.ridges`."""
+    assert problem.C is not None
+    return 1.0 / (problem.C * kernel_variance(problem) * mean_weight(problem))
+
+
 def warn_at_edge(problem: Problem) -> None:
     """Warn if C lies at the edge of its range."""
-    assert problem.C is not None
-    ridge = 1.0 / (problem.C * kernel_variance(problem) * mean_weight(problem))
-    if not 1.01 * PLAN.ridges[0] < ridge < 0.99 * PLAN.ridges[-1]:
+    ridge = _ridge(problem)
+    if at_edge(problem):
         what = "the targets look unrelated to the inputs"
         if ridge < 1.0:
             part = "kernel" if problem.is_dual else "basis"

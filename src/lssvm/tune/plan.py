@@ -12,7 +12,10 @@ import numpy as np
 class SearchPlan:
     """What a search tries, on how many rows, and when it stops.
 
-    Widths are in units of the spread of their column. A gain is a decrease of log PRESS.
+    Widths are in units of the spread of their column. A gain is a decrease of log PRESS. The evidence given is that of
+    29 public regression tables with 86 to 18,000 rows (splits 0 to 2) and of two generated tables, in which 4 of 32
+    columns matter: y = sin(3 x1 x2) + 2 (x3 > 0) x4 plus noise, with normal or uniform inputs. Errors are those of
+    stacks, relative to lssvm 0.1.0 (geometric means), unless stated otherwise.
     """
 
     # Starting points
@@ -25,30 +28,36 @@ class SearchPlan:
     spectrum_rows: int = 200
     """Rows from which the variance of the kernel is estimated, which is the unit of 1/C."""
     start_rows: int = 300
-    """Rows on which the grid of common widths is evaluated."""
-
+    """Rows on which the grid of common widths is evaluated, and up to which dense models have one stage."""
     factors: tuple[float, float] = (0.0, 1.2)
-    """Log factors that are tried for the widths of another kernel."""
+    """Log factors that are tried for the widths of another kernel. The best widths of Matern kernels are one to five
+    times those of RBF; two factors instead of seven widths of a grid saved a third of the time of small tables."""
 
     # Samples and iterations
     trial: tuple[int, int] = (2000, 250)
-    """Rows and basis size of the first stage of a model with a basis."""
+    """Rows and basis size of the first stage of a model with a basis. With (1000, 150) the error of a table with 4
+    relevant columns of 32 (puma32H) was 0.246 instead of 0.180, and that of cpu.act 0.123 instead of 0.119; (3000, 300)
+    took twice as long for a gain below 1 %."""
     dense_trial: tuple[int, int] = (2000, 150)
-    """The same for a dense model of more than `start_rows` rows."""
+    """The same for dense models of more than `start_rows` rows: an evaluation with 150 basis points takes a third of
+    the time of a dense one with 500 rows, and a tenth with 1000."""
     dense_stage: int = 1000
-    """Rows of the last stage of a dense model."""
+    """Rows of the last stage of a dense model. With 2000, balloon (1600 rows) took 52 s instead of 17."""
     last_stage: tuple[int, int] = (3000, 1000)
-    """Rows and basis size of the last stage of a model with a basis."""
+    """Rows and basis size of the last stage of a model with a basis. (6000, 1000) took three times as long as no last
+    stage, and gained 1 % on average."""
     limited: float = 0.1
-    """Least decrease of log PRESS from the first to the last stage for which widths are searched there, too."""
+    """Least gain from the basis of the first stage to that of the last for which widths are searched there, too: only
+    then are those of the first stage too wide. 0.02 changed the error of small tables from 0.888 to 0.885."""
     common: int = 15
-    """Maximum number of iterations for common widths."""
+    """Maximum number of iterations for common widths; about 6 are usual."""
     iterations: int = 50
-    """The same for one width per column."""
+    """The same for one width per column; 20 to 40 are usual."""
     transferred: int = 8
     """The same for widths that another kernel has found."""
     early: int = 6
-    """The same in the last stage, after columns are dropped, and with fewer than `width_rows` samples per width."""
+    """The same in the last stage, after columns are dropped, and with fewer than `width_rows` samples per width: more
+    iterations would fit the noise."""
     few: int = 20
     """Minimum number of rows of each class in a sample, if the class has as many."""
     class_values: int = 2**24
@@ -83,24 +92,30 @@ class SearchPlan:
     width_bound: float = math.log(300.0)
     """Largest log width. A wider one gains little, and the larger C that it needs lets narrow columns overfit."""
     width_prior: float = 0.5
-    """Prior standard deviation of log widths about their mean, with at most `width_rows` samples per width."""
+    """Prior standard deviation of log widths about their mean in the search of classifiers."""
+    ratio_prior: float = 0.25
+    """The same for least squares, with at most `width_rows` samples per width. Error on the 17 tables below 1000 rows:
+    0.877 with 0.25 and 0.888 with 0.5; with 1.0 (in a prototype), the worst table was at 1.29 instead of 1.13."""
     width_rows: int = 50
     """Samples per width up to which the prior stays the same; with more, its standard deviation grows in proportion.
 
     `intervals.ROWS_PER_WIDTH` is another quantity: where leave-one-out residuals become reliable, measured by coverage.
     """
     worth: float = 7.0
-    """One width per column is kept if log PRESS falls by at least `worth` (widths - 1)/rows."""
+    """One width per column is kept if log PRESS falls by at least `worth` (widths - 1)/rows. In a stack it is always
+    kept, because the weights decide: 0.910 instead of 0.931 in a prototype."""
     dropped_width: float = math.log(1e6)
     """Log width that marks a dropped column within a search; its sigma is infinite."""
     stayed: int = 3
     """Number of columns in a row, from the widest on, that cannot be dropped before narrower ones are not tried."""
     cosines: int = 4
-    """Functions per column by which columns are screened."""
+    """Functions per column by which columns are screened. With normal inputs, x1 and x2 of the generated table matter
+    only as a pair; without the screening, the error with 2000 rows is 0.43 instead of 0.33."""
     screened: int = 400
     """Maximum number of functions of all columns; with more than as many columns, pairs are not screened."""
     relevant: float = 5.0
-    """Least standardised effect, on its own or in a pair, of a column that starts with a narrow width."""
+    """Least standardised effect, alone or in a pair, of a column that starts with a narrow width. By chance, one of the
+    496 pairs of 32 columns exceeds 5 in one table of ten, and 4 in every second one."""
     narrow: float = 2.0
     """Largest log width of a column that counts as used."""
     wide: float = 4.0
@@ -109,8 +124,9 @@ class SearchPlan:
     """Ratio of column spreads above which a kernel without widths practically ignores the columns with small spread."""
 
     # When to stop
-    rate: float = 0.05
-    """Least gain of an iteration that costs as much as all before it."""
+    rate: float = 0.02
+    """Least gain of an iteration that costs as much as all before it: a search stops by what a second gains. With 0.05
+    the errors were the same, and the time 4 % less."""
     flatness: float = 0.05
     """A search ends when a step gains less than `flatness`/rows, which is below the noise."""
 
@@ -119,7 +135,9 @@ class SearchPlan:
 
     # Robust weights
     outlier: float = 15.0
-    """Largest leave-one-out residual that counts in full in a search, in units of their 90th percentile."""
+    """Largest leave-one-out residual that counts in full, in units of their 90th percentile. One wrong target of
+    bodyfat costs a factor of two in the error; with 6, rows of nearly noise-free tables (balloon) that are hard to fit
+    were taken for outliers, and with 40 that of bodyfat was missed."""
     lenience: float = 1.5
     """Scale of the residuals in the robust weights of a search, in units of the robust scale."""
     robust_iterations: int = 3

@@ -14,6 +14,7 @@ from .plan import PLAN
 def stages_of(problem: Problem) -> list[tuple[int, int | None]]:
     """Rows and basis size (None: dense) of the successive stages of a search."""
     rows, size = len(problem.rows), problem.basis_size
+    last: tuple[int, int | None]
     if problem.is_dual:
         first: tuple[int, int] = PLAN.dense_trial
         last: tuple[int, int | None] = (min(rows, PLAN.dense_stage), None)

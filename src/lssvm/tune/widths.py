@@ -110,7 +110,7 @@ class Search:
             if size > 1:
                 kept = place + np.flatnonzero(logs[place : place + size] < PLAN.dropped_width)
                 deviation = logs[kept] - logs[kept].mean() if len(kept) else logs[kept]
-                spread = PLAN.width_prior * max(1.0, rows / (PLAN.width_rows * max(len(kept), 1)))
+                spread = PLAN.ratio_prior * max(1.0, rows / (PLAN.width_rows * max(len(kept), 1)))
                 value += float(deviation @ deviation) / (spread**2 * rows)
                 gradient[kept] = 2.0 * deviation / (spread**2 * rows)
             place += size
@@ -212,6 +212,8 @@ class Search:
                 self.ard = self.many
         if len(self.widths) > len(self.free) and self._drop_columns(trial):
             self.value = self._minimise(trial, PLAN.early)
+            if alike is None and not self._has_few(trial):
+                self._reconsider(trial)
         self._log(trial)
 
     def _is_like(self, other: Search) -> bool:
@@ -362,8 +364,11 @@ class Search:
 
     def _improve(self, trial: Problem) -> None:
         """Search from the current widths; only a few steps if there are few samples per width: more would fit noise."""
-        few = len(trial.rows) < PLAN.width_rows * np.sum(~self._is_dropped(self.widths))
-        self.value = self._minimise(trial, PLAN.early if few else PLAN.iterations)
+        self.value = self._minimise(trial, PLAN.early if self._has_few(trial) else PLAN.iterations)
+
+    def _has_few(self, trial: Problem) -> bool:
+        """Whether there are fewer than `PLAN.width_rows` samples per width of a column that is not constant."""
+        return bool(len(trial.rows) < PLAN.width_rows * np.sum(~self._constants()))
 
     def _move_to(self, widths: np.ndarray, trial: Problem) -> None:
         """Take other widths, with the best C; constant columns are dropped."""
@@ -418,6 +423,20 @@ class Search:
             size = max(1, size // 2)
         return bool(self._is_dropped(self.widths).sum() > dropped.sum())
 
+    def _reconsider(self, trial: Problem) -> None:
+        """Search again from the kept widths with all other columns wide: without these, the kept ones have moved."""
+        before, dropped = (self.widths, self.C, self.value), self._is_dropped(self.widths)
+        free = dropped & ~self._constants()
+        if dropped.all() or not free.any():
+            return
+        wide = min(float(self.widths[~dropped].max()) + 1.0, PLAN.width_bound)
+        self.widths = np.where(free, wide, self.widths)
+        self._improve(trial)
+        if self._drop_columns(trial):
+            self.value = self._minimise(trial, PLAN.early)
+        if self.value >= before[2]:
+            self.widths, self.C, self.value = before
+
     def _minimise(self, trial: Problem, iterations: int, *, together: bool = False) -> float:
         """Move the widths (with `together`, only by a common factor) and C to a local minimum of the objective.
 
@@ -461,7 +480,7 @@ class Search:
 
             def stop(intermediate_result: optimize.OptimizeResult) -> None:
                 values.append(float(intermediate_result.fun))
-                if len(values) > 2 and values[-3] - values[-1] < 2.0 * PLAN.rate * each / self.spent:
+                if len(values) > 4 and values[-5] - values[-1] < 4.0 * PLAN.rate * each / self.spent:
                     raise StopIteration
 
             options = {"maxiter": iterations, "ftol": least}

@@ -23,9 +23,9 @@ from ...tune import (
 )
 from .common import check_found, check_size, kernel_diagonal, kernel_rows, provisional
 
-SIZES = (500, 1000, 2000, 4000)  # sizes of `Random()`; the first two are compared
-GAINS = (0.03, 0.05, 0.1)  # relative decrease of the RMS leave-one-out residual needed for the second, third and fourth
-MOST_WORK = (2e11, 2e11, 1e12)  # largest rows * n^2 for these sizes; 1e11 takes 4 s in docs/performance.md, (b)
+SIZES = (500, 1000, 2000)  # sizes of `Random()`; the first two are compared
+GAINS = (0.03, 0.05)  # relative decrease of the RMS leave-one-out residual needed for the second and the third
+MOST_WORK = 3e10  # largest rows * n^2: with more, the members of a stack take more than 90 seconds of one core
 SAMPLE_ROWS = 5000  # number of rows on which the sizes are compared
 
 
@@ -103,8 +103,7 @@ class Random(Step):
         Size of the basis; all rows if there are fewer. None chooses the size: hyper-parameters left at None are tuned
         with 500 points on a sample of 5000 rows, and 1000 points are then tried on that sample. If these lower the root
         mean square leave-one-out residual by 3 %, 1000 points are used, and if by 5 %, 2000 points, as long as
-        rows * n^2 is at most 2e11; if by 10 %, up to 4000 points with rows * n^2 of at most 1e12. Kernel and C are then
-        chosen again.
+        rows * n^2 is at most 3e10. Kernel and C are then chosen again.
     random_state : int, RandomState or None
         Seed for the draw. With n=None, it does not depend on the order of the rows.
 
@@ -172,8 +171,7 @@ class Random(Step):
 def size_that_pays(gain: float, rows: int) -> int:
     """Size of a random basis for so many rows, if the second size reduces the leave-one-out residual by `gain`."""
     level = sum(gain >= least for least in GAINS)
-    most = MOST_WORK[level - 1] if level else 0.0
-    return max([min(SIZES[0], rows), *(n for n in SIZES[1 : level + 1] if n <= rows and rows * n * n <= most)])
+    return max([min(SIZES[0], rows), *(n for n in SIZES[1 : level + 1] if n <= rows and rows * n * n <= MOST_WORK)])
 
 
 class RandomlyPivoted(Step):
