@@ -1,8 +1,8 @@
 """The leave-one-out error over C and the width
 
 What tuning minimises: the leave-one-out error of the motorcycle data over C and the kernel width, with one
-factorisation per width and nothing refitted. The circle marks what `LSSVR(kernels.RBF())` chose. Along the valley, a wider kernel
-with a larger C gives nearly the same predictions.
+factorisation per width and nothing refitted. The circle marks what `LSSVR(kernels.RBF())` chose. Along the valley, a
+wider kernel with a larger C gives nearly the same predictions.
 """
 
 from matplotlib import pyplot

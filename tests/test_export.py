@@ -399,7 +399,7 @@ def test_members_with_their_own_support_vectors(tmp_path):
     assert_parity(model, tmp_path)
     hinge = LSSVC(KERNELS["rbf"], C=10.0, loss="squared_hinge").fit(X, TWO)
     assert (hinge.dual_coef_ == 0).any()
-    assert_parity(stack_of([hinge, LSSVC(KERNELS["linear"], C=1.0).fit(X, TWO)], [0.25, 0.75]), tmp_path)
+    assert_parity(stack_of([LSSVC(KERNELS["linear"], C=1.0).fit(X, TWO), hinge], [0.25, 0.75]), tmp_path)
 
 
 @pytest.mark.parametrize("optimise", [["-O2"], ["-O3", "-ffast-math"]], ids=" ".join)

@@ -163,7 +163,7 @@ def test_models_without_a_path_are_refused():
         SparsityPathDisplay.from_estimator(given)
     with pytest.raises(NotFittedError):
         SupportSpectrumDisplay.from_estimator(given)
-    for model in (given, LSSVR(), LSSVR(**GIVEN, steps=[sparsify.Random(20, random_state=0)])):
+    for model in (given, LSSVR(kernels.RBF()), LSSVR(**GIVEN, steps=[sparsify.Random(20, random_state=0)])):
         with pytest.raises(ValueError, match=r"no path over basis sizes.*FeatureVectors.*Forward.*Prune.*Echelon"):
             SparsityPathDisplay.from_estimator(model.fit(X, y))
 
@@ -544,6 +544,28 @@ def test_components_are_drawn_with_two_standard_deviations(additive):
     assert set(ComponentsDisplay.from_estimator(penalised, rows).deviations) == {None}
 
 
+@pytest.mark.parametrize(
+    ("coding", "loss", "outputs"),
+    [
+        ("one-vs-rest", "squared", ["a", "b", "c"]),
+        ("one-vs-rest", "logistic", ["a", "b", "c"]),
+        ("one-vs-one", "squared_hinge", ["b, not a", "c, not a", "c, not b"]),
+    ],
+)
+def test_components_of_several_classes_share_the_panels(coding, loss, outputs):
+    rows = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    labels = np.array(["a", "b", "c"])[np.digitize(rows[:, 0] + rows[:, 1] ** 2, [0.0, 0.6])]
+    model = LSSVC(kernels.Additive(kernels.RBF(1.0)), C=5.0, coding=coding, loss=loss).fit(rows, labels)
+    display = ComponentsDisplay.from_estimator(model, rows)
+    assert [text.get_text() for text in display.axes_[-1].get_legend().get_texts()] == display.outputs == outputs
+    for number, (ax, grid) in enumerate(zip(display.axes_, display.inputs, strict=True)):
+        at = np.tile(rows[0], (len(grid), 1))
+        at[:, number] = grid
+        for output, line in enumerate(ax.lines[:3]):
+            np.testing.assert_allclose(line.get_ydata(), model.components(at)[:, number, output])
+        assert len(ax.collections) == (3 if (coding, loss) == ("one-vs-rest", "squared") else 0)
+
+
 def test_components_of_a_frame(additive):
     """No warning, which would be an error here; names from the frame; columns in another order are refused."""
     pd = pytest.importorskip("pandas")
@@ -562,7 +584,7 @@ def test_additive_displays_refuse_other_models(additive):
     plain = LSSVR(**GIVEN, steps=()).fit(X, y)
     with pytest.raises(ValueError, match="no path of maximal variations"):
         MaximalVariationDisplay.from_estimator(plain)
-    with pytest.raises(ValueError, match="not additive with one output"):
+    with pytest.raises(ValueError, match=r"not additive: use kernels\.Additive"):
         ComponentsDisplay.from_estimator(plain, X)
     with pytest.raises(NotFittedError):
         ComponentsDisplay.from_estimator(LSSVR(), X)

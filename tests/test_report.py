@@ -208,7 +208,12 @@ def tuned():
     rows = np.random.RandomState(0).uniform(-2, 2, (150, 5))
     values = np.sin(2 * rows[:, 0]) + rows[:, 1] + 0.1 * np.random.RandomState(1).normal(size=150)
     labels = np.where(values > 0, "yes", "no")
-    return LSSVR().fit(rows, values), LSSVC(loss="squared").fit(rows, labels), rows, values
+    return (
+        LSSVR(kernels.Choice([kernels.RBF(ard=True), kernels.Matern(ard=True)])).fit(rows, values),
+        LSSVC(loss="squared").fit(rows, labels),
+        rows,
+        values,
+    )
 
 
 def test_what_the_search_recorded_is_shown(tuned):

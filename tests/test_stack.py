@@ -39,7 +39,8 @@ def test_weights_minimise_their_objective(members, tails):
     R = residuals[:, :, 0] / np.sqrt(np.min(np.average(residuals[:, :, 0] ** 2, axis=1, weights=v)))
     size = np.abs(found @ R)
     scale = 1.4826 * np.median(size)
-    Q = (R * (v / v.sum() * np.minimum(1.0, 2.5 * scale / size))) @ R.T + PULL / 200 * scale**2 * np.eye(members)
+    pull = PULL / 200 * (1.4826 * np.median(np.abs(R), axis=1)) ** 2
+    Q = (R * (v / v.sum() * np.minimum(1.0, 2.5 * scale / size))) @ R.T + np.diag(pull)
     best = minimize(
         lambda w: w @ Q @ w,
         np.full(members, 1 / members),
@@ -136,11 +137,13 @@ def test_a_stack_of_one_is_that_model(kernel):
 
 
 def test_members_are_the_models_of_their_kernels():
+    """Their searches start from each other, so they may end elsewhere, but not at larger errors."""
     X, y = numbers()
-    model = LSSVR(Stack([RBF(), Matern(nu=0.5), Linear()])).fit(X, y)
+    model = LSSVR(Stack([RBF(), Matern(nu=0.5), RBF(ard=True), Linear()])).fit(X, y)
+    assert_array_equal(model.members_[0].predict(X), LSSVR(RBF()).fit(X, y).predict(X))
     for member in model.members_:
         single = LSSVR(member.kernel).fit(X, y)
-        assert_array_equal(member.predict(X), single.predict(X))
+        assert_allclose(member.press_, single.press_, rtol=0.05)
 
 
 def test_members_of_weight_zero_are_dropped_and_recorded():
@@ -148,7 +151,8 @@ def test_members_of_weight_zero_are_dropped_and_recorded():
     model = LSSVR(Stack([RBF(1.5), RBF(1e-3)]), C=100.0).fit(X, y)
     assert len(model.members_) == 1
     assert model.kernel_.sigma == 1.5
-    model = LSSVR(Stack([*GIVEN[:2], RBF(1e-3)]), C=100.0).fit(X, y)
+    assert [member.weight for member in model.path_.members] == [1.0, 0.0]
+    model = LSSVR(Stack([RBF(1.5), RBF(1.4), RBF(1e-3)]), C=100.0).fit(X, y)
     assert [member.weight > 0 for member in model.path_.members] == [True, True, False]
     assert len(model.members_) == len(model.kernel_.kernels) == 2
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
+from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -78,7 +79,8 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     loo_predictions_ : array (n_samples,)
         The class of each row, predicted by the model without that row.
     path_ : Bunch or None
-        The record of the search; ``candidates`` are the classifiers that it compared.
+        The record of the search, whose ``candidates`` are the classifiers that it compared, together with that of the
+        last step that has one.
     members_ : list of LSSVC
         Stacks (`kernels.Stack`): the fitted models with a positive weight, to which ``C_``, ``coding_``, ``loss_``,
         ``dual_coef_`` and ``support_vectors_`` belong.
@@ -172,7 +174,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             "loo_predictions_": same_kind(self.classes_[class_numbers(loo)], problem.X),
             "press_": float(weights @ np.sum(residuals**2, axis=1)),
             "support_": same_kind(fit.support, problem.X),
-            "path_": main_path(problem),
+            "path_": main_path(problem) if record is None else Bunch(**{**record, **main_path(problem)}),
             "coding_": coding,
             "loss_": setting.loss,
         }

@@ -39,15 +39,19 @@ def stack_attributes(model: Any, members: Sequence[Any], weights: np.ndarray | N
         "members_": [member for member, _ in kept],
         "stack_weights_": same_kind(np.array([w for _, w in kept]), like),
     }
+    path = Bunch(loo=loss, **_path(members, weights, losses))
     if len(kept) == 1:
-        return {**{name: value for name, value in vars(kept[0][0]).items() if name.endswith("_")}, **attributes}
+        single = {name: value for name, value in vars(kept[0][0]).items() if name.endswith("_")}
+        if len(members) > 1:
+            single["path_"] = Bunch(**{**(single["path_"] or {}), "members": path.members})
+        return {**single, **attributes}
     support = [arrays.to_numpy(member.support_) for member, _ in kept if member.support_ is not None]
     together = np.unique(np.concatenate(support)) if len(support) == len(kept) else None
     return {
         **attributes,
         "kernel_": Stack([member.kernel_ for member, _ in kept]),
         "support_": None if together is None else same_kind(together, like),
-        "path_": Bunch(loo=loss, **_path(members, weights, losses)),
+        "path_": path,
         "_sample_weight_": getattr(members[0], "_sample_weight_", None),
         **model._stack_loo_attributes(kept),
     }

@@ -150,10 +150,11 @@ def _members(content: ModelContent, kernels: Sequence[str]) -> list[str]:
         if content.classes is not None:
             line += f", {'couple' if member.coupled else 'calibrate'}, {member.slopes!r}"
         lines.append(f"    ({line}),")
+    what = "the models that are averaged" if len(lines) > 1 else "the model"
     more = "" if content.classes is None else ", probabilities of its outputs, their slopes"
     return [
         *text,
-        f"# {'the models that are averaged' if len(lines) > 1 else 'the model'}: weight, kernel, support vectors, coefficients, intercept{more}",
+        f"# {what}: weight, kernel, support vectors, coefficients, intercept{more}",
         "MEMBERS = [",
         *lines,
         "]",

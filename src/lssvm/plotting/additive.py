@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import arrays
 from ..arrays import ArrayLike
+from ..coding import pairs_of
 from ..diagnose import check_fitted, check_single, component_deviations, kept_components, members
 from ..estimators import LSSVC, LSSVR
 from ..estimators.validation import validate
@@ -135,11 +136,13 @@ class ComponentsDisplay:
     inputs : list of arrays
         For each component drawn, increasing values of its input.
     values, deviations : lists of arrays
-        The component at these values, and its standard deviation (or None).
+        The component at these values, and its standard deviation (or None); several outputs have one column each.
     names : list of str
         The names of the components.
     rows : list of arrays
         The values of each input in the data, marked below its curve.
+    outputs : list of str
+        The names of the outputs, for the legend of several.
 
     Attributes
     ----------
@@ -170,12 +173,14 @@ class ComponentsDisplay:
         deviations: list[np.ndarray | None],
         names: list[str],
         rows: list[np.ndarray],
+        outputs: Sequence[str] = ("",),
     ) -> None:
         self.inputs = inputs
         self.values = values
         self.deviations = deviations
         self.names = names
         self.rows = rows
+        self.outputs = outputs
 
     @classmethod
     def from_estimator(
@@ -185,13 +190,15 @@ class ComponentsDisplay:
 
         The band is plus or minus two standard deviations of the component, caused by the noise alone: C, the widths
         and the selected inputs are held fixed, and the bias of the ridge is not included. A model whose coefficients
-        were not solved for (``Components(refit=False)``) has no band, nor has a stack. Groups of several columns are
-        not drawn.
+        were not solved for (``Components(refit=False)``) has no band, nor has a stack, nor a classifier other than
+        squares with one class against the rest. Groups of several columns are not drawn. Several outputs share the
+        panels: the classes of "one-vs-rest", or the pairs of "one-vs-one", which are positive for the first class
+        named.
 
         Parameters
         ----------
         estimator : LSSVR or LSSVC
-            Fitted with `kernels.Additive` on one output.
+            Fitted with `kernels.Additive`.
         X : array (n_samples, n_features)
             Rows whose inputs determine the range and are marked.
         axes : sequence of matplotlib axes or None
@@ -204,11 +211,11 @@ class ComponentsDisplay:
         display : ComponentsDisplay
         """
         check_fitted(estimator, "estimator")
-        if not hasattr(estimator, "components") or np.ndim(estimator.intercept_):
-            raise ValueError(f"{type(estimator).__name__} is not additive with one output: use kernels.Additive.")
+        if not hasattr(estimator, "components"):
+            raise ValueError(f"{type(estimator).__name__} is not additive: use kernels.Additive.")
         table = arrays.to_numpy(validate(estimator, X, reset=False))  # the columns of a frame are checked by name
         names = _component_names(estimator)
-        display = cls(inputs=[], values=[], deviations=[], names=[], rows=[])
+        display = cls(inputs=[], values=[], deviations=[], names=[], rows=[], outputs=_output_names(estimator))
         for number, group in kept_components(estimator).items():
             if len(group) > 1:
                 continue
@@ -244,15 +251,21 @@ class ComponentsDisplay:
         for ax, name, x, f, deviation, marks in zip(
             self.axes_, self.names, self.inputs, self.values, self.deviations, self.rows, strict=True
         ):
-            style = {"color": COLOURS[0], "linewidth": 1.8, "marker": "o" if len(x) <= 10 else None, "markersize": 4}
-            ax.plot(x, f, **{**style, **kwargs})
-            if deviation is not None:
-                ax.fill_between(x, f - 2 * deviation, f + 2 * deviation, color=COLOURS[0], alpha=0.18, lw=0)
+            for number, (label, own) in enumerate(zip(self.outputs, f.reshape(len(x), -1).T, strict=True)):
+                colour = COLOURS[number % len(COLOURS)]
+                marker = "o" if len(x) <= 10 else None
+                style = {"color": colour, "linewidth": 1.8, "marker": marker, "markersize": 4, "label": label}
+                ax.plot(x, own, **{**style, **kwargs})
+                if deviation is not None:
+                    reach = 2.0 * deviation.reshape(len(x), -1)[:, number]
+                    ax.fill_between(x, own - reach, own + reach, color=colour, alpha=0.18, lw=0)
             ax.plot(
                 marks, np.zeros(len(marks)), "|", color="#5f6b76", ms=5, mew=0.5, transform=ax.get_xaxis_transform()
             )
             ax.set_xlabel(name)
             plain_axes(ax)
+        if len(self.outputs) > 1 and count:
+            self.axes_[-1].legend(fontsize="small")
         return self
 
 
@@ -269,7 +282,7 @@ def _component(
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         component = arrays.to_numpy(estimator.components(inputs))[:, number]
     deviations = component_deviations(estimator, inputs)
-    return component, None if deviations is None else deviations[:, number, 0]
+    return component, None if deviations is None else deviations[:, number].reshape(component.shape)
 
 
 def _new_axes(pyplot: Any, count: int) -> Any:
@@ -283,6 +296,18 @@ def _new_axes(pyplot: Any, count: int) -> Any:
         ax.set_visible(False)
     figure.supylabel("component (units of y)", fontsize="medium")
     return axes
+
+
+def _output_names(estimator: LSSVR | LSSVC) -> list[str]:
+    """The classes, the pairs of classes or the numbers of the outputs; one output has no name."""
+    if not np.ndim(estimator.intercept_):
+        return [""]
+    if not isinstance(estimator, LSSVC):
+        return [f"output {number + 1}" for number in range(len(estimator.intercept_))]
+    classes = [str(label) for label in estimator.classes_]
+    if getattr(estimator, "coding_", "one-vs-rest") == "one-vs-rest":
+        return classes
+    return [f"{classes[b]}, not {classes[a]}" for a, b in pairs_of(len(classes))]
 
 
 def _component_names(estimator: LSSVR | LSSVC) -> list[str]:

@@ -25,7 +25,10 @@ from .validated import ValidatedStep, check_validation, check_weight, prepared, 
 LAST_RHO = 1e-3  # the grid ends at this multiple of the first rho
 LAST_PIECE = 1e-5  # the whole path ends at this multiple of the first rho
 GRID = 30  # number of values of rho: a factor of 1.27 apart, and the pieces about the best one are followed exactly
-FEWER = 0.1  # relative increase of the validation error that is accepted for fewer inputs
+# Relative increase of the validation error that is accepted for fewer inputs. On 24 draws of `datasets.make_additive`,
+# 0.05 to 0.3 find exactly the relevant inputs, and 0 adds others in 3 draws; on 19 real sets, 0.1 keeps 3.7 inputs
+# instead of 5.9 (with 0), and the test error is 1.8 % larger.
+FEWER = 0.1
 SMALL = 1e-2  # components that cannot be 0 are dropped below this multiple of the largest maximal variation
 
 

@@ -30,6 +30,7 @@ State = tuple[Array, float, Array]  # coefficients, intercept and decision value
 STEPS = 200  # at most; 6 to 10 are usual, the squared hinge with a huge C needs 100
 DOUBLINGS = 5  # of a step
 HALVINGS = 30  # of a step that does not lower the objective
+SINGULAR = 16.0 * EPS  # per row: ridges below this share of the largest kernel value may be lost
 ROUNDING = 1e-13  # relative error of the objective, which hides the gain of the last steps with one system
 FAST = 0.3  # a step that is shorter than the last one by this factor is followed by another one with the same system
 
@@ -59,7 +60,31 @@ def solve_dual(
     loo: bool = True,
     inverse: bool = False,
 ) -> Binary:
-    """Solve with all rows as the basis; K (l x l) is not modified. Rows of weight 0 have coefficient 0."""
+    """Solve with all rows as the basis; K (l x l) is not modified. Rows of weight 0 have coefficient 0.
+
+    A C that is too large for a K that is singular to working accuracy is lowered to what rounding errors permit.
+    """
+    try:
+        return _dual(K, t, weights, C, loss, start, tolerance, loo, inverse)
+    except NumericalError:
+        xp = arrays.namespace(K)
+        largest = 1.0 / (SINGULAR * K.shape[0] * float(xp.max(xp.linalg.diagonal(K)) * xp.max(weights)))
+        if largest >= C:
+            raise
+        return _dual(K, t, weights, largest, loss, start, tolerance, loo, inverse)
+
+
+def _dual(
+    K: Array,
+    t: Array,
+    weights: Array,
+    C: float,
+    loss: Loss,
+    start: Array | None,
+    tolerance: float,
+    loo: bool,
+    inverse: bool,
+) -> Binary:
     xp = arrays.namespace(K)
     known: list[Any] = [None, None]  # the last curvature, and its system
 

@@ -211,24 +211,22 @@ class ClassSearch:
             G = -0.5 * (half + half.T) - (P * (np.sum(in_values * coef, axis=1) / q**2)[None, :]) @ P
             return value, G, -float(np.sum(G.diagonal() / (setting.C * weights)))
         loss = LOSSES[setting.loss]
-        fits, values = [], np.zeros((len(K), len(coded.columns)))
+        values, G, in_C = np.zeros((len(K), len(coded.columns))), np.zeros_like(K), 0.0
+        fits = {}
         for number, (rows, t) in enumerate(coded.columns):
-            part = K if len(rows) == len(K) else K[np.ix_(rows, rows)]
-            fit = solve_dual(
-                part, t, weights[rows], setting.C, loss, start=self.warm[number], tolerance=1e-4, inverse=True
-            )
-            self.warm[number] = fit.decision
-            fits.append((part, fit))
-            values[rows, number] = fit.loo
+            if len(np.unique(t)) == 2:  # else a class is missing in this part of the rows, and the values stay 0
+                part = K[np.ix_(rows, rows)]
+                fit = solve_dual(
+                    part, t, weights[rows], setting.C, loss, start=self.warm[number], tolerance=1e-4, inverse=True
+                )
+                self.warm[number], fits[number] = fit.decision, (part, fit)
+                values[rows, number] = fit.loo
         value, in_values = coded.score(values)
-        G, in_C = np.zeros_like(K), 0.0
-        for number, ((rows, t), (part, fit)) in enumerate(zip(coded.columns, fits, strict=True)):
+        for number, (part, fit) in fits.items():
+            rows, t = coded.columns[number]
             own, slope = loo_gradient(fit, part, t, weights[rows], setting.C, loss, in_values[rows, number])
+            G[np.ix_(rows, rows)] += own
             in_C += slope
-            if len(rows) == len(K):
-                G += own
-            else:
-                G[np.ix_(rows, rows)] += own
         return value, G, in_C
 
     def _prior(self, x: np.ndarray) -> tuple[float, np.ndarray]:

@@ -44,8 +44,9 @@ def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
             C = best_C(trial.replace(weights=search_weights(trial.replace(C=C)), robust=None), errors)[0]
     known = problem.replace(C=C)
     if factor is not None and trial.robust is None and len(trial.rows) == len(problem.rows):
-        known = known.replace(fitted=accurate_fit(factor, C))
-    record.C = C
+        fit = accurate_fit(factor, C)
+        known = guarded(known.replace(fitted=fit))
+    record.C = known.C
     return known
 
 
@@ -69,6 +70,30 @@ def search_weights(problem: Problem) -> Any:
     residuals = arrays.to_numpy(problem.solve().loo_residuals)
     scales = problem.robust.scales(residuals, arrays.to_numpy(problem.weights))
     return problem.weights * arrays.like(problem.robust.from_scales(residuals, PLAN.lenience * scales), problem.weights)
+
+
+def guarded(problem: Problem, *, fixed_C: bool = False) -> Problem:
+    """The problem of a regression with lower weights of its outliers, if there are any, and the best C for these.
+
+    A target whose leave-one-out residual is more than `PLAN.outlier` times their 90th percentile gets the weight with
+    which its square counts as much as one at that limit: a single target decides neither the search nor the fit.
+    """
+    if problem.classification or problem.robust is not None:
+        return problem
+    weights = problem.weights
+    for _ in range(PLAN.robust_iterations):
+        fit = problem.solve() if problem.fitted is None else problem.fitted
+        sizes = np.abs(arrays.to_numpy(fit.loo_residuals)[problem.rows])
+        limit = PLAN.outlier * np.quantile(sizes, 0.9, axis=0)
+        share = np.min(limit / np.maximum(sizes, limit), axis=1, where=limit > 0, initial=1.0)
+        if not (share < 1.0).any():
+            break
+        factors = np.ones(problem.X.shape[0])
+        factors[problem.rows] = share**2
+        problem = problem.replace(weights=weights * arrays.like(factors, weights))
+        if not fixed_C:
+            problem = problem.replace(C=best_C(problem.replace(C=None))[0])
+    return problem
 
 
 def warn_at_edge(problem: Problem) -> None:

@@ -27,18 +27,20 @@ class SearchPlan:
     start_rows: int = 300
     """Rows on which the grid of common widths is evaluated."""
 
-    factors: tuple[float, ...] = (-1.0, -0.3, 0.4, 1.1, 1.8)
-    """Log factors of the widths of another kernel; the first three also for widths of screened columns."""
+    factors: tuple[float, float] = (0.0, 1.2)
+    """Log factors that are tried for the widths of another kernel."""
 
     # Samples and iterations
     trial: tuple[int, int] = (2000, 250)
-    """Rows and basis size of the first stage."""
-    dense_trial: int = 300
-    """Number of rows up to which a dense model is searched as a whole from the start."""
-    dense_stage: int = 2000
+    """Rows and basis size of the first stage of a model with a basis."""
+    dense_trial: tuple[int, int] = (2000, 150)
+    """The same for a dense model of more than `start_rows` rows."""
+    dense_stage: int = 1000
     """Rows of the last stage of a dense model."""
-    last_stage: tuple[int, int] = (6000, 1000)
+    last_stage: tuple[int, int] = (3000, 1000)
     """Rows and basis size of the last stage of a model with a basis."""
+    limited: float = 0.1
+    """Least decrease of log PRESS from the first to the last stage for which widths are searched there, too."""
     common: int = 15
     """Maximum number of iterations for common widths."""
     iterations: int = 50
@@ -83,7 +85,10 @@ class SearchPlan:
     width_prior: float = 0.5
     """Prior standard deviation of log widths about their mean, with at most `width_rows` samples per width."""
     width_rows: int = 50
-    """Samples per width up to which the prior stays the same; with more, its standard deviation grows in proportion."""
+    """Samples per width up to which the prior stays the same; with more, its standard deviation grows in proportion.
+
+    `intervals.ROWS_PER_WIDTH` is another quantity: where leave-one-out residuals become reliable, measured by coverage.
+    """
     worth: float = 7.0
     """One width per column is kept if log PRESS falls by at least `worth` (widths - 1)/rows."""
     dropped_width: float = math.log(1e6)
@@ -104,13 +109,16 @@ class SearchPlan:
     """Ratio of column spreads above which a kernel without widths practically ignores the columns with small spread."""
 
     # When to stop
-    rate: float = 0.02
+    rate: float = 0.05
     """Least gain of an iteration that costs as much as all before it."""
     flatness: float = 0.05
     """A search ends when a step gains less than `flatness`/rows, which is below the noise."""
 
+    explained: float = 0.02
+    """Least share of the variance explained by leave-one-out without a warning."""
+
     # Robust weights
-    outlier: float = 6.0
+    outlier: float = 15.0
     """Largest leave-one-out residual that counts in full in a search, in units of their 90th percentile."""
     lenience: float = 1.5
     """Scale of the residuals in the robust weights of a search, in units of the robust scale."""

@@ -13,18 +13,18 @@ from .plan import PLAN
 
 def stages_of(problem: Problem) -> list[tuple[int, int | None]]:
     """Rows and basis size (None: dense) of the successive stages of a search."""
-    rows = len(problem.rows)
-    most_rows, most_points = PLAN.trial
+    rows, size = len(problem.rows), problem.basis_size
     if problem.is_dual:
-        stages: list[tuple[int, int | None]] = [(min(rows, PLAN.dense_stage), None)]
-        small = rows <= PLAN.dense_trial
+        first: tuple[int, int] = PLAN.dense_trial
+        last: tuple[int, int | None] = (min(rows, PLAN.dense_stage), None)
+        small = rows <= PLAN.start_rows
     else:
-        stages = [(min(rows, PLAN.last_stage[0]), min(problem.basis_size, PLAN.last_stage[1]))]
-        small = problem.basis_size <= most_points
+        first, last = PLAN.trial, (min(rows, PLAN.last_stage[0]), min(size, PLAN.last_stage[1]))
+        small = size <= first[1]
     # on an accelerator, a small system takes as long as a large one
-    if not small and not arrays.on_accelerator(problem.X):
-        stages.insert(0, (min(rows, most_rows), most_points))
-    return stages
+    if small or arrays.on_accelerator(problem.X):
+        return [last]
+    return [(min(rows, first[0]), first[1]), last]
 
 
 def covered_rows(problem: Problem) -> int:
@@ -42,6 +42,8 @@ def in_memory(problem: Problem) -> Problem:
 
 def sample_of(problem: Problem, size: int) -> np.ndarray:
     """About `size` of the rows with positive weight, always the same ones, with some rows of every class."""
+    if size >= len(problem.rows):
+        return problem.rows
     return with_every_class(problem, rows_by_content(problem), size)
 
 

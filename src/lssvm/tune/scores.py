@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -26,7 +27,7 @@ def error_rate(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
 def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
     """Mean loss of the leave-one-out residuals for every C, in units in which squares cannot overflow.
 
-    For regression, the residuals are clipped at their `outlier_limit`.
+    For regression, they are clipped at `PLAN.outlier` times their 90th percentile: a single target must not decide.
     """
     problem = factor.problem
     y, weights = (arrays.to_numpy(a)[factor.rows] for a in (problem.y, problem.weights))
@@ -35,15 +36,23 @@ def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
     for rows, residuals in factor.loo_path(C):
         scaled = arrays.to_numpy(residuals) / unit
         if not problem.classification:
-            limit = outlier_limit(scaled) if limit is None else limit
+            limit = PLAN.outlier * np.quantile(np.abs(scaled), 0.9, axis=0) if limit is None else limit
             scaled = np.clip(scaled, -limit, limit)
         errors += weights[rows] @ _loss(problem, scaled).sum(axis=2)
     return np.where(np.isfinite(errors), errors / weights.sum(), np.inf)
 
 
-def outlier_limit(residuals: np.ndarray) -> np.ndarray:
-    """The size beyond which residuals (rows, ...) count no more: a single target must not decide the search."""
-    return np.asarray(PLAN.outlier * np.quantile(np.abs(residuals), 0.9, axis=0))
+def warn_of_no_signal(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> None:
+    """Warn if a regression explains next to nothing, from targets and leave-one-out residuals (rows, outputs)."""
+    deviation = y - np.average(y, axis=0, weights=weights)
+    total = float(np.sum(weights @ deviation**2))
+    explained = 1.0 - float(np.sum(weights @ loo**2)) / total if total > 0 else 1.0
+    if explained < PLAN.explained:
+        warnings.warn(
+            f"By leave-one-out, the model explains {max(explained, 0.0):.1%} of the variance of the targets: they look "
+            "unrelated to the inputs, or a few extreme targets hide the relation (set robust).",
+            stacklevel=arrays.user_level(),
+        )
 
 
 def class_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:

@@ -110,8 +110,8 @@ class Stacks:
 
 def _runs(rows: np.ndarray) -> Runs:
     """Sorted rows as slices: there are two per pair of classes if the rows of a search are sorted by class."""
-    ends = np.append(np.flatnonzero(np.diff(rows) != 1) + 1, len(rows))
-    starts = np.append(0, ends[:-1])
+    starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+    ends = np.append(starts[1:], len(rows)) if len(rows) else starts
     return [
         (slice(int(rows[start]), int(rows[end - 1]) + 1), slice(int(start), int(end)))
         for start, end in zip(starts, ends, strict=True)

@@ -26,7 +26,7 @@ from ..problem import (
 from .penalty import best_C, most_for_C, warn_at_edge, with_best_C
 from .plan import PLAN
 from .samples import covered_rows
-from .scores import error_rate, validation_loss
+from .scores import error_rate, validation_loss, warn_of_no_signal
 from .widths import Search
 
 
@@ -120,7 +120,8 @@ class LeaveOneOut(Step):
         if problem.kernel.is_free:
             with expected.search:
                 known, best = self._best_kernel(problem, record, earlier, member)
-        if problem.C is None and (known.C is None or (on_all_rows and len(problem.rows) > covered_rows(problem))):
+        covered = len(problem.rows) <= covered_rows(problem) and not (best is not None and best.has_outliers)
+        if problem.C is None and (known.C is None or (on_all_rows and not covered)):
             with expected.path:
                 known = with_best_C(known, record, self.loss)
         elif problem.C is None:
@@ -423,11 +424,12 @@ def _tuned_in_turn(problems: Sequence[Problem], **options: bool) -> list[Problem
     searches: list[Any] = []
     expected = [None if problem.is_known else step._expected(problem) for problem in problems]
     for problem, parts in zip(problems, expected, strict=True):
-        known, search = (
-            (problem, None) if problem.is_known else step._choose(problem, searches, expected=parts, **options)
-        )
-        found.append(known)
-        searches.extend([] if search is None else [search])
+        if not problem.is_known:
+            problem, search = step._choose(problem, searches, expected=parts, **options)
+            searches.extend([] if search is None else [search])
+        elif problem.asked is not None and problem.asked[0].is_free and not problem.asked[0].is_choice:
+            searches.append(Search.completed(problem, step))  # a step has chosen its parameters
+        found.append(problem)
     return found
 
 
@@ -438,5 +440,7 @@ def describe(problem: Problem, fit: Fit) -> None:
         loo, weights = arrays.to_numpy(fit.loo_residuals)[problem.rows], arrays.to_numpy(fit.weights)[problem.rows]
         y = arrays.to_numpy(problem.y)[problem.rows]
         record.loo = validation_loss(problem, y, loo, weights)
+        if not (problem.classification or record.get("member")):
+            warn_of_no_signal(y, loo, weights)
         if problem.classification:
             record.error_rate = error_rate(y, loo, weights)

@@ -18,16 +18,15 @@ from ..problem import (
     constant_columns,
 )
 from ..progress import gradient_work, work
-from .penalty import best_C, kernel_variance, mean_weight, search_weights
+from .penalty import best_C, guarded, kernel_variance, mean_weight, search_weights
 from .plan import PLAN
 from .samples import order_by_content, rows_by_content, sample_of, stages_of
-from .scores import class_errors, error_rate, errors_to_choose_by, outlier_limit, validation_loss
+from .scores import class_errors, error_rate, errors_to_choose_by, validation_loss
 from .screening import relevance
 
 if TYPE_CHECKING:
     from .steps import LeaveOneOut
 
-TINY = 1e-300
 minimize: Any = optimize.minimize  # its stubs know neither bounds nor options together
 
 
@@ -56,11 +55,28 @@ class Search:
         self.always = always  # one width per column is used even if it gains little
         self.value = math.inf
         self.spent = 0.0  # `work` so far
+        self.has_outliers = False
+        self.trial: Problem | None = None  # the problem on the first stage
         self.widths = np.empty(0)
         self.moderate = math.inf  # logarithm of the best common width among the narrower ones of the grid
         self.C = problem.C or 1.0
         self.loss = step.loss
         self.by_log_loss = False  # the search uses squares; for classes, its last step uses the log loss
+
+    @classmethod
+    def completed(cls, problem: Problem, step: LeaveOneOut) -> Search:
+        """The search that has found the widths and C of a problem, as a starting point for others."""
+        assert problem.asked is not None
+        assert problem.C is not None
+        search = cls(problem.replace(kernel=problem.asked[0], C=problem.asked[1]), step, Bunch(evaluations=0, plan=[]))
+        search.ard, search.C = search.many, problem.C
+        widths = [np.empty(0)]
+        for leaf, free, many in zip(problem.kernel.leaves, search.free, search.many, strict=True):
+            ratios = arrays.to_numpy(leaf.sigma) / leaf.width_unit(search.spread)
+            logs = np.where(np.isfinite(ratios), np.log(ratios), PLAN.dropped_width)
+            widths.append((logs if many else logs[:1]) if free else np.empty(0))
+        search.widths = np.concatenate(widths)
+        return search
 
     # Vectors ---------------------------------------------------------------------------------------------------------
     def _at(self, logs: np.ndarray, trial: Problem, C: float | None = None) -> Problem:
@@ -180,7 +196,10 @@ class Search:
             self.widths, self.C, self.moderate, self.spent = common.widths, common.C, common.moderate, common.spent
         else:
             self._start()
-        trial = self._trial(*stages_of(self.problem)[0])
+        if earlier:
+            self.trial, self.has_outliers = earlier[-1].trial, earlier[-1].has_outliers
+        trial = (self.trial or self._trial(*stages_of(self.problem)[0])).replace(kernel=self.problem.kernel)
+        self.trial = trial
         if alike is not None:
             self.value = self._minimise(trial, PLAN.transferred)
         else:
@@ -205,10 +224,12 @@ class Search:
         stages = stages_of(self.problem)
         if self.method != "grid" and (len(stages) > 1 or self.problem.robust is not None):
             trial = self._trial(*stages[-1])
-            if len(stages) > 1:
-                self._choose_C(trial)
-            self.value = self._minimise(trial, PLAN.early)
-            self._log(trial)
+            self._choose_C(trial)
+            value = self._value(self._vector(), trial)
+            if value < self.value - PLAN.limited or self.problem.robust is not None:
+                value = self._minimise(trial, PLAN.early)
+                self._log(trial)
+            self.value = value
         if errors_to_choose_by(self.problem, self.loss) is class_errors:
             self._settle()
         return self._at_vector(self._vector(), self.original)
@@ -284,13 +305,11 @@ class Search:
                 trial = trial.with_basis(points=arrays.take(trial.points, part))
         if trial.robust is not None:
             trial = trial.replace(weights=search_weights(self._at_vector(self._vector(), trial)), robust=None)
-        elif not trial.classification:  # a few extreme targets must not decide
-            loo = np.abs(self._loo_residuals(trial))
-            share = np.min(outlier_limit(loo) / np.maximum(loo, TINY), axis=1)
-            if (share < 1.0).any():
-                full = np.ones(len(trial.y))
-                full[trial.rows] = np.minimum(share, 1.0) ** 2
-                trial = trial.replace(weights=trial.weights * arrays.like(full, trial.weights))
+        elif not trial.classification:
+            known = guarded(self._at_vector(self._vector(), trial), fixed_C=self.problem.C is not None)
+            self.has_outliers |= known.weights is not trial.weights
+            self.C = known.C or self.C
+            trial = trial.replace(weights=known.weights)
         return trial
 
     # One width per column --------------------------------------------------------------------------------------------
@@ -335,8 +354,8 @@ class Search:
         narrow |= self.widths <= PLAN.narrow
         shape = np.where(narrow, 0.5 * math.log(narrow.sum() / len(sizes)), PLAN.wide)
         shape = np.where(self._constants(), PLAN.dropped_width, shape)
-        _, factor, self.C = min(self._grid(trial, shape, PLAN.factors[:3]))
-        self.widths = np.where(self._is_dropped(shape), shape, shape + factor)
+        _, factor, self.C = min(self._grid(trial, shape - 1.0, PLAN.factors))
+        self.widths = np.where(self._is_dropped(shape), shape, shape - 1.0 + factor)
         self._improve(trial)
         if self.value >= before[2]:
             self.widths, self.C, self.value = before
