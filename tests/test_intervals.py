@@ -15,6 +15,8 @@ from sklearn.metrics import log_loss
 from lssvm import LSSVC, LSSVR, datasets, kernels, load, save, sparsify
 from lssvm.estimators import uncertainty
 
+pytestmark = pytest.mark.filterwarnings("ignore:By leave-one-out, the model explains")  # noise, and few rows
+
 GIVEN = {"kernel": kernels.RBF(sigma=1.3), "C": 5.0}
 NEW = np.random.default_rng(9).uniform(-3, 3, (7, 2))
 
