@@ -481,7 +481,6 @@ def test_coverage_of_confidence_intervals(growing):
         pointwise.append(np.mean((low <= f(grid)) & (f(grid) <= high)))
         low, high = model.confidence_interval(grid, simultaneous=True).T
         together.append(np.all((low <= f(grid)) & (f(grid) <= high)))
-    print(np.mean(pointwise), np.mean(together))
     assert 0.9 < np.mean(pointwise) < 0.98
     assert np.mean(together) > 0.8
 
