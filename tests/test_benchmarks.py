@@ -128,7 +128,7 @@ def test_a_later_run_replaces_an_earlier_one(tmp_path):
 
 @pytest.mark.parametrize("module", sorted(path.stem for path in Path(jobs.__file__).parent.glob("[a-z]*.py")))
 def test_every_benchmark_can_be_imported(module):
-    needs = {"gpu": "torch", "intervals": "mapie"}
+    needs = {"gpu": "torch"}
     if module in needs:
         pytest.importorskip(needs[module])
     importlib.import_module(f"benchmarks.{module}")

@@ -188,7 +188,7 @@ def scores(model: LSSVR | LSSVC) -> dict[str, float]:
     >>> X, y = datasets.load_motorcycle(return_X_y=True)
     >>> model = LSSVR(kernels.RBF(13.1), C=830.0).fit(X, y)
     >>> {name: round(value, 2) for name, value in diagnose.scores(model).items()}
-    {'rmse': 23.04, 'mae': 17.55, 'r2': 0.77, 'crps': 12.33}
+    {'rmse': 23.04, 'mae': 17.55, 'r2': 0.77, 'crps': 12.31}
     """
     rows = loo_values(model)
     if not is_classifier(model):

@@ -343,9 +343,9 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         """Sets of classes that contain the class of a new row with the given probability.
 
         A class is in the set if the total probability of the more probable classes is at most a threshold (adaptive
-        prediction sets). The threshold follows from the leave-one-out probabilities of the training rows, so that the
-        most probable class is always in the set, and no rows are held back. For exchangeable rows the coverage is
-        guaranteed if leaving one row out does not change the probabilities of a new row, and close to it otherwise.
+        prediction sets). The most probable class is always in the set. The threshold follows from the leave-one-out
+        probabilities of the training rows, so that no rows are held back; it is one standard error above that of
+        conformal prediction, because kernel and C may have been chosen on the same rows.
 
         Parameters
         ----------

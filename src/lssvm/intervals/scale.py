@@ -17,7 +17,7 @@ from ..tune import tuned
 from .loo import FittedLoo
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # coverages whose interval scores are compared
-BEYOND_CHANCE = 1.5  # gain in interval score, in standard errors, from which the noise counts as uneven,
+BEYOND_CHANCE = 2.0  # gain in interval score, in standard errors, from which the noise counts as uneven,
 FEWEST_ROWS = 30  # if there are that many rows
 OUTLIERS = Hampel(c1=4.0, c2=5.0)  # errors of more than about five standard deviations do not raise the scale nearby
 SMALLEST = 0.15  # floor of the square root of a scale, in units of that of the median residual
@@ -123,7 +123,8 @@ def _problem(
     if known is not None:
         kernel = known.kernel
     elif kernel is None:
-        kernel = Additive(Matern()) if X.shape[1] <= ADDITIVE_COLUMNS else Matern(ard=True)
+        rough = Matern(nu=0.5)
+        kernel = Additive(rough) if X.shape[1] <= ADDITIVE_COLUMNS else rough.set_params(ard=True)
     C = None if known is None else known.C
     targets, weights = arrays.like(roots, X), arrays.like(counting, X)
     problem = Problem(kernel, X, targets, weights, C=C, asked=(kernel, C))

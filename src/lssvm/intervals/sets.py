@@ -26,8 +26,8 @@ def set_thresholds(
 ) -> np.ndarray:
     """The largest score (classes,) with which a class is in the set, from probabilities and classes of n rows.
 
-    It is the ceil(coverage (n + 1))-th smallest score of the rows' own classes, or infinite; if `class_conditional`, of
-    the rows of each class alone.
+    It is the score of rank `_rank` among those of the rows' own classes, or infinite; if `class_conditional`, among
+    those of the rows of each class alone.
     """
     own = np.take_along_axis(set_scores(probability), codes[:, None], axis=1)[:, 0]
     if not class_conditional:
@@ -35,8 +35,17 @@ def set_thresholds(
     return np.array([_threshold(own[codes == c], coverage) for c in range(probability.shape[1])])
 
 
+def _rank(n: int, coverage: float) -> int:
+    """ceil(coverage (n + 1) + sqrt(n coverage (1 - coverage))): one standard error above the rank of conformal sets.
+
+    The leave-one-out probabilities come from a kernel, C and slopes that were chosen on the same rows, and the coverage
+    should also hold for most single training sets, not only on average over them.
+    """
+    return math.ceil(round(coverage * (n + 1) + math.sqrt(n * coverage * (1 - coverage)), 9))
+
+
 def _threshold(scores: np.ndarray, coverage: float) -> float:
-    rank = math.ceil(round(coverage * (len(scores) + 1), 9))
+    rank = _rank(len(scores), coverage)
     return float(np.partition(scores, rank - 1)[rank - 1]) if rank <= len(scores) else math.inf
 
 
@@ -45,7 +54,7 @@ def loo_sets(probability: np.ndarray, codes: np.ndarray, coverage: float) -> np.
     scores = set_scores(probability)
     own = np.take_along_axis(scores, codes[:, None], axis=1)[:, 0]
     n = len(own)
-    rank = math.ceil(round(coverage * n, 9))  # among the n - 1 other rows
+    rank = _rank(n - 1, coverage)
     if rank > n - 1:
         return np.ones(scores.shape, dtype=bool)
     ordered = np.sort(own)
