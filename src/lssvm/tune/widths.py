@@ -101,8 +101,10 @@ class Search(Objective):
             else:
                 self.ard = self.many
         if len(self.widths) > len(self.free) and self._drop_columns(trial):
+            before = self.widths
             self.value = self._minimise(trial, PLAN.early)
-            if alike is None and not self._has_few(trial):
+            moved = float(np.max(np.abs(self.widths - before)))
+            if alike is None and moved > PLAN.moved and not self._has_few(trial):
                 self._reconsider(trial)
         self._log(trial)
 
