@@ -239,7 +239,7 @@ def uneven_noise(repetitions: int, folder: Path | None) -> None:
     X, y = datasets.load_motorcycle(return_X_y=True)
     folds = [part for seed in range(3) for part in KFold(10, shuffle=True, random_state=seed).split(X)]
     sets["motorcycle (3 x 10 folds)"] = [[X[a], X[b], y[a], y[b]] for a, b in folds]
-    sets["noise grows with |x1| (300 rows)"] = [
+    sets["noise grows with x1 (300 rows)"] = [
         train_test_split(*regions(1300, seed), train_size=300, random_state=seed) for seed in range(repetitions)
     ]
     if folder is not None:

@@ -651,3 +651,16 @@ def test_errors_of_a_diagnosis_are_not_taken_for_absence(monkeypatch):
     monkeypatch.setattr("lssvm.diagnose.scores", broken)
     with pytest.raises(ValueError, match="broadcast"):
         report.to_html(model)
+
+
+def test_the_report_shows_the_coverage_of_sets_and_regions():
+    classes = LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(RIPLEY, LABELS)
+    found, page = diagnose.set_coverage(classes), report.to_html(classes)
+    assert "Prediction sets</h2>" in page
+    for observed, size in zip(found.observed, found.size, strict=True):
+        assert f">{observed:.1%}</td>" in page
+        assert f">{size:.2f}</td>" in page
+    numbers = LSSVR(kernels.RBF(13.1), C=830.0).fit(*datasets.load_motorcycle(return_X_y=True))
+    page = report.to_html(numbers)
+    for observed in diagnose.coverage_by_region(numbers).observed:
+        assert f">{observed:.1%}</td>" in page
