@@ -85,7 +85,12 @@ class BaseLSSVM(BaseEstimator):
         """The attributes of one model per problem; the problems differ in their kernels only."""
         last = progress.expect(lambda: len(problems) * most_to_solve(problems[0]))
         steps = self.steps if steps is None else steps
-        ready = [run_steps(problem, default_steps(problem) if steps is None else steps) for problem in problems]
+        if steps is None:  # all members share the basis of the first one
+            first = run_steps(problems[0], default_steps(problems[0]))
+            basis = {"support": first.support, "points": first.points}
+            ready = [first, *(problem.replace(**basis) for problem in problems[1:])]
+        else:
+            ready = [run_steps(problem, steps) for problem in problems]
         known = tune_members(ready)
         with last:
             return [self._solved(problem, given) for problem in known]

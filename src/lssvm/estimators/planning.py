@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..coding import CODINGS, pairs_of
-from ..kernels import RBF, Additive, Choice, Kernel, Linear, Matern, Spline, Stack
+from ..kernels import RBF, Choice, Kernel, Linear, Matern, Spline, Stack
 from ..losses import LOSSES
 from ..problem import Problem, Step
 from ..progress import work
@@ -18,6 +18,7 @@ from ..sparsify import Random
 from ..tune import PLAN, LeaveOneOut, tuned
 
 DENSE_ROWS = 2000  # steps=None: the model is dense up to this number of rows
+FULL_PORTFOLIO = 1000  # rows up to which the default stack has all its members
 BASIS_SIZE = 500  # partial_fit and fit_chunks with steps=None: number of basis rows
 
 
@@ -29,15 +30,19 @@ def default_kernel(classification: bool) -> Kernel:
 
 
 def default_portfolio(problem: Problem) -> Kernel:
-    """The stack that `LSSVR` fits if kernel, C and steps are None."""
+    """The stack that `LSSVR` fits if kernel, C, steps and robust are None.
+
+    An additive spline gains nothing up to 1000 rows (it is the worst member of the worst set), and above that number
+    common widths gain little, but cost as much as others. The first member chooses the basis of all.
+    """
     several = problem.X.shape[1] > 1
-    members: list[Kernel] = [RBF(), Matern()]
-    if several:
-        members += [RBF(ard=True), Matern(ard=True)]
-    if len(problem.rows) <= 1000:
-        members += [Matern(nu=0.5), *([Matern(nu=0.5, ard=True), Additive(Spline())] if several else [])]
-    members.append(Linear())
-    return Stack(members).placed(problem.X[problem.weights > 0])
+    if len(problem.rows) <= FULL_PORTFOLIO:
+        members: list[Kernel] = [RBF(), Matern(), Matern(nu=0.5)]
+        members += [RBF(ard=True), Matern(ard=True), Matern(nu=0.5, ard=True)] if several else []
+    else:
+        members = [Matern(ard=several), RBF(ard=several), Matern(nu=0.5, ard=several), Spline()]
+        members += [RBF()] if several else []
+    return Stack([*members, Linear()]).placed(problem.X[problem.weights > 0])
 
 
 def default_steps(problem: Problem) -> Sequence[Step]:

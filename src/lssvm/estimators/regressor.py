@@ -20,9 +20,10 @@ from ..robust import WeightFunction
 from ..stream import (
     Scan,
 )
-from ..tune import average_weights
+from ..tune import average_weights, chosen_widths, warn_of_no_signal
 from .planning import default_portfolio
 from .stacked import average
+from .state import fitted_problem
 from .uncertainty import Uncertainty
 from .validation import check_weights, chunk_options, refuse_times, same_kind, score_of, validate
 
@@ -113,7 +114,12 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
     def _fitted(self, problem: Problem, given: Array | None) -> dict[str, Any]:
         if self.kernel is None and self.C is None and self.steps is None and self.robust is None:
             problem = problem.replace(kernel=default_portfolio(problem))
-        return super()._fitted(problem, given)
+        attributes = super()._fitted(problem, given)
+        loo = attributes.get("loo_residuals_")
+        if loo is not None and not problem.is_known:
+            y, loo, weights = (arrays.to_numpy(a) for a in (problem.y, loo, problem.weights))
+            warn_of_no_signal(y, loo.reshape(y.shape), weights)
+        return attributes
 
     def _check_raw(self, X: Any, y: Any, **options: Any) -> tuple[Array, Array]:
         """Validated rows and targets."""
@@ -170,7 +176,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
         """The weights of the members of a stack, as given or chosen, and mean squares: of the members, of the stack."""
         rows = [member._loo_rows() for member in members]
         residuals, given = np.stack([residuals for _, residuals, _ in rows]), rows[0][2]
-        found = average_weights(residuals, given) if weights is None else arrays.to_numpy(weights)
+        widths = [0 if fitted_problem(member) is None else chosen_widths(member._problem_) for member in members]
+        found = average_weights(residuals, given, widths) if weights is None else arrays.to_numpy(weights)
         squares = [np.sum(r**2, axis=1) for r in (*residuals, np.tensordot(found, residuals, axes=1))]
         *losses, loss = np.average(squares, axis=1, weights=given)
         return found, np.array(losses), float(loss)

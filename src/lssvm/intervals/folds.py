@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from .. import arrays
-from ..problem import Problem, column_spread
-from ..tune import LeaveOneOut
+from ..problem import Problem
+from ..tune import LeaveOneOut, chosen_widths
 
 FOLDS = 10  # number of folds of the jackknife methods if the search is repeated without each fold
 # With fewer samples per width, leave-one-out residuals are too small if the widths were chosen by them (measured in
@@ -22,12 +22,7 @@ def widths_with_few_rows(problem: Problem) -> int:
 
     Dropped columns do not count: coverage depends on the number of rows per width that is kept.
     """
-    if problem.asked is None or not problem.asked[0].is_free:
-        return 0
-    spread = column_spread(problem)
-    ratios = [arrays.to_numpy(leaf.sigma) / spread for leaf in problem.kernel.leaves]
-    many = [ratio for ratio in ratios if np.min(ratio) < (1.0 - 1e-6) * np.max(ratio)]
-    widths = sum(int(np.sum(np.isfinite(ratio))) for ratio in many)
+    widths = chosen_widths(problem)
     return widths if ROWS_PER_WIDTH * widths > len(problem.rows) else 0
 
 

@@ -8,6 +8,7 @@ from .penalty import most_for_C as most_for_C
 from .penalty import warn_at_edge as warn_at_edge
 from .penalty import with_best_C as with_best_C
 from .plan import PLAN as PLAN
+from .samples import chosen_widths as chosen_widths
 from .samples import rows_by_content as rows_by_content
 from .samples import with_every_class as with_every_class
 from .scores import class_errors as class_errors

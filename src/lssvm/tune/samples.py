@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import arrays
-from ..problem import (
-    Problem,
-)
+from ..problem import Problem, column_spread
 from .plan import PLAN
 
 
@@ -72,3 +70,13 @@ def with_every_class(problem: Problem, order: np.ndarray, size: int) -> np.ndarr
     labels = problem.labels[order]
     few = [order[labels == label][: PLAN.few] for label in np.unique(labels)]
     return np.unique(np.concatenate([order[:size], *few]))
+
+
+def chosen_widths(problem: Problem) -> int:
+    """The number of widths that leave-one-out has chosen one by one, without dropped ones; 0 for a common width."""
+    if problem.asked is None or not problem.asked[0].is_free:
+        return 0
+    spread = column_spread(problem)
+    ratios = [arrays.to_numpy(leaf.sigma) / spread for leaf in problem.kernel.leaves]
+    many = [ratio for ratio in ratios if np.min(ratio) < (1.0 - 1e-6) * np.max(ratio)]
+    return sum(int(np.sum(np.isfinite(ratio))) for ratio in many)
