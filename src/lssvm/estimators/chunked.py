@@ -355,7 +355,7 @@ class ChunkedLSSVM(BaseLSSVM):
             given = self._without_class_weights(targets, given)
         else:
             targets, given = self._coded_targets(), vars(self).get("_sample_weight_")
-            given = np.ones(len(residuals)) if given is None else given
+            given = np.ones(residuals.shape[0]) if given is None else given
         targets, residuals, given = (arrays.to_numpy(a) for a in (targets, residuals, given))
         if np.isnan(residuals).any():
             raise ValueError(
