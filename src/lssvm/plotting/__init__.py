@@ -1,7 +1,6 @@
 """Displays of fitted models in scikit-learn's style: `from_estimator` stores arrays and draws, `plot` draws again."""
 
 from .additive import ComponentsDisplay, MaximalVariationDisplay
-from .distribution import PitDisplay, RegionCoverageDisplay
 from .fit import FitDisplay
 from .loo import LeaveOneOutDisplay, ReliabilityDisplay, ResidualsDisplay
 from .sparsity import SparsityPathDisplay, SupportSpectrumDisplay
@@ -13,8 +12,6 @@ __all__ = [
     "FitDisplay",
     "LeaveOneOutDisplay",
     "MaximalVariationDisplay",
-    "PitDisplay",
-    "RegionCoverageDisplay",
     "ReliabilityDisplay",
     "ResidualsDisplay",
     "SparsityPathDisplay",

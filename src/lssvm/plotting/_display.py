@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 COLOURS = "#1f5fa8", "#b3541e", "#3d8361", "#8a4f9e", "#5f6b76", "#c29a2b"
 LINES = "-", "--", "-.", ":"
@@ -18,10 +14,10 @@ LINES = "-", "--", "-.", ":"
 class Display(ABC):
     """One plot on one set of axes. Subclasses store arrays and draw them in `_draw`."""
 
-    ax_: Axes
-    figure_: Figure | SubFigure
+    ax_: Any
+    figure_: Any
 
-    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw the stored arrays.
 
         Parameters
@@ -100,7 +96,7 @@ def import_pyplot(display: Any) -> Any:
     return pyplot
 
 
-def plain_axes(ax: Axes) -> None:
+def plain_axes(ax: Any) -> None:
     """Remove the top and right spines; draw a faint grid below everything."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(alpha=0.2, which="major")

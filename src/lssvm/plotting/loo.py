@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from .. import arrays
-from ..arrays import ArrayLike
 from ..diagnose import (
     check_fitted,
     class_codes,
@@ -19,11 +18,7 @@ from ..diagnose import (
     number_scores,
     reliability,
 )
-from ..estimators import LSSVC, LSSVR
 from ._display import COLOURS, Display, one_output
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 __all__ = ["LeaveOneOutDisplay", "ReliabilityDisplay", "ResidualsDisplay"]
 
@@ -55,20 +50,14 @@ class LeaveOneOutDisplay(Display):
     points_: Any
     diagonal_: Any
 
-    def __init__(self, *, actual: np.ndarray, predicted: np.ndarray, name: str = "") -> None:
+    def __init__(self, *, actual: Any, predicted: Any, name: str = "") -> None:
         self.actual = actual
         self.predicted = predicted
         self.name = name
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: LSSVR | LSSVC,
-        *,
-        output: int = 0,
-        ax: Axes | None = None,
-        name: str | None = None,
-        **kwargs: Any,
+        cls, estimator: Any, *, output: int = 0, ax: Any = None, name: str | None = None, **kwargs: Any
     ) -> Self:
         """Draw the leave-one-out predictions of a fitted `LSSVR`.
 
@@ -141,7 +130,7 @@ class ResidualsDisplay(Display):
     points_: Any
     labels_: Any
 
-    def __init__(self, *, predicted: np.ndarray, residuals: np.ndarray, weights: np.ndarray, n_labels: int = 5) -> None:
+    def __init__(self, *, predicted: Any, residuals: Any, weights: Any, n_labels: int = 5) -> None:
         self.predicted = predicted
         self.residuals = residuals
         self.weights = weights
@@ -149,7 +138,7 @@ class ResidualsDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: LSSVR | LSSVC, *, output: int = 0, n_labels: int = 5, ax: Axes | None = None, **kwargs: Any
+        cls, estimator: Any, *, output: int = 0, n_labels: int = 5, ax: Any = None, **kwargs: Any
     ) -> Self:
         """Draw the leave-one-out residuals of a fitted model.
 
@@ -239,15 +228,7 @@ class ReliabilityDisplay(Display):
     diagonal_: Any
 
     def __init__(
-        self,
-        *,
-        predicted: np.ndarray,
-        observed: np.ndarray,
-        count: np.ndarray,
-        low: np.ndarray,
-        high: np.ndarray,
-        name: str = "",
-        of: str = "the class",
+        self, *, predicted: Any, observed: Any, count: Any, low: Any, high: Any, name: str = "", of: str = "the class"
     ) -> None:
         self.predicted = predicted
         self.observed = observed
@@ -260,12 +241,12 @@ class ReliabilityDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: LSSVR | LSSVC,
-        X: ArrayLike | None = None,
-        y: ArrayLike | None = None,
+        estimator: Any,
+        X: Any = None,
+        y: Any = None,
         *,
         n_bins: int = 10,
-        ax: Axes | None = None,
+        ax: Any = None,
         name: str | None = None,
         **kwargs: Any,
     ) -> Self:
@@ -292,7 +273,7 @@ class ReliabilityDisplay(Display):
         """
         if (X is None) != (y is None):
             raise ValueError("ReliabilityDisplay: give both X and y, or neither for leave-one-out.")
-        if X is None or y is None:
+        if X is None:
             check_fitted(estimator, "estimator")
             given = loo_values(estimator).given
             probability, codes = (array[given > 0] for array in loo_probabilities(estimator))
