@@ -2,11 +2,13 @@
 
     python -m benchmarks.intervals            about 40 minutes on one core
     python -m benchmarks.intervals --quick    fewer repetitions: about nine minutes
-    python -m benchmarks.intervals coverage   one part of it: refits, coverage, widths or probabilities
+    python -m benchmarks.intervals coverage   one part of it: refits, coverage, uneven, widths or probabilities
+    python -m benchmarks.intervals uneven --data FOLDER    also the tables in FOLDER/numbers.npz
 
-Prints Markdown. Requires ``pip install mapie``; neo-ls-svm is included if it is installed. No model is tuned by hand:
-LSSVR() and LSSVC() choose kernel widths and C by leave-one-out, SVR and SVC by 5-fold cross-validation over
-C in 1, 10, 100, 1000 and gamma in 0.1, 1, 10 times "scale", with standardised columns.
+Prints Markdown. "refits" and "coverage" require ``pip install mapie``; other peers are omitted, with a note, if they
+are not installed (mapie, crepes, neo-ls-svm). No model is tuned by hand: LSSVR() and LSSVC() choose kernel widths and C
+by leave-one-out, SVR and SVC by 5-fold cross-validation over C in 1, 10, 100, 1000 and gamma in 0.1, 1, 10 times
+"scale", with standardised columns.
 """
 
 from __future__ import annotations
@@ -16,13 +18,18 @@ import itertools
 import time
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mapie.regression import CrossConformalRegressor
+from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine, make_friedman1
+from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, train_test_split
 from sklearn.pipeline import make_pipeline
@@ -56,6 +63,8 @@ def by_lssvm(model: LSSVR, X: np.ndarray, y: np.ndarray, new: np.ndarray, method
 
 
 def by_mapie(model: Any, X: np.ndarray, y: np.ndarray, new: np.ndarray, method: str, cv: Any) -> np.ndarray:
+    from mapie.regression import CrossConformalRegressor
+
     conformal = CrossConformalRegressor(model, COVERAGE, method=method, cv=cv)
     return conformal.fit_conformalize(X, y).predict_interval(new)[1][:, :, 0]
 
@@ -154,6 +163,115 @@ def coverage_and_width(repetitions: int) -> None:
             error = np.std([value[0] for value in values]) / np.sqrt(len(values))
             rows.append([name, f"{100 * cover:.1f} ± {100 * error:.1f}", f"{width:.3g}", f"{seconds:.2f}"])
         table([title, "coverage (%)", "width", "seconds"], rows)
+
+
+# Noise that varies ----------------------------------------------------------------------------------------------------
+def regions(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Noise that grows with |x1|."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (n, 2))
+    return X, np.sin(2 * X[:, 0]) + (0.1 + 0.3 * np.abs(X[:, 0])) * rng.standard_normal(n)
+
+
+def quantile_boosting(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> np.ndarray:
+    levels = ((1 - COVERAGE) / 2, (1 + COVERAGE) / 2)
+    fits = [HistGradientBoostingRegressor(loss="quantile", quantile=q).fit(X, y) for q in levels]
+    return np.sort(np.column_stack([fit.predict(new) for fit in fits]), axis=1)
+
+
+def heteroscedastic_process(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """The most likely heteroscedastic Gaussian process (Kersting et al. 2007), one step: a process of log variances."""
+    scaler, centre, unit = StandardScaler().fit(X), y.mean(), y.std()
+    A, B, t = scaler.transform(X), scaler.transform(new), (y - centre) / unit
+    kernel = 1.0 * RBF(np.ones(X.shape[1]), (1e-2, 1e3)) + WhiteKernel(0.1)
+    even = GaussianProcessRegressor(kernel, random_state=0).fit(A, t)
+    logs = np.log((t - even.predict(A)) ** 2 + 1e-6)
+    noise = GaussianProcessRegressor(kernel, normalize_y=True, random_state=0).fit(A, logs)
+    # the mean of the logarithm of a squared standard normal variable is -1.27
+    variance = lambda Z: np.exp(noise.predict(Z) + 1.27)  # noqa: E731
+    final = GaussianProcessRegressor(even.kernel_.k1, alpha=variance(A), optimizer=None).fit(A, t)
+    mean, deviation = final.predict(B, return_std=True)
+    half = norm.ppf((1 + COVERAGE) / 2) * np.sqrt(deviation**2 + variance(B))
+    return centre + unit * np.column_stack([mean - half, mean + half])
+
+
+def mapie_cqr(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> np.ndarray:
+    from mapie.regression import ConformalizedQuantileRegressor
+
+    fit, rest = train_test_split(np.arange(len(y)), test_size=0.3, random_state=0)
+    model = ConformalizedQuantileRegressor(
+        GradientBoostingRegressor(loss="quantile", random_state=0), confidence_level=COVERAGE
+    )
+    return model.fit(X[fit], y[fit]).conformalize(X[rest], y[rest]).predict_interval(new)[1][:, :, 0]
+
+
+def mapie_jackknife(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> np.ndarray:
+    return by_mapie(RandomForestRegressor(100, random_state=0), X, y, new, "plus", KFold(10))
+
+
+def crepes_normalised(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> np.ndarray:
+    from crepes import WrapRegressor
+    from crepes.extras import DifficultyEstimator
+
+    forest = WrapRegressor(RandomForestRegressor(100, oob_score=True, random_state=0))
+    fit, rest = train_test_split(np.arange(len(y)), test_size=0.3, random_state=0)
+    forest.fit(X[fit], y[fit])
+    difficulty = DifficultyEstimator().fit(X[fit], y=y[fit], scaler=True)
+    forest.calibrate(X[rest], y[rest], de=difficulty)
+    return forest.predict_int(new, confidence=COVERAGE)
+
+
+def uneven_noise(repetitions: int, folder: Path | None) -> None:
+    """Interval score, coverage, width and CPU seconds where the noise varies, against peers that adapt to it."""
+    contenders: dict[str, Callable[..., np.ndarray]] = {
+        f"LSSVR(), {method}": lambda X, y, new, method=method: LSSVR().fit(X, y).predict_interval(new, COVERAGE, method)
+        for method in ("auto", "jackknife+", "full")
+    }
+    contenders["quantile gradient boosting"] = quantile_boosting
+    contenders["heteroscedastic Gaussian process"] = heteroscedastic_process
+    peers = {"MAPIE: CQR, boosting": mapie_cqr, "MAPIE: jackknife+, forest": mapie_jackknife}
+    for package, named in (("mapie", peers), ("crepes", {"crepes: normalised, forest": crepes_normalised})):
+        if find_spec(package) is None:
+            print(f"{package} is not installed: {', '.join(named)} omitted.\n")
+        else:
+            contenders |= named
+    sets: dict[str, list[list[np.ndarray]]] = {}
+    X, y = datasets.load_motorcycle(return_X_y=True)
+    folds = [part for seed in range(3) for part in KFold(10, shuffle=True, random_state=seed).split(X)]
+    sets["motorcycle (3 x 10 folds)"] = [[X[a], X[b], y[a], y[b]] for a, b in folds]
+    sets["noise grows with x1 (300 rows)"] = [
+        train_test_split(*regions(1300, seed), train_size=300, random_state=seed) for seed in range(repetitions)
+    ]
+    if folder is not None:
+        content = np.load(folder / "numbers.npz")
+        for name in sorted({key.split("/")[0] for key in content.files}):
+            X, y, masks = (content[f"{name}/{part}"] for part in ("X", "y", "masks"))
+            if len(y) < 1000:
+                parts = [masks[:, split].astype(bool) for split in range(min(repetitions, 3))]
+                sets[f"{name} ({len(y)} rows)"] = [[X[~out], X[out], y[~out], y[out]] for out in parts]
+    ratios: dict[str, list[float]] = {}
+    for title, splits in sets.items():
+        found: dict[str, np.ndarray] = {}
+        for name, contender in contenders.items():
+            values = []
+            for X, new, y, y_new in splits:
+                start = time.process_time()
+                low, high = contender(X, y, new).T
+                seconds = time.process_time() - start
+                outside = np.maximum(low - y_new, 0) + np.maximum(y_new - high, 0)
+                score = np.mean(high - low + 2 / (1 - COVERAGE) * outside)
+                values.append((score, np.mean(outside == 0), np.mean(high - low), seconds))
+            found[name] = np.mean(values, axis=0)
+        rows = [
+            [name, f"{score:.4g}", f"{100 * cover:.1f}", f"{width:.4g}", f"{seconds:.2f}"]
+            for name, (score, cover, width, seconds) in found.items()
+        ]
+        table([title, "interval score", "coverage (%)", "width", "CPU seconds"], rows)
+        for name, values in found.items():
+            ratios.setdefault(name, []).append(values[0] / found["LSSVR(), auto"][0])
+    rows = [[name, f"{np.exp(np.mean(np.log(r))):.3f}", f"{max(r):.2f}"] for name, r in ratios.items()]
+    print(f"### Interval scores relative to LSSVR(), auto ({len(sets)} sets)\n")
+    table(["method", "geometric mean", "largest"], rows)
 
 
 # Many widths and few rows ---------------------------------------------------------------------------------------------
@@ -276,13 +394,15 @@ def probabilities(repetitions: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
+    parser.add_argument("--data", type=Path, help='folder of tables for "uneven"')
     parser.add_argument(
-        "parts", nargs="*", metavar="part", help="refits, coverage, widths, probabilities; default: all"
+        "parts", nargs="*", metavar="part", help="refits, coverage, uneven, widths, probabilities; default: all"
     )
     options = parser.parse_args()
     warnings.filterwarnings("ignore", message="C = .* is at the edge")
     parts: dict[str, Callable[[], None]] = {
         "refits": lambda: against_refits(500),
+        "uneven": lambda: uneven_noise(2 if options.quick else 10, options.data),
         "coverage": lambda: coverage_and_width(5 if options.quick else 20),
         "widths": lambda: many_widths((5, 10, 20), 1 if options.quick else 3),
         "probabilities": lambda: probabilities(3 if options.quick else 10),

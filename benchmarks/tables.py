@@ -1,11 +1,14 @@
 """The default models on a folder of public tables, against peers that were measured before.
 
     python -m benchmarks.tables classes --data FOLDER [--splits 0 1 2] [--sets NAME ...] [--jobs N]
+    python -m benchmarks.tables numbers --data FOLDER [--splits 0 1 2] [--sets NAME ...] [--jobs N] [--picture FILE]
 
-FOLDER/classes.npz holds name/X, name/y and name/masks (rows x splits, True for test rows); FOLDER/peers.csv the columns
-set, split, model, error, log_loss and fit_cpu_seconds. A split without all of the peers "svm tuned", "random forest",
-"lightgbm" and "lssvm 0.1.0" is skipped. Errors are means over the splits of a set; ratios and ranks are those of the
-means. Seconds are the process time of `fit`, with one BLAS thread. Prints Markdown.
+FOLDER/classes.npz and FOLDER/numbers.npz hold name/X, name/y and name/masks (rows x splits, True for test rows);
+FOLDER/peers.csv the columns set, split, model, error, log_loss and fit_cpu_seconds. Errors are error rates, or RMSE
+over the standard deviation of the training targets. A split without the peers that every set needs ("lightgbm" and
+"lssvm 0.1.0"; for classes also "svm tuned" and "random forest") is skipped; other peers count where they were
+measured. Errors are means over the splits of a set; ratios and ranks are those of the means. Seconds are the process
+time of `fit`, with one BLAS thread. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -16,19 +19,22 @@ import os
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.stats import rankdata
 from threadpoolctl import threadpool_limits
 
-from lssvm import LSSVC
+from lssvm import LSSVC, LSSVR
 
 from .tuning import table
 
 SVM, FOREST, LIGHTGBM, OLD = PEERS = ("svm tuned", "random forest", "lightgbm", "lssvm 0.1.0")
+NUMBER_PEERS = {"gp ard": "GP", "catboost": "CatBoost", LIGHTGBM: "LightGBM", SVM: "tuned SVM", FOREST: "forest"}
+LARGE = 5000  # rows above which LightGBM is also compared on its own
 EPS = float(np.finfo(float).eps)
 ZERO = 0.01  # added to error rates, of which some are 0
 
@@ -46,7 +52,7 @@ def read_peers(file: Path) -> Peers:
     return peers
 
 
-def own_record(X: np.ndarray, y: np.ndarray, test: np.ndarray) -> Record:
+def class_record(X: np.ndarray, y: np.ndarray, test: np.ndarray) -> Record:
     """`LSSVC()` fitted to the rows that are not for the test. Classes that these do not hold have probability 0."""
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
@@ -59,14 +65,46 @@ def own_record(X: np.ndarray, y: np.ndarray, test: np.ndarray) -> Record:
     return {"error": error, "log_loss": float(-np.mean(np.log(np.maximum(own, EPS)))), "fit_cpu_seconds": taken}
 
 
+def number_record(X: np.ndarray, y: np.ndarray, test: np.ndarray) -> Record:
+    """`LSSVR()` fitted to the rows that are not for the test, with the coverage of its 90 % intervals."""
+    X = X.astype(float)
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.simplefilter("ignore")
+        start = time.process_time()
+        model = LSSVR().fit(X[~test], y[~test])
+        taken = time.process_time() - start
+        unit = float(np.std(y[~test])) or 1.0
+        error = float(np.sqrt(np.mean((model.predict(X[test]) - y[test]) ** 2))) / unit
+        low, high = model.predict_interval(X[test], 0.9).T
+    loo = float(np.sqrt(np.mean(model.loo_residuals_**2))) / unit
+    inside = float(np.mean((low <= y[test]) & (y[test] <= high)))
+    return {"error": error, "fit_cpu_seconds": taken, "loo": loo, "covered": inside}
+
+
 def geometric_mean(ratios: Iterable[float]) -> float:
     return float(np.exp(np.mean(np.log(np.array(list(ratios))))))
 
 
-def classes(folder: Path, splits: list[int], sets: list[str], jobs: int) -> dict[str, float]:
-    """Fit, print the tables and return the summary."""
+class Results(NamedTuple):
+    """Sets, the splits that were run, and by set and model the means over the splits; peers may be missing."""
+
+    sets: dict[str, dict[str, np.ndarray]]
+    runs: list[tuple[str, int]]
+    means: dict[str, dict[str, Record]]
+
+
+def measured(
+    kind: str,
+    record: Callable[..., Record],
+    needed: Iterable[str],
+    folder: Path,
+    splits: list[int],
+    sets: list[str],
+    jobs: int,
+) -> Results:
+    """Fit the default model to every split for which the needed peers were measured."""
     peers = read_peers(folder / "peers.csv")
-    with np.load(folder / "classes.npz", allow_pickle=False) as data:
+    with np.load(folder / f"{kind}.npz", allow_pickle=False) as data:
         known = [name.removesuffix("/X") for name in data.files if name.endswith("/X")]
         names = [name for name in known if not sets or name in sets]
         found = {name: {part: data[f"{name}/{part}"] for part in ("X", "y", "masks")} for name in names}
@@ -77,22 +115,29 @@ def classes(folder: Path, splits: list[int], sets: list[str], jobs: int) -> dict
         (name, split)
         for name in names
         for split in splits
-        if split < found[name]["masks"].shape[1] and set(PEERS) <= set(peers.get((name, split), ()))
+        if split < found[name]["masks"].shape[1] and set(needed) <= set(peers.get((name, split), ()))
     ]
     if not runs:
         raise SystemExit("No split has all peers.")
     fits = Parallel(n_jobs=jobs)(
-        delayed(own_record)(found[name]["X"], found[name]["y"], found[name]["masks"][:, split]) for name, split in runs
+        delayed(record)(found[name]["X"], found[name]["y"], found[name]["masks"][:, split]) for name, split in runs
     )
     means: dict[str, dict[str, Record]] = {}
     for name in dict.fromkeys(name for name, _ in runs):
         own = [number for number, run in enumerate(runs) if run[0] == name]
         records = {"lssvm": [fits[number] for number in own]}
-        records |= {peer: [peers[runs[number]][peer] for number in own] for peer in PEERS}
+        for peer in set.intersection(*(set(peers[runs[number]]) for number in own)):
+            records[peer] = [peers[runs[number]][peer] for number in own]
         means[name] = {
             model: {key: float(np.mean([record[key] for record in several])) for key in several[0]}
             for model, several in records.items()
         }
+    return Results(found, runs, means)
+
+
+def classes(folder: Path, splits: list[int], sets: list[str], jobs: int) -> dict[str, float]:
+    """Fit, print the tables and return the summary."""
+    found, runs, means = measured("classes", class_record, PEERS, folder, splits, sets, jobs)
     rows = []
     for name, of in means.items():
         errors = [f"{100.0 * of[model]['error']:.1f}" for model in ("lssvm", *PEERS)]
@@ -111,6 +156,78 @@ def classes(folder: Path, splits: list[int], sets: list[str], jobs: int) -> dict
     lines.append([f"largest (error + {ZERO})/(0.1.0's + {ZERO}): {worst}, {sure:+.1f} standard errors", f"{ratio:.3f}"])
     table([f"{len(means)} sets, {len(runs)} splits", ""], lines)
     return summary
+
+
+def numbers(
+    folder: Path, splits: list[int], sets: list[str], jobs: int, picture: Path | None = None
+) -> dict[str, float]:
+    """Fit, print the tables, draw the ratios of every set and return the summary."""
+    found, runs, means = measured("numbers", number_record, (LIGHTGBM, OLD), folder, splits, sets, jobs)
+    means = dict(sorted(means.items(), key=lambda item: len(found[item[0]]["y"])))
+    rows = []
+    for name, of in means.items():
+        size = f"{len(found[name]['y'])} x {found[name]['X'].shape[1]}"
+        errors = [f"{of[model]['error']:.3f}" if model in of else "" for model in ("lssvm", OLD, *NUMBER_PEERS)]
+        taken = [f"{of[model]['fit_cpu_seconds']:.1f}" for model in ("lssvm", OLD)]
+        own = of["lssvm"]
+        rows.append([name, size, *errors, f"{own['loo']:.3f}", f"{100.0 * own['covered']:.1f}", *taken])
+    heads = ["error: lssvm", "0.1.0", *NUMBER_PEERS.values(), "leave-one-out", "% covered", "CPU seconds", "0.1.0"]
+    table(["set", "rows x columns", *heads], rows)
+    large = [name for name in means if len(found[name]["y"]) > LARGE]
+    summary = number_summary(means, large)
+    table([f"{len(means)} sets, {len(runs)} splits", ""], [[label, f"{value:.3f}"] for label, value in summary.items()])
+    if picture is not None:
+        draw(means, picture)
+    return summary
+
+
+def number_summary(means: dict[str, dict[str, Record]], large: list[str]) -> dict[str, float]:
+    """Geometric means of the ratios over the sets that a peer was measured on, and what leave-one-out promises."""
+
+    def ratio(peer: str, key: str = "error", names: Iterable[str] = means) -> list[float]:
+        return [means[name]["lssvm"][key] / means[name][peer][key] for name in names if peer in means[name]]
+
+    found = {f"error / 0.1.0's, {len(means)} sets": geometric_mean(ratio(OLD))}
+    for peer, title in NUMBER_PEERS.items():
+        if ratio(peer):
+            found[f"error / {title}'s, {len(ratio(peer))} sets"] = geometric_mean(ratio(peer))
+    if large:
+        found[f"error / LightGBM's, {len(large)} sets above {LARGE} rows"] = geometric_mean(
+            ratio(LIGHTGBM, names=large)
+        )
+    worst = max(means, key=lambda name: means[name]["lssvm"]["error"] / means[name][OLD]["error"])
+    found[f"largest error / 0.1.0's: {worst}"] = max(ratio(OLD))
+    optimism = [of["lssvm"]["error"] / max(of["lssvm"]["loo"], EPS) for of in means.values()]
+    found["test RMSE / leave-one-out RMSE, median"] = float(np.median(optimism))
+    found["test RMSE / leave-one-out RMSE, 90th percentile"] = float(np.quantile(optimism, 0.9))
+    found["rows inside 90 % intervals, mean"] = float(np.mean([of["lssvm"]["covered"] for of in means.values()]))
+    found["CPU seconds / 0.1.0's"] = geometric_mean(ratio(OLD, "fit_cpu_seconds"))
+    found["CPU seconds, largest"] = max(of["lssvm"]["fit_cpu_seconds"] for of in means.values())
+    return found
+
+
+def draw(means: dict[str, dict[str, Record]], file: Path) -> None:
+    """The error of every set relative to the peers'; points to the left of 1 are better."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    names = list(means)[::-1]
+    figure, ax = plt.subplots(figsize=(7.0, 0.26 * len(names) + 1.2), layout="constrained")
+    for marker, (peer, title) in zip("os^Dv", {OLD: "lssvm 0.1.0", **NUMBER_PEERS}.items(), strict=False):
+        places = [place for place, name in enumerate(names) if peer in means[name]]
+        ratios = [means[names[p]]["lssvm"]["error"] / means[names[p]][peer]["error"] for p in places]
+        ax.plot(ratios, places, marker, ms=5, alpha=0.8, label=title)
+    ax.axvline(1.0, color="black", lw=0.8)
+    ax.set(xscale="log", xlabel="error of LSSVR() / error of the peer", yticks=range(len(names)), yticklabels=names)
+    ticks = [0.1, 0.2, 0.5, 1.0, 2.0]
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.minorticks_off()
+    ax.grid(alpha=0.3)
+    ax.legend(loc="upper left", fontsize="small")
+    figure.savefig(file)
+    plt.close(figure)
 
 
 def summarise(means: dict[str, dict[str, Record]]) -> dict[str, float]:
@@ -140,13 +257,18 @@ def worst_set(means: dict[str, dict[str, Record]], test_rows: dict[str, int]) ->
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("table", choices=["classes"])
-    parser.add_argument("--data", type=Path, required=True, help="the folder of classes.npz and peers.csv")
+    parser.add_argument("table", choices=["classes", "numbers"])
+    parser.add_argument("--data", type=Path, required=True, help="the folder of the sets and of peers.csv")
     parser.add_argument("--splits", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--sets", nargs="+", default=[], metavar="NAME", help="all, unless given")
     parser.add_argument("--jobs", type=int, default=1, help="fits at a time")
+    parser.add_argument("--picture", type=Path, help="numbers: a file for the ratios of every set")
     options = parser.parse_args(arguments)
-    classes(options.data, options.splits, options.sets, options.jobs)
+    chosen = options.data, options.splits, options.sets, options.jobs
+    if options.table == "classes":
+        classes(*chosen)
+    else:
+        numbers(*chosen, options.picture)
 
 
 if __name__ == "__main__":

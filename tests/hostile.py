@@ -212,6 +212,9 @@ def originals():
     yield LSSVR(kernels.RBF(1.0), C=1.0, steps=[sparsify.Adaline(max_iter=9, final_solve=False)]).fit(X, y), X
     with mock.patch("lssvm.problem.problem.ITERATIVE_ROWS", 5):  # leave-one-out when it is asked for
         yield LSSVC(kernels.RBF(1.0), C=1.0).fit(X, text), X
+    stack = kernels.Stack([kernels.RBF(1.0), kernels.Linear()])
+    yield LSSVR(stack, C=1.0).fit(X, y), X
+    yield LSSVC(stack, C=1.0).fit(X, text), X
 
 
 METHODS = ("predict", "predict_interval", "decision_function", "predict_proba", "components")

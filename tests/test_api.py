@@ -156,6 +156,35 @@ def test_a_module_imports_only_from_lower_layers():
     assert {("estimators", "intervals"), ("sparsify", "problem"), ("kernels", "arrays"), ("cli", "estimators")} <= seen
 
 
+def is_private(name):
+    return name.startswith("_") and not name.startswith("__")
+
+
+def test_no_package_reads_private_names_of_another():
+    """Attributes that start with an underscore are read only in the package that defines or assigns them."""
+    trees = list(sources())
+    nodes = [(parts, node) for parts, tree in trees for node in ast.walk(tree)]
+    own = {(parts[0], node.name) for parts, node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    own |= {
+        (parts[0], node.attr)
+        for parts, node in nodes
+        if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") in ("self", "cls")
+    }
+    tables = [(parts[0], node) for parts, node in nodes if isinstance(node, ast.Dict)]  # of attributes to assign
+    own |= {(module, key.value) for module, table in tables for key in table.keys if isinstance(key, ast.Constant)}
+    of_others = {("arrays", "_getframe"), ("kernels", "_get_param_names")}  # of Python and of scikit-learn
+    for parts, node in nodes:
+        names = [node.attr] if isinstance(node, ast.Attribute) else []
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("getattr", "hasattr", "setattr"):
+            mine = getattr(node.args[0], "id", "") in ("self", "cls")
+            names += [node.args[1].value] if isinstance(node.args[1], ast.Constant) and not mine else []
+        if isinstance(node, ast.ImportFrom):
+            names += [alias.name for alias in node.names if alias.name != "_files"]
+        for name in filter(is_private, names):
+            known = (parts[0], name) in own | of_others or (isinstance(node, ast.ImportFrom) and node.level == 1)
+            assert known, f"{'.'.join(parts)}, line {node.lineno}: {name}"
+
+
 def test_optional_packages_are_imported_inside_functions():
     for parts, tree in sources():
         inside = {

@@ -128,7 +128,7 @@ def test_a_later_run_replaces_an_earlier_one(tmp_path):
 
 @pytest.mark.parametrize("module", sorted(path.stem for path in Path(jobs.__file__).parent.glob("[a-z]*.py")))
 def test_every_benchmark_can_be_imported(module):
-    needs = {"gpu": "torch", "intervals": "mapie"}
+    needs = {"gpu": "torch"}
     if module in needs:
         pytest.importorskip(needs[module])
     importlib.import_module(f"benchmarks.{module}")
@@ -166,6 +166,29 @@ def test_tables_of_classes(tmp_path, capsys):
         tables.classes(tmp_path, [0], ["absent"], 1)
     with pytest.raises(SystemExit, match="No split has all peers"):
         tables.classes(tmp_path, [2], [], 1)
+
+
+def test_tables_of_numbers(tmp_path, capsys):
+    draw = np.random.RandomState(0)
+    X = draw.normal(size=(60, 2))
+    masks = np.stack([np.arange(60) % 3 == split for split in range(2)], axis=1)
+    for name, y in (("line", X @ [1.0, 2.0] + draw.normal(0, 0.01, 60)), ("noise", draw.normal(size=60))):
+        given = dict(np.load(tmp_path / "numbers.npz")) if name == "noise" else {}
+        np.savez(tmp_path / "numbers.npz", **given, **{f"{name}/X": X, f"{name}/y": y, f"{name}/masks": masks})
+    lines = ["set,split,model,rows,columns,error,log_loss,fit_cpu_seconds"]
+    models = ["lssvm 0.1.0", "lightgbm"]
+    lines += [f"{name},{s},{model},40,2,0.5,,1.0" for name in ("line", "noise") for s in (0, 1) for model in models]
+    lines += [f"line,{s},gp ard,40,2,0.25,,1.0" for s in (0, 1)]
+    (tmp_path / "peers.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    picture = tmp_path / "ratios.png"
+    tables.main(["numbers", "--data", str(tmp_path), "--splits", "0", "1", "--picture", str(picture)])
+    shown = capsys.readouterr().out
+    assert "| line | 60 x 2 | 0.0" in shown
+    assert "| 2 sets, 4 splits |" in shown
+    assert "largest error / 0.1.0's: noise" in shown
+    assert picture.stat().st_size > 5000
+    found = tables.numbers(tmp_path, [0], ["line"], 1)
+    assert found["error / GP's, 1 sets"] == pytest.approx(2.0 * found["error / 0.1.0's, 1 sets"])
 
 
 def test_ranks_of_equal_errors_are_averaged():

@@ -1,6 +1,7 @@
 """Losses and codings of classifiers against optimality conditions, other solvers and brute-force refits."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -216,6 +217,7 @@ def test_the_gradient_of_a_search_agrees_with_central_differences(coding, name, 
     from lssvm.tune import class_search as classes
 
     exact = classes.solve_dual
+    monkeypatch.setattr(classes, "SLOPE_ACCURACY", 1e-12)
     monkeypatch.setattr(classes, "solve_dual", lambda *a, **o: exact(*a, **{**o, "tolerance": 1e-13, "start": None}))
     X, y = ordered(60)
     targets = np.where(y[:, None] == np.arange(3), 1.0, -1.0)
@@ -223,11 +225,11 @@ def test_the_gradient_of_a_search_agrees_with_central_differences(coding, name, 
     rows = Rows(problem, X.std(axis=0), None)
     kernel = RBF(np.array([0.8, 1.6]), ard=True) + Matern(np.array([2.0, 2.0]))
     search = ClassSearch(rows, Setting(kernel, 5.0, coding, name), [True, True], many=True)
-    x = np.array([0.1, -0.2, 0.3, np.log(5.0), 0.4])
+    x = np.array([0.1, -0.2, 0.3, np.log(5.0)])
     gradient = search.objective(x)[1]
     for place in range(len(x)):
-        step = 1e-5 * (np.arange(len(x)) == place)
-        difference = (search.objective(x + step)[0] - search.objective(x - step)[0]) / 2e-5
+        step = 3e-4 * (np.arange(len(x)) == place)
+        difference = (search.objective(x + step)[0] - search.objective(x - step)[0]) / 6e-4
         assert_allclose(gradient[place], difference, rtol=1e-4, atol=1e-5, err_msg=str(place))
 
 
@@ -317,15 +319,39 @@ def test_class_weights_multiply_sample_weights(name):
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("coding", CODINGS)
 @pytest.mark.parametrize("steps", [(), [sparsify.Random(20, random_state=0)]])
-def test_torch_gives_the_same(steps, coding, name):
-    torch = pytest.importorskip("torch")
+@pytest.mark.parametrize("kind", ["torch", "torch on a GPU", "CuPy"])
+def test_other_arrays_give_the_same(kind, steps, coding, name):
+    convert = converter(kind)
     X, y = ordered(70)
     model = LSSVC(RBF(1.0), C=2.0, coding=coding, loss=name, steps=steps)
-    ours, theirs = clone(model).fit(X, y), clone(model).fit(torch.asarray(X), torch.asarray(y))
-    p = theirs.predict_proba(torch.asarray(X))
-    assert isinstance(p, torch.Tensor)
-    assert_allclose(p.numpy(), ours.predict_proba(X), rtol=1e-6, atol=1e-8)
+    ours, theirs = clone(model).fit(X, y), clone(model).fit(convert(X), convert(y))
+    p = theirs.predict_proba(convert(X))
+    assert type(p) is type(convert(X))
+    assert_allclose(arrays.to_numpy(p), ours.predict_proba(X), rtol=1e-6, atol=1e-8)
     assert_allclose(arrays.to_numpy(theirs.dual_coef_), ours.dual_coef_, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["torch", "torch on a GPU", "CuPy"])
+def test_a_search_on_other_arrays_finds_the_same(kind):
+    convert = converter(kind)
+    X, y = ordered(90)
+    ours, theirs = LSSVC().fit(X, y), LSSVC().fit(convert(X), convert(y))
+    assert (theirs.coding_, theirs.loss_) == (ours.coding_, ours.loss_)
+    f = theirs.decision_function(convert(X))
+    assert type(f) is type(convert(X))
+    assert_allclose(arrays.to_numpy(f), ours.decision_function(X), rtol=1e-6, atol=1e-6)
+
+
+def converter(kind):
+    """A function from NumPy arrays to arrays of another kind; the test is skipped if there are none."""
+    if kind == "CuPy":
+        return pytest.importorskip("cupy").asarray
+    torch = pytest.importorskip("torch")
+    if kind == "torch":
+        return torch.asarray
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    return lambda values: torch.asarray(values, device="cuda")
 
 
 def test_given_kernel_and_C_stay_the_classifier_of_the_papers():
@@ -380,6 +406,50 @@ def test_selectors_of_a_basis_take_every_loss(step, coding, name):
     model = LSSVC(RBF(1.0), C=5.0, coding=coding, loss=name, steps=[step]).fit(X, y)
     assert len(model.support_vectors_) <= 20
     assert model.score(X, y) > 0.6
+
+
+def test_the_record_of_a_step_does_not_hide_that_of_the_search(tmp_path):
+    X, y = ordered(80)
+    model = LSSVC(steps=[sparsify.Forward(10, random_state=0)]).fit(X, y)
+    assert len(model.path_.candidates) == 5
+    assert len(model.path_.sizes) == len(model.path_.scores)
+    save(model, tmp_path / "model.lssvm")
+    again = load(tmp_path / "model.lssvm")
+    assert [one.loo for one in again.path_.candidates] == [one.loo for one in model.path_.candidates]
+    assert_array_equal(again.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("coding", CODINGS)
+def test_a_singular_kernel_with_a_huge_C_has_a_model(coding, name):
+    X, y = ordered(60)
+    model = LSSVC(Linear(), C=1e12, coding=coding, loss=name).fit(1e8 * X, y)
+    p = model.predict_proba(1e8 * X)
+    assert_allclose(p.sum(axis=1), 1.0, rtol=1e-9)
+    moderate = LSSVC(Linear(), C=100.0, coding=coding, loss=name).fit(X, y)
+    assert model.score(1e8 * X, y) > moderate.score(X, y) - 0.1
+
+
+@pytest.mark.parametrize(
+    ("name", "classes", "rows"),
+    [*((name, 4, 1) for name in ["auto", *LOSSES]), *((name, 5, 2) for name in LOSSES), ("auto", 26, 3)],
+)
+def test_a_search_with_few_rows_per_class(name, classes, rows):
+    rng = np.random.default_rng(0)
+    X = np.repeat(3.0 * rng.standard_normal((classes, 4)), rows, axis=0) + rng.standard_normal((classes * rows, 4))
+    y = np.repeat(np.arange(classes), rows)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The number of unique classes")
+        p = LSSVC(coding="auto" if classes == 26 else "one-vs-one", loss=name).fit(X, y).predict_proba(X)
+    assert_allclose(p.sum(axis=1), 1.0, rtol=1e-9)
+
+
+def test_the_squared_hinge_converges_for_nearly_separable_classes():
+    X, t, weights = two_classes(400)
+    K, C = RBF(2.0)(X), 1e6
+    fit = solve_dual(K, t, weights, C, LOSSES["squared_hinge"], loo=False)
+    slope = C * weights * t * LOSSES["squared_hinge"].slope(t * fit.decision)
+    assert_allclose(fit.coef, slope, rtol=0, atol=1e-6 * np.abs(slope).max())
 
 
 def test_wrong_names_are_refused_and_nothing_is_lost():

@@ -86,9 +86,9 @@ def test_arrays_equal_whole_and_chunks(rows, scheduler, robust):
             assert_allclose(found.compute(), getattr(whole, name), rtol=1e-6, atol=1e-9, err_msg=name)
             assert np.array_equal(found.compute(), getattr(chunked, name))
     with dask.config.set(scheduler=scheduler):
-        intervals = lazy.predict_interval(da.from_array(X, chunks=(250, 2)), 0.8)
+        intervals = lazy.predict_interval(da.from_array(X, chunks=(250, 2)), 0.8, "jackknife+")
     assert isinstance(intervals, da.Array)
-    assert_allclose(intervals.compute(), whole.predict_interval(X, 0.8), rtol=1e-8)
+    assert_allclose(intervals.compute(), whole.predict_interval(X, 0.8, "jackknife+"), rtol=1e-8)
 
 
 def test_blocks_that_a_filter_has_emptied(rows):

@@ -1,5 +1,7 @@
 """What a model knows about itself, against refits, scikit-learn's metrics and plain counts."""
 
+import math
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -8,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss, mean_absolute_error, r2_score, root_mean_squared_error
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
+from stacking import stack_of
 
 from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, sparsify
 
@@ -30,12 +33,70 @@ def test_coverage_equals_intervals_of_refits_without_the_row(basis):
             others = np.arange(len(y)) != i
             refit = LSSVR(KERNEL, C=50.0, steps=[sparsify.Given(points)])
             refit.fit(X[others], targets[others], WEIGHTS[others])
-            low, high = refit.predict_interval(X[i : i + 1], coverage)[0]
+            low, high = refit.predict_interval(X[i : i + 1], coverage, "jackknife+")[0]
             inside.append((low <= targets[i]) & (targets[i] <= high))
             width.append(high - low)
         np.testing.assert_allclose(found.observed[level], np.mean(inside, axis=0))
         np.testing.assert_allclose(found.width[level], np.mean(width, axis=0), rtol=1e-7)
     np.testing.assert_array_equal(found.rows, np.arange(len(y)))
+
+
+def test_coverage_of_a_stack_equals_refits_without_pairs_of_rows():
+    """f without rows i and j is the average of the members without them; the weights of the members are held fixed."""
+    rows, targets, shares = X[::2], y[::2], (0.3, 0.7)
+    both = (KERNEL, kernels.Linear())
+    stack = stack_of([LSSVR(kernel, C=50.0).fit(rows, targets) for kernel in both], shares)
+    found = diagnose.coverage_path(stack, (0.8,))
+    n = len(rows)
+    low, high = np.empty((n, n - 1)), np.empty((n, n - 1))
+    for i in range(n):
+        for place, j in enumerate(np.delete(np.arange(n), i)):
+            others = np.delete(np.arange(n), [i, j])
+            fits = [LSSVR(kernel, C=50.0, steps=[sparsify.Given(rows)]) for kernel in both]
+            f = [fit.fit(rows[others], targets[others]).predict(rows[[i, j]]) for fit in fits]
+            own, other = np.average(f, axis=0, weights=shares)
+            size = abs(targets[j] - other)
+            low[i, place], high[i, place] = own - size, own + size
+    low, high = np.sort(low)[:, int(0.2 * n) - 1], np.sort(high)[:, math.ceil(0.8 * n) - 1]
+    assert found.observed[0] == np.mean((low <= targets) & (targets <= high))
+    assert found.width[0] == pytest.approx(np.mean(high - low), rel=1e-7)
+
+
+def test_what_belongs_to_one_member_of_a_stack_points_to_the_members():
+    stack = stack_of([LSSVR(kernel, C=50.0).fit(X, y) for kernel in (KERNEL, kernels.Linear())], [0.5, 0.5])
+    for function in (diagnose.c_path, diagnose.width_surface):
+        with pytest.raises(ValueError, match=r"not for a stack: give a member, e\.g\. model\.members_\[0\]"):
+            function(stack)
+    np.testing.assert_array_equal(diagnose.basis_points(stack), X)
+
+
+def test_points_of_members_are_counted_once():
+    few = [LSSVR(KERNEL, C=50.0, steps=[sparsify.Given(X[start : start + 9])]).fit(X, y) for start in (0, 4)]
+    points = diagnose.basis_points(stack_of(few, [0.5, 0.5]))
+    np.testing.assert_array_equal(points, np.unique(X[:13], axis=0))
+
+
+def test_components_of_a_stack():
+    draw = np.random.RandomState(0)
+    inputs = draw.uniform(-1, 1, (60, 3))
+    targets = np.sin(3 * inputs[:, 0]) + inputs[:, 1] + 0.1 * draw.normal(size=60)
+    smooth, rough = (
+        kernels.Additive(kernels.Spline(5), active=[0, 1]),
+        kernels.Additive(kernels.RBF(1.0), active=[2, 1]),
+    )
+    stack = stack_of([LSSVR(kernel, C=5.0).fit(inputs, targets) for kernel in (smooth, rough)], [0.4, 0.6])
+    assert diagnose.kept_components(stack) == {0: [0], 1: [1], 2: [2]}
+    rest = stack.predict(inputs) - stack.components(inputs).sum(axis=1)
+    np.testing.assert_allclose(rest, rest[0], rtol=1e-10)
+    labels = targets > 0
+    classes = stack_of([LSSVC(kernel, C=5.0).fit(inputs, labels) for kernel in (smooth, rough)], [0.4, 0.6])
+    with pytest.raises(AttributeError) as refused:
+        classes.components(inputs)
+    assert "averages probabilities" in str(refused.value.__cause__)
+    joint = LSSVR(kernels.Additive(kernels.RBF(1.0), groups=[[0, 1], [2]]), C=5.0).fit(inputs, targets)
+    with pytest.raises(AttributeError) as refused:
+        stack_of([stack.members_[0], joint], [0.4, 0.6]).components(inputs)
+    assert "components of different columns" in str(refused.value.__cause__)
 
 
 def test_coverage_of_a_sample_of_rows_and_of_too_few_rows():
@@ -158,11 +219,10 @@ def test_inverse_widths_are_spread_over_widths():
 
 
 def test_a_very_wide_kernel_leaves_no_column_out():
-    """Targets that are linear in the columns lead to widths of thousands of spreads and a C that makes up for them."""
+    """Widths of thousands of spreads with a C that makes up for them give a linear function of the columns."""
     draw = np.random.default_rng(1)
     inputs = draw.normal(size=(90, 3))
-    model = LSSVR().fit(inputs, 2.0 * inputs[:, 2])
-    assert (model.kernel_.sigma / inputs.std(axis=0)).max() > 1e4
+    model = LSSVR(kernels.RBF(2e4 * inputs.std(axis=0)), C=1e12).fit(inputs, 2.0 * inputs[:, 2])
     assert diagnose.columns_used(model)[2]
     moved = inputs + np.eye(3)[2]
     np.testing.assert_allclose(model.predict(moved) - model.predict(inputs), 2.0, rtol=1e-2)

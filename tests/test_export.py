@@ -16,14 +16,16 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+from stacking import stack_of
 
 from lssvm import LSSVC, LSSVR, cli, export, kernels, save, sparsify, tables
-from lssvm.export.c_header import c_string
+from lssvm.export.c_templates import c_string
 
 COMPILER = shutil.which("gcc") or shutil.which("cc")
 RNG = np.random.default_rng(0)
@@ -36,6 +38,7 @@ WIDTHS = [2.0, 5.0, 0.5]
 KERNELS = {
     "rbf": kernels.RBF(sigma=WIDTHS),
     "rbf-one": kernels.RBF(sigma=2.5),
+    "dropped": kernels.RBF(sigma=[2.0, math.inf, 0.5]) + kernels.Matern(sigma=[math.inf, 5.0, math.inf]),
     "matern0.5": kernels.Matern(sigma=WIDTHS, nu=0.5),
     "matern1.5": kernels.Matern(sigma=WIDTHS),
     "matern2.5": kernels.Matern(sigma=WIDTHS, nu=2.5),
@@ -69,9 +72,10 @@ PIPELINES = {
 
 
 def n_decisions(model):
-    """Number of decision values of a row; a model of pairs of classes has one per class."""
-    outputs = np.size(np.asarray(model.intercept_))
-    return outputs if outputs == 1 or isinstance(model, LSSVR) else len(model.classes_)
+    """Number of decision values (or predictions) of a row."""
+    if isinstance(model, LSSVR):
+        return np.size(np.asarray(model.intercept_))
+    return 1 if len(model.classes_) == 2 else len(model.classes_)
 
 
 def run_onnx(model, rows, folder=None):
@@ -341,6 +345,93 @@ def test_pairs_have_no_prediction_for_nan_and_infinity(optimise, tmp_path):
     assert run_onnx(model, NEW[:0])[2].shape == (0, 3)
 
 
+# Stacks ---------------------------------------------------------------------------------------------------------------
+MEMBERS = ["rbf", "matern0.5", "linear", "additive-spline"]
+MIXED = [("one-vs-rest", "squared"), ("one-vs-one", "logistic"), ("one-vs-rest", "squared_hinge"), ("auto", "auto")]
+STACKED = {"one": Y[:, 0], "two": Y, "text": TWO, "many": MANY, "five": FIVE}
+
+
+def stacked(target, **options):
+    """A stack of all MEMBERS; those of a classifier differ in coding and loss."""
+    y = STACKED[target]
+    if y.dtype == np.float64:
+        members = [LSSVR(KERNELS[name], C=10.0, **options).fit(X, y) for name in MEMBERS]
+    else:
+        kinds = [{"coding": coding, "loss": loss} for coding, loss in MIXED]
+        members = [LSSVC(KERNELS[name], C=10.0, **kind).fit(X, y) for name, kind in zip(MEMBERS, kinds, strict=True)]
+    return stack_of(members, [0.4, 0.3, 0.1, 0.2])
+
+
+@pytest.mark.parametrize("target", STACKED)
+def test_stacks(target, tmp_path):
+    model = stacked(target)
+    assert len(model.members_) == 4
+    assert_parity(model, tmp_path)
+
+
+@pytest.mark.parametrize("target", ["two", "text"])
+def test_stacks_as_they_are_fitted_after_a_scaler(target, tmp_path):
+    y = STACKED[target]
+    kernel = kernels.Stack([kernels.RBF(sigma=2.0), kernels.Matern(sigma=4.0, nu=0.5), kernels.Linear()])
+    model = LSSVR(kernel, C=1.0) if y.dtype == np.float64 else LSSVC(kernel, C=0.1, loss="squared")
+    model = make_pipeline(StandardScaler(), model).fit(X, y)
+    assert len(model[-1].members_) > 1
+    assert_parity(model, tmp_path)
+
+
+def test_members_share_their_support_vectors():
+    one, many = LSSVR(KERNELS["rbf"], C=10.0).fit(X, Y), stacked("two")
+    for text in (export.to_c(many), export.to_python(many)):
+        assert text.count(repr(float(X[7, 1]))) == 1
+    onnx = pytest.importorskip("onnx")
+    points = [onnx.numpy_helper.to_array(tensor) for tensor in export.to_onnx(many).graph.initializer]
+    columns = [values for values in points if values.shape == (1, 50)]
+    assert len(columns) == X.shape[1]
+    assert "4 models, 50 support vectors" in export.to_c(many)
+    other = LSSVR(KERNELS["matern0.5"], C=10.0, steps=[sparsify.Given(X[:9])]).fit(X, Y)
+    assert "2 models, 59 support vectors" in export.to_c(stack_of([one, other], [0.5, 0.5]))
+
+
+def test_members_with_their_own_support_vectors(tmp_path):
+    first = LSSVR(KERNELS["rbf"], C=10.0, steps=[sparsify.Given(X[:20])]).fit(X, Y)
+    second = LSSVR(KERNELS["linear"], C=10.0, steps=[sparsify.Prune(10)]).fit(X, Y)
+    model = stack_of([first, second], [0.25, 0.75])
+    assert_parity(model, tmp_path)
+    hinge = LSSVC(KERNELS["rbf"], C=10.0, loss="squared_hinge").fit(X, TWO)
+    assert (hinge.dual_coef_ == 0).any()
+    assert_parity(stack_of([LSSVC(KERNELS["linear"], C=1.0).fit(X, TWO), hinge], [0.25, 0.75]), tmp_path)
+
+
+@pytest.mark.parametrize("optimise", [["-O2"], ["-O3", "-ffast-math"]], ids=" ".join)
+def test_stacks_have_no_prediction_for_nan_and_infinity(optimise, tmp_path):
+    rows = np.vstack([NEW, HOLES])
+    model = stacked("two")
+    (found,) = c_results(model, rows, tmp_path, optimise)
+    assert_allclose(found[:-4], model.predict(NEW), rtol=1e-9, atol=1e-9)
+    assert np.isnan(found[-4:]).all()
+    for target in ("text", "many"):
+        model = stacked(target)
+        decision, place, probabilities = c_results(model, rows, tmp_path, optimise)
+        assert_allclose(probabilities[:-4], model.predict_proba(NEW), rtol=1e-9, atol=1e-9)
+        assert np.isnan(decision[-4:]).all()
+        assert np.isnan(probabilities[-4:]).all()
+        assert_array_equal(place[-4:], -1.0)
+        label, decision, probabilities = run_onnx(model, rows)
+        assert_array_equal(label[:-4], model.predict(NEW))
+        assert np.isnan(decision[-4:]).all()
+        assert np.isnan(probabilities[-4:]).all()
+
+
+def test_python_refuses_what_a_stack_refuses():
+    module: dict = {}
+    cubic = [LSSVC(kernels.Polynomial(3), C=1.0).fit(X, MANY), LSSVC(kernels.RBF(sigma=1.0), C=1.0).fit(X, MANY)]
+    exec(export.to_python(stack_of(cubic, [0.5, 0.5])), module)
+    for row, message in ((HOLES[0].tolist(), "Column 0 is nan"), ([0.0], "has 1 values"), ([1e200] * 3, "overflows")):
+        for method in ("predict", "decision_function", "predict_proba"):
+            with pytest.raises(ValueError, match=message):
+                module[method](row)
+
+
 # Values that have no prediction ---------------------------------------------------------------------------------------
 
 LABELS = {"two": TWO, "many": MANY}
@@ -468,7 +559,7 @@ def table(tmp_path):
     for place, (row, column) in enumerate(rng.integers(0, [80, 4], (12, 2))):
         rows[row][column] = ["", "NA", "?"][place % 3]
     targets = {"number": price, "two": np.where(price > 60, "yes", "no"), "many": np.digitize(price, [45, 65])}
-    targets["pairs"] = targets["many"]
+    targets |= {"pairs": targets["many"], "stack": price, "mixture": targets["many"]}
     new = [
         *rows[:30],
         ["33", "Rom", "true", "1"],
@@ -490,15 +581,18 @@ def fit_table(folder, table, kind, missing):
     source = tables.open_table(str(folder / "data.csv"))
     plan, _, _ = tables.plan(source, "y", categorical=["size"], missing=missing)
     columns, y, _ = cli.data.rows_of(source, plan)
-    model = (LSSVR if kind == "number" else LSSVC)(
+    model = (LSSVC if targets[kind].dtype.kind != "f" else LSSVR)(
         kernels.RBF(sigma=[20.0, *[1.0] * (columns.num_columns - 1)]), C=10.0
     )
     if kind == "pairs":
         model.set_params(loss="logistic", coding="one-vs-one")
     model.fit(columns, y)
+    if kind in ("stack", "mixture"):
+        other = clone(model).set_params(kernel=kernels.Matern(sigma=model.kernel.sigma)).fit(columns, y)
+        model = stack_of([model, other], [0.75, 0.25])
     model.table_ = plan.to_dict()
     save(model, folder / "model.lssvm")
-    options = [] if kind == "number" else ["--proba"]
+    options = ["--proba"] if isinstance(model, LSSVC) else []
     result = CliRunner().invoke(cli.main, ["predict", str(folder / "model.lssvm"), str(folder / "new.csv"), *options])
     assert result.exit_code == 0, result.output
     return model, list(csv.reader(result.stdout.splitlines()))[1:]
@@ -574,7 +668,7 @@ def table_by_c(model, names, rows, folder, optimise=("-O2",)):
 
 
 @pytest.mark.parametrize("missing", ["drop", "fill"])
-@pytest.mark.parametrize("kind", ["number", "two", "many", "pairs"])
+@pytest.mark.parametrize("kind", ["number", "two", "many", "pairs", "stack", "mixture"])
 @pytest.mark.parametrize("run", [table_by_python, table_by_c, table_by_fast_c, table_by_onnx])
 def test_tables_are_taken_as_they_are(run, kind, missing, table, tmp_path):
     """Categories, known or not, and missing values, filled in or not, as `lssvm predict` takes them."""
@@ -587,11 +681,11 @@ def test_tables_are_taken_as_they_are(run, kind, missing, table, tmp_path):
     for mine, theirs, none in zip(found, expected, empty, strict=True):
         if none:
             assert mine == [None]
-        elif kind == "number":
+        elif kind in ("number", "stack"):
             assert float(mine[0]) == pytest.approx(float(theirs[0]), rel=1e-12, abs=1e-12)
         else:
             assert str(mine[0]) == theirs[0]
-            close = {"rtol": 1e-9, "atol": 1e-9} if kind == "pairs" else {"rtol": 1e-11, "atol": 1e-12}
+            close = {"rtol": 1e-9, "atol": 1e-9} if kind in ("pairs", "mixture") else {"rtol": 1e-11, "atol": 1e-12}
             assert_allclose(np.array(mine[1:], dtype=float), np.array(theirs[1:], dtype=float), **close)
 
 

@@ -8,14 +8,17 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from stacking import stack_of
 
-from lssvm import LSSVC, LSSVR, datasets, kernels, plotting, sparsify
+from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, plotting, sparsify
 from lssvm.plotting import (
     ComponentsDisplay,
     CPathDisplay,
     FitDisplay,
     LeaveOneOutDisplay,
     MaximalVariationDisplay,
+    PitDisplay,
+    RegionCoverageDisplay,
     ReliabilityDisplay,
     ResidualsDisplay,
     SparsityPathDisplay,
@@ -160,7 +163,7 @@ def test_models_without_a_path_are_refused():
         SparsityPathDisplay.from_estimator(given)
     with pytest.raises(NotFittedError):
         SupportSpectrumDisplay.from_estimator(given)
-    for model in (given, LSSVR(), LSSVR(**GIVEN, steps=[sparsify.Random(20, random_state=0)])):
+    for model in (given, LSSVR(kernels.RBF()), LSSVR(**GIVEN, steps=[sparsify.Random(20, random_state=0)])):
         with pytest.raises(ValueError, match=r"no path over basis sizes.*FeatureVectors.*Forward.*Prune.*Echelon"):
             SparsityPathDisplay.from_estimator(model.fit(X, y))
 
@@ -266,6 +269,73 @@ def test_components_of_a_loss_without_deviations_have_no_band():
     model = LSSVC(kernels.Additive(kernels.RBF(sigma=0.5)), C=5.0, loss="logistic").fit(inputs, labels)
     display = ComponentsDisplay.from_estimator(model, inputs)
     assert display.deviations == [None, None]
+
+
+def stack(*names, targets=y, rows=X, weights=(0.3, 0.7)):
+    """A stack of members with these kernels."""
+    model = LSSVR if targets.dtype == float else LSSVC
+    return stack_of([model(kernel, C=5.0).fit(rows, targets) for kernel in names], weights)
+
+
+def test_fit_of_a_stack():
+    model = stack(kernels.RBF(sigma=9.0), kernels.Matern(sigma=20.0))
+    display = FitDisplay.from_estimator(model, coverage=0.8)
+    mine, other = model.members_
+    grid = display.grid[0][:, None]
+    np.testing.assert_allclose(display.response, 0.3 * mine.predict(grid) + 0.7 * other.predict(grid), rtol=1e-12)
+    np.testing.assert_allclose(display.interval, model.predict_interval(grid, 0.8), rtol=1e-12)
+    np.testing.assert_array_equal(display.X, X)
+    np.testing.assert_array_equal(display.y, y)
+    assert len(display.support_vectors) == len(X)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_fit_of_a_stack_of_classifiers(loss):
+    rows, labels = datasets.load_ripley(return_X_y=True)
+    members = [LSSVC(kernels.RBF(sigma=0.5), C=5.0, loss=kind).fit(rows, labels) for kind in (loss, "logistic")]
+    model = stack_of(members, [0.4, 0.6])
+    display = FitDisplay.from_estimator(model, grid_resolution=9)
+    inputs = np.column_stack([axis.reshape(-1) for axis in np.meshgrid(*display.grid)])
+    np.testing.assert_allclose(display.response.reshape(-1), model.predict_proba(inputs)[:, 1], rtol=1e-12)
+    np.testing.assert_array_equal(display.X, rows)
+    reliable = ReliabilityDisplay.from_estimator(model)
+    p = 0.4 * diagnose.loo_probabilities(members[0])[0] + 0.6 * diagnose.loo_probabilities(members[1])[0]
+    expected = diagnose.reliability(p, (labels > 0).astype(int))
+    np.testing.assert_allclose(reliable.predicted, expected.predicted, rtol=1e-12)
+
+
+def test_leave_one_out_and_widths_of_a_stack():
+    model = stack(kernels.RBF(sigma=9.0), kernels.Matern(sigma=20.0))
+    expected = sum(w * member.loo_predictions_ for member, w in zip(model.members_, (0.3, 0.7), strict=True))
+    np.testing.assert_allclose(LeaveOneOutDisplay.from_estimator(model).predicted, expected, rtol=1e-12)
+    np.testing.assert_allclose(ResidualsDisplay.from_estimator(model).residuals, y - expected, rtol=1e-9)
+    np.testing.assert_allclose(WidthsDisplay.from_estimator(model).inverse_widths, X.std(axis=0) / 9.0)
+    np.testing.assert_array_equal(PitDisplay.from_estimator(model).values, diagnose.pit(model))
+    regions = diagnose.coverage_by_region(model)
+    np.testing.assert_array_equal(RegionCoverageDisplay.from_estimator(model).observed, regions.observed)
+
+
+def test_components_of_a_stack():
+    rows, targets = datasets.make_additive(80, random_state=0)
+    kernel = kernels.Additive(kernels.RBF(sigma=1.0), active=[0, 3])
+    model = stack(kernels.Additive(kernels.Spline(4), active=[0]), kernel, rows=rows, targets=targets)
+    display = ComponentsDisplay.from_estimator(model, rows)
+    assert display.names == ["x1", "x4"]
+    assert display.deviations == [None, None]
+    inputs = np.zeros((200, rows.shape[1]))
+    inputs[:, 3] = display.inputs[1]
+    np.testing.assert_allclose(display.values[1], 0.7 * model.members_[1].components(inputs)[:, 3], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "name", ["CPathDisplay", "WidthSurfaceDisplay", "SupportSpectrumDisplay", "SparsityPathDisplay"]
+)
+def test_displays_of_one_model_point_to_the_members_of_a_stack(name):
+    model = stack(kernels.RBF(sigma=9.0), kernels.Matern(sigma=20.0))
+    with pytest.raises(ValueError, match=r"not for a stack: give a member, e\.g\. model\.members_\[0\]"):
+        getattr(plotting, name).from_estimator(model)
+    with pytest.raises(ValueError, match="not for a stack"):
+        MaximalVariationDisplay.from_estimator(model)
 
 
 def test_fit_with_column_names_does_not_warn():
@@ -474,6 +544,28 @@ def test_components_are_drawn_with_two_standard_deviations(additive):
     assert set(ComponentsDisplay.from_estimator(penalised, rows).deviations) == {None}
 
 
+@pytest.mark.parametrize(
+    ("coding", "loss", "outputs"),
+    [
+        ("one-vs-rest", "squared", ["a", "b", "c"]),
+        ("one-vs-rest", "logistic", ["a", "b", "c"]),
+        ("one-vs-one", "squared_hinge", ["b, not a", "c, not a", "c, not b"]),
+    ],
+)
+def test_components_of_several_classes_share_the_panels(coding, loss, outputs):
+    rows = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    labels = np.array(["a", "b", "c"])[np.digitize(rows[:, 0] + rows[:, 1] ** 2, [0.0, 0.6])]
+    model = LSSVC(kernels.Additive(kernels.RBF(1.0)), C=5.0, coding=coding, loss=loss).fit(rows, labels)
+    display = ComponentsDisplay.from_estimator(model, rows)
+    assert [text.get_text() for text in display.axes_[-1].get_legend().get_texts()] == display.outputs == outputs
+    for number, (ax, grid) in enumerate(zip(display.axes_, display.inputs, strict=True)):
+        at = np.tile(rows[0], (len(grid), 1))
+        at[:, number] = grid
+        for output, line in enumerate(ax.lines[:3]):
+            np.testing.assert_allclose(line.get_ydata(), model.components(at)[:, number, output])
+        assert len(ax.collections) == (3 if (coding, loss) == ("one-vs-rest", "squared") else 0)
+
+
 def test_components_of_a_frame(additive):
     """No warning, which would be an error here; names from the frame; columns in another order are refused."""
     pd = pytest.importorskip("pandas")
@@ -492,7 +584,7 @@ def test_additive_displays_refuse_other_models(additive):
     plain = LSSVR(**GIVEN, steps=()).fit(X, y)
     with pytest.raises(ValueError, match="no path of maximal variations"):
         MaximalVariationDisplay.from_estimator(plain)
-    with pytest.raises(ValueError, match="not additive with one output"):
+    with pytest.raises(ValueError, match=r"not additive: use kernels\.Additive"):
         ComponentsDisplay.from_estimator(plain, X)
     with pytest.raises(NotFittedError):
         ComponentsDisplay.from_estimator(LSSVR(), X)

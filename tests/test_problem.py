@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Ridge
+from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from lssvm import kernels, robust
-from lssvm.problem import Problem
+from lssvm.intervals.loo import FittedLoo
+from lssvm.problem import Problem, held_out_rows
 
 EPS = np.finfo(float).eps
 RNG = np.random.default_rng(0)
@@ -102,7 +104,7 @@ def test_left_out_predictions_are_those_of_refits(basis, every):
     weights[3] = 0.0
     for machine in (problem(basis), problem(basis, weights=weights)):
         factor = machine.factorise(machine.C, every=every)
-        predictions = factor.loo_predictions(NEW, factor.fit(machine.C))
+        predictions = FittedLoo(machine, factor.fit(machine.C), factorised=factor).predictions(NEW)
         _, expected = left_out(machine, K_new=KERNEL(NEW, basis_of(machine)))
         assert_allclose(predictions, expected[:, machine.weights > 0], rtol=1e-8, atol=1e-9)
 
@@ -416,6 +418,40 @@ def test_the_check_sees_a_wrong_solution(basis):
     wrong[2, 0] *= 1 + 1e-6
     vars(fit)["coef"] = wrong
     assert fit.check(problem(basis)) > 1e-9
+
+
+# Rows held out --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.5, 0.99])
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_held_out_for_numbers_are_those_of_train_test_split(share, seed):
+    machine = problem(weights=np.where(np.arange(16) % 5 == 2, 0.0, WEIGHTS))
+    count = min(max(1, round(share * 13)), 12)
+    expected = np.sort(train_test_split(machine.rows, test_size=count, random_state=seed)[1])
+    assert_array_equal(held_out_rows(machine, share, seed), expected)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.5, 0.99])
+@pytest.mark.parametrize("sizes", [(50, 30), (90, 7, 3, 1), (2,) * 20, (1, 1, 1)])
+def test_rows_held_out_of_classes_are_stratified(share, sizes):
+    """Their number is that of the share; every class gives its share to within one row and keeps a row to train on."""
+    codes = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    rows = len(codes)
+    targets = 2.0 * (codes[:, None] == np.arange(len(sizes))) - 1.0 if len(sizes) > 2 else 2.0 * codes[:, None] - 1.0
+    machine = problem(X=np.zeros((rows, 1)), y=targets, weights=np.ones(rows), classification=True)
+    drawn = [held_out_rows(machine, share, seed) for seed in range(20)]
+    for held in drawn:
+        assert len(np.unique(held)) == len(held) == max(1, min(round(share * rows), rows - len(sizes)))
+        given = np.bincount(codes[held], minlength=len(sizes))
+        if max(sizes) > 1:
+            assert np.all(given < sizes)
+        assert np.all(np.abs(given - np.minimum(share * np.array(sizes), np.array(sizes) - 1)) <= 1)
+    if max(sizes) > 2:
+        assert len({tuple(held) for held in drawn}) > 1
+
+
+def test_one_row_cannot_be_held_out():
+    with pytest.raises(ValueError, match="1 row with positive weight is too few to hold rows out: use at least 2 rows"):
+        held_out_rows(problem(weights=np.eye(16)[3]), 0.2, 0)
 
 
 # Leave-one-out over drawn problems ------------------------------------------------------------------------------------

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris, load_wine
 from sklearn.pipeline import make_pipeline
+from stacking import stack_of
 
-from lssvm import LSSVC, LSSVR, datasets, kernels, load, report, save, sparsify, tune
+from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, load, report, save, sparsify, tune
 from lssvm.estimators import chunked
 from lssvm.report.charts import Chart, labelled, round_ticks
 from lssvm.report.markup import shortened
@@ -100,6 +101,23 @@ def models():
     yield "additive pairs", LSSVC(kernel, C=5.0, coding="one-vs-one", loss="squared_hinge").fit(RIPLEY, three)
     yield "chunked classes", LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit_chunks([(RIPLEY, LABELS)])
     yield "constant", LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(X, np.ones(len(y)))
+    yield from stacks()
+
+
+def stacks():
+    rows = np.column_stack([X, np.cos(X)])
+    both = [kernels.Matern(sigma=9.0), kernels.RBF(sigma=13.1), kernels.Linear()]
+    yield "stack", LSSVR(kernels.Stack([*both, kernels.Polynomial(1)])).fit(X, y)
+    yield "robust stack", LSSVR(kernels.Stack(both), robust="huber").fit(X, y)
+    yield "stack of outputs", LSSVR(kernels.Stack(both)).fit(X, np.column_stack([y, y**2]))
+    yield "stack of chunks", LSSVR(kernels.Stack(both), C=5.0).fit_chunks([(X[:50], y[:50]), (X[50:], y[50:])])
+    additive = [kernels.Additive(kernels.RBF(sigma=[10.0, 1.0])), kernels.Additive(kernels.Matern(sigma=5.0))]
+    yield "additive stack", LSSVR(kernels.Stack(additive), C=50.0).fit(rows, y)
+    three = np.where(RIPLEY[:, 0] > 0.3, 2, LABELS)
+    kinds = [{"coding": "one-vs-one", "loss": "logistic"}, {"coding": "one-vs-rest", "loss": "squared"}]
+    for name, labels in (("stack of two classes", LABELS), ("stack of three classes", three)):
+        members = [LSSVC(kernels.RBF(sigma=0.5), C=5.0, **kind).fit(RIPLEY, labels) for kind in kinds]
+        yield name, stack_of(members, [0.4, 0.6])
 
 
 @pytest.mark.parametrize(("name", "model"), list(models()), ids=lambda value: value if isinstance(value, str) else "")
@@ -127,6 +145,38 @@ def test_numbers_are_those_of_the_model():
     assert row[1:4] == [f"{v:.4g}" for v in (y[worst], model.loo_predictions_[worst], model.loo_residuals_[worst])]
     assert row[-1] == f"{model.leverage_[worst]:.3f}"
     assert cells(reader, "kernel")[1] == "RBF(sigma=13.1)"
+
+
+@pytest.mark.parametrize("name", ["stack", "robust stack", "stack of outputs", "stack of two classes"])
+@pytest.mark.parametrize("stored", [False, True], ids=["fitted", "loaded"])
+def test_members_of_a_stack_are_listed_with_weights_and_errors(name, stored, tmp_path):
+    model = dict(stacks())[name]
+    assert len(model.members_) > 1
+    if stored:
+        save(model, tmp_path / "stack.lssvm")
+        model = load(tmp_path / "stack.lssvm")
+    reader = Reader(report.to_html(model))
+    start = next(place for place, row in enumerate(reader.rows) if row[:2] == ["model", "weight"])
+    lines = reader.rows[start + 1 : start + 2 + len(model.path_.members)]
+    assert lines[-1][0] == "average"
+    listed = [line for line in lines[:-1] if line[1] != "0"]
+    order = np.argsort(-model.stack_weights_, kind="stable")
+    for line, place in zip(listed, order, strict=True):
+        member = model.members_[place]
+        assert line[0].startswith(type(member.kernel_).__name__)
+        assert float(line[1]) == pytest.approx(model.stack_weights_[place], abs=1e-3)
+        assert float(line[3]) == pytest.approx(member.C_, rel=1e-3)
+        if hasattr(model, "classes_"):
+            error = diagnose.scores(member)["log_loss"]
+            assert line[4] == f"{member.coding_}, {member.loss_}"
+        else:
+            residuals = member.loo_residuals_.reshape(len(y), -1)
+            error = np.sqrt(np.mean(np.sum(residuals**2, axis=1)))
+        assert float(line[2]) == pytest.approx(error, rel=1e-3)
+    dropped = [one for one in model.path_.members if one.weight == 0]
+    assert len(lines) - 1 - len(listed) == len(dropped)
+    asked = [row[0] for row in reader.rows if row and row[0] in ("C", "kernel")]
+    assert asked == ["C", "kernel"]  # only what was asked for: a stack has no kernel and C of its own
 
 
 def test_components_are_the_terms_of_the_sum():
@@ -158,7 +208,12 @@ def tuned():
     rows = np.random.RandomState(0).uniform(-2, 2, (150, 5))
     values = np.sin(2 * rows[:, 0]) + rows[:, 1] + 0.1 * np.random.RandomState(1).normal(size=150)
     labels = np.where(values > 0, "yes", "no")
-    return LSSVR().fit(rows, values), LSSVC(loss="squared").fit(rows, labels), rows, values
+    return (
+        LSSVR(kernels.Choice([kernels.RBF(ard=True), kernels.Matern(ard=True)])).fit(rows, values),
+        LSSVC(loss="squared").fit(rows, labels),
+        rows,
+        values,
+    )
 
 
 def test_what_the_search_recorded_is_shown(tuned):
@@ -596,3 +651,16 @@ def test_errors_of_a_diagnosis_are_not_taken_for_absence(monkeypatch):
     monkeypatch.setattr("lssvm.diagnose.scores", broken)
     with pytest.raises(ValueError, match="broadcast"):
         report.to_html(model)
+
+
+def test_the_report_shows_the_coverage_of_sets_and_regions():
+    classes = LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(RIPLEY, LABELS)
+    found, page = diagnose.set_coverage(classes), report.to_html(classes)
+    assert "Prediction sets</h2>" in page
+    for observed, size in zip(found.observed, found.size, strict=True):
+        assert f">{observed:.1%}</td>" in page
+        assert f">{size:.2f}</td>" in page
+    numbers = LSSVR(kernels.RBF(13.1), C=830.0).fit(*datasets.load_motorcycle(return_X_y=True))
+    page = report.to_html(numbers)
+    for observed in diagnose.coverage_by_region(numbers).observed:
+        assert f">{observed:.1%}</td>" in page

@@ -156,7 +156,7 @@ def lazily(model: Any, name: str, X: Any, **options: Any) -> Any:
     import dask
     import dask.array
 
-    check_is_fitted(model, "dual_coef_")
+    check_is_fitted(model)
     columns = X.shape[1] if X.ndim == 2 else 0
     if not np.isnan(columns) and columns != model.n_features_in_:
         raise ValueError(

@@ -17,12 +17,13 @@ from scipy.special import expit
 from . import arrays
 
 CODINGS = ("one-vs-rest", "one-vs-one")
-SURE = 1e-7  # smallest probability of a class in a pair
-SLOPES = (-5.0, 8.0)  # range of the log slopes that are searched
+SURE = 1e-7  # smallest probability of a class in a pair: libsvm's value
+SLOPES = (-5.0, 8.0)  # range of the log slopes that are searched: probabilities from almost equal to almost 0 and 1
 CALIBRATION_ROWS = 4000  # maximum number of rows used to choose the slope of pairs
-TINY = 1e-12
-FAR = 300.0
-STEP, MOVES = 0.4, 10  # of the log slope, in a search about a guess
+TINY = 1e-12  # keeps systems regular and logarithms finite
+FAR = 300.0  # exponents are clipped here, as exp would overflow at 709
+STEP = 0.4  # of the log slope, in a search about a guess
+MOVES = 10  # at most, downhill
 
 
 def pairs_of(n_classes: int) -> list[tuple[int, int]]:
@@ -95,18 +96,14 @@ def best_slope(
 ) -> tuple[float, np.ndarray]:
     """The slope that minimises the log loss of `probabilities` (rows, classes), and the log loss of every row.
 
-    `aims` are the target probabilities of the rows' own classes. With a guess, a parabola through three
-    points about the minimum is accurate enough.
+    `aims` are the target probabilities of the rows' own classes. The search is short if there is a guess.
     """
-    known: dict[float, np.ndarray] = {}
 
     def losses(log_slope: float) -> np.ndarray:
-        if log_slope not in known:
-            logs = np.log(np.maximum(probabilities(math.exp(log_slope)), TINY))
-            own = logs[np.arange(len(codes)), codes]
-            others = (logs.sum(axis=1) - own) / (logs.shape[1] - 1)
-            known[log_slope] = -(aims * own + (1.0 - aims) * others)
-        return known[log_slope]
+        logs = np.log(np.maximum(probabilities(math.exp(log_slope)), TINY))
+        own = logs[np.arange(len(codes)), codes]
+        others = (logs.sum(axis=1) - own) / (logs.shape[1] - 1)
+        return -(aims * own + (1.0 - aims) * others)
 
     def total(log_slope: float) -> float:
         return float(weights @ losses(log_slope))
@@ -114,14 +111,34 @@ def best_slope(
     if guess is None:
         found = float(minimize_scalar(total, bounds=SLOPES, method="bounded", options={"xatol": 0.05}).x)
         return math.exp(found), losses(found)
-    middle = math.log(guess)
-    for _ in range(MOVES):
-        below, here, above = total(middle - STEP), total(middle), total(middle + STEP)
-        if here <= min(below, above):
-            middle += 0.5 * STEP * (below - above) / max(below - 2.0 * here + above, 1e-300)
+    found = vertex(total, math.log(guess), STEP, MOVES)
+    return math.exp(found), losses(found)
+
+
+def vertex(function: Callable[[float], float], start: float, step: float, moves: int) -> float:
+    """The minimum of the parabola through three values of a function, a step apart, the middle one of which is least.
+
+    The function is followed downhill from `start` for at most `moves` steps. A parabola is accurate enough for a
+    function as smooth as a log loss.
+    """
+    known: dict[int, float] = {}
+
+    def at(number: int) -> float:
+        if number not in known:
+            known[number] = function(start + number * step)
+        return known[number]
+
+    place = 0
+    for _ in range(moves):
+        if at(place + 1) < at(place):
+            place += 1
+        elif at(place - 1) < at(place):
+            place -= 1
+        else:
             break
-        middle += STEP if above < below else -STEP
-    return math.exp(middle), losses(middle)
+    below, here, above = at(place - 1), at(place), at(place + 1)
+    curvature = max(below - 2.0 * here + above, 1e-300)
+    return start + step * (place + min(max(0.5 * (below - above) / curvature, -1.0), 1.0))
 
 
 def platt_aims(codes: np.ndarray, weights: np.ndarray, n_classes: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from .arrays import EPS, Array, NumericalError
 
 FAR = 700.0  # margins are clipped here, as exp would overflow
 FLOOR = 1e-6  # smallest curvature of the logistic loss: keeps the steps of rows far from the boundary finite
-MARGIN = 1e6  # decision values of classes are clipped to +-MARGIN
+MARGIN = 1e6  # decision values of classes, normally about +-1, are clipped to +-MARGIN, so that squares stay finite
 SLOPE_STEPS = 30  # at most, in the search for the slope of a log loss
 TINY = 1e-300
 SLOPE_ACCURACY = 1e-6  # relative; the error of the loss is of the order of its square
@@ -22,6 +22,7 @@ class Loss:
     """
 
     is_quadratic = False  # one step of Newton's method suffices
+    is_smooth = True  # the curvature changes continuously
 
     def value(self, margin: Array) -> Array:
         raise NotImplementedError
@@ -53,6 +54,8 @@ class Squared(Loss):
 
 class SquaredHinge(Loss):
     """1/2 max(0, 1 - m)^2: rows beyond the margin cost nothing."""
+
+    is_smooth = False
 
     def value(self, margin: Array) -> Array:
         return 0.5 * arrays.namespace(margin).clip(1.0 - margin, 0.0, None) ** 2

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 __all__ = ["Hampel", "Huber", "Logistic", "Myriad", "WeightFunction", "as_weight_function", "robust_scale"]
 
-FLOOR = 1e-4
+FLOOR = 1e-4  # smallest weight, as in Suykens et al. 2002, eq. 14
 NORMAL_QUARTILE = 0.6745
 
 
@@ -68,10 +68,21 @@ class WeightFunction(BaseEstimator):
 
 
 class Hampel(WeightFunction):
-    """Hampel weights: 1 up to c1, decreasing linearly up to c2, then 1e-4 (Suykens et al. 2002, eq. 14).
+    r"""Hampel weights: 1 up to c1, decreasing linearly up to c2, then 1e-4 (Suykens et al. 2002, eq. 14).
+
+    With the absolute residual r in units of the scale,
+
+    .. math::
+
+        v(r) = \begin{cases}
+            1 & r \le c_1 \\
+            (c_2 - r)/(c_2 - c_1) & c_1 < r \le c_2 \\
+            10^{-4} & r > c_2
+        \end{cases}
 
     All outputs (or classes) of a row share one weight, computed from the root mean square of their residuals, each in
-    units of the scale of its output: with k outputs, an outlier in one of them keeps weight 1 up to c1 sqrt(k).
+    units of the scale of its output: with k outputs, an outlier in one of them keeps weight 1 up to
+    :math:`\sqrt{k} \, c_1`.
 
     Parameters
     ----------
@@ -109,7 +120,11 @@ class Hampel(WeightFunction):
 
 
 class Huber(WeightFunction):
-    """Huber weights: 1 up to c, then c/r. Several outputs share a weight as in `Hampel`.
+    r"""Huber weights: 1 up to c, then decreasing as 1/r.
+
+    Several outputs share a weight, as in `Hampel`. With the absolute residual r in units of the scale,
+
+    .. math:: v(r) = \min(1, c/r)
 
     Parameters
     ----------
@@ -136,7 +151,11 @@ class Huber(WeightFunction):
 
 
 class Logistic(WeightFunction):
-    """Logistic weights tanh(r)/r. Several outputs share a weight as in `Hampel`.
+    r"""Logistic weights, which decrease smoothly from 1.
+
+    Several outputs share a weight, as in `Hampel`. With the absolute residual r in units of the scale,
+
+    .. math:: v(r) = \tanh(r)/r
 
     Parameters
     ----------
@@ -161,7 +180,11 @@ class Logistic(WeightFunction):
 
 
 class Myriad(WeightFunction):
-    """Myriad weights delta^2/(delta^2 + r^2), those of Cauchy errors. Several outputs share a weight as in `Hampel`.
+    r"""Myriad weights: those of Cauchy errors.
+
+    Several outputs share a weight, as in `Hampel`. With the absolute residual r in units of the scale,
+
+    .. math:: v(r) = \delta^2/(\delta^2 + r^2)
 
     Parameters
     ----------
@@ -216,7 +239,7 @@ def _quantile(values: np.ndarray, levels: tuple[float, ...], weights: np.ndarray
 
 
 def as_weight_function(robust: Any) -> WeightFunction | None:
-    """The weight function with that name ("hampel", "huber", "logistic", "myriad"); others and None are returned."""
+    """The weight function of that name ("hampel", "huber", "logistic", "myriad"), or the given one, or None."""
     if robust is None or isinstance(robust, WeightFunction):
         return robust
     names = {"hampel": Hampel, "huber": Huber, "logistic": Logistic, "myriad": Myriad}

@@ -14,7 +14,7 @@ def test_fit_is_that_of_python_and_its_columns_travel(fitted):
     model = load(fitted)
     expected = LSSVR().fit(ENCODED, PRICE)
     np.testing.assert_allclose(model.predict(named(ENCODED)), expected.predict(ENCODED), rtol=1e-9)
-    assert pytest.approx(expected.C_) == model.C_
+    assert diagnose.member_words(model) == diagnose.member_words(expected)
     assert list(model.feature_names_in_) == ["age", "city=Köln", "city=Oslo", "city=Paris"]
     assert model.table_["columns"][1] == {"name": "city", "categories": ["Köln", "Oslo", "Paris"], "fill": None}
 

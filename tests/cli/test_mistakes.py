@@ -90,6 +90,7 @@ def test_mistakes_get_a_message_that_explains_what_to_do(run, folder, content, a
         ("age,city\n1,Oslo\n", ("-o", "new.csv"), "'new.csv' is also another file of this command"),
         ("age,city\n", (), "no rows below its header"),
         ("age,city\n1,Oslo\n", ("--proba",), "--proba is for classification"),
+        ("age,city\n1,Oslo\n", ("--set", "0.9"), "--set is for classification"),
         ("age,city\n1,Oslo\n", ("--interval", "90"), "90 is not between 0 and 1: 90 % is 0.9"),
         ("age,city\n1,Oslo\n", ("--interval", "0"), "0 is not between 0 and 1, e.g. 0.9"),
     ],

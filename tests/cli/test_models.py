@@ -7,8 +7,9 @@ import runpy
 import numpy as np
 import pytest
 from cli_cases import ENCODED, named, read_table
+from stacking import stack_of
 
-from lssvm import LSSVC, LSSVR, datasets, kernels, load, save
+from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, load, save
 
 
 def test_json_has_no_number_for_what_is_not_known(run, folder):
@@ -34,7 +35,7 @@ def test_export_to_python_predicts_the_same(run, folder, fitted):
     model = load(fitted)
     with open("people.csv", encoding="utf-8") as file:
         found = [exported["predict"](row) for row in csv.DictReader(file)]
-    rounding = 1e-14 * np.abs(model.dual_coef_).sum()  # large coefficients that cancel
+    rounding = 1e-14 * max(np.abs(part.dual_coef_).sum() for part, _ in diagnose.members(model))  # large coefficients
     np.testing.assert_allclose(found, model.predict(named(ENCODED)), rtol=1e-10, atol=rounding)
     assert run("export", fitted, "--to", "c", "-o", "m.h").exit_code == 0
     assert "#include <math.h>" in (folder / "m.h").read_text(encoding="utf-8")
@@ -51,8 +52,54 @@ def test_inspect(run, fitted):
     assert table["input columns"] == "age, city (Köln, Oslo, Paris)"
     assert table["rows"] == "60"
     values = json.loads(run("inspect", fitted, "--json").stdout)
-    assert values["C"] == load(fitted).C_
     assert values["bytes"] == fitted.stat().st_size
+
+
+def test_inspect_shows_the_settings_of_one_model_and_the_members_of_a_stack(run, folder):
+    rows, labels = datasets.load_ripley(return_X_y=True)
+    one = LSSVC(kernels.RBF(sigma=0.5), C=5.0, loss="squared").fit(rows, labels)
+    other = LSSVC(kernels.Matern(sigma=2.0, nu=0.5), C=1.0, loss="logistic").fit(rows, labels)
+    save(one, "one.lssvm")
+    save(stack_of([one, other], [0.25, 0.75]), "stack.lssvm")
+    values = json.loads(run("inspect", "one.lssvm", "--json").stdout)
+    assert [values[name] for name in ("kernel", "C", "loss")] == ["RBF", 5.0, "squared"]
+    values = json.loads(run("inspect", "stack.lssvm", "--json").stdout)
+    assert values["kernel"] == "Stack"
+    assert values["members"] == ["0.250 RBF(sigma=0.5)", "0.750 Matern(nu=0.5, sigma=2.0)"]
+    assert values["support_vectors"] == values["rows"] == len(rows)
+    assert not {"C", "coding", "loss"} & values.keys()
+    table = read_table(run("inspect", "stack.lssvm").stdout)
+    assert table["members"] == ", ".join(values["members"])
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_a_stack_goes_through_every_command(run, folder, task, monkeypatch):
+    """A default that is a stack: fit, predict, inspect, report and export."""
+    stack = kernels.Stack([kernels.RBF(), kernels.Matern(nu=0.5), kernels.Linear()])
+    monkeypatch.setattr("lssvm.estimators.base.default_kernel", lambda classification: stack)
+    target = {"regression": "price", "classification": "city"}[task]
+    result = run("fit", "people.csv", "-y", target, "-o", "m.lssvm", "--report", "m.html")
+    assert result.exit_code == 0, result.output
+    model = load("m.lssvm")
+    assert len(model.members_) > 1
+    table = read_table(result.stdout)
+    assert table["members"] == ", ".join(diagnose.member_words(model))
+    assert read_table(run("inspect", "m.lssvm").stdout)["members"] == table["members"]
+    assert "average" in (folder / "m.html").read_text(encoding="utf-8")
+    assert run("report", "m.lssvm", "people.csv").exit_code == 0
+    more = ["--interval", "0.9"] if task == "regression" else ["--proba"]
+    lines = list(csv.DictReader(run("predict", "m.lssvm", "people.csv", *more).stdout.splitlines()))
+    predicted = [line["prediction"] for line in lines]
+    assert run("export", "m.lssvm", "--to", "python").exit_code == 0
+    exported = runpy.run_path("m.py")
+    with open("people.csv", encoding="utf-8") as file:
+        found = [exported["predict"](row) for row in csv.DictReader(file)]
+    if task == "regression":
+        np.testing.assert_allclose(found, np.array(predicted, dtype=float), rtol=1e-9)
+        assert all(float(line["lower"]) < float(line["prediction"]) < float(line["upper"]) for line in lines)
+    else:
+        assert found == predicted
+        assert all(float(line[f"P({line['prediction']})"]) > 1 / 3 for line in lines)
 
 
 def test_models_saved_from_python_are_inspected_and_reported(run, folder):

@@ -176,6 +176,23 @@ def test_labels_in_the_header_steer_no_terminal(run, folder):
     assert {"P(x\x1b[2J)", "P(y)"} <= json.loads(first).keys()
 
 
+def test_sets_of_classes(run, folder):
+    pandas = pytest.importorskip("pandas")
+    rows = [(age, "=a" if float(age) > 40 else "b") for age, _, _ in ROWS]
+    (folder / "labels.csv").write_text(lines(rows, ("age", "kind")), encoding="utf-8")
+    assert run("fit", "labels.csv", "-y", "kind", "-o", "k.lssvm").exit_code == 0
+    model = load("k.lssvm")
+    inside = model.predict_set(pandas.DataFrame({"age": [float(age) for age, _ in rows]}), 0.9)
+    found = [
+        json.loads(line)["set"]
+        for line in run("predict", "k.lssvm", "labels.csv", "--set", "0.9", "--json").stdout.splitlines()
+    ]
+    assert found == [model.classes_[row].tolist() for row in inside]
+    table = list(csv.reader(run("predict", "k.lssvm", "labels.csv", "--set", "0.9999").stdout.splitlines()))
+    assert table[0] == ["prediction", "set"]
+    assert {row[1] for row in table[1:]} == {"'=a; b"}  # too few rows for this coverage: all classes
+
+
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX modes")
 def test_outputs_keep_the_mode_of_the_file_that_they_replace(run, folder, fitted):
     for command in (["predict", fitted, "people.csv"], ["report", fitted], ["export", fitted, "--to", "c"]):

@@ -7,6 +7,7 @@ from sklearn.base import clone
 from sparsify_cases import ROWS, TASKS, coded, columns, make, raw, reduced_loo
 
 from lssvm import kernels
+from lssvm.intervals.loo import FittedLoo
 from lssvm.problem import Problem
 from lssvm.sparsify import Adaline, AdaPinv, Echelon, InversePrune
 
@@ -76,7 +77,7 @@ def test_reduced_machines_leave_out_blocks_and_predict_without_each_row(task):
     loo, predictions = reduced_loo(K, model.support_, t, weights, 0.1, K_new=model.kernel(new, X[model.support_]))
     fit = factor.fit(10.0)
     assert_allclose(fit.loo_residuals, loo, rtol=1e-6, atol=1e-7)
-    assert_allclose(factor.loo_predictions(new, fit), predictions, rtol=1e-6, atol=1e-7)
+    assert_allclose(FittedLoo(problem, fit).predictions(new), predictions, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("fraction", [0.1, 0.25, 0.5])

@@ -26,8 +26,10 @@ SMALL = 512  # order up to which a triangular matrix is inverted by substitution
 
 
 def matmul(A: Array, B: Array) -> Array:
-    """A @ B; threads share a large product of NumPy matrices, unless reading A is all the work."""
-    if not is_numpy(A, B) or A.ndim != 2 or B.ndim != 2 or A.size * B.shape[1] < 2**18 or B.shape[1] <= 4:
+    """A @ B; threads share a large product of NumPy matrices, unless reading A or B is all the work."""
+    if not is_numpy(A, B) or A.ndim != 2 or B.ndim != 2 or A.size * B.shape[1] < 2**18:
+        return A @ B
+    if min(A.shape[0], B.shape[1]) <= 4:
         return A @ B
     if A.dtype != np.float64 or B.dtype != np.float64:
         return A @ B

@@ -80,11 +80,13 @@ def summary(model: Any) -> dict[str, Any]:
     with suppress(ValueError):  # a model without leave-one-out values
         result["rows"] = diagnose.loo_values(model).total
     result["columns"] = int(model.n_features_in_)
-    result["support vectors"] = len(model.support_vectors_)
+    result["support vectors"] = len(diagnose.basis_points(model))
     result["kernel"] = type(model.kernel_).__name__
-    result["C"] = float(model.C_)
-    if hasattr(model, "coding_"):
-        result |= {"coding": model.coding_, "loss": model.loss_}
+    if diagnose.is_stack(model):
+        result["members"] = diagnose.member_words(model)
+    else:
+        result["C"] = float(model.C_)
+        result |= {name[:-1]: getattr(model, name) for name in ("coding_", "loss_") if hasattr(model, name)}
     used = diagnose.columns_used(model)
     if not used.all():
         columns = zip(diagnose.feature_names(model), used, strict=True)
@@ -94,5 +96,5 @@ def summary(model: Any) -> dict[str, Any]:
     except ValueError:
         return result
     names = {"rmse": "RMSE", "mae": "MAE", "r2": "R2", "error_rate": "error rate", "log_loss": "log loss"}
-    names["brier"] = "Brier score"
+    names |= {"brier": "Brier score", "crps": "CRPS"}
     return result | {f"leave-one-out {names.get(name, name)}": value for name, value in scores.items()}

@@ -31,27 +31,25 @@ from .terminal import check_output
 def demo(output: Path) -> None:
     """Fit the motorcycle data and draw the result.
 
-    Nothing is set by hand: the kernel, its width and C are chosen by leave-one-out.
+    Nothing is set by hand: kernels, widths, C and the weights of the models are chosen by leave-one-out.
     """
     check_output(output, "--output")
     from time import perf_counter
 
     import numpy as np
 
-    from lssvm import LSSVR, datasets
+    from lssvm import LSSVR, datasets, diagnose
 
     X, y = datasets.load_motorcycle(return_X_y=True)
     start = perf_counter()
     model = LSSVR().fit(X, y)
     seconds = perf_counter() - start
 
-    sigma = ", ".join(f"{width:.4g}" for width in np.atleast_1d(model.kernel_.sigma))
     table = {
         "data": "motorcycle: head acceleration (g) against time (ms)",
         "rows": f"{len(X)}",
-        "basis": f"{len(model.support_vectors_)}",
-        "C": f"{model.C_:.4g}",
-        "sigma": f"{sigma} ms",
+        "basis": f"{len(diagnose.basis_points(model))}",
+        "kernels": " + ".join(diagnose.member_words(model)),
         "leave-one-out RMSE": f"{np.sqrt(np.mean(model.loo_residuals_**2)):.4g} g",
         "seconds": f"{seconds:.3f}",
     }
@@ -77,10 +75,12 @@ def _draw(figure: Figure, model: LSSVR, X: NDArray[Any], y: NDArray[Any]) -> Non
     """Data, fitted curve, interval band, and a rug of support vectors along the time axis."""
     import numpy as np
 
+    from lssvm import diagnose
+
     time = np.linspace(X.min() - 1, X.max() + 1, 400)
     grid = time[:, np.newaxis]
     lower, upper = model.predict_interval(grid, coverage=0.9).T
-    support = model.support_vectors_[:, 0]
+    support = diagnose.basis_points(model)[:, 0]
     blue, orange, grey = "#1f5fa8", "#b3541e", "#333333"
 
     axes = figure.add_subplot()

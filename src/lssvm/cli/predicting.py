@@ -25,6 +25,7 @@ from .program import FILE, data_argument, json_option, main, model_argument, pla
 from .terminal import bar, check_output, check_standard_output, row_counter, say, shows_progress
 
 PIECE = 10_000  # number of rows predicted at once
+SEPARATOR = "; "  # between the classes of a set
 
 
 @main.command()
@@ -38,6 +39,14 @@ PIECE = 10_000  # number of rows predicted at once
     callback=lambda _, __, value: _check_coverage(value),
     help="Add the ends of prediction intervals with this coverage, e.g. 0.9.",
 )
+@click.option(
+    "--set",
+    "coverage",
+    type=float,
+    metavar="COVERAGE",
+    callback=lambda _, __, value: _check_coverage(value),
+    help="Add the set of classes that contains the actual class with this probability, e.g. 0.9.",
+)
 @click.option("--proba", is_flag=True, help="Add the probability of each class.")
 @click.option("--raw", is_flag=True, help="Write class names unchanged, even if they look like formulas.")
 @reading_options
@@ -48,6 +57,7 @@ def predict(
     data: str,
     output: Path | None,
     interval: float | None,
+    coverage: float | None,
     proba: bool,
     raw: bool,
     as_json: bool,
@@ -66,13 +76,15 @@ def predict(
 
     fitted, scheme = load_model(model)
     if interval is not None and scheme.task == "classification":
-        raise click.UsageError("--interval is for regression, but this model predicts classes: use --proba.")
-    if proba and scheme.task == "regression":
-        raise click.UsageError("--proba is for classification, but this model predicts numbers: use --interval 0.9.")
+        raise click.UsageError("--interval is for regression, but this model predicts classes: use --set or --proba.")
+    if (proba or coverage is not None) and scheme.task == "regression":
+        option = "--proba" if proba else "--set"
+        raise click.UsageError(f"{option} is for classification, but this model predicts numbers: use --interval 0.9.")
     source = open_table(data, **reading)
     scheme.check(source)
     header = ["prediction"]
     header += ["lower", "upper"] if interval is not None else []
+    header += ["set"] if coverage is not None else []
     header += [f"P({label})" for label in fitted.classes_] if proba else []
     unknown: Counter[str] = Counter()
     score = _Score(fitted, scheme) if scheme.target in source.names else None
@@ -85,11 +97,15 @@ def predict(
     with _writer(output) as write, _prediction_bar(source, output) as advance:
         for batch in _pieces(source):
             X, complete = scheme.encode(batch, source, row + source.first_row, unknown)
-            columns = _predictions(fitted, X, interval, proba)
+            columns = _predictions(fitted, X, interval, coverage, proba)
             rows = zip(zip(*columns, strict=True), complete, strict=True)
             lines: list[Any] = [values if known else [None] * len(header) for values, known in rows]
+            if coverage is not None and not as_json:
+                lines = [
+                    [*values[:1], values[1] and SEPARATOR.join(map(str, values[1])), *values[2:]] for values in lines
+                ]
             if formulas:
-                lines = [[f"'{values[0]}" if values[0] in formulas else values[0], *values[1:]] for values in lines]
+                lines = [[f"'{value}" if _is_formula(value) else value for value in values] for values in lines]
             if not row and not as_json:  # only after the first rows are predicted, so that a failure writes nothing
                 write(printable(_csv_lines([header])))  # labels in it must not control a terminal, wherever it is read
             for start in range(0, len(lines), 1000):  # in small pieces, so that a reader that stops ends the work soon
@@ -142,11 +158,13 @@ def _prediction_bar(source: Source, output: Path | None) -> Iterator[Callable[[i
         yield advance
 
 
-def _predictions(fitted: Any, X: Any, interval: float | None, proba: bool) -> list[list[Any]]:
+def _predictions(fitted: Any, X: Any, interval: float | None, coverage: float | None, proba: bool) -> list[list[Any]]:
     """The output columns for some rows, as plain values."""
     columns = [fitted.predict(X).tolist()]
     if interval is not None:
         columns += fitted.predict_interval(X, interval).T.tolist()
+    if coverage is not None:
+        columns.append([fitted.classes_[inside].tolist() for inside in fitted.predict_set(X, coverage)])
     if proba:
         columns += fitted.predict_proba(X).T.tolist()
     return columns

@@ -7,16 +7,24 @@ report and the command line draw and print the results of these functions.
 import warnings
 from typing import Any
 
+from ..estimators.state import fitted_problem as fitted_problem
+from ..estimators.state import is_stack as is_stack
+from ..estimators.state import is_streamed as is_streamed
+from ..estimators.state import members as members
+from ..estimators.state import probability_slopes as probability_slopes
+from ..estimators.state import training_codes as training_codes
 from .access import NotKnown as NotKnown
+from .access import basis_points as basis_points
 from .access import check_fitted as check_fitted
+from .access import check_single as check_single
 from .access import columns_used, feature_names, inverse_widths
 from .access import compares_classifiers as compares_classifiers
 from .access import component_deviations as component_deviations
-from .access import fitted_problem as fitted_problem
-from .access import is_streamed as is_streamed
-from .access import probability_slopes as probability_slopes
-from .access import training_codes as training_codes
-from .calibration import coverage_path, reliability
+from .access import kept_components as kept_components
+from .access import kernel_words as kernel_words
+from .access import member_words as member_words
+from .calibration import coverage_path, reliability, set_coverage
+from .distribution import coverage_by_region, pit
 from .loo import (
     LooValues,
     beats_constant,
@@ -36,14 +44,17 @@ __all__ = [
     "class_codes",
     "class_scores",
     "columns_used",
+    "coverage_by_region",
     "coverage_path",
     "feature_names",
     "inverse_widths",
     "loo_probabilities",
     "loo_values",
     "number_scores",
+    "pit",
     "reliability",
     "scores",
+    "set_coverage",
     "width_surface",
 ]
 

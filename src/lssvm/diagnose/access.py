@@ -1,7 +1,8 @@
-"""What a fitted model holds beyond its public attributes: the one place that other modules ask."""
+"""Fitted models: checks, their problem with the final weights, their columns."""
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import arrays, intervals
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
+from ..estimators.state import class_weights, fitted_problem, is_stack, kept_sample, members, solution, training_codes
 from ..kernels import Additive, Kernel
 from ..problem import Problem, class_numbers, column_spread
 
@@ -30,7 +32,7 @@ def check_fitted(model: Any, argument: str = "model") -> None:
         raise TypeError(f"{argument} is a Pipeline: give the model itself, e.g. pipeline[-1].")
     if hasattr(model, "fit"):
         check_is_fitted(model)
-    if not hasattr(model, "dual_coef_"):
+    if not hasattr(model, "kernel_"):
         got = "None" if model is None else type(model).__name__
         raise TypeError(
             f"{argument} must be a fitted LSSVR or LSSVC, got {got}: for a Pipeline give pipeline[-1], for a search "
@@ -38,25 +40,63 @@ def check_fitted(model: Any, argument: str = "model") -> None:
         )
 
 
-def kept_sample(model: Any) -> Any:
-    """The sample of rows that a model fitted on chunks keeps, or None."""
-    return model._loo_sample() if hasattr(model, "_loo_sample") else None
+def check_single(model: Any, what: str) -> None:
+    """Raise NotKnown if the model is a stack of several members."""
+    if is_stack(model):
+        raise NotKnown(f"{what} is defined for a single model, not for a stack: give a member, e.g. model.members_[0].")
+
+
+def basis_points(model: Any) -> np.ndarray:
+    """The support vectors of a model; of a stack, those of all members, without repetitions."""
+    points = [arrays.to_numpy(member.support_vectors_) for member, _ in members(model)]
+    return points[0] if all(np.array_equal(points[0], own) for own in points) else np.unique(np.vstack(points), axis=0)
+
+
+def kernel_words(kernel: Kernel) -> str:
+    """A fitted kernel as it is written before the fit, without widths and knots that were found for the columns."""
+    return " ".join(repr(_unfitted(kernel)).split())
+
+
+def member_words(model: Any) -> list[str]:
+    """The weights and kernels of the members of a stack; of a single model, its kernel."""
+    if not is_stack(model):
+        return [kernel_words(model.kernel_)]
+    return [f"{weight:.3f} {kernel_words(member.kernel_)}" for member, weight in members(model)]
+
+
+def _unfitted(kernel: Kernel) -> Kernel:
+    kernel = copy.copy(kernel)
+    for name, value in kernel.get_params(deep=False).items():
+        if isinstance(value, Kernel):
+            setattr(kernel, name, _unfitted(value))
+        elif name in ("sigma", "knots") and np.ndim(arrays.to_numpy(value)):
+            setattr(kernel, name, None)
+        elif name == "sigma":
+            setattr(kernel, name, float(f"{float(value):.4g}"))
+    return kernel
+
+
+def kept_components(model: Any) -> dict[int, list[int]]:
+    """The columns of each component that an additive model keeps, by the number of the component."""
+    kernels = [member.kernel_ for member, _ in members(model)]
+    kept = [(number, group) for kernel in kernels for number, (group, _) in kernel.kept(model.n_features_in_).items()]
+    return dict(sorted(kept))
 
 
 def class_factors(model: Any, actual: np.ndarray) -> np.ndarray:
     """The class weight of each row."""
-    factors = np.array(getattr(model, "_class_factors_", [1.0, 1.0]))
-    return factors[class_numbers(actual)] if is_classifier(model) else np.ones(len(actual))
+    return class_weights(model)[class_numbers(actual)] if is_classifier(model) else np.ones(len(actual))
 
 
 def coded_targets(model: Any, residuals: np.ndarray) -> np.ndarray:
     """Targets as used in the fit, (rows, outputs)."""
-    if hasattr(model, "_problem_"):
-        return arrays.to_numpy(model._problem_.y)
+    problem = fitted_problem(model)
+    if problem is not None:
+        return arrays.to_numpy(problem.y)
     if not is_classifier(model):
         return residuals + arrays.to_numpy(model.loo_predictions_).reshape(residuals.shape)
     labels = np.array([1]) if residuals.shape[1] == 1 else np.arange(residuals.shape[1])
-    return np.where(arrays.to_numpy(model._codes_)[:, None] == labels[None, :], 1.0, -1.0)
+    return np.where(training_codes(model)[:, None] == labels[None, :], 1.0, -1.0)
 
 
 def compares_classifiers(model: Any) -> bool:
@@ -64,13 +104,16 @@ def compares_classifiers(model: Any) -> bool:
 
     Such a model is no single system of least squares, and does not keep its rows.
     """
-    return hasattr(model, "coding_") and not hasattr(model, "_problem_") and kept_sample(model) is None
+    return (
+        not is_stack(model) and hasattr(model, "coding_") and fitted_problem(model) is None and not kept_sample(model)
+    )
 
 
 def least_squares_problem(model: Any, what: str) -> Problem:
     """The solved problem with its final weights; ValueError if the model does not keep its rows."""
     check_fitted(model)
-    problem = getattr(model, "_problem_", None)
+    check_single(model, what)
+    problem = fitted_problem(model)
     if problem is None and compares_classifiers(model):
         raise NotKnown(
             f"{what} is defined for loss='squared', coding='one-vs-rest'; this model was fitted with "
@@ -80,11 +123,8 @@ def least_squares_problem(model: Any, what: str) -> Problem:
         raise NotKnown(f"{what} needs the training rows, which a model does not keep after partial_fit or fit_chunks.")
     if problem.coefficients is not None:
         raise NotKnown(f"{what}: a step has set the coefficients of this model, so that C has no effect.")
-    return problem.replace(kernel=model.kernel_, C=model.C_, weights=final_weights(model), robust=None)
-
-
-def final_weights(model: Any) -> Any:
-    return arrays.like(arrays.to_numpy(model.weights_), model._problem_.weights)
+    weights = arrays.like(arrays.to_numpy(model.weights_), problem.weights)
+    return problem.replace(kernel=model.kernel_, C=model.C_, weights=weights, robust=None)
 
 
 def feature_names(model: LSSVR | LSSVC) -> list[str]:
@@ -115,11 +155,11 @@ def columns_used(model: LSSVR | LSSVC) -> np.ndarray:
     Examples
     --------
     >>> import numpy as np
-    >>> from lssvm import LSSVR, diagnose
+    >>> from lssvm import LSSVR, diagnose, kernels
     >>> draw = np.random.RandomState(0)
     >>> X = draw.uniform(-1, 1, (150, 4))
     >>> y = np.sin(4 * X[:, 0]) + draw.normal(0, 0.1, 150)
-    >>> diagnose.columns_used(LSSVR().fit(X, y))
+    >>> diagnose.columns_used(LSSVR(kernels.RBF(ard=True)).fit(X, y))
     array([ True, False, False, False])
     """
     check_fitted(model)
@@ -146,33 +186,17 @@ def _sigma(leaf: Any, n_features: int) -> np.ndarray:
 
 def training_spread(model: Any) -> np.ndarray:
     """The spread of the columns over the training rows, or over the basis if the rows are not kept."""
-    problem = getattr(model, "_problem_", None)
-    return np.std(arrays.to_numpy(model.support_vectors_), axis=0) if problem is None else column_spread(problem)
-
-
-def fitted_problem(model: Any) -> Problem | None:
-    """The problem behind a least-squares model; None if the model keeps no training rows."""
-    return getattr(model, "_problem_", None)
-
-
-def training_codes(model: Any) -> np.ndarray:
-    """The class numbers of the training rows of a classifier."""
-    return arrays.to_numpy(model._codes_)
-
-
-def probability_slopes(model: Any) -> np.ndarray:
-    """The slopes that turn decision values into probabilities."""
-    return arrays.to_numpy(model._calibration())
-
-
-def is_streamed(model: Any) -> bool:
-    """Whether rows were added by `partial_fit`."""
-    return hasattr(model, "_stream_")
+    first = members(model)[0][0]
+    problem = fitted_problem(first)
+    return np.std(arrays.to_numpy(first.support_vectors_), axis=0) if problem is None else column_spread(problem)
 
 
 def component_deviations(model: Any, X: ArrayLike) -> np.ndarray | None:
-    """Standard deviations of the components of an additive model; None if it keeps no rows or was not solved for."""
+    """Standard deviations of the components of an additive model.
+
+    None if the model keeps no rows, is a stack or was not solved for.
+    """
     problem = fitted_problem(model)
     if problem is None or problem.coefficients is not None:
         return None
-    return intervals.component_deviations(problem, model.leave_one_out()._fit_, X)
+    return intervals.component_deviations(problem, solution(model), X)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -11,8 +13,10 @@ from sklearn.utils import Bunch
 
 from .. import arrays
 from ..estimators import LSSVC, LSSVR
-from ..intervals import order_statistic
-from .access import NotKnown, check_fitted, kept_sample, least_squares_problem
+from ..estimators.state import fitted_problem, kept_sample, members, solution
+from ..intervals import loo_sets, order_statistic
+from .access import NotKnown, check_fitted, least_squares_problem
+from .loo import loo_probabilities, loo_values
 
 
 def reliability(
@@ -49,10 +53,56 @@ def reliability(
     observed = np.array([np.average(hit[part], weights=w[part]) for part in parts])
     count = np.array([len(part) for part in parts])
     n = np.array([w[part].sum() ** 2 / np.sum(w[part] ** 2) for part in parts])
+    low, high = wilson_interval(observed, n)
+    return Bunch(predicted=predicted, observed=observed, count=count, low=low, high=high)
+
+
+def wilson_interval(observed: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of Wilson's 95 % interval of a share that was observed in n rows."""
     z2 = 1.96**2
     middle = (observed + z2 / (2 * n)) / (1 + z2 / n)
     half = np.sqrt(z2) / (1 + z2 / n) * np.sqrt(observed * (1 - observed) / n + z2 / (4 * n**2))
-    return Bunch(predicted=predicted, observed=observed, count=count, low=middle - half, high=middle + half)
+    return middle - half, middle + half
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Residuals of pairs of rows that are left out together, of a model that is not a stack."""
+
+    counting: np.ndarray  # numbers of the rows with positive weight
+    targets: np.ndarray  # (rows, outputs)
+    residuals: np.ndarray  # (rows, outputs)
+    leverage: np.ndarray
+    weights: np.ndarray
+    smoother: Callable[[np.ndarray], Any]  # df(x_i)/dy_j of some rows i and all rows j
+
+    def residuals_without(self, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The residuals of rows i of a part and of all rows j with both left out, (part, rows, outputs) each."""
+        e, h, v = self.residuals, self.leverage, self.weights
+        H = arrays.to_numpy(self.smoother(part))
+        mirrored = H * (v[part, None] / v[None, :])  # df_j/dy_i = H_ij v_i/v_j, as V H is symmetric
+        determinant = ((1 - h[part, None]) * (1 - h[None, :]) - H * mirrored)[:, :, None]
+        own = (1 - h[None, :, None]) * e[part, None, :] + H[:, :, None] * e[None, :, :]
+        other = (1 - h[part, None, None]) * e[None, :, :] + mirrored[:, :, None] * e[part, None, :]
+        return own / determinant, other / determinant
+
+
+def _pairs(model: Any) -> _Pairs:
+    """The pairs of rows of a model that is not a stack."""
+    sample = kept_sample(model) if fitted_problem(model) is None else None
+    if sample is not None:
+        counting, found, targets = np.arange(len(sample.weights)), sample, sample.targets
+        columns = sample.columns(sample.X)
+        smoother = lambda part: sample.smoother(arrays.take(sample.X, part), columns)  # noqa: E731
+    else:
+        problem = least_squares_problem(model, "Interval coverage")
+        factor = problem.factorise()
+        counting, found, targets = factor.rows, solution(model), problem.y
+        smoother = lambda part: factor.smoother(arrays.take(problem.X, counting[part]), model.C_)  # noqa: E731
+    targets, residuals, leverage, weights = (
+        arrays.to_numpy(values)[counting] for values in (targets, found.residuals, found.leverage, found.weights)
+    )
+    return _Pairs(counting, targets, residuals, np.clip(leverage, 0.0, 1.0 - 1e-12), weights, smoother)
 
 
 def coverage_path(
@@ -92,36 +142,23 @@ def coverage_path(
     check_fitted(model)
     if is_classifier(model):
         raise NotKnown("Prediction intervals exist only for LSSVR: for LSSVC use predict_proba.")
-    sample = None if hasattr(model, "_problem_") else kept_sample(model)
-    if sample is not None:
-        counting, found, own = np.arange(len(sample.weights)), sample, sample.columns(sample.X)
-    else:
-        problem = least_squares_problem(model, "Interval coverage")
-        factor = problem.factorise()
-        counting, found = factor.rows, model.leave_one_out()._fit_
+    kept = [(_pairs(member), weight) for member, weight in members(model)]
+    counting, y = kept[0][0].counting, kept[0][0].targets
+    if not all(np.array_equal(own.counting, counting) for own, _ in kept):
+        raise NotKnown("Interval coverage: the members of this stack give no weight to different rows.")
     n = len(counting)
     if n < 3:
         raise NotKnown(f"Interval coverage needs at least 3 rows, got {n}.")
     tested = np.unique(np.linspace(0, n - 1, min(rows, n)).astype(int))
-    e = arrays.to_numpy(found.residuals)[counting]
-    h = np.clip(arrays.to_numpy(found.leverage)[counting], 0.0, 1.0 - 1e-12)
-    y = arrays.to_numpy(problem.y if sample is None else sample.targets)[counting]
-    v = arrays.to_numpy(found.weights)[counting]
-    ends = np.empty((len(coverages), len(tested), 2, e.shape[1]))
-    for block in arrays.row_blocks(len(tested), 64 * n * e.shape[1]):
+    ends = np.empty((len(coverages), len(tested), 2, y.shape[1]))
+    for block in arrays.row_blocks(len(tested), 64 * n * y.shape[1]):
         part = tested[block]
-        if sample is None:
-            smoother = factor.smoother(arrays.take(problem.X, counting[part]), model.C_)
-        else:
-            smoother = sample.smoother(arrays.take(sample.X, part), own)
-        H = arrays.to_numpy(smoother)  # (part, n): df_i/dy_j
-        mirrored = H * (v[part, None] / v[None, :])  # df_j/dy_i = H_ij v_i/v_j, as V H is symmetric
-        determinant = (1 - h[part, None]) * (1 - h[None, :]) - H * mirrored
-        pair_i = ((1 - h[None, :, None]) * e[part, None, :] + H[:, :, None] * e[None, :, :]) / determinant[:, :, None]
-        pair_j = (1 - h[part, None, None]) * e[None, :, :] + mirrored[:, :, None] * e[part, None, :]
-        size = np.abs(pair_j / determinant[:, :, None])
-        centre = y[part, None, :] - pair_i
-        others = np.ones(H.shape, dtype=bool)
+        total: Any = 0.0
+        for pairs, weight in kept:
+            total = total + weight * np.array(pairs.residuals_without(part))
+        own, other = total
+        centre, size = y[part, None, :] - own, np.abs(other)
+        others = np.ones((len(part), n), dtype=bool)
         others[np.arange(len(part)), part] = False
         low = (centre - size)[others].reshape(len(part), n - 1, -1)
         high = (centre + size)[others].reshape(len(part), n - 1, -1)
@@ -130,7 +167,7 @@ def coverage_path(
             ends[level, block, 1] = order_statistic(high, math.ceil(round(coverage * n, 9)))
     inside = (ends[:, :, 0] <= y[tested]) & (y[tested] <= ends[:, :, 1])
     width = ends[:, :, 1] - ends[:, :, 0]
-    single = slice(None) if e.shape[1] > 1 else 0
+    single = slice(None) if y.shape[1] > 1 else 0
     with np.errstate(invalid="ignore"):
         mean_width = np.where(np.isfinite(width).all(axis=1), width.mean(axis=1), np.inf)
     return Bunch(
@@ -138,4 +175,40 @@ def coverage_path(
         observed=inside.mean(axis=1)[:, single],
         width=mean_width[:, single],
         rows=counting[tested],
+    )
+
+
+def set_coverage(model: LSSVR | LSSVC, coverages: Sequence[float] | np.ndarray = (0.8, 0.9, 0.95, 0.99)) -> Bunch:
+    """Share of the training rows whose class is in its prediction set, and the mean size of the sets.
+
+    The probabilities are those of the model without the row, and the threshold comes from the other rows.
+
+    Parameters
+    ----------
+    model : LSSVC
+        Fitted model.
+    coverages : sequence of float
+        Nominal coverages.
+
+    Returns
+    -------
+    Bunch
+        ``asked``, ``observed`` and ``size``, each (levels,).
+
+    Examples
+    --------
+    >>> from lssvm import LSSVC, datasets, diagnose, kernels
+    >>> X, y = datasets.load_ripley(return_X_y=True)
+    >>> found = diagnose.set_coverage(LSSVC(kernels.RBF(0.4), C=1.0).fit(X, y))
+    >>> bool((found.observed >= found.asked - 0.01).all())
+    True
+    """
+    given = loo_values(model).given
+    probability, codes = (array[given > 0] for array in loo_probabilities(model))
+    sets = [loo_sets(probability, codes, float(coverage)) for coverage in coverages]
+    rows = np.arange(len(codes))
+    return Bunch(
+        asked=np.array(coverages),
+        observed=np.array([inside[rows, codes].mean() for inside in sets]),
+        size=np.array([inside.sum(axis=1).mean() for inside in sets]),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,18 @@ from sklearn.base import is_classifier
 from .. import arrays
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
-from ..intervals import probabilities
+from ..estimators.state import (
+    class_probabilities,
+    fitted_problem,
+    given_weights,
+    is_stack,
+    kept_sample,
+    loo_distribution,
+    members,
+    training_rows,
+)
 from ..problem import class_numbers
-from .access import NotKnown, check_fitted, class_factors, coded_targets, kept_sample
+from .access import NotKnown, check_fitted, class_factors, coded_targets
 
 
 @dataclass(frozen=True)
@@ -73,7 +82,10 @@ def loo_values(model: LSSVR | LSSVC) -> LooValues:
         The model has no leave-one-out values; the message gives the reason.
     """
     check_fitted(model)
-    if hasattr(model, "_problem_"):
+    if is_stack(model):
+        return _stacked(model)
+    problem = fitted_problem(model)
+    if problem is not None:
         model.leave_one_out()
     residuals = getattr(model, "loo_residuals_", None)
     sample = kept_sample(model) if residuals is None or arrays.is_dask(residuals) else None
@@ -89,13 +101,24 @@ def loo_values(model: LSSVR | LSSVC) -> LooValues:
     residuals = residuals.reshape(len(residuals), -1)
     actual = coded_targets(model, residuals)
     weights = arrays.to_numpy(model.weights_)
-    given = getattr(model, "_sample_weight_", None)
-    given = np.ones(len(weights)) if given is None else arrays.to_numpy(given)
-    problem = getattr(model, "_problem_", None)
+    given = given_weights(model)
     own = given * class_factors(model, actual) if problem is None else arrays.to_numpy(problem.weights)
     own = weights if model.robust is None else own
     robust = np.divide(weights, own, out=np.zeros(len(weights)), where=own > 0)
     return LooValues(actual, actual - residuals, given, weights, robust, arrays.to_numpy(model.leverage_), len(weights))
+
+
+def _stacked(model: Any) -> LooValues:
+    """The averages of the values of the members; for classes, those of their probabilities, as 2 p - 1."""
+    kept = [(loo_values(member), weight, member) for member, weight in members(model)]
+    rows = kept[0][0]
+    average = lambda name: sum(weight * getattr(own, name) for own, weight, _ in kept)  # noqa: E731
+    predicted = average("predicted")
+    if is_classifier(model):
+        p = np.sum([weight * class_probabilities(member, own.predicted) for own, weight, member in kept], axis=0)
+        predicted = 2.0 * (p[:, 1:] if rows.actual.shape[1] == 1 else p) - 1.0
+    averages = {name: average(name) for name in ("weights", "robust", "leverage")}
+    return replace(rows, predicted=predicted, **averages)
 
 
 def _sampled(model: Any, sample: Any) -> LooValues:
@@ -126,9 +149,7 @@ def loo_probabilities(model: LSSVR | LSSVC) -> tuple[np.ndarray, np.ndarray]:
     if not is_classifier(model):
         raise NotKnown(f"{type(model).__name__} has no classes: give a fitted LSSVC.")
     rows = loo_values(model)
-    if getattr(model, "coding_", "") == "one-vs-one":  # decision values are 2 p - 1
-        return 0.5 * (rows.predicted + 1.0), class_numbers(rows.actual)
-    return probabilities(rows.predicted, arrays.to_numpy(model._calibration())), class_numbers(rows.actual)
+    return class_probabilities(model, rows.predicted), class_numbers(rows.actual)
 
 
 def class_codes(model: LSSVR | LSSVC, y: ArrayLike) -> np.ndarray:
@@ -144,10 +165,12 @@ def class_codes(model: LSSVR | LSSVC, y: ArrayLike) -> np.ndarray:
 
 
 def scores(model: LSSVR | LSSVC) -> dict[str, float]:
-    """Leave-one-out scores: RMSE, MAE and R2 for regression; error rate, log loss and Brier score for classes.
+    """Leave-one-out scores: RMSE, MAE, R2 and CRPS for regression; error rate, log loss, Brier score for classes.
 
-    Rows are weighted by the sample weights as given. Robust weights, class weights and the rows that a step such as
-    `sparsify.Prune` has dropped make no difference.
+    CRPS is the continuous ranked probability score of the predictive distribution (see `LSSVR.predict_quantiles`), the
+    mean absolute error of a distribution, averaged over the outputs. Its first computation fits the size of the noise,
+    as `predict_interval` does. Rows are weighted by the sample weights as given. Robust weights, class weights and the
+    rows that a step such as `sparsify.Prune` has dropped make no difference.
 
     Parameters
     ----------
@@ -157,7 +180,7 @@ def scores(model: LSSVR | LSSVC) -> dict[str, float]:
     Returns
     -------
     dict of str to float
-        Keys ``rmse``, ``mae``, ``r2`` or ``error_rate``, ``log_loss``, ``brier``.
+        Keys ``rmse``, ``mae``, ``r2``, ``crps`` or ``error_rate``, ``log_loss``, ``brier``.
 
     Examples
     --------
@@ -165,20 +188,21 @@ def scores(model: LSSVR | LSSVC) -> dict[str, float]:
     >>> X, y = datasets.load_motorcycle(return_X_y=True)
     >>> model = LSSVR(kernels.RBF(13.1), C=830.0).fit(X, y)
     >>> {name: round(value, 2) for name, value in diagnose.scores(model).items()}
-    {'rmse': 23.04, 'mae': 17.55, 'r2': 0.77}
+    {'rmse': 23.04, 'mae': 17.55, 'r2': 0.77, 'crps': 12.31}
     """
     rows = loo_values(model)
     if not is_classifier(model):
-        return number_scores(rows.actual, rows.predicted, rows.given)
+        crps = np.average(loo_distribution(model).loo_crps(), axis=0, weights=training_rows(model)[2])
+        return {**number_scores(rows.actual, rows.predicted, rows.given), "crps": float(np.mean(crps))}
     return class_scores(*loo_probabilities(model), rows.given)
 
 
 def beats_constant(model: LSSVR | LSSVC) -> bool:
     """Whether the leave-one-out error is smaller than that of predicting the mean, or always the largest class."""
-    found = scores(model)
-    if not is_classifier(model):
-        return found["r2"] > 0
     rows = loo_values(model)
+    if not is_classifier(model):
+        return number_scores(rows.actual, rows.predicted, rows.given)["r2"] > 0
+    found = scores(model)
     counts = np.bincount(class_numbers(rows.actual), rows.given)
     return found["error_rate"] < 1 - counts.max() / counts.sum()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any, Self
@@ -21,8 +22,9 @@ from ..kernels import Additive, Kernel, as_kernel, check_values, pick_columns
 from ..problem import Problem
 from ..problem.rescue import CHECKED_ROWS, warn_of_rounding, with_digits
 from ..robust import as_weight_function
-from ..tune import LeaveOneOut, describe
+from ..tune import LeaveOneOut, describe, tune_members
 from .planning import default_kernel, default_steps, main_path, most_to_solve, retuned, run_steps
+from .stacked import NO_SINGLE_VALUE, average, new_members, stack_attributes
 from .validation import is_symmetric, same_kind, validate
 
 _SEEN = ("n_features_in_", "feature_names_in_", "classes_", "_single_output_", "_class_factors_")
@@ -31,10 +33,17 @@ _LATER = ("leverage_", "loo_residuals_", "loo_predictions_", "press_")
 
 def is_additive(model: BaseLSSVM) -> bool:
     kernel = getattr(model, "kernel_", model.kernel)
-    if not isinstance(kernel, Additive):
+    parts = kernel.parts if getattr(kernel, "is_stack", False) else (kernel,)
+    if not all(isinstance(part, Additive) for part in parts):
         raise AttributeError(
             f"components needs an additive model, got kernel={kernel!r}: use kernel=kernels.Additive(...)."
         )
+    if len(parts) > 1 and isinstance(model, ClassifierMixin):
+        raise AttributeError(
+            "A stack of classifiers averages probabilities, which are not sums of components: see members_."
+        )
+    if len({str(part.groups) for part in parts}) > 1:
+        raise AttributeError("The members of this stack have components of different columns: see members_.")
     return True
 
 
@@ -62,13 +71,33 @@ class BaseLSSVM(BaseEstimator):
         self._store(checked, checked._fitted(checked._problem(X, y, weights), given))
         return self
 
-    def _fitted(self, problem: Problem, given: Array | None, steps: Any = None) -> dict[str, Any]:
+    def _fitted(self, problem: Problem, given: Array | None) -> dict[str, Any]:
         """The attributes of a fitted model; `given` are the user's sample weights."""
-        last = progress.expect(lambda: most_to_solve(problem))
+        if not problem.kernel.is_stack:
+            return self._fitted_each([problem], given)[0]
+        members = new_members(self, problem.kernel.parts)
+        parts = [problem.replace(kernel=member.kernel, asked=(member.kernel, problem.C)) for member in members]
+        for member, attributes in zip(members, self._fitted_each(parts, given), strict=True):
+            member._store(self, attributes)
+        return stack_attributes(self, members)
+
+    def _fitted_each(self, problems: Sequence[Problem], given: Array | None, steps: Any = None) -> list[dict[str, Any]]:
+        """The attributes of one model per problem; the problems differ in their kernels only."""
+        last = progress.expect(lambda: len(problems) * most_to_solve(problems[0]))
         steps = self.steps if steps is None else steps
-        problem = run_steps(problem, default_steps(problem) if steps is None else steps)
+        if steps is None:  # all members share the basis of the first one
+            first = run_steps(problems[0], default_steps(problems[0]))
+            basis = {"support": first.support, "points": first.points}
+            ready = [first, *(problem.replace(**basis) for problem in problems[1:])]
+        else:
+            ready = [run_steps(problem, steps) for problem in problems]
+        known = tune_members(ready)
         with last:
-            fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths)
+            return [self._solved(problem, given) for problem in known]
+
+    def _solved(self, problem: Problem, given: Array | None) -> dict[str, Any]:
+        """The attributes of a model whose parameters are all known."""
+        fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths)
         problem, fit = with_digits(problem, fit, retuned)
         describe(problem, fit)
         later = fit.leverage is None
@@ -88,6 +117,8 @@ class BaseLSSVM(BaseEstimator):
     def __getattr__(self, name: str) -> Any:
         if name in _LATER and "_problem_" in self.__dict__:
             raise AttributeError(f"fit does not compute {name} for this many rows: call leave_one_out() first.")
+        if name in NO_SINGLE_VALUE and "members_" in self.__dict__:
+            raise AttributeError(f"{name} has no single value for a stack of models: see members_.")
         return object.__getattribute__(self, name)  # raises the usual AttributeError
 
     @arrays.own_threads()
@@ -210,6 +241,12 @@ class BaseLSSVM(BaseEstimator):
         if arrays.is_dask(X):
             return lazily(self, "components", X)
         X = self._checked(X, "components")
+        if self._is_stack:
+            return average(self._weighted_members, lambda member: member._components(X))
+        return self._components(X)
+
+    def _components(self, X: Array) -> Array:
+        """The components of validated rows."""
         coef = self.dual_coef_[:, None] if self.dual_coef_.ndim == 1 else self.dual_coef_
         values = raw_components(self.kernel_, arrays.like(self.support_vectors_, X), arrays.like(coef, X), X)
         values -= arrays.to_numpy(self._component_means_)
@@ -219,13 +256,26 @@ class BaseLSSVM(BaseEstimator):
     @np.errstate(under="ignore")
     def _raw_predict(self, X: Any, method: str) -> Array:
         """f(x), rows x outputs."""
-        X = self._checked(X, method)
-        f = self._evaluate(X)
+        return self._finite(self._evaluate(self._checked(X, method)))
+
+    def _finite(self, f: Array) -> Array:
         if not bool(arrays.namespace(f).all(arrays.namespace(f).isfinite(f))):
             raise ValueError("Predictions overflow: scale your features, both for fit and for predict.")
         return f
 
+    @property
+    def _is_stack(self) -> bool:
+        return "members_" in vars(self) and "dual_coef_" not in vars(self)
+
+    @property
+    def _weighted_members(self) -> list[tuple[BaseLSSVM, float]]:
+        """The members of a stack with their weights."""
+        return list(zip(self.members_, arrays.to_numpy(self.stack_weights_).tolist(), strict=True))
+
     def _evaluate(self, X: Array) -> Array:
+        """f(x) of validated rows, (rows, outputs)."""
+        if self._is_stack:
+            return average(self._weighted_members, lambda member: member._evaluate(X))
         coef = self.dual_coef_[:, None] if self.dual_coef_.ndim == 1 else self.dual_coef_
         intercept = self.intercept_ if self.dual_coef_.ndim == 1 else arrays.like(self.intercept_, X)
         return self.kernel_.dot(X, arrays.like(self.support_vectors_, X), arrays.like(coef, X)) + intercept
@@ -246,7 +296,7 @@ class BaseLSSVM(BaseEstimator):
     def _check_kind(self, X: Any, method: str) -> None:
         """Apply scikit-learn's rule if array API dispatch is on; otherwise arrays of another kind are converted."""
         if get_config()["array_api_dispatch"] and (arrays.is_foreign(X) or isinstance(X, np.ndarray)):
-            coef = self.dual_coef_
+            coef = self.stack_weights_ if self._is_stack else self.dual_coef_
             if arrays.namespace(X) is not arrays.namespace(coef):
                 raise ValueError(
                     f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace and the same "

@@ -16,6 +16,7 @@ from sklearn.utils.validation import validate_data
 from .. import arrays
 from ..arrays import Array, ArrayLike
 from ..cluster import DaskChunks
+from ..kernels import as_kernel
 from ..problem import Problem
 from ..problem.rescue import warn_of_rounding
 from ..robust import as_weight_function
@@ -36,8 +37,10 @@ from ..stream import (
     sample_rows,
     start_stream,
 )
+from ..tune import tuned
 from .base import BaseLSSVM, additive_attributes
 from .planning import BASIS_SIZE, run_steps
+from .stacked import new_members, stack_attributes
 from .validation import check_weights, same_kind, winning_class
 
 LEAST_SQUARES = (
@@ -137,6 +140,8 @@ class ChunkedLSSVM(BaseLSSVM):
                 "partial_fit takes rows in memory, but X is a Dask collection: use fit, or pass one block at a time."
             )
         checked = copy.copy(self)
+        if "members_" in vars(self) or getattr(self.kernel, "is_stack", False):
+            return self._add_chunk_to_stack(X, y, sample_weight, known)
         given = known.get("classes")
         if given is not None and hasattr(self, "classes_") and not np.array_equal(np.unique(given), self.classes_):
             raise ValueError(
@@ -145,7 +150,7 @@ class ChunkedLSSVM(BaseLSSVM):
             )
         stream: Stream | None = getattr(self, "_stream_", None)
         fitted: Problem | None = getattr(self, "_problem_", None)
-        first = not hasattr(self, "dual_coef_")
+        first = "dual_coef_" not in vars(self)
         X, y, weights = checked._check_rows(X, y, sample_weight, reset=first, **(known if first else {}))
         calibrated = isinstance(self, ClassifierMixin) and hasattr(self, "_slopes_")
         calibration = {"_slopes_": self._slopes_} if calibrated else {}
@@ -154,7 +159,7 @@ class ChunkedLSSVM(BaseLSSVM):
         elif stream is None and not first:
             stream = self._resumed()
         elif stream is None:
-            problem = run_steps(checked._problem(X, y, weights), self._chunk_steps())
+            problem = tuned(run_steps(checked._problem(X, y, weights), self._chunk_steps()))
             stream = start_stream(problem)
             loo_attributes = checked._loo_attributes(y, weights, weights, problem.solve())
             calibration = {name: value for name, value in loo_attributes.items() if name == "_slopes_"}
@@ -164,6 +169,15 @@ class ChunkedLSSVM(BaseLSSVM):
         attributes = checked._model_attributes(kernel, stream.C, points, coef, intercept)
         attributes.update(additive_attributes(kernel, points, coef, points))
         self._store(checked, {**attributes, **calibration, "support_": None, "path_": None, "_stream_": stream})
+        return self
+
+    def _add_chunk_to_stack(self, X: Any, y: Any, sample_weight: Any, known: dict[str, Any]) -> Self:
+        """Add a chunk to every member; the first chunk determines the weights."""
+        first = "members_" not in vars(self)
+        members = new_members(self, as_kernel(self.kernel).parts) if first else [copy.copy(m) for m in self.members_]
+        for member in members:
+            member._add_chunk(X, y, sample_weight, **known)
+        self._store(members[0], stack_attributes(self, members, None if first else self.stack_weights_))
         return self
 
     def _resumed(self) -> Stream:
@@ -222,6 +236,12 @@ class ChunkedLSSVM(BaseLSSVM):
     def _fit_source(self, source: Source, leave_one_out: str) -> Self:
         if not sums_suffice(self):
             raise ValueError(f"A fit over chunks {LEAST_SQUARES.format(loss=self.loss, coding=self.coding)}")
+        if getattr(self.kernel, "is_stack", False):
+            members = new_members(self, as_kernel(self.kernel).parts)
+            for member in members:
+                member._fit_source(source, leave_one_out)
+            self._store(members[0], stack_attributes(members[0], members))
+            return self
         checked = copy.copy(self)  # without fitted attributes, as it is sent to the workers
         checked.__dict__ = {name: value for name, value in vars(self).items() if not name.endswith("_")}
         for step in self.steps if isinstance(self.steps, Sequence) else ():
@@ -237,7 +257,7 @@ class ChunkedLSSVM(BaseLSSVM):
         plain = copy.copy(checked)  # for the sample, whose columns have no names
         plain.__dict__.pop("feature_names_in_", None)
         sample = plain._check_chunk(0, *scan.sample.arrays)
-        stream = start_stream(run_steps(checked._problem(*sample), self._chunk_steps()))
+        stream = start_stream(tuned(run_steps(checked._problem(*sample), self._chunk_steps())))
         passes = Passes(stream.whitening, as_weight_function(self.robust))
         keep = leave_one_out == "rows" or (leave_one_out == "auto" and scan.rows <= KEPT_ROWS)
         same = SameRows(source, checked._check_chunk, scan.fingerprint)
@@ -322,6 +342,27 @@ class ChunkedLSSVM(BaseLSSVM):
     def _loo_sample(self) -> LooSample | None:
         """Leave-one-out values of a sample of the rows of `partial_fit` or `fit_chunks`."""
         return self._stream_.loo_sample() if hasattr(self, "_stream_") else getattr(self, "_sample_", None)
+
+    def _loo_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Coded targets, leave-one-out residuals (rows, outputs) and sample weights, possibly of a sample of rows."""
+        if "_problem_" in vars(self):
+            self.leave_one_out()
+        residuals = vars(self).get("loo_residuals_")
+        if residuals is None or arrays.is_dask(residuals):
+            sample = self._loo_sample()
+            assert sample is not None
+            targets, residuals, given = sample.targets, sample.loo_residuals, sample.sample_weights
+            given = self._without_class_weights(targets, given)
+        else:
+            targets, given = self._coded_targets(), vars(self).get("_sample_weight_")
+            given = np.ones(residuals.shape[0]) if given is None else given
+        targets, residuals, given = (arrays.to_numpy(a) for a in (targets, residuals, given))
+        if np.isnan(residuals).any():
+            raise ValueError(
+                f"kernels.Stack weights its models by leave-one-out residuals, which are not known after "
+                f"{self.steps!r}: set refit=True (Adaline: final_solve=True)."
+            )
+        return targets.reshape(len(targets), -1), residuals.reshape(len(residuals), -1), given
 
     def _chunk_steps(self) -> Any:
         return (Random(BASIS_SIZE, random_state=0),) if self.steps is None else self.steps

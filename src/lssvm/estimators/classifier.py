@@ -8,29 +8,29 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
+from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from .. import arrays, progress
 from ..arrays import Array, ArrayLike
 from ..cluster import lazily
-from ..coding import couple, pair_slope
-from ..intervals import (
-    calibrate,
-    probabilities,
-)
+from ..coding import SURE, couple, pair_slope
+from ..intervals import calibrate, probabilities, set_scores, set_thresholds
 from ..kernels import RBF, Choice, Kernel, Matern
 from ..problem import Problem, class_numbers, solve_classes
 from ..robust import WeightFunction
 from ..stream import (
     Scan,
 )
-from ..tune import LeaveOneOut, choose_classifier
+from ..tune import LeaveOneOut, choose_classifier, mixture_weights
 from .base import additive_attributes
 from .chunked import ChunkedLSSVM, RowResults, adds_chunks
 from .planning import class_plan, class_steps, main_path, run_steps
+from .stacked import average
 from .validation import (
     balanced_weights,
+    check_coverage,
     check_weights,
     chunk_options,
     same_kind,
@@ -79,7 +79,13 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     loo_predictions_ : array (n_samples,)
         The class of each row, predicted by the model without that row.
     path_ : Bunch or None
-        The record of the search; ``candidates`` are the classifiers that it compared.
+        The record of the search, whose ``candidates`` are the classifiers that it compared, together with that of the
+        last step that has one.
+    members_ : list of LSSVC
+        Stacks (`kernels.Stack`): the fitted models with a positive weight, to which ``C_``, ``coding_``, ``loss_``,
+        ``dual_coef_`` and ``support_vectors_`` belong.
+    stack_weights_ : array (n_members,)
+        Stacks: the weights of the members, which sum to 1.
     support_, support_vectors_, intercept_, C_, kernel_, weights_, leverage_, press_
         As in `LSSVR`.
 
@@ -118,21 +124,25 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         self.coding = coding
         self.loss = loss
 
-    def _fitted(self, problem: Problem, given: Array | None, steps: Any = None) -> dict[str, Any]:
+    def _fitted_each(self, problems: Sequence[Problem], given: Array | None, steps: Any = None) -> list[dict[str, Any]]:
+        return [self._fitted_classes(problem, given) for problem in problems]
+
+    def _fitted_classes(self, problem: Problem, given: Array | None) -> dict[str, Any]:
+        """The attributes of the classifier of one kernel."""
         plan = class_plan(self, problem)
         if plan is None:
-            return super()._fitted(problem, given)
+            return super()._fitted_each([problem], given)[0]
         if self.kernel is None:
             problem = problem.replace(kernel=Choice([Matern(ard=True), RBF(ard=True)]))
         last = progress.expect(lambda: float(len(problem.rows)) ** 3)
         setting, record = choose_classifier(problem, *plan)
         paths = problem.paths if record is None else {**problem.paths, LeaveOneOut.__name__: record}
         problem = problem.replace(kernel=setting.kernel, C=setting.C, paths=paths)
-        steps = class_steps(problem, setting.coding) if self.steps is None else self.steps
+        steps = class_steps(problem, setting.coding, setting.loss) if self.steps is None else self.steps
         steps = [step for step in steps if not isinstance(step, LeaveOneOut)]
         if setting.loss == "squared" and (self._single_output_ or setting.coding == "one-vs-rest"):
             with last:
-                return super()._fitted(problem, given, steps)
+                return super()._fitted_each([problem], given, steps)[0]
         problem = run_steps(problem, steps)
         codes, weights = problem.labels, arrays.to_numpy(problem.weights)
         copies = arrays.to_numpy(self._without_class_weights(problem.y, problem.weights))
@@ -164,7 +174,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             "loo_predictions_": same_kind(self.classes_[class_numbers(loo)], problem.X),
             "press_": float(weights @ np.sum(residuals**2, axis=1)),
             "support_": same_kind(fit.support, problem.X),
-            "path_": main_path(problem),
+            "path_": main_path(problem) if record is None else Bunch(**{**record, **main_path(problem)}),
             "coding_": coding,
             "loss_": setting.loss,
         }
@@ -291,7 +301,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         f = self._raw_predict(X, "decision_function")
         if self._by_pairs:
             return 2.0 * self._coupled(f) - 1.0
-        return f[:, 0] if self.dual_coef_.ndim == 1 else f
+        return f[:, 0] if self._single_output_ else f
 
     @property
     def _by_pairs(self) -> bool:
@@ -327,10 +337,104 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         """
         if arrays.is_dask(X):
             return lazily(self, "predict_proba", X)
-        f = self._raw_predict(X, "predict_proba")
-        if self._by_pairs:
-            return self._coupled(f)
-        return same_kind(probabilities(arrays.to_numpy(f), arrays.to_numpy(self._calibration())), f)
+        return self._class_probabilities(self._checked(X, "predict_proba"))
+
+    def predict_set(self, X: ArrayLike, coverage: float = 0.9, *, class_conditional: bool = False) -> Array:
+        """Sets of classes that contain the class of a new row with the given probability.
+
+        A class is in the set if the total probability of the more probable classes is at most a threshold (adaptive
+        prediction sets). The most probable class is always in the set. The threshold follows from the leave-one-out
+        probabilities of the training rows, so that no rows are held back; it is one standard error above that of
+        conformal prediction, because kernel and C may have been chosen on the same rows.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features)
+            A Dask collection gives a lazy Dask array.
+        coverage : float
+            Between 0 and 1. If there are too few rows for this coverage, the sets contain all classes.
+        class_conditional : bool
+            Whether the coverage holds for the rows of each class, instead of for all rows together. Sets are then
+            larger, and contain every class that has too few rows.
+
+        Returns
+        -------
+        array of bool (n_samples, n_classes)
+            Whether each of ``classes_`` is in the set.
+        """
+        check_coverage(coverage)
+        if arrays.is_dask(X):
+            return lazily(self, "predict_set", X, coverage=coverage, class_conditional=class_conditional)
+        probability = self._class_probabilities(self._checked(X, "predict_set"))
+        known, codes, given = self._calibration_rows()
+        counting = given > 0
+        rows = known[counting], codes[counting]
+        thresholds = set_thresholds(*rows, float(coverage), class_conditional=class_conditional)
+        return same_kind(set_scores(arrays.to_numpy(probability)) <= thresholds, probability)
+
+    def _calibration_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Leave-one-out probabilities, class numbers and sample weights of the rows, also of a stack of streams."""
+        if not self._is_stack:
+            return self._loo_probabilities()
+        p = average(self._weighted_members, lambda member: member._loo_probabilities()[0])
+        return p, *self.members_[0]._loo_probabilities()[1:]
+
+    @arrays.own_threads()
+    @np.errstate(under="ignore")
+    def _class_probabilities(self, X: Array) -> Array:
+        """The class probabilities of validated rows."""
+        if self._is_stack:
+            return average(self._weighted_members, lambda member: member._class_probabilities(X))
+        f = self._finite(self._evaluate(X))
+        return self._coupled(f) if self._by_pairs else self._probabilities(f)
+
+    def _probabilities(self, decision: Array) -> Array:
+        """Class probabilities from values of `decision_function`, (rows, 1 or classes)."""
+        if not (self._is_stack or self._by_pairs):
+            return same_kind(probabilities(arrays.to_numpy(decision), arrays.to_numpy(self._calibration())), decision)
+        p = 0.5 * (decision + 1.0)
+        return arrays.namespace(p).concat([1.0 - p, p], axis=1) if self._single_output_ else p
+
+    def _evaluate(self, X: Array) -> Array:
+        if not self._is_stack:
+            return super()._evaluate(X)
+        decision = 2.0 * self._class_probabilities(X) - 1.0
+        return decision[:, 1:] if self._single_output_ else decision
+
+    def _coded_targets(self) -> Array:
+        labels = np.array([1]) if self._single_output_ else np.arange(len(self.classes_))
+        return np.where(arrays.to_numpy(self._codes_)[:, None] == labels[None, :], 1.0, -1.0)
+
+    def _loo_probabilities(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Class probabilities from leave-one-out values, class numbers and sample weights of the rows."""
+        targets, residuals, given = self._loo_rows()
+        return arrays.to_numpy(self._probabilities(targets - residuals)), class_numbers(targets), given
+
+    def _weigh(self, members: Sequence[Any], weights: ArrayLike | None) -> tuple[np.ndarray, np.ndarray, float]:
+        """The weights of the members of a stack, as given or chosen, and log losses: of the members, of the stack."""
+        rows = [member._loo_probabilities() for member in members]
+        codes, given = rows[0][1:]
+        own = np.maximum([p[np.arange(len(codes)), codes] for p, _, _ in rows], SURE)
+        found = mixture_weights(own, given) if weights is None else arrays.to_numpy(weights)
+        *losses, loss = np.average(-np.log(np.vstack([own, found @ own])), axis=1, weights=given)
+        return found, np.array(losses), float(loss)
+
+    def _stack_loo_attributes(self, kept: Sequence[tuple[Any, float]]) -> dict[str, Any]:
+        """The attributes of a stack that follow from those of its members, whose weights are held fixed."""
+        first = kept[0][0]
+        if "loo_residuals_" not in vars(first) or arrays.is_dask(first.loo_residuals_):
+            return {}
+        p = average(kept, lambda member: member._loo_probabilities()[0])
+        residuals = first._coded_targets() - 2.0 * (p[:, 1:] if self._single_output_ else p) + 1.0
+        weights = average(kept, lambda member: member.weights_)
+        return {
+            "weights_": weights,
+            "leverage_": average(kept, lambda member: member.leverage_),
+            "loo_residuals_": same_kind(residuals[:, 0] if self._single_output_ else residuals, weights),
+            "loo_predictions_": same_kind(self.classes_[np.argmax(p, axis=1)], weights),
+            "press_": float(arrays.to_numpy(weights) @ np.sum(residuals**2, axis=1)),
+            "_codes_": first._codes_,
+        }
 
     def _calibration(self) -> Array:
         """The slopes that turn decision values into probabilities; computed now if `fit` has deferred it."""

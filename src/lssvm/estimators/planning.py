@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..coding import CODINGS, pairs_of
-from ..kernels import RBF, Choice, Kernel, Matern
+from ..kernels import RBF, Choice, Kernel, Linear, Matern, Spline, Stack
 from ..losses import LOSSES
 from ..problem import Problem, Step
 from ..progress import work
@@ -18,6 +18,7 @@ from ..sparsify import Random
 from ..tune import PLAN, LeaveOneOut, tuned
 
 DENSE_ROWS = 2000  # steps=None: the model is dense up to this number of rows
+FULL_PORTFOLIO = 1000  # rows up to which the default stack has all its members
 BASIS_SIZE = 500  # partial_fit and fit_chunks with steps=None: number of basis rows
 
 
@@ -26,6 +27,22 @@ def default_kernel(classification: bool) -> Kernel:
     if classification:
         return RBF(ard=True)
     return Choice([RBF(ard=True), Matern(ard=True)])
+
+
+def default_portfolio(problem: Problem) -> Kernel:
+    """The stack that `LSSVR` fits if kernel, C, steps and robust are None.
+
+    An additive spline gains nothing up to 1000 rows (it is the worst member of the worst set), and above that number
+    common widths gain little, but cost as much as others. The first member chooses the basis of all.
+    """
+    several = problem.X.shape[1] > 1
+    if len(problem.rows) <= FULL_PORTFOLIO:
+        members: list[Kernel] = [RBF(), Matern(), Matern(nu=0.5)]
+        members += [RBF(ard=True), Matern(ard=True), Matern(nu=0.5, ard=True)] if several else []
+    else:
+        members = [Matern(ard=several), RBF(ard=several), Matern(nu=0.5, ard=several), Spline()]
+        members += [RBF()] if several else []
+    return Stack([*members, Linear()]).placed(problem.X[problem.weights > 0])
 
 
 def default_steps(problem: Problem) -> Sequence[Step]:
@@ -43,7 +60,7 @@ def most_to_solve(problem: Problem) -> float:
 
 
 def run_steps(problem: Problem, steps: Any) -> Problem:
-    """Run the steps, then choose what is still None."""
+    """Run the steps."""
     if isinstance(steps, (str, Step, type)) or not isinstance(steps, Sequence):
         example = repr(steps) if isinstance(steps, Step) else "lssvm.sparsify.Random(100)"
         raise TypeError(f"steps must be a list of steps or None, got {steps!r}: write steps=[{example}].")
@@ -57,7 +74,7 @@ def run_steps(problem: Problem, steps: Any) -> Problem:
                 "the one it was given or problem.replace(...)."
             )
         problem = result
-    return tuned(problem)
+    return problem
 
 
 def retuned(problem: Problem) -> Problem:
@@ -108,11 +125,12 @@ def _chooses(steps: Sequence[Any]) -> bool:
     return any(isinstance(step, LeaveOneOut) for step in steps)
 
 
-def class_steps(problem: Problem, coding: str) -> Sequence[Step]:
+def class_steps(problem: Problem, coding: str, loss: str) -> Sequence[Step]:
     """The default for ``steps=None`` of `LSSVC`: dense if that is cheap enough, else a basis of random rows."""
     counts = np.bincount(problem.labels[problem.rows]).astype(float)
     pairs = np.array([counts[a] + counts[b] for a, b in pairs_of(len(counts))])
     sizes = pairs if coding == "one-vs-one" else np.array([counts.sum()])
     if np.sum(sizes**3) <= PLAN.dense_class_work or problem.kernel.is_precomputed:
         return ()
-    return (Random(int(np.clip(math.sqrt(PLAN.class_basis_work / sizes.sum()), *PLAN.class_basis)), random_state=0),)
+    work = PLAN.class_basis_work / (1 if loss == "squared" else PLAN.class_systems)
+    return (Random(int(np.clip(math.sqrt(work / sizes.sum()), *PLAN.class_basis)), random_state=0),)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
-from numbers import Real
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -15,26 +14,21 @@ from sklearn.metrics import r2_score
 from .. import arrays
 from ..arrays import Array, ArrayLike
 from ..cluster import lazily
-from ..intervals import (
-    FOLDS,
-    METHODS,
-    fold_labels,
-    prediction_intervals,
-    sampled_intervals,
-    searched_again,
-    widths_with_few_rows,
-)
 from ..kernels import Kernel
 from ..problem import Problem
 from ..robust import WeightFunction
 from ..stream import (
     Scan,
 )
-from .chunked import ChunkedLSSVM
+from ..tune import average_weights, chosen_widths, warn_of_no_signal
+from .planning import default_portfolio
+from .stacked import average
+from .state import fitted_problem
+from .uncertainty import Uncertainty
 from .validation import check_weights, chunk_options, refuse_times, same_kind, score_of, validate
 
 
-class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
+class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
     """Least-squares support vector regression (kernel ridge regression with an unpenalised bias).
 
     Minimises ``1/2 beta' K beta + C/2 sum_i v_i (y_i - f(x_i))^2`` with ``f(x) = sum_j beta_j k(x, x_j) + b``; b is not
@@ -77,6 +71,11 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         The sum of ``weights_ * loo_residuals_**2``.
     path_ : Bunch or None
         The record of the last step that performed a search.
+    members_ : list of LSSVR
+        Stacks (`kernels.Stack`): the fitted models with a positive weight, to which ``C_``, ``dual_coef_`` and
+        ``support_vectors_`` belong.
+    stack_weights_ : array (n_members,)
+        Stacks: the weights of the members, which sum to 1.
     active_ : array of int
         Additive models (`kernels.Additive`): numbers of the inputs (or groups of columns) that are kept.
     max_variation_ : array (n_components,)
@@ -111,6 +110,16 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         self.C = C
         self.steps = steps
         self.robust = robust
+
+    def _fitted(self, problem: Problem, given: Array | None) -> dict[str, Any]:
+        if self.kernel is None and self.C is None and self.steps is None and self.robust is None:
+            problem = problem.replace(kernel=default_portfolio(problem))
+        attributes = super()._fitted(problem, given)
+        loo = attributes.get("loo_residuals_")
+        if loo is not None and not problem.is_known:
+            y, loo, weights = (arrays.to_numpy(a) for a in (problem.y, loo, problem.weights))
+            warn_of_no_signal(y, loo.reshape(y.shape), weights)
+        return attributes
 
     def _check_raw(self, X: Any, y: Any, **options: Any) -> tuple[Array, Array]:
         """Validated rows and targets."""
@@ -160,6 +169,29 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         f = targets - fit.loo_residuals
         return {**attributes, "loo_predictions_": f[:, 0] if self._single_output_ else f}
 
+    def _coded_targets(self) -> Array:
+        return self.loo_residuals_ + self.loo_predictions_
+
+    def _weigh(self, members: Sequence[Any], weights: ArrayLike | None) -> tuple[np.ndarray, np.ndarray, float]:
+        """The weights of the members of a stack, as given or chosen, and mean squares: of the members, of the stack."""
+        rows = [member._loo_rows() for member in members]
+        residuals, given = np.stack([residuals for _, residuals, _ in rows]), rows[0][2]
+        widths = [0 if fitted_problem(member) is None else chosen_widths(member._problem_) for member in members]
+        found = average_weights(residuals, given, widths) if weights is None else arrays.to_numpy(weights)
+        squares = [np.sum(r**2, axis=1) for r in (*residuals, np.tensordot(found, residuals, axes=1))]
+        *losses, loss = np.average(squares, axis=1, weights=given)
+        return found, np.array(losses), float(loss)
+
+    def _stack_loo_attributes(self, kept: Sequence[tuple[Any, float]]) -> dict[str, Any]:
+        """The attributes of a stack that are averages of those of its members, whose weights are held fixed."""
+        names = ("intercept_", "weights_", "leverage_", "loo_residuals_", "loo_predictions_")
+        known = [name for name in names if all(name in vars(member) for member, _ in kept)]
+        found = {name: average(kept, attrgetter(name)) for name in known}
+        if "loo_residuals_" in found:
+            loo = found["loo_residuals_"]
+            found["press_"] = float((found["weights_"] * (loo**2 if loo.ndim == 1 else (loo**2).sum(axis=1))).sum())
+        return found
+
     def predict(self, X: ArrayLike) -> Array:
         """Predict the targets f(x).
 
@@ -175,98 +207,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         if arrays.is_dask(X):
             return lazily(self, "predict", X)
         f = self._raw_predict(X, "predict")
-        return f[:, 0] if self.dual_coef_.ndim == 1 else f
+        return f[:, 0] if self._single_output_ else f
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Coefficient of determination R^2 of the predictions."""
         return score_of(r2_score, self.predict(X), y, sample_weight)
-
-    @arrays.own_threads()
-    @np.errstate(under="ignore")
-    def predict_interval(
-        self, X: ArrayLike, coverage: float = 0.9, method: str = "jackknife+", *, folds: int | ArrayLike = 10
-    ) -> Array:
-        """Prediction intervals from leave-one-out residuals (Barber et al. 2021), exact and without refitting.
-
-        All methods hold kernel, C, basis and the weights of the other rows (including robust weights) fixed. If one
-        width per column was chosen and there are fewer than 25 rows per width that is kept, however, leave-one-out
-        residuals are too small. Residuals are then taken from folds (ten random folds, or those of "cv+") whose rows
-        were not used to choose kernel and C. This takes as long as that many fits, but only once: the result is stored
-        in the model. Models on columns of the KKT system (`sparsify.InversePrune` and related steps) issue a warning
-        instead. After `partial_fit`, `fit_chunks` or a fit on Dask, a uniform sample of at most 5000 rows is used, each
-        of which is left out of the model of all rows; the guarantees are then those of that many rows, and no search is
-        repeated.
-
-        Parameters
-        ----------
-        X : array (n_samples, n_features)
-        coverage : float
-            Between 0 and 1. If there are too few rows for this coverage, the ends are infinite.
-        method : {"jackknife+", "jackknife-minmax", "cv+"}
-            For exchangeable rows, a new target lies in the interval with a probability of at least 2 coverage - 1
-            ("jackknife+"; about the same for "cv+"; in practice close to coverage), or of at least coverage
-            ("jackknife-minmax", which gives wider intervals).
-        folds : int or array of one label per row
-            For "cv+": a number of folds, drawn with a fixed seed, or a fold label for every row, e.g. to keep groups of
-            rows together. Not available after `partial_fit` or `fit_chunks`.
-
-        Returns
-        -------
-        array (n_samples, 2) or (n_samples, 2, n_outputs)
-            Lower and upper ends.
-        """
-        if arrays.is_dask(X):
-            return lazily(self, "predict_interval", X, coverage=coverage, method=method, folds=folds)
-        X = self._checked(X, "predict_interval")
-        if not (isinstance(coverage, Real) and 0 < float(coverage) < 1):
-            raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}: 0.9 gives 90 % intervals.")
-        if method not in METHODS:
-            raise ValueError(f"method must be one of {METHODS}, got {method!r}.")
-        if not hasattr(self, "_problem_"):
-            if method == "cv+":
-                raise ValueError(
-                    "method='cv+' leaves out whole folds, but after partial_fit or fit_chunks a model keeps only a "
-                    "sample of the rows: use 'jackknife+'."
-                )
-            sample = self._loo_sample()
-            if sample is None:
-                raise ValueError(
-                    "predict_interval needs training rows, which this model file of an older version does not contain: "
-                    "fit the model again."
-                )
-        elif np.isnan(arrays.to_numpy(self.leave_one_out().loo_residuals_)).any():
-            raise ValueError(
-                f"predict_interval needs leave-one-out residuals, which are not known after {self.steps!r}: set "
-                "refit=True (Adaline: final_solve=True)."
-            )
-        if hasattr(self, "_problem_"):
-            problem, fit = self._problem_, self._fit_
-            size = self._searched_size(folds if method == "cv+" else None)
-            rows = arrays.like(X, problem.X)
-            intervals = prediction_intervals(problem, fit, rows, float(coverage), method, folds, size)
-        else:
-            rows = arrays.like(X, sample.X)
-            intervals = sampled_intervals(sample, self._evaluate(rows), rows, float(coverage), method)
-        intervals = same_kind(intervals, X)
-        return intervals[:, :, 0] if self.dual_coef_.ndim == 1 else intervals
-
-    def _searched_size(self, folds: Any) -> np.ndarray | None:
-        """The result of `searched_again` if it is needed, else None; it is stored, as it takes many fits."""
-        problem = self._problem_
-        widths = widths_with_few_rows(problem)
-        if widths and problem.reduced:
-            warnings.warn(
-                f"{widths} widths were chosen by the leave-one-out residuals of only {len(problem.rows)} rows, which "
-                f"makes these residuals too small; after {self.steps!r} the choice cannot be repeated without folds: "
-                "the intervals are likely to be too narrow. Check their coverage on other rows, or use one width for "
-                "all columns (kernel=kernels.RBF()).",
-                stacklevel=arrays.user_level(),
-            )
-        if not widths or problem.reduced:
-            return None
-        rows = np.flatnonzero(arrays.to_numpy(self._fit_.weights) > 0)
-        labels = fold_labels(min(FOLDS, len(rows)) if folds is None else folds, rows, problem.X.shape[0])
-        known = self.__dict__.get("_searched_")
-        if known is None or not np.array_equal(known[0], labels):
-            known = self._searched_ = (labels, searched_again(problem, labels))
-        return known[1]

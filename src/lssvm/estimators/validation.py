@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -190,6 +191,11 @@ def same_kind(values: Any, reference: Array) -> Any:
         return values
     xp = arrays.namespace(reference)
     return xp.asarray(values, device=arrays.device(reference))
+
+
+def check_coverage(coverage: Any) -> None:
+    if not (isinstance(coverage, Real) and 0 < float(coverage) < 1):
+        raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}: 0.9 stands for 90 %.")
 
 
 def is_symmetric(K: np.ndarray) -> bool:

@@ -8,6 +8,7 @@ words in capitals in them are replaced by the tables and constants of the kernel
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,10 @@ MATERN_FACTORS = {0.5: "1.0", 1.5: "(1.0 + r)", 2.5: "(1.0 + r + r * r / 3.0)"}
 Function = tuple[str, dict[str, np.ndarray], str]  # name, tables and body
 
 
-def kernel_functions(kernel: Any, d: int, bodies: dict[str, str], prefix: str) -> list[Function]:
-    """The functions of a kernel, with its parts first."""
+def kernel_functions(
+    kernels: Iterable[Any], d: int, bodies: dict[str, str], prefix: str
+) -> tuple[list[Function], list[str]]:
+    """The functions of some kernels, each with its parts first, and the names of those of the kernels themselves."""
     functions: list[Function] = []
 
     def write(kernel: Any) -> str:
@@ -33,8 +36,7 @@ def kernel_functions(kernel: Any, d: int, bodies: dict[str, str], prefix: str) -
         functions.append((name, tables, body))
         return name
 
-    write(kernel)
-    return functions
+    return functions, [write(kernel) for kernel in kernels]
 
 
 def _described(kernel: Any, d: int) -> tuple[str, dict[str, np.ndarray], dict[str, str]]:

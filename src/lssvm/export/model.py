@@ -1,8 +1,8 @@
-"""The contents of a fitted model that every export target writes: kernel, points, coefficients, scaling, classes."""
+"""The contents of a fitted model that every export target writes: members, points, scaling, classes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__, arrays
-from ..diagnose import check_fitted, probability_slopes
+from ..diagnose import check_fitted, members, probability_slopes
 from ..estimators import LSSVC, LSSVR
 from ..kernels import RBF, Additive, Kernel, Linear, Matern, Polynomial, Product, Spline, Sum, spline_factors
 from ..tables import Column, Plan
@@ -21,20 +21,34 @@ SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 
 
 @dataclass(frozen=True)
-class ModelContent:
-    """f(x) = sum_j coef_j k((x - centre) scale + offset, point_j) + intercept, and how f becomes classes."""
+class Member:
+    """f(x) = sum_j coef_j k(x, point_j) + intercept, and how f becomes the probabilities of classes."""
 
     kernel: Kernel
-    points: np.ndarray  # (n, d)
+    table: int  # number of its points in `ModelContent.tables`
     coef: np.ndarray  # (n, k)
     intercept: np.ndarray  # (k,)
+    weight: float  # in the average over the members
+    slopes: list[float]  # from the outputs f to probabilities; none for regression
+    coupled: bool  # the outputs are those of pairs of classes, which `coding.couple` turns into probabilities
+
+
+@dataclass(frozen=True)
+class ModelContent:
+    """The members of a model (a model that is not a stack has one), and what comes before and after them.
+
+    The inputs of the members are (x - centre) scale + offset. Regression averages their outputs. Classification
+    averages their probabilities p, and the decision values are 2 p - 1; only those of a single model that separates
+    each class from the rest are its outputs.
+    """
+
+    members: tuple[Member, ...]
+    tables: tuple[np.ndarray, ...]  # support vectors (n, d); members with the same ones share a table
     affine: Affine | None
     classes: list[Any] | None  # of one type: str, int, float or bool
-    slopes: np.ndarray | None  # from decision values to probabilities
     inputs: list[str]  # names of the columns, if known
-    single: bool  # a prediction is a number, not a list
+    single: bool  # a prediction or decision value is a number, not a list
     columns: tuple[Column, ...] | None  # of the table, if the model stores them
-    coupled: bool = False  # the outputs are those of pairs of classes, which `coding.couple` turns into probabilities
 
     @property
     def refuses(self) -> bool:
@@ -42,9 +56,21 @@ class ModelContent:
         return self.columns is not None and any(column.fill is None for column in self.columns)
 
     @property
+    def mixes(self) -> bool:
+        """Whether the decision values are 2 p - 1."""
+        return self.classes is not None and (len(self.members) > 1 or self.members[0].coupled)
+
+    @property
     def decisions(self) -> int:
         """Number of decision values (or predictions) of a row."""
-        return len(self.classes or ()) if self.coupled else self.coef.shape[1]
+        if self.classes is None:
+            return self.members[0].coef.shape[1]
+        return 1 if self.single else len(self.classes)
+
+    @property
+    def width(self) -> int:
+        """Number of inputs."""
+        return self.tables[0].shape[1]
 
     @property
     def title(self) -> str:
@@ -53,8 +79,16 @@ class ModelContent:
 
     @property
     def size(self) -> str:
-        n, d = self.points.shape
-        return f"{n} support vectors, {d} inputs, {self.decisions} outputs"
+        models = f"{len(self.members)} models, " if len(self.members) > 1 else ""
+        n = sum(map(len, self.tables))
+        return f"{models}{n} support vectors, {self.width} inputs, {self.decisions} outputs"
+
+    @property
+    def kernels(self) -> str:
+        """The kernels of the members with their weights."""
+        if len(self.members) == 1:
+            return repr(self.members[0].kernel)
+        return " + ".join(f"{member.weight:.3g} {member.kernel!r}" for member in self.members)
 
 
 def read_model(model: Any) -> ModelContent:
@@ -70,28 +104,45 @@ def read_model(model: Any) -> ModelContent:
         raise TypeError(
             f"export takes a fitted LSSVR or LSSVC, alone or last in a Pipeline, got {type(model).__name__}."
         )
-    coef = arrays.to_numpy(model.dual_coef_).reshape(len(model.dual_coef_), -1)
-    used = np.any(coef != 0.0, axis=1)
-    used[0] |= not used.any()  # a constant has no support vectors, but C has no empty arrays
-    _check_kernel(model.kernel_)
     classifies = isinstance(model, LSSVC)
     columns = _table_columns(model)
     if columns is not None:
         names = [column.name for column in columns]
-    slopes = probability_slopes(model) if classifies else None
+    kept = members(model)
+    own, tables = _members(kept, classifies)
     return ModelContent(
-        kernel=model.kernel_,
-        points=arrays.to_numpy(model.support_vectors_)[used],
-        coef=coef[used],
-        intercept=np.atleast_1d(arrays.to_numpy(model.intercept_) if np.ndim(model.intercept_) else model.intercept_),
+        members=own,
+        tables=tables,
         affine=_affine(scalers, int(model.n_features_in_)) if scalers else None,
         classes=_labels(model.classes_) if classifies else None,
-        slopes=None if slopes is None else arrays.to_numpy(slopes),
         inputs=[] if names is None else [str(name) for name in names],
-        single=model.dual_coef_.ndim == 1,
+        single=kept[0][0].dual_coef_.ndim == 1,
         columns=columns,
-        coupled=getattr(model, "coding_", "") == "one-vs-one",
     )
+
+
+def _members(kept: list[tuple[Any, float]], classifies: bool) -> tuple[tuple[Member, ...], tuple[np.ndarray, ...]]:
+    """The members, and their support vectors without those that no member uses."""
+    tables: list[np.ndarray] = []
+    used: list[np.ndarray] = []
+    found = []
+    for model, weight in kept:
+        _check_kernel(model.kernel_)
+        points = arrays.to_numpy(model.support_vectors_)
+        coef = arrays.to_numpy(model.dual_coef_).reshape(len(points), -1)
+        place = next((place for place, own in enumerate(tables) if np.array_equal(own, points)), len(tables))
+        if place == len(tables):
+            tables.append(points)
+            used.append(np.zeros(len(points), dtype=bool))
+        used[place] |= np.any(coef != 0.0, axis=1)
+        intercept = arrays.to_numpy(model.intercept_) if np.ndim(model.intercept_) else model.intercept_
+        slopes = arrays.to_numpy(probability_slopes(model)).tolist() if classifies else []
+        coupled = getattr(model, "coding_", "") == "one-vs-one"
+        found.append(Member(model.kernel_, place, coef, np.atleast_1d(intercept), weight, slopes, coupled))
+    for own in used:
+        own[0] |= not own.any()  # a constant has no support vectors, but C has no empty arrays
+    shortened = (replace(member, coef=member.coef[used[member.table]]) for member in found)
+    return tuple(shortened), tuple(points[own] for points, own in zip(tables, used, strict=True))
 
 
 def _table_columns(model: Any) -> tuple[Column, ...] | None:
@@ -160,8 +211,9 @@ def component_places(kernel: Additive) -> list[list[int]] | None:
 
 
 def column_widths(kernel: RBF | Matern, d: int) -> np.ndarray:
-    """One width per column."""
-    return np.broadcast_to(np.asarray(arrays.to_numpy(kernel.sigma), dtype=float), (d,)).copy()
+    """One width per column; that of a dropped column is finite, because source code has no literal for infinity."""
+    widths = np.asarray(arrays.to_numpy(kernel.sigma), dtype=float)
+    return np.broadcast_to(np.minimum(widths, np.finfo(float).max), (d,)).copy()
 
 
 def spline_tables(kernel: Spline, d: int) -> dict[str, np.ndarray]:

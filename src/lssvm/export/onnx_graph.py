@@ -13,7 +13,7 @@ from ..coding import SURE, TINY, pairs_of
 from ..estimators import LSSVC, LSSVR
 from ..kernels import RBF, Additive, Linear, Matern, Product, Spline, Sum, spline_kernel
 from ..tables import MISSING, spellings
-from .model import ModelContent, column_widths, component_places, read_model, spline_tables
+from .model import Member, ModelContent, column_widths, component_places, read_model, spline_tables
 
 if TYPE_CHECKING:
     import onnx
@@ -55,23 +55,21 @@ def to_onnx(model: LSSVR | LSSVC | Pipeline) -> onnx.ModelProto:
     if content.affine is not None:
         for operator, values in zip(("Sub", "Mul", "Add"), content.affine, strict=True):
             X = graph.add(operator, X, graph.constant(values[None, :]))
-    d = content.points.shape[1]
-    K = _KernelMatrices(graph, X, content.points).kernel(content.kernel, range(d))
-    f = graph.add("MatMul", K, graph.constant(content.coef))
-    f = graph.add("Add", f, graph.constant(content.intercept[None, :]))
+    parts = [_outputs(graph, X, content.tables[member.table], member) for member in content.members]
+    weights = [member.weight for member in content.members]
     if graph.complete:
         graph.output("complete", graph.add("Squeeze", graph.complete, graph.constant(np.array([1]))))
-    known = _known(graph, X, f)
+    known = _known(graph, X, parts)
     nothing = graph.constant(np.array(np.nan))
     if content.classes is None:
-        graph.output("prediction", graph.add("Where", known, f, nothing))
+        graph.output("prediction", graph.add("Where", known, graph.average(parts, weights), nothing))
         return graph.build(content)
-    p = _probabilities(graph, content, f) if content.slopes is not None else ""
-    if content.coupled:
-        f = graph.add("Sub", graph.add("Mul", p, graph.constant(np.array(2.0))), graph.constant(np.array(1.0)))
+    mixed = [_probabilities(graph, content, member, f) for member, f in zip(content.members, parts, strict=True)]
+    p = graph.average(mixed, weights)
+    f = _twice_less_one(graph, content, p) if content.mixes else parts[0]
     text = isinstance(content.classes[0], str)
     labels = graph.constant(content.classes if text else np.array(content.classes))
-    label = graph.add("Gather", labels, _winner(graph, content, p if content.coupled else f))
+    label = graph.add("Gather", labels, _winner(graph, content, f))
     flat = graph.add("Squeeze", known, graph.constant(np.array([1])))
     if isinstance(content.classes[0], bool):  # runtimes have no Where for booleans
         graph.output("label", graph.add("And", flat, label))
@@ -80,14 +78,27 @@ def to_onnx(model: LSSVR | LSSVC | Pipeline) -> onnx.ModelProto:
         none = graph.constant(no_label[type(content.classes[0])])
         graph.output("label", graph.add("Where", flat, label, none))
     graph.output("decision_function", graph.add("Where", known, f, nothing))
-    if p:
-        graph.output("probabilities", graph.add("Where", known, p, nothing))
+    graph.output("probabilities", graph.add("Where", known, p, nothing))
     return graph.build(content)
 
 
-def _known(graph: _Graph, X: str, f: str) -> str:
+def _outputs(graph: _Graph, X: str, points: np.ndarray, member: Member) -> str:
+    """The outputs of a member, (rows, outputs)."""
+    K = _KernelMatrices(graph, X, points).kernel(member.kernel, range(points.shape[1]))
+    f = graph.add("MatMul", K, graph.constant(member.coef))
+    return str(graph.add("Add", f, graph.constant(member.intercept[None, :])))
+
+
+def _twice_less_one(graph: _Graph, content: ModelContent, p: str) -> str:
+    """The decision values 2 p - 1, for two classes only of the second."""
+    if content.single:
+        p = graph.add("Gather", p, graph.constant(np.array([1])), axis=1)
+    return str(graph.add("Sub", graph.add("Mul", p, graph.constant(np.array(2.0))), graph.constant(np.array(1.0))))
+
+
+def _known(graph: _Graph, X: str, outputs: Sequence[str]) -> str:
     """Which rows have a prediction, (rows, 1): complete rows with finite inputs and outputs."""
-    values = graph.add("Concat", X, f, axis=1)
+    values = graph.add("Concat", X, *outputs, axis=1)
     zeros = graph.add("Sub", values, values)  # NaN if a value is NaN or infinite
     total = graph.add("ReduceSum", zeros, graph.constant(np.array([1])), keepdims=1)
     finite = graph.add("Not", graph.add("IsNaN", total))
@@ -97,7 +108,7 @@ def _known(graph: _Graph, X: str, f: str) -> str:
 def _table(graph: _Graph, content: ModelContent) -> str:
     """The encoded input columns, (rows, columns)."""
     if content.columns is None:
-        return graph.input("X", DOUBLE, content.points.shape[1])
+        return graph.input("X", DOUBLE, content.width)
     parts = []
     unknown, absent = -1, -2
     for column in content.columns:
@@ -120,9 +131,13 @@ def _table(graph: _Graph, content: ModelContent) -> str:
 
 
 class _Graph:
-    """Nodes, constants, inputs and outputs of an ONNX graph."""
+    """Nodes, constants, inputs and outputs of an ONNX graph.
+
+    Equal nodes and constants are stored once: the members of a stack share support vectors and differences.
+    """
 
     def __init__(self) -> None:
+        self.known: dict[Any, Any] = {}  # the names of the results of nodes and of constants
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self.inputs: list[Any] = []
@@ -144,15 +159,33 @@ class _Graph:
         """The name of the result of a new node, or the names of several results."""
         from onnx import helper
 
-        names = [f"lssvm:{operator.lower()}_{len(self.nodes)}_{number}" for number in range(max(outputs, 1))]
-        self.nodes.append(helper.make_node(operator, inputs, names, **attributes))
-        return names if outputs else names[0]
+        key = (operator, inputs, outputs, repr(attributes))
+        if key not in self.known:
+            names = [f"lssvm:{operator.lower()}_{len(self.nodes)}_{number}" for number in range(max(outputs, 1))]
+            self.nodes.append(helper.make_node(operator, inputs, names, **attributes))
+            self.known[key] = names if outputs else names[0]
+        return self.known[key]
+
+    def average(self, parts: Sequence[str], weights: Sequence[float]) -> str:
+        """The name of a weighted sum."""
+        terms = [self.add("Mul", part, self.constant(np.array(w))) for part, w in zip(parts, weights, strict=True)]
+        return self.sum(terms)
+
+    def sum(self, terms: Sequence[str]) -> str:
+        """The name of a sum."""
+        total = terms[0]
+        for term in terms[1:]:
+            total = self.add("Add", total, term)
+        return total
 
     def constant(self, values: Any) -> str:
         """The name of a new constant: an array, or a list of texts."""
         from onnx import helper, numpy_helper
 
-        name = f"lssvm:constant_{len(self.constants)}"
+        key = str(values) if isinstance(values, list) else (values.shape, values.dtype.str, values.tobytes())
+        if key in self.known:
+            return str(self.known[key])
+        name = self.known[key] = f"lssvm:constant_{len(self.constants)}"
         if isinstance(values, list):
             tensor = helper.make_tensor(name, STRING, [len(values)], [text.encode() for text in values])
         else:
@@ -188,7 +221,7 @@ class _Graph:
             self.inputs,
             [helper.make_tensor_value_info(name, *kinds[name]) for name in self.outputs],
             self.constants,
-            doc_string=f"{content.title}: {content.size}. {content.kernel!r}",
+            doc_string=f"{content.title}: {content.size}. {content.kernels}",
         )
         opset = [helper.make_opsetid("", OPSET)]
         if any(node.domain for node in self.nodes):
@@ -222,9 +255,9 @@ class _KernelMatrices:
         if isinstance(kernel, Additive):
             places = component_places(kernel)
             groups = [[c] for c in columns] if places is None else [[columns[p] for p in group] for group in places]
-            return self._sum([self.kernel(kernel.kernel, group) for group in groups] or [self._zeros()])
+            return self.graph.sum([self.kernel(kernel.kernel, group) for group in groups] or [self._zeros()])
         if isinstance(kernel, Spline):
-            return self._sum([self._spline(kernel, c) for c in columns])
+            return self.graph.sum([self._spline(kernel, c) for c in columns])
         if isinstance(kernel, (RBF, Matern)):
             return self._stationary(kernel, columns)
         products = self._products(columns)
@@ -233,19 +266,13 @@ class _KernelMatrices:
         shifted = graph.add("Add", products, graph.constant(np.array(float(kernel.coef0))))
         return graph.add("Pow", shifted, graph.constant(np.array(float(kernel.degree))))
 
-    def _sum(self, terms: list[str]) -> str:
-        total = terms[0]
-        for term in terms[1:]:
-            total = self.graph.add("Add", total, term)
-        return total
-
     def _zeros(self) -> str:
         return self.graph.add("Mul", self.column(0), self.graph.constant(np.zeros((1, len(self.points)))))
 
     def _products(self, columns: Sequence[int]) -> str:
         if columns == range(self.points.shape[1]):
             return self.graph.add("MatMul", self.X, self.graph.constant(self.points.T))
-        return self._sum(
+        return self.graph.sum(
             [self.graph.add("Mul", self.column(c), self.graph.constant(self.points[None, :, c])) for c in columns]
         )
 
@@ -285,7 +312,7 @@ class _KernelMatrices:
             difference = graph.add("Sub", self.column(c), graph.constant(self.points[None, :, c]))
             scaled = graph.add("Div", difference, graph.constant(np.array(widths[c])))
             terms.append(graph.add("Mul", scaled, scaled))
-        D = self._sum(terms)
+        D = self.graph.sum(terms)
         if isinstance(kernel, RBF):
             return graph.add("Exp", graph.add("Neg", D))
         r = graph.add("Sqrt", graph.add("Mul", D, graph.constant(np.array(2.0 * kernel.nu))))
@@ -300,26 +327,25 @@ class _KernelMatrices:
 
 
 def _winner(graph: _Graph, content: ModelContent, f: str) -> str:
-    """The index of the class, from the decision values or the probabilities."""
-    if content.coef.shape[1] > 1:
+    """The index of the class, from the decision values."""
+    if not content.single:
         return graph.add("ArgMax", f, axis=1, keepdims=0)
     positive = graph.add("Greater", f, graph.constant(np.array(0.0)))
     flat = graph.add("Squeeze", positive, graph.constant(np.array([1])))
     return graph.add("Cast", flat, to=INT64)
 
 
-def _probabilities(graph: _Graph, content: ModelContent, f: str) -> str:
-    """The class probabilities, calibrated by the model's slopes."""
-    assert content.slopes is not None
-    if content.coupled:
-        return _coupled(graph, content.decisions, float(content.slopes[0]), f)
-    slopes = [graph.constant(np.array(float(slope))) for slope in content.slopes]
-    if content.coef.shape[1] > 1:
-        return graph.add("Softmax", graph.add("Mul", f, slopes[0]), axis=1)
+def _probabilities(graph: _Graph, content: ModelContent, member: Member, f: str) -> str:
+    """The class probabilities of a member, calibrated by its slopes."""
+    if member.coupled:
+        return _coupled(graph, content.decisions, member.slopes[0], f)
+    slopes = [graph.constant(np.array(slope)) for slope in member.slopes]
+    if not content.single:
+        return str(graph.add("Softmax", graph.add("Mul", f, slopes[0]), axis=1))
     positive = graph.add("Greater", f, graph.constant(np.array(0.0)))
     logit = graph.add("Mul", f, graph.add("Where", positive, slopes[1], slopes[0]))
     zero = graph.add("Mul", logit, graph.constant(np.array(0.0)))
-    return graph.add("Softmax", graph.add("Concat", zero, logit, axis=1), axis=1)
+    return str(graph.add("Softmax", graph.add("Concat", zero, logit, axis=1), axis=1))
 
 
 def _coupled(graph: _Graph, k: int, slope: float, f: str) -> str:

@@ -46,13 +46,13 @@ def spline(u, v):
     return integral - spline_mean(u) - spline_mean(v) + 0.05 + u * v - 0.5 * (u + v) + 0.25"""
 
 # The probabilities of the classes from the outputs of their pairs (`coding.couple`), by Gauss-Jordan elimination
-COUPLE = """def couple(f):
+COUPLE = """def couple(f, slopes):
     k = len(CLASSES)
     q = [[TINY * (a == b) for b in range(k)] + [1.0] for a in range(k)]
     values = iter(f)
     for a in range(k):
         for b in range(a + 1, k):
-            z = min(max(SLOPE * next(values), -50.0), 50.0)
+            z = min(max(slopes[0] * next(values), -50.0), 50.0)
             later = min(max(1.0 / (1.0 + math.exp(-z)), SURE), 1.0 - SURE)
             q[a][b] = q[b][a] = -later * (1.0 - later)
             q[a][a] += later**2
@@ -65,6 +65,24 @@ COUPLE = """def couple(f):
                 q[b] = [own - factor * value for own, value in zip(q[b], q[a])]
     p = [max(row[k], TINY) for row in q]
     return [value / sum(p) for value in p]"""
+
+# The probabilities of the classes from decision values, one or one per class (`coding.probabilities`)
+CALIBRATE = """def calibrate(f, slopes):
+    z = [slopes[0] * value for value in f]
+    if len(f) == 1:
+        z = [0.0, f[0] * slopes[-1] if f[0] > 0 else f[0] * slopes[0]]
+    p = [math.exp(value - max(z)) for value in z]
+    return [value / sum(p) for value in p]"""
+
+OUTPUTS = """def outputs(x, kernel, points, coefficients, intercept):
+    try:
+        k = [kernel(x, z, range(len(x))) for z in points]
+    except OverflowError:  # raised by powers; products become infinite
+        k = [math.inf] * len(points)
+    f = [b + sum(value * a[o] for value, a in zip(k, coefficients)) for o, b in enumerate(intercept)]
+    if not all(map(math.isfinite, f)):
+        raise ValueError("The result overflows: the values of the row are too large for the model.")
+    return f"""
 
 
 def to_python(model: LSSVR | LSSVC | Pipeline) -> str:
@@ -96,30 +114,51 @@ def to_python(model: LSSVR | LSSVC | Pipeline) -> str:
     True
     """
     content = read_model(model)
-    functions = kernel_functions(content.kernel, content.points.shape[1], BODIES, "")
+    functions, kernels = kernel_functions((member.kernel for member in content.members), content.width, BODIES, "")
     text = [f'"""{content.title}: {content.size}."""', "", "import math", ""]
     if content.inputs:
         text.append(f"INPUTS = [{', '.join(map(ascii, content.inputs))}]")
     if content.classes is not None:
         text.append(f"CLASSES = [{', '.join(map(ascii, content.classes))}]")
-    text += [
-        f"INTERCEPT = {content.intercept.tolist()!r}",
-        "# support vectors and their coefficients",
-        "POINTS = [",
-        *(f"    ({z.tolist()!r}, {a.tolist()!r})," for z, a in zip(content.points, content.coef, strict=True)),
-        "]",
-    ]
+    text.append("# support vectors")
+    for number, points in enumerate(content.tables):
+        text += [f"POINTS{number} = [", *(f"    {point.tolist()!r}," for point in points), "]"]
     if uses_splines(functions):
         text += ["", "", SPLINE]
     for function, tables, body in functions:
         text += ["", *(f"{function}_{table} = {values.tolist()!r}" for table, values in tables.items())]
         text += ["", "", f"def {function}(x, z, columns):", body]
+    text += ["", "", OUTPUTS]
     if content.columns is not None:
         text += _encode(content.columns)
     else:
         text += _checked(content)
-    text += [*_outputs(content, functions[-1][0]), *_methods(content)]
+    text += [*_members(content, kernels), *_inputs(content), *_methods(content)]
     return "\n".join([*text, ""])
+
+
+def _members(content: ModelContent, kernels: Sequence[str]) -> list[str]:
+    """The coefficients of the members and the list of the members."""
+    text, coupled = ["", ""], [member.coupled for member in content.members]
+    if content.classes is not None:
+        couple = COUPLE.replace("SURE", repr(SURE)).replace("TINY", repr(TINY))
+        text += [*([CALIBRATE, "", ""] if not all(coupled) else []), *([couple, "", ""] if any(coupled) else [])]
+    lines = []
+    for number, (member, kernel) in enumerate(zip(content.members, kernels, strict=True)):
+        text += [f"COEFFICIENTS{number} = [", *(f"    {row.tolist()!r}," for row in member.coef), "]"]
+        line = f"{member.weight!r}, {kernel}, POINTS{member.table}, COEFFICIENTS{number}, {member.intercept.tolist()!r}"
+        if content.classes is not None:
+            line += f", {'couple' if member.coupled else 'calibrate'}, {member.slopes!r}"
+        lines.append(f"    ({line}),")
+    what = "the models that are averaged" if len(lines) > 1 else "the model"
+    more = "" if content.classes is None else ", probabilities of its outputs, their slopes"
+    return [
+        *text,
+        f"# {what}: weight, kernel, support vectors, coefficients, intercept{more}",
+        "MEMBERS = [",
+        *lines,
+        "]",
+    ]
 
 
 def _encode(columns: Sequence[Column]) -> list[str]:
@@ -185,7 +224,7 @@ def _encode(columns: Sequence[Column]) -> list[str]:
 
 def _checked(content: ModelContent) -> list[str]:
     """The function that rejects the rows that the model rejects."""
-    d = content.points.shape[1]
+    d = content.width
     name = "INPUTS[c]" if content.inputs else "c"
     return [
         "",
@@ -204,74 +243,47 @@ def _checked(content: ModelContent) -> list[str]:
     ]
 
 
-def _outputs(content: ModelContent, kernel: str) -> list[str]:
-    """The function that computes all outputs."""
-    d, k = content.points.shape[1], content.coef.shape[1]
-    text = ["", "", "def outputs(x):"]
+def _inputs(content: ModelContent) -> list[str]:
+    """The function that computes the inputs of the members."""
+    text = ["", "", "def inputs(x):"]
     if content.columns is None:
         text += ["    x = checked(x)"]
     else:
-        text += ["    x = encode(x)", "    if x is None:", "        return None"]
+        text += ["    x = encode(x)", *_nothing(content, "x")]
     if content.affine is not None:
         for part, values in zip(("centre", "scale", "offset"), content.affine, strict=True):
             text.append(f"    {part} = {values.tolist()!r}")
         text.append("    x = [(value - c) * s + o for value, c, s, o in zip(x, centre, scale, offset)]")
-    return [
-        *text,
-        "    try:",
-        f"        k = [({kernel}(x, z, range({d})), a) for z, a in POINTS]",
-        "    except OverflowError:  # raised by powers; products become infinite",
-        "        k = [(math.inf, a) for _, a in POINTS]",
-        f"    f = [INTERCEPT[o] + sum(value * a[o] for value, a in k) for o in range({k})]",
-        "    if not all(map(math.isfinite, f)):",
-        '        raise ValueError("The result overflows: the values of the row are too large for the model.")',
-        "    return f",
-    ]
+    return [*text, "    return x"]
+
+
+def _nothing(content: ModelContent, value: str) -> list[str]:
+    """Lines that return None for a row that has no prediction."""
+    return [f"    if {value} is None:", "        return None"] if content.refuses else []
 
 
 def _methods(content: ModelContent) -> list[str]:
     """The functions named after the methods of the model."""
-    if content.coupled:
-        return _coupled_methods(content)
-    single = content.single
-    value = ["    f = outputs(x)", "    return f and f[0]"] if single else ["    return outputs(x)"]
-    nothing = ["    if f is None:", "        return None"] if content.refuses else []
-    if single and not nothing:
-        value = ["    return outputs(x)[0]"]
+    start = ["    x = inputs(x)", *_nothing(content, "x")]
     if content.classes is None:
-        return ["", "", "def predict(x):", *value]
-    choice = "CLASSES[int(f > 0)]" if single else "CLASSES[f.index(max(f))]"
-    text = ["", "", "def decision_function(x):", *value]
-    text += ["", "", "def predict(x):", "    f = decision_function(x)", *nothing, f"    return {choice}"]
-    if content.slopes is None:
-        return text
-    slopes = content.slopes.tolist()
-    text += ["", "", "def predict_proba(x):", "    f = decision_function(x)", *nothing]
-    if single:
-        text += [f"    z = [0.0, f * ({slopes[-1]!r} if f > 0 else {slopes[0]!r})]"]
-    else:
-        text += [f"    z = [{slopes[0]!r} * value for value in f]"]
+        k = content.decisions
+        average = [
+            "    parts = [(weight, outputs(x, *member)) for weight, *member in MEMBERS]",
+            f"    f = [sum(weight * part[o] for weight, part in parts) for o in range({k})]",
+        ]
+        return ["", "", "def predict(x):", *start, *average, f"    return {'f[0]' if content.single else 'f'}"]
+    choice = "CLASSES[int(f > 0)]" if content.single else "CLASSES[f.index(max(f))]"
+    decision = [*start, "    f = outputs(x, *MEMBERS[0][1:5])", f"    return {'f[0]' if content.single else 'f'}"]
+    if content.mixes:
+        value = "2.0 * p[1] - 1.0" if content.single else "[2.0 * value - 1.0 for value in p]"
+        decision = ["    p = predict_proba(x)", *_nothing(content, "p"), f"    return {value}"]
     return [
-        *text,
-        "    p = [math.exp(value - max(z)) for value in z]",
-        "    return [value / sum(p) for value in p]",
-    ]
-
-
-def _coupled_methods(content: ModelContent) -> list[str]:
-    """The functions of a model of pairs of classes."""
-    assert content.slopes is not None
-    constants = {"SLOPE": float(content.slopes[0]), "SURE": SURE, "TINY": TINY}
-    couple = COUPLE
-    for name, value in constants.items():
-        couple = couple.replace(name, repr(value))
-    p = ["    p = predict_proba(x)", *(["    if p is None:", "        return None"] if content.refuses else [])]
-    nothing = ["    if f is None:", "        return None"] if content.refuses else []
-    return [
-        "",
-        "",
-        couple,
-        *("", "", "def predict_proba(x):", "    f = outputs(x)", *nothing, "    return couple(f)"),
-        *("", "", "def decision_function(x):", *p, "    return [2.0 * value - 1.0 for value in p]"),
-        *("", "", "def predict(x):", *p, "    return CLASSES[p.index(max(p))]"),
+        *("", "", "def predict_proba(x):", *start),
+        "    parts = [",
+        "        (weight, probabilities(outputs(x, *member), slopes))",
+        "        for weight, *member, probabilities, slopes in MEMBERS",
+        "    ]",
+        "    return [sum(weight * p[c] for weight, p in parts) for c in range(len(CLASSES))]",
+        *("", "", "def decision_function(x):", *decision),
+        *("", "", "def predict(x):", "    f = decision_function(x)", *_nothing(content, "f"), f"    return {choice}"),
     ]

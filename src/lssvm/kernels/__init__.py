@@ -7,7 +7,7 @@ To add a kernel, write one class with `evaluate` and `diagonal`, and with `gradi
 """
 
 from .base import Function, Kernel, Product, Sum, as_kernel
-from .composite import Additive, Choice
+from .composite import Additive, Choice, Stack
 from .composite import pick_columns as pick_columns
 from .external import Precomputed
 from .external import check_values as check_values
@@ -29,6 +29,7 @@ __all__ = [
     "Precomputed",
     "Product",
     "Spline",
+    "Stack",
     "Sum",
     "as_kernel",
 ]

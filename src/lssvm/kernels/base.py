@@ -132,6 +132,11 @@ class Kernel(BaseEstimator):
         return False
 
     @property
+    def is_stack(self) -> bool:
+        """True for several kernels with a model each, whose predictions are averaged."""
+        return False
+
+    @property
     def is_bounded(self) -> bool:
         """True if no value exceeds 1, whatever the inputs, so that overflow need not be checked."""
         return False
@@ -176,10 +181,12 @@ class Kernel(BaseEstimator):
         return self.rebuilt(lambda kernel: {"sigma": factor * np.asarray(kernel.sigma)} if kernel.has_width else {})
 
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        """sum_ij G_ij dk(x_i, z_j)/dlog(sigma_c): one row per leaf, one value per column c.
+        r"""The gradient with respect to the log widths, contracted with G: one row per leaf, one value per column c.
 
-        The tensor of derivatives (rows x basis x columns) is never formed: contracting it with the matrix G from the
-        chain rule (theory: Zbar and Rbar) costs one matrix product.
+        .. math:: \sum_{ij} G_{ij} \, \partial k(x_i, z_j) / \partial \log \sigma_c
+
+        The tensor of derivatives (rows x basis x columns) is never formed: contracting it with the matrix G, which the
+        chain rule provides, takes one matrix product.
         """
         if self.has_width:
             raise TypeError(
@@ -191,7 +198,10 @@ class Kernel(BaseEstimator):
         return xp.concat(parts) if parts else arrays.zeros((0, X.shape[1]), X)
 
     def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        """sum_i G_ij dk(x_i, z_j)/dz_j, one row per z_j."""
+        r"""The gradient with respect to the points z_j, contracted with G: one row per point.
+
+        .. math:: \sum_i G_{ij} \, \partial k(x_i, z_j) / \partial z_j
+        """
         raise TypeError(
             f"{type(self).__name__} does not define point_gradient(X, Z, G), so basis points cannot be learned."
         )
@@ -328,8 +338,9 @@ def as_kernel(kernel: Any) -> Kernel:
             if not isinstance(part, Kernel):
                 as_kernel(part)
                 raise TypeError(f"{type(kernel).__name__} contains {part!r}: write kernels.Function({part!r}).")
-            if part.is_choice:
-                raise TypeError(f"{type(kernel).__name__} contains a Choice: write a Choice of complete kernels.")
+            if part.is_choice or part.is_stack:
+                own, name = type(kernel).__name__, type(part).__name__
+                raise TypeError(f"{own} contains a {name}: write a {name} of complete kernels.")
             if part.is_precomputed:
                 raise ValueError(
                     f"{type(kernel).__name__} contains Precomputed, whose inputs are not features: combine the kernel "

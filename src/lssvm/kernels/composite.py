@@ -1,4 +1,4 @@
-"""Kernels made of other kernels: sums over groups of columns, and a choice among several kernels."""
+"""Kernels made of other kernels: sums over groups of columns, a choice among several kernels, and stacks of models."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from .base import Kernel
 
 
 class Additive(Kernel):
-    """Additive kernel, a sum of kernels of one input each: ``sum_c k(x_c, z_c)`` (componentwise LS-SVM).
+    r"""Additive kernel: a sum of kernels of one input each (componentwise LS-SVM).
 
-    The model is then a sum of functions of one input each, ``f(x) = sum_c f^c(x_c) + b``: see `LSSVR.components`.
+    The model is then a sum of functions of one input each, which `LSSVR.components` returns:
+
+    .. math:: k(x, z) = \sum_c k_c(x_c, z_c), \qquad f(x) = \sum_c f^c(x_c) + b
 
     Parameters
     ----------
@@ -120,7 +122,21 @@ def pick_columns(X: Array, group: Sequence[int]) -> Array:
     return arrays.take(X.T, np.asarray(group)).T
 
 
-class Choice(Kernel):
+class _Several(Kernel):
+    """A list of kernels of which each one alone makes a model."""
+
+    def __init__(self, kernels: Sequence[Kernel]) -> None:
+        self.kernels = kernels
+
+    @property
+    def parts(self) -> tuple[Kernel, ...]:
+        if not isinstance(self.kernels, Sequence) or not len(self.kernels):
+            name = type(self).__name__
+            raise TypeError(f"{name}: kernels must be a list of at least one kernel, got {self.kernels!r}.")
+        return tuple(self.kernels)
+
+
+class Choice(_Several):
     """A choice among several kernels: `fit` uses the one with the smallest leave-one-out error.
 
     Parameters
@@ -137,19 +153,37 @@ class Choice(Kernel):
     'RBF'
     """
 
-    def __init__(self, kernels: Sequence[Kernel]) -> None:
-        self.kernels = kernels
-
-    @property
-    def parts(self) -> tuple[Kernel, ...]:
-        if not isinstance(self.kernels, Sequence) or not len(self.kernels):
-            raise TypeError(f"Choice: kernels must be a list of at least one kernel, got {self.kernels!r}.")
-        return tuple(self.kernels)
-
     @property
     def is_choice(self) -> bool:
         return True
 
     @property
     def is_free(self) -> bool:
+        return True
+
+
+class Stack(_Several):
+    """One model per kernel; predictions are averages of theirs, with weights chosen by leave-one-out.
+
+    Each model is tuned on its own. The weights are non-negative and sum to 1. For regression, they minimise a robust
+    mean square of the leave-one-out residuals of the average; for classes, the log loss of the average of the
+    leave-one-out probabilities. Models of weight 0 are dropped. `members_` holds the fitted models that remain and
+    `stack_weights_` their weights.
+
+    Parameters
+    ----------
+    kernels : list of Kernel
+        At least one kernel. Widths may be given or left at None.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.Stack([kernels.RBF(), kernels.Matern(nu=0.5)])).fit(X, y)
+    >>> len(model.members_), float(round(model.stack_weights_.sum(), 6))
+    (2, 1.0)
+    """
+
+    @property
+    def is_stack(self) -> bool:
         return True

@@ -13,7 +13,7 @@ from .base import Kernel
 
 
 class Linear(Kernel):
-    """Linear kernel ``x'z``. With the unpenalised bias the model is ridge regression.
+    """Linear kernel, :math:`k(x, z) = x'z`. With the unpenalised bias, the model is ridge regression.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class Linear(Kernel):
 
 
 class Polynomial(Kernel):
-    """Polynomial kernel ``(x'z + coef0)^degree``.
+    r"""Polynomial kernel, :math:`k(x, z) = (x'z + \mathrm{coef0})^\mathrm{degree}`.
 
     Parameters
     ----------

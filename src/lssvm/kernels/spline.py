@@ -13,13 +13,20 @@ from .base import Kernel
 
 
 class Spline(Kernel):
-    """Smoothing splines with a small number of knots, summed over the columns: a kernel of finite rank.
+    r"""Smoothing splines with a small number of knots, summed over the columns: a kernel of finite rank.
 
-    For one column, scaled so that its knots span [0, 1], the functions are sum_j c_j k0(x, t_j) with knots t_j and the
-    norm of k0, which is that of a smoothing spline (the integral of the squares of f'' and of the slope). Beyond the
-    outer knots they are straight lines. k0 is centred: every function has mean 0 over [0, 1]. This introduces a quartic
-    term, so that a straight line is represented only approximately, more closely with more knots. The rank is the
-    number of knots, so that `sparsify.Components` finds exact zeros.
+    For one column, scaled so that its knots :math:`t_j` span [0, 1], the functions are
+
+    .. math::
+
+        f(x) = \sum_j c_j k_0(x, t_j), \qquad
+        k_0(u, v) = (u - \frac{1}{2})(v - \frac{1}{2}) + \int_0^1 (u - s)_+ (v - s)_+ \, ds
+
+    with the norm of :math:`k_0`, which is that of a smoothing spline: the integral of the squares of the second
+    derivative and of the slope. In addition, :math:`k_0` is centred: every function has mean 0 over [0, 1]. This
+    introduces a quartic term, so that a straight line is represented only approximately, more closely with more knots.
+    Beyond the outer knots, the functions are straight lines. The rank is the number of knots, so that
+    `sparsify.Components` finds exact zeros.
 
     Parameters
     ----------

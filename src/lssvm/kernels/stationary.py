@@ -157,7 +157,9 @@ class _Stationary(Kernel):
 
 
 class RBF(_Stationary):
-    """Gaussian kernel ``exp(-|x - z|^2 / sigma^2)``, as in all five papers.
+    r"""Gaussian kernel, as in all five papers.
+
+    .. math:: k(x, z) = \exp\left(-\sum_c (x_c - z_c)^2 / \sigma_c^2\right)
 
     Parameters
     ----------
@@ -191,10 +193,17 @@ class RBF(_Stationary):
 
 
 class Matern(_Stationary):
-    """Matern kernel with smoothness nu (0.5, 1.5 or 2.5) of the scaled distance ``r = |(x - z)/sigma|``.
+    r"""Matern kernel, a function of the scaled distance with a choice of smoothness.
 
-    It is ``exp(-r)`` for nu = 0.5, ``(1 + sqrt(3) r) exp(-sqrt(3) r)`` for nu = 1.5 and
-    ``(1 + sqrt(5) r + 5 r^2/3) exp(-sqrt(5) r)`` for nu = 2.5.
+    With :math:`r^2 = \sum_c (x_c - z_c)^2 / \sigma_c^2`, the kernel is
+
+    .. math::
+
+        k(x, z) = \begin{cases}
+            e^{-r} & \nu = 1/2 \\
+            (1 + \sqrt{3} \, r) \, e^{-\sqrt{3} \, r} & \nu = 3/2 \\
+            (1 + \sqrt{5} \, r + \frac{5}{3} r^2) \, e^{-\sqrt{5} \, r} & \nu = 5/2
+        \end{cases}
 
     Parameters
     ----------

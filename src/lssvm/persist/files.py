@@ -39,6 +39,7 @@ ERRORS = (
     TypeError,
     ValueError,
 )  # of invalid files
+MEMBERS = "members_"  # the models of a stack
 MODELS: dict[str, type] = {"LSSVR": LSSVR, "LSSVC": LSSVC}
 
 
@@ -124,15 +125,7 @@ def load(path: str | os.PathLike[str]) -> LSSVR | LSSVC:
 def _pack(model: Any) -> list[Any]:
     """The parts of the file in order: length, header, then the arrays."""
     writer = Writer()
-    tree = {
-        "class": type(model).__name__,
-        "parameters": {name: writer.value(value, name) for name, value in model.get_params(deep=False).items()},
-        "fitted": {
-            name: writer.value(value, name)
-            for name, value in vars(model).items()
-            if FITTED.fullmatch(name) and not arrays.is_dask(value)
-        },
-    }
+    tree = _tree(model, writer, "")
     metadata = {
         "sha256": NO_DIGEST.decode(),
         "lssvm_format": str(FORMAT),
@@ -159,6 +152,18 @@ def _pack(model: Any) -> list[Any]:
         digest.update(part)
     parts[1] = START + digest.hexdigest().encode() + text[len(START) + 64 :]
     return parts
+
+
+def _tree(model: Any, writer: Writer, prefix: str) -> dict[str, Any]:
+    """The JSON of a model; that of a stack contains those of its members. Names of arrays start with `prefix`."""
+    parameters = {name: writer.value(value, prefix + name) for name, value in model.get_params(deep=False).items()}
+    fitted = {}
+    for name, value in model.__getstate__().items():  # without what is computed again
+        if name == MEMBERS:
+            fitted[name] = [_tree(member, writer, f"{prefix}{name}[{k}].") for k, member in enumerate(value)]
+        elif FITTED.fullmatch(name) and not arrays.is_dask(value):
+            fitted[name] = writer.value(value, prefix + name)
+    return {"class": type(model).__name__, "parameters": parameters, "fitted": fitted}
 
 
 def _unpack(content: bytes, length: int, path: str) -> Any:
@@ -230,15 +235,21 @@ def _arrays(header: dict[str, Any], data: memoryview) -> dict[str, np.ndarray]:
 def _model(tree: Any, reader: Reader, problem: str) -> Any:
     """The model described by a JSON tree, checked; `problem` starts the message of a ValueError."""
     try:
-        if set(tree) != {"class", "parameters", "fitted"}:
-            raise ValueError("the model is not described correctly.")
-        cls: Any = MODELS[tree["class"]]
-        model = cls(**{name: reader.value(item) for name, item in tree["parameters"].items()})
-        for name, item in tree["fitted"].items():
-            if not FITTED.fullmatch(name) or hasattr(cls, name):
-                raise ValueError(f"{name!r} is not a name of a fitted attribute.")
-            vars(model)[name] = reader.value(item)
+        model = _read(tree, reader)
         check_model(model)
     except ERRORS as error:
         raise ValueError(f"{problem}: {error}") from None
+    return model
+
+
+def _read(tree: Any, reader: Reader) -> Any:
+    """The model described by a JSON tree, not yet checked."""
+    if set(tree) != {"class", "parameters", "fitted"}:
+        raise ValueError("the model is not described correctly.")
+    cls: Any = MODELS[tree["class"]]
+    model = cls(**{name: reader.value(item) for name, item in tree["parameters"].items()})
+    for name, item in tree["fitted"].items():
+        if not FITTED.fullmatch(name) or hasattr(cls, name):
+            raise ValueError(f"{name!r} is not a name of a fitted attribute.")
+        vars(model)[name] = [_read(member, reader) for member in item] if name == MEMBERS else reader.value(item)
     return model

@@ -15,6 +15,7 @@ from sklearn.utils import Bunch
 from .. import kernels, robust, sparsify, tune
 from ..coding import CODINGS
 from ..estimators import LSSVC, LSSVR
+from ..intervals import ScaleChoice
 from ..kernels import Kernel, as_kernel
 from ..losses import LOSSES
 from ..problem import Fit, Problem, Step, Whitening
@@ -46,7 +47,7 @@ from .rules import (
 
 TINY, BELOW_ONE = math.ulp(0.0), math.nextafter(1.0, 0.0)
 MOST_COLUMNS = 2**17  # in all groups of an additive kernel combined
-MOST_PARTS = 100  # steps, or kernels of a Choice
+MOST_PARTS = 100  # steps, or kernels of a Choice or Stack
 MOST_KNOTS = 10_000  # of a spline, with cubic work in every prediction
 MOST_ITERATIONS = 10**6  # of robust weights, which intervals may repeat
 
@@ -64,11 +65,36 @@ def check_model(model: Any) -> None:
     for name in _required(model):
         demand(name in fitted, name)
     _check_parameters(model, "", sizes)
+    _check_members(model)
+
+
+def _check_members(model: Any) -> None:
+    """Check the members of a stack, if the model is one: models of the same kind, with weights that sum to 1."""
+    members = vars(model).get("members_")
+    if members is None:
+        return
+    demand(len(members) == len(model.stack_weights_) and abs(model.stack_weights_.sum() - 1.0) < 1e-6, "stack_weights_")
+    demand(not model.kernel_.is_stack or len(model.kernel_.parts) == len(members) > 1, "kernel_")
+    for member in members:
+        demand(
+            type(member) is type(model) and not member.kernel_.is_stack and "members_" not in vars(member), "members_"
+        )
+        check_model(member)
+        for name in ("n_features_in_", "_single_output_", "classes_"):
+            own, other = (np.asarray(vars(each).get(name)) for each in (model, member))
+            demand(np.array_equal(own, other), f"members_.{name}")
+        if not isinstance(model, LSSVC):
+            demand(np.shape(member.intercept_) == np.shape(model.intercept_), "members_.intercept_")
 
 
 def _required(model: Any) -> list[str]:
     """The attributes without which a method of the model would fail."""
     fitted = vars(model)
+    loo = ["leverage_", "loo_residuals_", "loo_predictions_", "press_"]
+    if model.kernel_.is_stack:
+        names = ["n_features_in_", "_single_output_", "support_", "members_", "stack_weights_"]
+        names += ["classes_"] if isinstance(model, LSSVC) else ["intercept_"]
+        return names + (loo if "weights_" in fitted else [])
     names = ["n_features_in_", "support_vectors_", "_single_output_", "dual_coef_", "intercept_", "C_", "support_"]
     later = "_problem_" in fitted and "_fit_" not in fitted  # leave-one-out has not been computed yet
     if isinstance(model, LSSVC):
@@ -77,11 +103,11 @@ def _required(model: Any) -> list[str]:
         names += ["active_", "max_variation_", "_component_means_"]
     squares = fitted.get("loss_", "squared") == "squared" and fitted.get("coding_") != "one-vs-one"
     if (model.kernel_.is_precomputed and squares and "path_" not in fitted) or not fitted.keys().isdisjoint(
-        ("_problem_", "_fit_", "_searched_")
+        ("_problem_", "_fit_", "_searched_", "_searched_residuals_")
     ):
         names += ["_problem_", "weights_"]
     if "weights_" in fitted and not later:
-        names += ["leverage_", "loo_residuals_", "loo_predictions_", "press_"]
+        names += loo
     return names
 
 
@@ -199,7 +225,7 @@ def paths(value: Any, name: str, sizes: Sizes) -> None:
     entries({})(value, name, sizes)
     for step, recorded in value.items():
         path(recorded, f"{name}[{step!r}]", sizes)
-        needed = ("score", "shifts") if step in ("KFold", "Holdout") else ()
+        needed = ("score", "shifts") if step in ("KFold", "Holdout", "LeaveBlockOut") else ()
         entries({}, Bunch, needed=needed)(recorded, f"{name}[{step!r}]", sizes)
 
 
@@ -237,6 +263,7 @@ LOSS = test(lambda value: type(value) in (int, float) and not value < 0)  # NaN 
 PLACE = number(0.0, math.inf)  # on a path
 ANY_ROWS = optional(indices("basis", "any"))
 SAMPLE_WEIGHTS = array("sampled", least=TINY)
+SEARCHED = pack(array("rows", kinds="i"), array("rows", "outputs", finite=False))
 
 PARAMETERS: dict[type, dict[str, Rule]] = {
     kernels.RBF: {"sigma": WIDTH, "ard": FLAG},
@@ -248,6 +275,7 @@ PARAMETERS: dict[type, dict[str, Rule]] = {
     kernels.Sum: {"k1": KERNEL, "k2": KERNEL},
     kernels.Product: {"k1": KERNEL, "k2": KERNEL},
     kernels.Choice: {"kernels": items(KERNEL, least=1, most=MOST_PARTS)},
+    kernels.Stack: {"kernels": items(KERNEL, least=1, most=MOST_PARTS)},
     kernels.Precomputed: {},
     robust.Hampel: {"c1": POSITIVE, "c2": POSITIVE, **ROBUST},
     robust.Huber: {"c": POSITIVE, **ROBUST},
@@ -264,8 +292,7 @@ PARAMETERS: dict[type, dict[str, Rule]] = {
     ),
     sparsify.Prune: {
         **dict(n=optional(COUNT), rows=option("drop", "keep"), score=option("loo", "validation", "kfold")),
-        **dict.fromkeys(("fraction", "tolerance", "validation"), SHARE),
-        **dict(retune=FLAG, mean_risk=FLAG, random_state=SEED),
+        **dict(fraction=SHARE, tolerance=SHARE, retune=FLAG, random_state=SEED),
     },
     sparsify.InversePrune: {"fraction": SHARE},
     sparsify.AdaPinv: {"fraction": SHARE, "learning_rate": optional(POSITIVE), "max_iter": COUNT},
@@ -279,6 +306,7 @@ PARAMETERS: dict[type, dict[str, Rule]] = {
     sparsify.Components: dict(rho=optional(POSITIVE), validation=optional(VALIDATION), refit=FLAG, random_state=SEED),
     tune.LeaveOneOut: {"search": option("auto", "gradient", "simplex", "grid"), "loss": option("auto", "squared")},
     tune.KFold: dict(n_splits=FOLDS, splitter=NOTHING, groups=optional(LABELS), random_state=SEED),
+    tune.LeaveBlockOut: {"h": number(0, MOST, int)},
     tune.Holdout: {"fraction": OPEN_SHARE, "random_state": SEED},
     LSSVR: {
         "kernel": optional(KERNEL),
@@ -294,6 +322,7 @@ PARAMETERS[LSSVC] = {
     "loss": option("auto", *LOSSES),
 }
 CANDIDATE: dict[str, Rule] = dict(kernel=fitted_kernel, C=C, coding=option(*CODINGS), loss=option(*LOSSES), loo=LOSS)
+MEMBER: dict[str, Rule] = dict(kernel=fitted_kernel, C=C, loo=LOSS, weight=number(0.0, 1.0))
 
 PATH: dict[str, Rule] = {  # records of the steps
     **dict(evaluations=number(0, MOST, int), plan=TEXTS, free=items(TRUTH), C=optional(C), loo=LOSS, error_rate=LOSS),
@@ -307,6 +336,7 @@ PATH: dict[str, Rule] = {  # records of the steps
     **dict.fromkeys(("supports", "kept"), items(values_of(1, kinds="iu"))),
     **dict(scores=optional(values_of(1, 2)), coef=values_of(2), max_variation=values_of(2, 3)),
     **dict(chosen=either(PLACE, items(PLACE)), outputs=items(path, list)),
+    "members": items(entries(MEMBER, Bunch, needed=tuple(MEMBER)), list, most=MOST_PARTS),
     **dict(gain=number(-1e300), candidates=items(entries(CANDIDATE, Bunch, needed=tuple(CANDIDATE)), list, most=1000)),
 }
 LISTED = [  # of the same length
@@ -380,6 +410,11 @@ RECORDS: dict[type, dict[str, Rule]] = {
         "rows": number(0, MOST, int),  # 0 in files of older versions
         "chunks": number(0, MOST, int),
     },
+    ScaleChoice: {
+        "kernel": fitted_kernel,
+        "C": C,
+        "uneven": sized(lambda sizes: items(TRUTH, tuple, sizes["outputs"], sizes["outputs"])),
+    },
     LooSample: {
         "whitening": record(Whitening),
         "steps": items(array("rank", "rank"), tuple, 1, 2),
@@ -430,6 +465,8 @@ ATTRIBUTES: dict[str, Rule] = {  # in this order: attributes that bind sizes com
     "intercept_": sized(lambda sizes: number(-1e300, 1e300, float) if sizes["single"] else array("outputs")),
     "C_": C,
     "kernel_": fitted_kernel,
+    "members_": test(lambda value: type(value) is list and 0 < len(value) <= MOST_PARTS),
+    "stack_weights_": array("members", least=0.0),
     "support_": sized(lambda sizes: ANY_ROWS if not sizes["precomputed"] else indices("basis", "features")),
     "feature_names_in_": sized(lambda sizes: labels(sizes["features"])),
     "weights_": ROW_WEIGHTS,
@@ -452,7 +489,9 @@ ATTRIBUTES: dict[str, Rule] = {  # in this order: attributes that bind sizes com
     "table_": table,
     "_problem_": record(Problem),
     "_fit_": record(Fit),
-    "_searched_": pack(array("rows", kinds="i"), array("rows", "outputs", finite=False)),
+    "_searched_": SEARCHED,  # in files of version 0.1, without signs
+    "_searched_residuals_": SEARCHED,
+    "_scale_choice_": record(ScaleChoice),
     "_stream_": record(Stream),
     "_sample_": record(LooSample),
 }

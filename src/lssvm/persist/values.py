@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 
 from .. import arrays, kernels, robust, sparsify, tune
+from ..intervals import ScaleChoice
 from ..kernels import Kernel
 from ..problem import Fit, Problem, Whitening
 from ..robust import WeightFunction
@@ -38,13 +39,16 @@ DTYPES = {
     "BOOL": "|b1",
 }
 CODES = {np.dtype(dtype): code for code, dtype in DTYPES.items()}
+REMOVED: dict[type, tuple[str, ...]] = {
+    sparsify.Prune: ("mean_risk", "validation")
+}  # parameters in files of version 0.1.0
 ABSTRACT = (Kernel, kernels.Function, WeightFunction)
 
 
 def _registry() -> dict[str, type]:
     """All classes that a file may refer to."""
     classes: dict[str, type] = {"Bunch": Bunch, "RandomState": np.random.RandomState}
-    for record in (Problem, Fit, Stream, Sample, Whitening, Moments):
+    for record in (Problem, Fit, Stream, Sample, Whitening, Moments, ScaleChoice):
         classes[record.__name__] = record
     classes["LeftOutSample"] = LooSample  # the name of the class in version 0.1.0
     for module in (kernels, robust, sparsify, tune):
@@ -212,7 +216,7 @@ def _build(cls: type, fields: dict[str, Any]) -> Any:
         return Bunch(**fields)
     if cls is np.random.RandomState:
         return _random_state(**fields)
-    return cls(**fields)
+    return cls(**{name: value for name, value in fields.items() if name not in REMOVED.get(cls, ())})
 
 
 def _random_state(name: str, key: np.ndarray, position: int, has_gauss: int, gauss: float) -> np.random.RandomState:

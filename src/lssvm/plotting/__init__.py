@@ -1,6 +1,7 @@
 """Displays of fitted models in scikit-learn's style: `from_estimator` stores arrays and draws, `plot` draws again."""
 
 from .additive import ComponentsDisplay, MaximalVariationDisplay
+from .distribution import PitDisplay, RegionCoverageDisplay
 from .fit import FitDisplay
 from .loo import LeaveOneOutDisplay, ReliabilityDisplay, ResidualsDisplay
 from .sparsity import SparsityPathDisplay, SupportSpectrumDisplay
@@ -12,6 +13,8 @@ __all__ = [
     "FitDisplay",
     "LeaveOneOutDisplay",
     "MaximalVariationDisplay",
+    "PitDisplay",
+    "RegionCoverageDisplay",
     "ReliabilityDisplay",
     "ResidualsDisplay",
     "SparsityPathDisplay",

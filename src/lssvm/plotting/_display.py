@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
 
 COLOURS = "#1f5fa8", "#b3541e", "#3d8361", "#8a4f9e", "#5f6b76", "#c29a2b"
 LINES = "-", "--", "-.", ":"
@@ -14,10 +18,10 @@ LINES = "-", "--", "-.", ":"
 class Display(ABC):
     """One plot on one set of axes. Subclasses store arrays and draw them in `_draw`."""
 
-    ax_: Any
-    figure_: Any
+    ax_: Axes
+    figure_: Figure | SubFigure
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
         """Draw the stored arrays.
 
         Parameters
@@ -96,7 +100,7 @@ def import_pyplot(display: Any) -> Any:
     return pyplot
 
 
-def plain_axes(ax: Any) -> None:
+def plain_axes(ax: Axes) -> None:
     """Remove the top and right spines; draw a faint grid below everything."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(alpha=0.2, which="major")

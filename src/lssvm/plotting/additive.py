@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from .. import arrays
-from ..diagnose import check_fitted, component_deviations
+from ..arrays import ArrayLike
+from ..coding import pairs_of
+from ..diagnose import check_fitted, check_single, component_deviations, kept_components, members
+from ..estimators import LSSVC, LSSVR
 from ..estimators.validation import validate
-from ..kernels import Additive
 from ._display import COLOURS, Display, import_pyplot, plain_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["ComponentsDisplay", "MaximalVariationDisplay"]
 
@@ -56,7 +62,15 @@ class MaximalVariationDisplay(Display):
     lines_: list[Any]
     chosen_: Any
 
-    def __init__(self, *, rho: Any, max_variation: Any, chosen: float, kept: Any, names: Any) -> None:
+    def __init__(
+        self,
+        *,
+        rho: np.ndarray,
+        max_variation: np.ndarray,
+        chosen: float,
+        kept: Sequence[int] | np.ndarray,
+        names: Sequence[str],
+    ) -> None:
         self.rho = rho
         self.max_variation = max_variation
         self.chosen = chosen
@@ -64,7 +78,7 @@ class MaximalVariationDisplay(Display):
         self.names = names
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
+    def from_estimator(cls, estimator: LSSVR | LSSVC, *, ax: Axes | None = None, **kwargs: Any) -> Self:
         """Draw the ``path_`` of a model fitted with `sparsify.Components`.
 
         Parameters
@@ -81,6 +95,7 @@ class MaximalVariationDisplay(Display):
         display : MaximalVariationDisplay
         """
         check_fitted(estimator, "estimator")
+        check_single(estimator, "The path of maximal variations")
         path = getattr(estimator, "path_", None)
         if path is None or "max_variation" not in path or len(path.rho) < 2:
             raise ValueError(
@@ -121,11 +136,13 @@ class ComponentsDisplay:
     inputs : list of arrays
         For each component drawn, increasing values of its input.
     values, deviations : lists of arrays
-        The component at these values, and its standard deviation (or None).
+        The component at these values, and its standard deviation (or None); several outputs have one column each.
     names : list of str
         The names of the components.
     rows : list of arrays
         The values of each input in the data, marked below its curve.
+    outputs : list of str
+        The names of the outputs, for the legend of several.
 
     Attributes
     ----------
@@ -148,25 +165,40 @@ class ComponentsDisplay:
     axes_: Any
     figure_: Any
 
-    def __init__(self, *, inputs: Any, values: Any, deviations: Any, names: Any, rows: Any) -> None:
+    def __init__(
+        self,
+        *,
+        inputs: list[np.ndarray],
+        values: list[np.ndarray],
+        deviations: list[np.ndarray | None],
+        names: list[str],
+        rows: list[np.ndarray],
+        outputs: Sequence[str] = ("",),
+    ) -> None:
         self.inputs = inputs
         self.values = values
         self.deviations = deviations
         self.names = names
         self.rows = rows
+        self.outputs = outputs
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, *, axes: Any = None, **kwargs: Any) -> Self:
+    def from_estimator(
+        cls, estimator: LSSVR | LSSVC, X: ArrayLike, *, axes: Sequence[Axes] | None = None, **kwargs: Any
+    ) -> Self:
         """Draw each kept component of one input over the range of that input in X.
 
         The band is plus or minus two standard deviations of the component, caused by the noise alone: C, the widths
         and the selected inputs are held fixed, and the bias of the ridge is not included. A model whose coefficients
-        were not solved for (``Components(refit=False)``) has no band. Groups of several columns are not drawn.
+        were not solved for (``Components(refit=False)``) has no band, nor has a stack, nor a classifier other than
+        squares with one class against the rest. Groups of several columns are not drawn. Several outputs share the
+        panels: the classes of "one-vs-rest", or the pairs of "one-vs-one", which are positive for the first class
+        named.
 
         Parameters
         ----------
         estimator : LSSVR or LSSVC
-            Fitted with `kernels.Additive` on one output.
+            Fitted with `kernels.Additive`.
         X : array (n_samples, n_features)
             Rows whose inputs determine the range and are marked.
         axes : sequence of matplotlib axes or None
@@ -179,13 +211,12 @@ class ComponentsDisplay:
         display : ComponentsDisplay
         """
         check_fitted(estimator, "estimator")
-        kernel = getattr(estimator, "kernel_", None)
-        if not isinstance(kernel, Additive) or estimator.dual_coef_.ndim > 1:
-            raise ValueError(f"{type(estimator).__name__} is not additive with one output: use kernels.Additive.")
+        if not hasattr(estimator, "components"):
+            raise ValueError(f"{type(estimator).__name__} is not additive: use kernels.Additive.")
         table = arrays.to_numpy(validate(estimator, X, reset=False))  # the columns of a frame are checked by name
         names = _component_names(estimator)
-        display = cls(inputs=[], values=[], deviations=[], names=[], rows=[])
-        for number, (group, _) in kernel.kept(table.shape[1]).items():
+        display = cls(inputs=[], values=[], deviations=[], names=[], rows=[], outputs=_output_names(estimator))
+        for number, group in kept_components(estimator).items():
             if len(group) > 1:
                 continue
             distinct = np.unique(table[:, group[0]])
@@ -199,7 +230,7 @@ class ComponentsDisplay:
             display.rows.append(distinct)
         return display.plot(axes, **kwargs)
 
-    def plot(self, axes: Any = None, **kwargs: Any) -> Self:
+    def plot(self, axes: Sequence[Axes] | None = None, **kwargs: Any) -> Self:
         """Draw the components.
 
         Parameters
@@ -214,25 +245,32 @@ class ComponentsDisplay:
         self
         """
         count = len(self.names)
-        axes = np.atleast_1d(_new_axes(import_pyplot(self), count) if axes is None else axes)
-        self.axes_, self.figure_ = axes[:count], axes[0].figure
+        given: Any = _new_axes(import_pyplot(self), count) if axes is None else axes
+        panels = np.atleast_1d(given)
+        self.axes_, self.figure_ = panels[:count], panels[0].figure
         for ax, name, x, f, deviation, marks in zip(
             self.axes_, self.names, self.inputs, self.values, self.deviations, self.rows, strict=True
         ):
-            style = {"color": COLOURS[0], "linewidth": 1.8, "marker": "o" if len(x) <= 10 else None, "markersize": 4}
-            ax.plot(x, f, **{**style, **kwargs})
-            if deviation is not None:
-                ax.fill_between(x, f - 2 * deviation, f + 2 * deviation, color=COLOURS[0], alpha=0.18, lw=0)
+            for number, (label, own) in enumerate(zip(self.outputs, f.reshape(len(x), -1).T, strict=True)):
+                colour = COLOURS[number % len(COLOURS)]
+                marker = "o" if len(x) <= 10 else None
+                style = {"color": colour, "linewidth": 1.8, "marker": marker, "markersize": 4, "label": label}
+                ax.plot(x, own, **{**style, **kwargs})
+                if deviation is not None:
+                    reach = 2.0 * deviation.reshape(len(x), -1)[:, number]
+                    ax.fill_between(x, own - reach, own + reach, color=colour, alpha=0.18, lw=0)
             ax.plot(
                 marks, np.zeros(len(marks)), "|", color="#5f6b76", ms=5, mew=0.5, transform=ax.get_xaxis_transform()
             )
             ax.set_xlabel(name)
             plain_axes(ax)
+        if len(self.outputs) > 1 and count:
+            self.axes_[-1].legend(fontsize="small")
         return self
 
 
 def _component(
-    estimator: Any, row: np.ndarray, column: int, number: int, values: np.ndarray
+    estimator: LSSVR | LSSVC, row: np.ndarray, column: int, number: int, values: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """A component at some values of its column, and its standard deviation there, or None.
 
@@ -244,7 +282,7 @@ def _component(
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         component = arrays.to_numpy(estimator.components(inputs))[:, number]
     deviations = component_deviations(estimator, inputs)
-    return component, None if deviations is None else deviations[:, number, 0]
+    return component, None if deviations is None else deviations[:, number].reshape(component.shape)
 
 
 def _new_axes(pyplot: Any, count: int) -> Any:
@@ -260,10 +298,22 @@ def _new_axes(pyplot: Any, count: int) -> Any:
     return axes
 
 
-def _component_names(estimator: Any) -> list[str]:
+def _output_names(estimator: LSSVR | LSSVC) -> list[str]:
+    """The classes, the pairs of classes or the numbers of the outputs; one output has no name."""
+    if not np.ndim(estimator.intercept_):
+        return [""]
+    if not isinstance(estimator, LSSVC):
+        return [f"output {number + 1}" for number in range(len(estimator.intercept_))]
+    classes = [str(label) for label in estimator.classes_]
+    if getattr(estimator, "coding_", "one-vs-rest") == "one-vs-rest":
+        return classes
+    return [f"{classes[b]}, not {classes[a]}" for a, b in pairs_of(len(classes))]
+
+
+def _component_names(estimator: LSSVR | LSSVC) -> list[str]:
     """The names of the columns, joined within a group; x1, x2, ... for columns without names."""
     columns = getattr(estimator, "feature_names_in_", None)
     count = estimator.n_features_in_
     columns = [f"x{c + 1}" for c in range(count)] if columns is None else [str(name) for name in columns]
-    groups = estimator.kernel_.components(count)
+    groups = members(estimator)[0][0].kernel_.components(count)
     return [", ".join(columns[c] for c in group) for group in groups]

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import is_classifier
 
 from .. import arrays
-from ..diagnose import check_fitted, compares_classifiers, feature_names, fitted_problem, training_codes
+from ..diagnose import (
+    basis_points,
+    check_fitted,
+    compares_classifiers,
+    feature_names,
+    fitted_problem,
+    members,
+    training_codes,
+)
+from ..estimators import LSSVC, LSSVR
 from ._display import COLOURS, Display, one_output
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["FitDisplay"]
 
@@ -63,15 +76,15 @@ class FitDisplay(Display):
     def __init__(
         self,
         *,
-        grid: Any,
-        response: Any,
-        X: Any,
-        y: Any,
-        support_vectors: Any,
-        interval: Any = None,
-        classes: Any = None,
+        grid: Sequence[np.ndarray],
+        response: np.ndarray,
+        X: np.ndarray,
+        y: np.ndarray,
+        support_vectors: np.ndarray,
+        interval: np.ndarray | None = None,
+        classes: np.ndarray | None = None,
         coverage: float = 0.9,
-        names: Any = ("x", "z"),
+        names: Sequence[str] = ("x", "z"),
     ) -> None:
         self.grid = grid
         self.response = response
@@ -79,19 +92,19 @@ class FitDisplay(Display):
         self.X = X
         self.y = y
         self.support_vectors = support_vectors
-        self.classes = classes
+        self.classes: Any = classes
         self.coverage = coverage
         self.names = names
 
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: LSSVR | LSSVC,
         *,
         coverage: float = 0.9,
         output: int = 0,
         grid_resolution: int | None = None,
-        ax: Any = None,
+        ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
         """Draw a model of one or two inputs over the range of its training data.
@@ -116,6 +129,7 @@ class FitDisplay(Display):
         -------
         display : FitDisplay
         """
+        check_fitted(estimator, "estimator")
         X, targets = _rows(estimator)
         if X.shape[1] > 2 or estimator.kernel_.is_precomputed:
             raise ValueError(
@@ -144,7 +158,7 @@ class FitDisplay(Display):
             interval=interval,
             X=X,
             y=y,
-            support_vectors=arrays.to_numpy(estimator.support_vectors_),
+            support_vectors=basis_points(estimator),
             classes=estimator.classes_ if is_classifier(estimator) else None,
             coverage=coverage,
             names=feature_names(estimator),
@@ -232,34 +246,30 @@ class FitDisplay(Display):
             lines = ax.contour(x, z, p[..., 1], levels=levels, colors="#333333", linewidths=1.0)
             ax.clabel(lines, fontsize=7, fmt="%.2g")
         self.points_ = [
-            ax.scatter(
-                *np.asarray(self.X)[np.asarray(self.y) == c].T,
-                s=16,
-                lw=0.5,
-                ec="white",
-                color=colours[c],
-                label=f"{label}",
-            )
+            ax.scatter(rows[:, 0], rows[:, 1], s=16, lw=0.5, ec="white", color=colours[c], label=f"{label}")
             for c, label in enumerate(self.classes)
+            for rows in [np.asarray(self.X)[np.asarray(self.y) == c]]
         ]
         ax.set(xlim=(x[0], x[-1]), ylim=(z[0], z[-1]))
 
 
-def _rows(estimator: Any) -> tuple[np.ndarray, np.ndarray]:
+def _rows(estimator: LSSVR | LSSVC) -> tuple[np.ndarray, np.ndarray]:
     """The training rows, and their targets or class numbers.
 
-    A classifier whose coding and loss were compared keeps those of its rows that are support vectors.
+    A classifier whose coding and loss were compared keeps those of its rows that are support vectors. The rows of a
+    stack are those of a member that keeps all of them, if there is one.
     """
-    check_fitted(estimator, "estimator")
-    if compares_classifiers(estimator):
-        if estimator.support_ is None:
+    parts = [member for member, _ in members(estimator)]
+    member = next((part for part in parts if fitted_problem(part) is not None), parts[0])
+    if compares_classifiers(member):
+        if member.support_ is None:
             raise ValueError(
                 "FitDisplay needs training rows, but the basis of this LSSVC has none: choose it among the rows, or "
                 "use loss='squared', coding='one-vs-rest'."
             )
-        codes = training_codes(estimator)[arrays.to_numpy(estimator.support_)]
-        return arrays.to_numpy(estimator.support_vectors_), codes
-    problem = fitted_problem(estimator)
+        codes = training_codes(member)[arrays.to_numpy(member.support_)]
+        return arrays.to_numpy(member.support_vectors_), codes
+    problem = fitted_problem(member)
     if problem is None:
         raise ValueError(
             f"{type(estimator).__name__} keeps only a sample of its rows after partial_fit or fit_chunks: use fit."

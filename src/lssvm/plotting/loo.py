@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from .. import arrays
+from ..arrays import ArrayLike
 from ..diagnose import (
     check_fitted,
     class_codes,
@@ -18,7 +19,11 @@ from ..diagnose import (
     number_scores,
     reliability,
 )
+from ..estimators import LSSVC, LSSVR
 from ._display import COLOURS, Display, one_output
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["LeaveOneOutDisplay", "ReliabilityDisplay", "ResidualsDisplay"]
 
@@ -50,14 +55,20 @@ class LeaveOneOutDisplay(Display):
     points_: Any
     diagonal_: Any
 
-    def __init__(self, *, actual: Any, predicted: Any, name: str = "") -> None:
+    def __init__(self, *, actual: np.ndarray, predicted: np.ndarray, name: str = "") -> None:
         self.actual = actual
         self.predicted = predicted
         self.name = name
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, output: int = 0, ax: Any = None, name: str | None = None, **kwargs: Any
+        cls,
+        estimator: LSSVR | LSSVC,
+        *,
+        output: int = 0,
+        ax: Axes | None = None,
+        name: str | None = None,
+        **kwargs: Any,
     ) -> Self:
         """Draw the leave-one-out predictions of a fitted `LSSVR`.
 
@@ -130,7 +141,7 @@ class ResidualsDisplay(Display):
     points_: Any
     labels_: Any
 
-    def __init__(self, *, predicted: Any, residuals: Any, weights: Any, n_labels: int = 5) -> None:
+    def __init__(self, *, predicted: np.ndarray, residuals: np.ndarray, weights: np.ndarray, n_labels: int = 5) -> None:
         self.predicted = predicted
         self.residuals = residuals
         self.weights = weights
@@ -138,7 +149,7 @@ class ResidualsDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, output: int = 0, n_labels: int = 5, ax: Any = None, **kwargs: Any
+        cls, estimator: LSSVR | LSSVC, *, output: int = 0, n_labels: int = 5, ax: Axes | None = None, **kwargs: Any
     ) -> Self:
         """Draw the leave-one-out residuals of a fitted model.
 
@@ -228,7 +239,15 @@ class ReliabilityDisplay(Display):
     diagonal_: Any
 
     def __init__(
-        self, *, predicted: Any, observed: Any, count: Any, low: Any, high: Any, name: str = "", of: str = "the class"
+        self,
+        *,
+        predicted: np.ndarray,
+        observed: np.ndarray,
+        count: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        name: str = "",
+        of: str = "the class",
     ) -> None:
         self.predicted = predicted
         self.observed = observed
@@ -241,12 +260,12 @@ class ReliabilityDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any = None,
-        y: Any = None,
+        estimator: LSSVR | LSSVC,
+        X: ArrayLike | None = None,
+        y: ArrayLike | None = None,
         *,
         n_bins: int = 10,
-        ax: Any = None,
+        ax: Axes | None = None,
         name: str | None = None,
         **kwargs: Any,
     ) -> Self:
@@ -273,7 +292,7 @@ class ReliabilityDisplay(Display):
         """
         if (X is None) != (y is None):
             raise ValueError("ReliabilityDisplay: give both X and y, or neither for leave-one-out.")
-        if X is None:
+        if X is None or y is None:
             check_fitted(estimator, "estimator")
             given = loo_values(estimator).given
             probability, codes = (array[given > 0] for array in loo_probabilities(estimator))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import is_classifier
 
 from .. import arrays
-from ..diagnose import check_fitted, fitted_problem
+from ..diagnose import check_fitted, check_single, fitted_problem
+from ..estimators import LSSVC, LSSVR
 from ..sparsify import Forward
 from ._display import Display
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["SparsityPathDisplay", "SupportSpectrumDisplay"]
 
@@ -57,7 +61,9 @@ class SparsityPathDisplay(Display):
     line_: Any
     chosen_: Any
 
-    def __init__(self, *, sizes: Any, errors: Any, chosen: int, error_name: str = "error", name: str = "") -> None:
+    def __init__(
+        self, *, sizes: np.ndarray, errors: np.ndarray, chosen: int, error_name: str = "error", name: str = ""
+    ) -> None:
         self.sizes = sizes
         self.errors = errors
         self.chosen = chosen
@@ -65,7 +71,9 @@ class SparsityPathDisplay(Display):
         self.name = name
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, name: str | None = None, **kwargs: Any) -> Self:
+    def from_estimator(
+        cls, estimator: LSSVR | LSSVC, *, ax: Axes | None = None, name: str | None = None, **kwargs: Any
+    ) -> Self:
         """Draw the ``path_`` of a fitted model.
 
         Leave-one-out errors are drawn as root mean squares in the units of the targets (-1 and +1 for classes). With
@@ -89,6 +97,7 @@ class SparsityPathDisplay(Display):
         display : SparsityPathDisplay
         """
         check_fitted(estimator, "estimator")
+        check_single(estimator, "The path over basis sizes")
         path = getattr(estimator, "path_", None)
         if path is None or "sizes" not in path or not ("scores" in path or "errors" in path):
             raise ValueError(
@@ -153,21 +162,23 @@ class SupportSpectrumDisplay(Display):
 
     Examples
     --------
-    >>> from lssvm import LSSVR, datasets
+    >>> from lssvm import LSSVR, datasets, kernels
     >>> from lssvm.plotting import SupportSpectrumDisplay
     >>> X, y = datasets.make_sinc(300, outliers=3, random_state=0)
-    >>> display = SupportSpectrumDisplay.from_estimator(LSSVR().fit(X, y))  # doctest: +SKIP
+    >>> display = SupportSpectrumDisplay.from_estimator(LSSVR(kernels.RBF()).fit(X, y))  # doctest: +SKIP
     """
 
     line_: Any
 
-    def __init__(self, *, support_values: Any, order: Any = None, name: str = "") -> None:
+    def __init__(self, *, support_values: np.ndarray, order: np.ndarray | None = None, name: str = "") -> None:
         self.support_values = support_values
         self.order = order
         self.name = name
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, name: str | None = None, **kwargs: Any) -> Self:
+    def from_estimator(
+        cls, estimator: LSSVR | LSSVC, *, ax: Axes | None = None, name: str | None = None, **kwargs: Any
+    ) -> Self:
         """Draw the sorted magnitudes of ``dual_coef_``; with several outputs, the norms of its rows.
 
         Parameters
@@ -186,6 +197,7 @@ class SupportSpectrumDisplay(Display):
         display : SupportSpectrumDisplay
         """
         check_fitted(estimator, "estimator")
+        check_single(estimator, "The spectrum of support values")
         coef = arrays.to_numpy(estimator.dual_coef_)
         size = np.abs(coef) if coef.ndim == 1 else np.linalg.norm(coef, axis=1)
         order = np.argsort(-size, kind="stable")
@@ -203,7 +215,7 @@ class SupportSpectrumDisplay(Display):
         self._finish("rank", r"support value $|\alpha|$", "Sorted support values")
 
 
-def _path_step(estimator: Any, path: Any) -> tuple[str, Any]:
+def _path_step(estimator: LSSVR | LSSVC, path: Any) -> tuple[str, Any]:
     """The name of the step that recorded the path, and the step itself."""
     problem = fitted_problem(estimator)
     recorded = {} if problem is None else problem.paths
@@ -212,7 +224,7 @@ def _path_step(estimator: Any, path: Any) -> tuple[str, Any]:
     return name, steps[-1] if steps else None
 
 
-def _errors(estimator: Any, step: Any, scores: np.ndarray) -> tuple[np.ndarray, str]:
+def _errors(estimator: LSSVR | LSSVC, step: Any, scores: np.ndarray) -> tuple[np.ndarray, str]:
     """The recorded scores in the units of the targets, and the label of their axis."""
     kind = SCORED_BY.get(getattr(step, "score", "loo"), "leave-one-out")
     unit = "targets -1, +1" if is_classifier(estimator) else "units of y"

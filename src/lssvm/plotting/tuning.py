@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import is_classifier
 
 from ..diagnose import c_path, check_fitted, feature_names, inverse_widths, width_surface
+from ..estimators import LSSVC, LSSVR
 from ._display import COLOURS, Display
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["CPathDisplay", "WidthSurfaceDisplay", "WidthsDisplay"]
 
@@ -35,16 +40,18 @@ class CPathDisplay(Display):
 
     Examples
     --------
-    >>> from lssvm import LSSVR, datasets
+    >>> from lssvm import LSSVR, datasets, kernels
     >>> from lssvm.plotting import CPathDisplay
     >>> X, y = datasets.load_motorcycle(return_X_y=True)
-    >>> display = CPathDisplay.from_estimator(LSSVR().fit(X, y))  # doctest: +SKIP
+    >>> display = CPathDisplay.from_estimator(LSSVR(kernels.RBF()).fit(X, y))  # doctest: +SKIP
     """
 
     line_: Any
     chosen_: Any
 
-    def __init__(self, *, C: Any, errors: Any, chosen: float, error_name: str = "error", name: str = "") -> None:
+    def __init__(
+        self, *, C: np.ndarray, errors: np.ndarray, chosen: float, error_name: str = "error", name: str = ""
+    ) -> None:
         self.C = C
         self.errors = errors
         self.chosen = chosen
@@ -53,7 +60,13 @@ class CPathDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, decades: float = 4.0, ax: Any = None, name: str | None = None, **kwargs: Any
+        cls,
+        estimator: LSSVR | LSSVC,
+        *,
+        decades: float = 4.0,
+        ax: Axes | None = None,
+        name: str | None = None,
+        **kwargs: Any,
     ) -> Self:
         """Draw the error against C, with the fitted kernel, basis and weights.
 
@@ -113,16 +126,18 @@ class WidthSurfaceDisplay(Display):
 
     Examples
     --------
-    >>> from lssvm import LSSVR, datasets
+    >>> from lssvm import LSSVR, datasets, kernels
     >>> from lssvm.plotting import WidthSurfaceDisplay
     >>> X, y = datasets.load_motorcycle(return_X_y=True)
-    >>> display = WidthSurfaceDisplay.from_estimator(LSSVR().fit(X, y))  # doctest: +SKIP
+    >>> display = WidthSurfaceDisplay.from_estimator(LSSVR(kernels.RBF()).fit(X, y))  # doctest: +SKIP
     """
 
     surface_: Any
     chosen_: Any
 
-    def __init__(self, *, C: Any, factors: Any, errors: Any, chosen: float, error_name: str = "error") -> None:
+    def __init__(
+        self, *, C: np.ndarray, factors: np.ndarray, errors: np.ndarray, chosen: float, error_name: str = "error"
+    ) -> None:
         self.C = C
         self.factors = factors
         self.errors = errors
@@ -130,7 +145,7 @@ class WidthSurfaceDisplay(Display):
         self.error_name = error_name
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
+    def from_estimator(cls, estimator: LSSVR | LSSVC, *, ax: Axes | None = None, **kwargs: Any) -> Self:
         """Draw the surface with the fitted basis and weights: one factorisation for each of 21 widths.
 
         Parameters
@@ -184,21 +199,23 @@ class WidthsDisplay(Display):
 
     Examples
     --------
-    >>> from lssvm import LSSVR, datasets
+    >>> from lssvm import LSSVR, datasets, kernels
     >>> from lssvm.plotting import WidthsDisplay
     >>> X, y = datasets.make_additive(100, random_state=0)
-    >>> display = WidthsDisplay.from_estimator(LSSVR().fit(X, y))  # doctest: +SKIP
+    >>> display = WidthsDisplay.from_estimator(LSSVR(kernels.RBF()).fit(X, y))  # doctest: +SKIP
     """
 
     bars_: Any
 
-    def __init__(self, *, inverse_widths: Any, names: Any, max_columns: int = 30) -> None:
+    def __init__(self, *, inverse_widths: np.ndarray, names: Sequence[str], max_columns: int = 30) -> None:
         self.inverse_widths = inverse_widths
         self.names = names
         self.max_columns = max_columns
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, max_columns: int = 30, ax: Any = None, **kwargs: Any) -> Self:
+    def from_estimator(
+        cls, estimator: LSSVR | LSSVC, *, max_columns: int = 30, ax: Axes | None = None, **kwargs: Any
+    ) -> Self:
         """Draw the inverse widths of a fitted kernel, in units of the spread of each column.
 
         Parameters
@@ -236,6 +253,6 @@ class WidthsDisplay(Display):
         ax.grid(visible=False, axis="y")
 
 
-def _error_name(estimator: Any) -> str:
+def _error_name(estimator: LSSVR | LSSVC) -> str:
     """The label of the errors that `diagnose.c_path` and `width_surface` return."""
     return "leave-one-out log loss" if is_classifier(estimator) else "root mean square leave-one-out error (units of y)"

@@ -15,6 +15,7 @@ from .rounding import LOST_DIGITS as LOST_DIGITS
 from .rounding import rounding_error as rounding_error
 from .scaling import column_spread as column_spread
 from .scaling import constant_columns as constant_columns
+from .splits import held_out_rows as held_out_rows
 from .whitening import Whitening as Whitening
 from .whitening import independent_rows as independent_rows
 from .whitening import whiten as whiten

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .problem import Problem
     from .whitening import Whitening
 
-UNSURE = 1e-8  # relative rounding error of a leave-one-out residual above which a warning is issued
+UNSURE = 1e-8  # relative rounding error of a leave-one-out residual above which a warning is issued: half of the digits
 
 
 @dataclass(frozen=True)
@@ -142,22 +142,6 @@ class Factor:
     def columns(self, X: Array) -> Array:
         """The columns of the factorised system at new points: kernel values, or whitened columns."""
         return self.problem.kernel.evaluate(X, self.points) if self.whitening is None else self.whitening(X)
-
-    def loo_predictions(
-        self, X: Array, fit: Fit, folds: Sequence[np.ndarray] | None = None, moves: Array | None = None
-    ) -> Array:
-        """f_(B)(x) for new points x (rows), every fold B that is left out (columns) and every output: (m, folds, k).
-
-        Folds hold positions among the rows with positive weight; None leaves out each of these rows in turn. Leaving
-        rows out is equivalent to changing their targets, and f is linear in the targets; `moves` are these changes, if
-        known.
-        """
-        moves = self.system.moves(1.0 / fit.C, folds) if moves is None else moves
-        f, smoother = fit.predict(X)[:, None, :], self.smoother(X, fit.C)
-        if folds is None:
-            return f - smoother[:, :, None] * moves[None, :, :]
-        changes = [arrays.take(smoother.T, fold).T @ arrays.take(moves, fold) for fold in folds]
-        return f - arrays.namespace(f).stack(changes, axis=1)
 
 
 @dataclass(frozen=True)

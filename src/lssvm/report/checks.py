@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ def warnings_section(facts: Facts) -> str:
     if not found:
         checked = ["quality against a constant"]
         checked += ["C against its path"] * (facts.c_path is not None)
-        checked += ["the number of widths"] * (facts.problem is not None or facts.compared)
+        checked += ["the number of widths"] * (not facts.chunked)
         checked += ["class sizes"] if facts.classes else ["outliers"]
         checked += ["leverages"]
         checked += ["interval coverage"] * (facts.coverage is not None)
@@ -67,22 +68,23 @@ def _check_C(facts: Facts) -> Iterable[str]:
 
 def _check_widths(facts: Facts) -> Iterable[str]:
     """Many widths, chosen by the same error that evaluates them, overfit it."""
-    if _chooses_widths(facts) and ROWS_PER_WIDTH * len(facts.names) > (facts.rows or 0):
+    share = sum(weight for member, weight in facts.members if _chooses_widths(member))
+    if share >= 0.5 and ROWS_PER_WIDTH * len(facts.names) > (facts.rows or 0):
         yield (
             f"{len(facts.names)} widths were chosen by the leave-one-out error of only {facts.rows} rows, so this "
             "error is too optimistic. Evaluate the model on other rows, or use a single width: kernel=kernels.RBF()."
         )
 
 
-def _chooses_widths(facts: Facts) -> bool:
-    """Whether leave-one-out chose one width for each column."""
-    if facts.compared:
-        return "one width per column" in (getattr(facts.model, "path_", None) or {}).get("plan", ())
-    if facts.problem is None or facts.inverse_widths is None or "LeaveOneOut" not in facts.problem.paths:
+def _chooses_widths(member: Any) -> bool:
+    """Whether leave-one-out chose one width for each column of a model that is not a stack."""
+    if diagnose.compares_classifiers(member):
+        return "one width per column" in (getattr(member, "path_", None) or {}).get("plan", ())
+    problem = diagnose.fitted_problem(member)
+    if problem is None or "LeaveOneOut" not in problem.paths or problem.asked is None or not member.kernel_.leaves:
         return False
-    asked = facts.problem.asked
-    free = asked is not None and asked[0].is_free
-    return bool(free and np.ptp(facts.inverse_widths) > 1e-6 * facts.inverse_widths.max())
+    widths = diagnose.inverse_widths(member)
+    return bool(problem.asked[0].is_free and np.ptp(widths) > 1e-6 * widths.max())
 
 
 def _check_outliers(facts: Facts) -> Iterable[str]:

@@ -41,8 +41,9 @@ def asked_section(facts: Facts) -> str:
 
 def chosen_section(facts: Facts) -> str:
     model = facts.model
-    rows = [("kernel", _kernel_words(model.kernel_)), ("C", _why_C(facts)), ("basis", _basis_words(facts))]
-    rows += _classifier_words(facts)
+    rows = [("basis", _basis_words(facts))]
+    if not facts.is_stack:
+        rows = [("kernel", _kernel_words(model.kernel_)), ("C", _why_C(facts)), *rows, *_classifier_words(facts)]
     without = [name for name, used in zip(facts.names, diagnose.columns_used(model), strict=True) if not used]
     if without:
         more = f" and {len(without) - LISTED} more" if len(without) > LISTED else ""
@@ -56,7 +57,32 @@ def chosen_section(facts: Facts) -> str:
             "<p>The longer the bar of a column, the faster the function can vary along it; a column with a short bar "
             "has an almost linear effect, if any.</p>"
         )
-    return html_table((), rows) + side_by_side(charts) + note
+    return _stack_table(facts) + html_table((), rows) + side_by_side(charts) + note
+
+
+def _stack_table(facts: Facts) -> str:
+    """The members of a stack, the heaviest first, with their weights and leave-one-out errors."""
+    if not facts.is_stack:
+        return ""
+    path = facts.model.path_
+    error = "leave-one-out log loss" if facts.classes else f"leave-one-out RMSE ({_unit(facts)})"
+    header = ("model", "weight", error, "C", *(("coding, loss",) if facts.classes else ()))
+    size = float if facts.classes else math.sqrt
+    kept = iter(facts.members)  # in the order of the record, which also has those of weight 0
+    lines = []
+    for one in path.members:
+        member = next(kept)[0] if one.weight > 0 else None
+        weight = f"{one.weight:.3f}" if member else "0"
+        kind = (f"{member.coding_}, {member.loss_}" if member else "",) if facts.classes else ()
+        line = (diagnose.kernel_words(one.kernel), weight, rounded(size(one.loo)), rounded(one.C), *kind)
+        lines.append((-one.weight, line))
+    table = [line for _, line in sorted(lines, key=lambda line: line[0])]
+    table.append(("average", "1.000", rounded(size(path.loo)), *("" for _ in header[3:])))
+    what = "probabilities" if facts.classes else "predictions"
+    return (
+        f"<p>The {what} are averages of those of {len(facts.members)} models. Their weights were chosen by the "
+        "leave-one-out error of the average; models of weight 0 were dropped.</p>" + html_table(header, table)
+    )
 
 
 def _classifier_words(facts: Facts) -> list[tuple[str, str]]:
@@ -70,7 +96,7 @@ def _classifier_words(facts: Facts) -> list[tuple[str, str]]:
     }
     coding = codings[facts.model.coding_]
     rows = [("coding", f"{facts.model.coding_}, {coding}"), ("loss", facts.model.loss_)]
-    candidates = (getattr(facts.model, "path_", None) or {}).get("candidates", ()) if facts.compared else ()
+    candidates = _paths(facts.model).get("LeaveOneOut", {}).get("candidates", ())
     words = [
         f"{type(one.kernel).__name__}, {one.coding}, {one.loss}: {rounded(one.loo)}"
         for one in sorted(candidates, key=lambda one: one.loo)
@@ -108,36 +134,40 @@ def _worded(kernel: Kernel) -> Kernel:
     return kernel
 
 
-def _paths(facts: Facts) -> dict[str, Any]:
-    if facts.compared:
-        record = getattr(facts.model, "path_", None)
-        return {"LeaveOneOut": record} if record is not None and "candidates" in record else {}
-    return {} if facts.problem is None else facts.problem.paths
+def _paths(member: Any) -> dict[str, Any]:
+    """The records of the steps of a model that is not a stack."""
+    problem = diagnose.fitted_problem(member)
+    if problem is not None:
+        return dict(problem.paths)
+    record = getattr(member, "path_", None)
+    return {"LeaveOneOut": record} if record is not None and "candidates" in record else {}
 
 
 def _how(facts: Facts) -> str:
-    """How C and the widths of the model were chosen: the search that ended at these values."""
-    if facts.problem is None and not facts.compared:
-        return " on the first rows" if diagnose.is_streamed(facts.model) else " on a sample of the rows"
-    found = [words for name, words in TUNERS.items() if _paths(facts).get(name, {}).get("C") == facts.model.C_]
+    """How C and the widths of the model (of a stack: of its first member) were chosen."""
+    member = facts.members[0][0]
+    if facts.chunked:
+        return " on the first rows" if diagnose.is_streamed(member) else " on a sample of the rows"
+    found = [words for name, words in TUNERS.items() if _paths(member).get(name, {}).get("C") == member.C_]
     return f" by {found[0]}" if found else ""
 
 
 def _search_words(facts: Facts) -> list[tuple[str, str]]:
     """What the searches did, according to their records."""
     rows = []
-    search = _paths(facts).get("LeaveOneOut")
+    paths = {"LeaveOneOut": facts.model.path_} if facts.is_stack else _paths(facts.model)
+    search = paths.get("LeaveOneOut")
     if search is not None:
-        steps = [*map(str, search.get("plan", ()))]
+        steps = [] if facts.is_stack else [*map(str, search.get("plan", ()))]
         if search.get("evaluations"):
             steps.append(f"{search.evaluations} models evaluated")
         rows.append(("search by leave-one-out", "; ".join(steps) or "nothing to choose"))
     for name in ("KFold", "Holdout"):
-        record = _paths(facts).get(name)
+        record = paths.get(name)
         if record is not None:
             tried = f" and one of {len(record.shifts)} common factors of the widths" if len(record.shifts) > 1 else ""
             rows.append((f"search by {TUNERS[name]}", f"C{tried}; {_loss(facts, record.score)}"))
-    if search is not None and math.isfinite(search.get("loo", math.inf)):
+    if search is not None and not facts.is_stack and math.isfinite(search.get("loo", math.inf)):
         wrong = f"; weighted error rate {search.error_rate:.2%}" if "error_rate" in search else ""
         rows.append(("leave-one-out error", _loss(facts, search.loo) + wrong))
     return rows
@@ -145,13 +175,17 @@ def _search_words(facts: Facts) -> list[tuple[str, str]]:
 
 def _loss(facts: Facts, value: float) -> str:
     """The criterion that a search minimised, in the units of the targets."""
-    if facts.compared:
-        return f"log loss {rounded(value)}"
     if facts.classes:
-        return f"log loss {rounded(value)} with one common slope (the probabilities are calibrated afterwards)"
-    several = ", summed over outputs" if facts.model.dual_coef_.ndim > 1 else ""
+        least_squares = diagnose.fitted_problem(facts.model) is not None
+        words = " with one common slope (the probabilities are calibrated afterwards)" if least_squares else ""
+        return f"log loss {rounded(value)}{words}"
     kind, value = ("RMSE", math.sqrt(value)) if facts.model.robust is None else ("mean absolute error", value)
-    return f"{kind} {rounded(value)} ({facts.unit}{several})"
+    return f"{kind} {rounded(value)} ({_unit(facts)})"
+
+
+def _unit(facts: Facts) -> str:
+    """The unit of the error of a regression."""
+    return facts.unit + (", summed over outputs" if np.ndim(facts.model.intercept_) else "")
 
 
 def _why_C(facts: Facts) -> str:
@@ -169,12 +203,13 @@ def _why_C(facts: Facts) -> str:
 
 
 def _basis_words(facts: Facts) -> str:
-    size, rows = len(facts.model.support_vectors_), facts.rows
+    size, rows = len(diagnose.basis_points(facts.model)), facts.rows
     if rows is None:
         return f"{size} points"
     if size == rows:
         return f"all {rows} rows"
-    steps = [] if facts.problem is None else [name for name in facts.problem.paths if name != "LeaveOneOut"]
+    problem = facts.problems[0]
+    steps = [] if problem is None else [name for name in problem.paths if name != "LeaveOneOut"]
     how = f" by {', '.join(steps)}" if steps else ""
     return f"{size} of {rows} rows{how}" if facts.model.support_ is not None else f"{size} points for {rows} rows{how}"
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import arrays
-from ..kernels import Additive
+from .. import arrays, diagnose
 from .charts import Chart, side_by_side
 from .facts import Facts
 from .markup import escaped
@@ -16,13 +15,13 @@ from .markup import escaped
 
 def components_section(facts: Facts) -> str:
     """One curve per column: the contribution of the column to f, whatever the values of the others."""
-    kernel = facts.model.kernel_
-    if not isinstance(kernel, Additive):
+    if not hasattr(facts.model, "components"):
         return ""
-    rows = arrays.to_numpy(facts.model.support_vectors_ if facts.problem is None else facts.problem.X)
+    problem = facts.problems[0]
+    rows = diagnose.basis_points(facts.model) if problem is None else arrays.to_numpy(problem.X)
     rows = rows[:: max(1, len(rows) // 1000)]
     curves, joint = [], []
-    for number, (group, _) in kernel.kept(rows.shape[1]).items():
+    for number, group in diagnose.kept_components(facts.model).items():
         if len(group) > 1:
             joint.append(" and ".join(facts.names[c] for c in group))
             continue

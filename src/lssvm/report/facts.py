@@ -23,8 +23,10 @@ class Facts:
         self.classes = [_plain(label) for label in model.classes_] if is_classifier(model) else None
         self.target = str(about.get("target") or ("class" if self.classes else "y"))
         self.names = diagnose.feature_names(model)
-        self.problem = diagnose.fitted_problem(model)
-        self.compared = diagnose.compares_classifiers(model)  # codings and losses of a classifier
+        self.is_stack = diagnose.is_stack(model)
+        self.members = diagnose.members(model)  # with their weights; the model itself unless it is a stack
+        self.problems = [diagnose.fitted_problem(member) for member, _ in self.members]
+        self.chunked = any(is_chunked(member) for member, _ in self.members)
         self.loo: Any = _known(diagnose.loo_values, model)
         self.sampled = self.loo is not None and self.loo.sampled  # the row numbers are then unknown
         total = (self.rows or 0) + len(about.get("dropped", ()))
@@ -33,10 +35,10 @@ class Facts:
         self.scores = _known(diagnose.scores, model)
         self.probability: Any = _known(diagnose.loo_probabilities, model) if self.classes else None
         self.inverse_widths = _known(diagnose.inverse_widths, model)
-        self.small = self.problem is not None and _is_small(self.problem)
-        self.c_path = _known(diagnose.c_path, model) if self.small else None
+        small = all(problem is not None and _is_small(problem) for problem in self.problems)
+        self.c_path = _known(diagnose.c_path, model) if small else None
         self.coverage = None
-        if not self.classes and (self.small or self.problem is None):  # a chunked model has a sample
+        if not self.classes and (small or self.chunked):  # a chunked model has a sample
             self.coverage = _known(diagnose.coverage_path, model)
 
     def number(self, row: int) -> int:
@@ -51,6 +53,11 @@ class Facts:
     @property
     def unit(self) -> str:
         return "targets -1, +1" if self.classes else f"units of {self.target}"
+
+
+def is_chunked(member: Any) -> bool:
+    """Whether a model was fitted on chunks: it does not keep its rows."""
+    return diagnose.fitted_problem(member) is None and not diagnose.compares_classifiers(member)
 
 
 def _known(function: Any, model: Any) -> Any:

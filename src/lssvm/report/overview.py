@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import __version__
+from .. import __version__, diagnose
 from .facts import Facts
 from .markup import escaped, html_table, rounded
 
@@ -23,10 +23,12 @@ def figures_section(facts: Facts) -> str:
         tiles.append(("rows", f"{facts.rows}"))
     tiles += [
         ("columns", f"{model.n_features_in_}"),
-        ("support vectors", f"{len(model.support_vectors_)}"),
-        ("C", rounded(model.C_)),
-        ("kernel", type(model.kernel_).__name__),
+        ("support vectors", f"{len(diagnose.basis_points(model))}"),
     ]
+    if facts.is_stack:
+        tiles.append(("models in the stack", f"{len(facts.members)}"))
+    else:
+        tiles += [("C", rounded(model.C_)), ("kernel", type(model.kernel_).__name__)]
     return '<dl class="tiles">' + "".join(f"<div><dt>{a}</dt><dd>{escaped(b)}</dd></div>" for a, b in tiles) + "</dl>"
 
 
@@ -41,7 +43,8 @@ def usage_section(facts: Facts) -> str:
     name = str(facts.about.get("model") or "model.lssvm")
     save = "" if facts.about.get("model") else f"lssvm.save(model, {name!r})\n"
     python = f"import lssvm\n{save}model = lssvm.load({name!r})\nmodel.predict(X)  # {_columns_words(facts)}"
-    python += "\nmodel.predict_proba(X)" if facts.classes else "\nmodel.predict_interval(X, coverage=0.9)"
+    python += "\nmodel.predict_proba(X)\nmodel.predict_set(X, coverage=0.9)" if facts.classes else ""
+    python += "" if facts.classes else "\nmodel.predict_interval(X, coverage=0.9)"
     shell = f"lssvm inspect {name}"
     if facts.about.get("columns"):
         shell = f"lssvm predict {name} new_rows.csv\n" + shell

@@ -79,7 +79,7 @@ def to_html(
         ("chosen", "What was chosen, and why", chosen_section(facts)),
         ("quality", "Leave-one-out quality", quality_section(facts)),
         ("residuals", "Residuals and outliers", residuals_section(facts)),
-        ("intervals", "Interval coverage by leave-one-out", intervals_section(facts)),
+        ("intervals", "Prediction sets" if facts.classes else "Prediction intervals", intervals_section(facts)),
         ("components", "Components", components_section(facts)),
         ("other", "Other rows", "" if X is None else other_rows_section(facts, X, y)),
         ("timings", "Timings", timings_section(facts)),

@@ -17,8 +17,9 @@ def quality_section(facts: Facts) -> str:
     if facts.scores is None:
         return "<p>Unknown: this model has no leave-one-out residuals.</p>"
     note = (
-        "<p>Each row is predicted by the model fitted without it (exactly, and without refitting). C, kernel, basis "
-        "and robust weights are those of the fit on all rows; what was tuned was chosen to minimise this error.</p>"
+        "<p>Each row is predicted by the model fitted without it (exactly, and without refitting). C, kernel, basis"
+        f"{', the weights of the models' if facts.is_stack else ''} and robust weights are those of the fit on all "
+        "rows; what was tuned was chosen to minimise this error.</p>"
     )
     if facts.sampled and len(facts.loo.weights) < facts.loo.total:
         note += f"<p>These figures come from a random sample of {len(facts.loo.weights)} of the {facts.rows} rows.</p>"
@@ -89,7 +90,7 @@ def _reliability_chart(facts: Facts, bins: Any) -> str:
 
 def intervals_section(facts: Facts) -> str:
     if facts.classes:
-        return ""
+        return _sets_table(facts)
     if facts.coverage is None:
         return "<p>Not computed: this requires leave-one-out values and a model that is not too large.</p>"
     found = facts.coverage
@@ -112,7 +113,36 @@ def intervals_section(facts: Facts) -> str:
     header = ("nominal", *(("target",) if several else ()), "observed", "sampling error (95 %)", "mean width")
     return (
         f"<p>The share of {len(found.rows)} rows that lie inside their exact leave-one-out jackknife+ interval. "
-        f"Widths are in {escaped(facts.unit)}.</p>" + html_table(header, lines)
+        f"Widths are in {escaped(facts.unit)}.</p>" + html_table(header, lines) + _regions_table(facts)
+    )
+
+
+def _regions_table(facts: Facts) -> str:
+    """Coverage of the default intervals by region of the first target, from leave-one-out residuals."""
+    found = diagnose.coverage_by_region(facts.model)
+    edges = zip(found.low_edge, found.high_edge, strict=True)
+    lines = [
+        (f"{rounded(low)} to {rounded(high)}", str(count), f"{observed:.1%}", rounded(width))
+        for (low, high), count, observed, width in zip(edges, found.count, found.observed, found.width, strict=True)
+    ]
+    return (
+        "<h3>By predicted value</h3><p>90 % intervals of the default method, which follow the noise where it varies "
+        "beyond chance.</p>" + html_table(("prediction", "rows", "observed", "mean width"), lines)
+    )
+
+
+def _sets_table(facts: Facts) -> str:
+    if facts.scores is None:
+        return ""
+    found = diagnose.set_coverage(facts.model)
+    lines = [
+        (f"{asked:.0%}", f"{observed:.1%}", f"{size:.2f}")
+        for asked, observed, size in zip(found.asked, found.observed, found.size, strict=True)
+    ]
+    return (
+        "<p>The share of the rows whose class is in its prediction set (<code>predict_set</code>), with leave-one-out "
+        "probabilities, and the mean number of classes in the sets.</p>"
+        + html_table(("nominal", "observed", "mean size"), lines)
     )
 
 

@@ -33,11 +33,11 @@ class _Columns(Step):
 
 
 class InversePrune(_Columns):
-    """IP-LSSVM: solve the full system, keep the columns with the largest support values, solve on them with all rows.
+    r"""IP-LSSVM: solve the full system, keep the columns with the largest support values, solve on them with all rows.
 
-    For classes the signed support values alpha_i = a_i y_i are compared: the most negative ones, deep inside their own
-    class, are dropped first; with several classes, the largest value of a row is used. For regression ``|alpha|`` is
-    compared.
+    For classes, the signed support values :math:`\alpha_i = a_i y_i` are compared: the most negative ones, deep inside
+    their own class, are dropped first; with several classes, the largest value of a row is used. For regression,
+    :math:`|\alpha|` is compared.
 
     Parameters
     ----------

@@ -14,14 +14,14 @@ from sklearn.utils import Bunch, check_random_state
 from .. import arrays, system
 from ..arrays import EPS, parallel
 from ..kernels import Kernel
-from ..problem import Fit, Problem, Step, check_memory, whiten
+from ..problem import Fit, Problem, Step, check_memory, held_out_rows, whiten
 from ..tune import mean_loss, tuned
 from .bases import check_share, check_size
-from .validated import drawn_rows
 
 __all__ = ["Prune"]
 
-CANCELLED = 1e-4  # factorise again when less than this share of a diagonal entry of the inverse is left
+VALIDATION = 0.2  # share of the rows held out with score="validation", as in `Substrate` and `Components`
+CANCELLED = 1e-4  # factorise again if less than this share of a diagonal entry of the inverse is left: 12 of 16 digits
 
 
 class Prune(Step):
@@ -42,16 +42,13 @@ class Prune(Step):
     retune : bool
         Whether C and the widths are tuned again in every step, near their current values and by the same score.
     score : {"loo", "validation", "kfold"}
-        The score recorded at every size, which also chooses the size if n is None: the mean squared leave-one-out
-        residual, where dropped rows are treated as new points; the mean squared error of rows held out from the start;
-        or that of 10 folds over all rows. With robust weights, absolute residuals replace squared ones.
+        The score recorded at every size, which also chooses the size if n is None. "loo": the mean squared
+        leave-one-out residual, where dropped rows are treated as new points. "validation": the mean squared error of a
+        fifth of the rows, held out from the start, as Algorithm 2 stops when the performance degrades. "kfold": that of
+        10 folds over all rows, by which both papers compare sizes. With robust weights, absolute residuals replace
+        squared ones.
     tolerance : float
-        Relative increase of the score that is accepted.
-    mean_risk : bool
-        Whether C weights the mean instead of the sum of the errors, as in Cawley & Talbot 2002: with ``rows="drop"``,
-        C then grows as rows are dropped.
-    validation : float
-        Share of the rows held out with ``score="validation"``.
+        Relative increase of the score that is accepted for a smaller model if n is None.
     random_state : int, RandomState or None
         Seed for the validation rows and the folds.
 
@@ -80,8 +77,6 @@ class Prune(Step):
         retune: bool = False,
         score: str = "loo",
         tolerance: float = 0.05,
-        mean_risk: bool = False,
-        validation: float = 0.2,
         random_state: Any = None,
     ) -> None:
         self.n = n
@@ -90,8 +85,6 @@ class Prune(Step):
         self.retune = retune
         self.score = score
         self.tolerance = tolerance
-        self.mean_risk = mean_risk
-        self.validation = validation
         self.random_state = random_state
 
     def __call__(self, problem: Problem) -> Problem:
@@ -100,14 +93,14 @@ class Prune(Step):
         support = problem.rows if problem.support is None else np.sort(np.asarray(problem.support))
         held_out = np.empty(0, dtype=np.intp)
         if self.score == "validation":
-            held_out = drawn_rows(problem, self.validation, check_random_state(self.random_state))
+            held_out = held_out_rows(problem, VALIDATION, self.random_state)
             support = np.setdiff1d(support, held_out)
         trail = _Trail(self, problem, support)
         counts = bool(np.isin(support, problem.rows).all())
         fixed = not self.retune and self.score != "kfold"
         if self.rows == "keep" and self.score == "loo" and fixed:
             self._downdate(problem, support, trail)
-        elif self.rows == "drop" and fixed and not self.mean_risk and problem.robust is None and counts:
+        elif self.rows == "drop" and fixed and problem.robust is None and counts:
             self._drop_rows(problem, support, held_out, trail)
         else:
             self._refit(problem, support, held_out, trail, problem)
@@ -129,7 +122,6 @@ class Prune(Step):
             check_size(self, self.n)
         check_share(self, self.fraction, "fraction")
         check_share(self, self.tolerance, "tolerance")
-        check_share(self, self.validation, "validation")
         for name, known in (("rows", ("drop", "keep")), ("score", ("loo", "validation", "kfold"))):
             if getattr(self, name) not in known:
                 raise ValueError(f"Prune: {name} must be one of {known}, got {getattr(self, name)!r}.")
@@ -148,8 +140,6 @@ class Prune(Step):
             weights = _only(problem, support) if self.rows == "drop" else problem.weights
             weights = arrays.put(weights + 0.0, held_out, arrays.zeros((len(held_out),), weights))
             current = problem.with_basis(support, weights=weights)
-            if self.mean_risk and self.rows == "drop":
-                current = current.replace(C=float(start.C or 1.0) * len(start.rows) / len(support))
             if self.retune:
                 current = self._tune_again(current, start, folds, held_out)
                 problem = problem.replace(kernel=current.kernel, C=current.C)

@@ -23,18 +23,21 @@ from .programmes import (
     l1_violation,
     least_squares,
 )
-from .validated import ValidatedStep, check_validation, check_weight, held_out_rows, prepared, record_of, training
+from .validated import ValidatedStep, check_validation, check_weight, prepared, record_of, training, validation_rows
 
 PATH_ENDS = 1e-3, 1e-4, 1e-5, 1e-6  # a path ends at these multiples of the first zeta; the next if the last is best
 
 
 class Substrate(ValidatedStep):
-    """Sparse LS-SVM substrate: coefficients with an L1 penalty (Pelckmans et al. 2005, eq. 16), from the exact path.
+    r"""Sparse LS-SVM substrate: coefficients with an L1 penalty (Pelckmans et al. 2005, eq. 16), from the exact path.
 
-    Minimises ``sum_i v_i (y_i - f(x_i))^2 + zeta |alpha|_1`` subject to ``1'alpha = 0``, with
-    ``f(x) = sum_j alpha_j k(x, x_j) + b``; C has no effect. After a step that chose a basis, alpha are the coefficients
-    of that basis, and the loss contains all rows: ``[Given(rows), Substrate(zeta)]`` is eq. (23), with ``zeta=0``
-    eq. (22).
+    .. math::
+
+        \min_{\alpha, b} \; \sum_i v_i \, (y_i - f(x_i))^2 + \zeta \, |\alpha|_1
+        \quad \text{with} \quad f(x) = \sum_j \alpha_j k(x, x_j) + b, \quad \sum_j \alpha_j = 0
+
+    C has no effect. After a step that chose a basis, :math:`\alpha` are the coefficients of that basis, and the loss
+    contains all rows: ``[Given(rows), Substrate(zeta)]`` is eq. (23), with ``zeta=0`` eq. (22).
 
     Parameters
     ----------
@@ -88,7 +91,7 @@ class Substrate(ValidatedStep):
         problem, weights = prepared(problem, self.refit)
         held_out = np.empty(0, dtype=np.intp)
         if self.zeta is None and not folds:
-            held_out = held_out_rows(self, problem)
+            held_out = validation_rows(self, problem)
         rows, support, points = training(problem, held_out)
         K = arrays.to_numpy(problem.kernel.evaluate(problem.X, points))
         y = arrays.to_numpy(problem.y)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import Bunch, check_random_state
+from sklearn.utils import Bunch
 
 from .. import arrays
-from ..problem import Problem, Step
+from ..problem import Problem, Step, held_out_rows
 from ..tune import tuned
-from .programmes import (
-    L1Path,
-)
+from .programmes import L1Path
 
 
 class ValidatedStep(Step):
@@ -56,8 +54,8 @@ def check_validation(step: Any, folds: bool = False) -> int:
     return 0
 
 
-def held_out_rows(step: Any, problem: Problem) -> np.ndarray:
-    """The validation rows, sorted: those given, or `drawn_rows`."""
+def validation_rows(step: Any, problem: Problem) -> np.ndarray:
+    """The validation rows, sorted: those given, or a random share."""
     rows = problem.rows
     if np.ndim(step.validation) == 1:
         given = np.unique(np.asarray(step.validation))
@@ -73,17 +71,7 @@ def held_out_rows(step: Any, problem: Problem) -> np.ndarray:
                 "weight: give at least 1, and leave at least 2 for training."
             )
         return given
-    return np.sort(drawn_rows(problem, step.validation, check_random_state(step.random_state)))
-
-
-def drawn_rows(problem: Problem, share: float, draw: np.random.RandomState) -> np.ndarray:
-    """A random share of all rows, or of every class, which keeps at least one training row; in the order drawn."""
-    groups = [problem.rows]
-    if problem.classification:
-        labels = problem.labels[problem.rows]
-        groups = [problem.rows[labels == label] for label in np.unique(labels)]
-    drawn = np.concatenate([draw.permutation(rows)[: min(round(share * len(rows)), len(rows) - 1)] for rows in groups])
-    return drawn if len(drawn) else draw.permutation(max(groups, key=len))[:1]
+    return held_out_rows(problem, step.validation, step.random_state)
 
 
 def prepared(problem: Problem, refit: bool) -> tuple[Problem, np.ndarray]:

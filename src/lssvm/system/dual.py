@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from .. import arrays
 from ..arrays import EPS, Array, NumericalError
 from ..losses import log_deviance, log_press
-from .solution import Solution, System, for_ridges, largest_moves, random_signs, solve_symmetric, weighted_gram
+from .solution import (
+    Solution,
+    System,
+    band_of_products,
+    for_ridges,
+    largest_moves,
+    random_signs,
+    solve_symmetric,
+    weighted_gram,
+)
 
 
 @dataclass(frozen=True)
@@ -27,6 +38,7 @@ class Dual(System):
     bias_row: Array  # (l,)  the bias is bias_row'(S t) - bias_change'a
     bias_change: Array  # (l,)
     diagonal: Array  # (l,)  of K
+    P: Array = None  # (l, l), if `with_inverse` has formed it
     is_dual = True
 
     def _spectrum(self, lam: float) -> Array:
@@ -38,6 +50,9 @@ class Dual(System):
 
     def coefficients(self) -> Array | None:
         return None if self.scaled is None else self.sqrt_weights[:, None] * self.scaled
+
+    def with_inverse(self) -> Dual:
+        return self if self.ridge is None else replace(self, P=self.inverse())
 
     def inverse(self) -> Array:
         """P, for a factor with a fixed ridge."""
@@ -95,6 +110,11 @@ class Dual(System):
             out = arrays.put(out, fold, solve_symmetric(block, arrays.take(a, fold)) / arrays.take(w, fold))
         return out
 
+    def band(self, lam: float, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        root, spectrum, w = (arrays.to_numpy(a) for a in (self.root, self._spectrum(lam), self.sqrt_weights))
+        a = arrays.to_numpy(self.solution(lam).coef) / w[:, None]
+        return band_of_products(root * spectrum, root, width), a, w
+
     def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
         """The change of each target that has the effect of leaving its row (or its fold) out.
 
@@ -118,9 +138,13 @@ class Dual(System):
 
     def smoother(self, K_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows) and training rows (columns); K_new holds k(x, x_i)."""
-        w = self.sqrt_weights
-        P = lambda B: arrays.matmul(arrays.matmul(B, self.root) * self._spectrum(lam)[None, :], self.root.T)  # noqa: E731
-        return w[None, :] * (P(K_new * w[None, :] - self.bias_change[None, :]) + self.bias_row[None, :])
+        w, spectrum = self.sqrt_weights, self._spectrum(lam)
+        moved = K_new * w[None, :] - self.bias_change[None, :]
+        if self.P is not None:
+            moved = arrays.matmul(moved, self.P)
+        else:
+            moved = arrays.matmul(arrays.matmul(moved, self.root) * spectrum[None, :], self.root.T)
+        return w[None, :] * (moved + self.bias_row[None, :])
 
 
 def factorise_dual(K: Array, targets: Array, weights: Array, ridge: float | None = None) -> Dual | None:

@@ -18,6 +18,7 @@ from .solution import (
     CAREFUL,
     Solution,
     System,
+    band_of_products,
     close_to_one,
     for_ridges,
     gradient_noise,
@@ -261,6 +262,15 @@ class Primal(System):
         complement = xp.clip(1.0 - arrays.row_squares(self.Q, spectrum)[:, None] - w * w / total, EPS, None)
         first, second = self.Q @ projected / w + mean, self.Q @ gradient / w
         return [largest_moves(first, (z - first) / complement), largest_moves(second, second / complement)]
+
+    def band(self, lam: float, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """I - H in the rows scaled by w, and the scaled residuals."""
+        Q, w = arrays.to_numpy(self.Q), arrays.to_numpy(self.sqrt_weights)
+        spectrum = self._spectrum(lam)
+        scaled = Q if spectrum is None else Q * arrays.to_numpy(spectrum)
+        band = -band_of_products(scaled, Q, width) - band_of_products(w[:, None], w[:, None], width) / float(w @ w)
+        band[0] += 1.0
+        return band, w[:, None] * arrays.to_numpy(self.solution(lam).residuals), w
 
     def smoother(self, phi_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows, whitened columns phi_new) and training rows (columns)."""

@@ -15,8 +15,8 @@ from ..arrays import Array
 if TYPE_CHECKING:
     from .primal import Primal
 
-PROBES = 8  # number of random vectors in estimates of norms
-CAREFUL = 1e-4  # 1 - h below which e/(1 - h) has lost too many digits
+PROBES = 8  # number of random vectors in estimates of norms: the standard error of a squared norm is at most 50 %
+CAREFUL = 1e-4  # 1 - h below which e/(1 - h) has lost too many digits: its error is about EPS/(1 - h) = 2e-12 there
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,10 @@ class System:
         """The coefficients alone, if they are known without further work."""
         return None
 
+    def with_inverse(self) -> System:
+        """The same system, prepared for many calls of `smoother`."""
+        return self
+
     def loo_path(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
         """Blocks of rows and their leave-one-out residuals (rows, ridges, k)."""
         raise ValueError(f"{type(self).__name__} is factorised for one C only.")
@@ -71,6 +75,13 @@ class System:
     def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
         """t_B - f_(B)(x_B) for every fold B, each left out as a whole."""
         raise NotImplementedError
+
+    def band(self, lam: float, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """M[i, i + d] (width + 1, l) for distances d up to `width`, s (l, k) and w (l,), as NumPy arrays.
+
+        The residuals r_B of any rows B that are left out together satisfy M_BB (w r)_B = s_B.
+        """
+        raise ValueError(f"{type(self).__name__} does not provide residuals of overlapping blocks.")
 
     def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
         """The change of each target that has the effect of leaving its row (or its fold) out."""
@@ -125,6 +136,14 @@ def for_ridges(A: Array, spectra: Sequence[Array], projected: Array) -> Iterator
         part = A[rows, :]
         product = arrays.namespace(A).reshape(arrays.matmul(part, scaled), (part.shape[0], len(spectra), k))
         yield rows, product, arrays.matmul(part * part, columns)
+
+
+def band_of_products(A: np.ndarray, B: np.ndarray, width: int) -> np.ndarray:
+    """(A B')[i, i + d] for distances d up to `width`, (width + 1, l); 0 beyond the last row."""
+    out = np.zeros((width + 1, len(A)))
+    for distance in range(width + 1):
+        out[distance, : len(A) - distance] = np.einsum("ij,ij->i", A[: len(A) - distance], B[distance:])
+    return out
 
 
 def solve_symmetric(A: Array, B: Array) -> Array:

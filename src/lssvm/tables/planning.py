@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-from typing import TYPE_CHECKING
-
 from .reading import TableError, UnknownColumn, looks_numeric, plain_name, quoted
 from .summary import MOST_LABELS, categories_of, column_values, label_of, missing_texts, numbers_of, scan, spellings
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from .reading import Source
     from .summary import Summary
 

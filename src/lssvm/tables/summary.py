@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-from typing import TYPE_CHECKING
-
 from .reading import MISSING, NUMBER, TableError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from .reading import Source
 
 PADDED = r"^0\d+$"

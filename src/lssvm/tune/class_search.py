@@ -1,4 +1,4 @@
-"""The search for the widths, C and slope of one kernel, with one coding and one loss, by leave-one-out log loss."""
+"""The search for the widths and C of one kernel, with one coding and one loss, by leave-one-out log loss."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 from scipy import optimize
-from scipy.special import softmax
 
 from .. import arrays, progress
 from ..arrays import NumericalError
-from ..coding import pair_rows
+from ..coding import pair_rows, pairs_of
 from ..kernels import Kernel
 from ..losses import LOSSES
 from ..problem import Problem
@@ -20,18 +19,22 @@ from ..system.newton import loo_gradient, solve_dual, solve_squares
 from .plan import PLAN
 from .stacks import Stacks
 
+SLOPE_STEPS = 12  # at most, of Newton's method for the slope
+SLOPE_ACCURACY = 1e-3  # of its logarithm; the error of the loss is of the order of the square
+SLOPES = (-3.0, 6.0)  # range of the log slopes
+SLOPE_CENTRE = 0.5  # of the prior on the log slope
+
 minimize: Any = optimize.minimize  # its stubs know neither bounds nor options together
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A classifier: kernel, C, coding and loss; `slope` turns its decision values into probabilities."""
+    """A classifier: kernel, C, coding and loss."""
 
     kernel: Kernel
     C: float
     coding: str
     loss: str
-    slope: float = 1.0
 
 
 class Rows:
@@ -43,25 +46,21 @@ class Rows:
         self.codes, self.weights = problem.labels, arrays.to_numpy(problem.weights)
         self.n_classes = max(2, problem.y.shape[1])
         self.evaluations = 0
+        self._coded: dict[str, Coded] = {}
 
     def part(self, rows: np.ndarray) -> Rows:
         """A subset of the rows."""
         return Rows(self.problem.subset(rows), self.unit, self.C)
 
-    def columns(self, coding: str) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The rows and targets of every binary problem."""
-        if self.by_pairs(coding):
-            return pair_rows(self.codes, self.n_classes)
-        rows = np.arange(len(self.codes))
-        return [(rows, np.where(self.codes == c, 1.0, -1.0)) for c in range(self.n_classes)]
+    def coded(self, coding: str) -> Coded:
+        """The binary problems of a coding. With two classes there is one, whatever the coding."""
+        if coding not in self._coded:
+            self._coded[coding] = Coded(self, coding == "one-vs-one" or self.n_classes == 2)
+        return self._coded[coding]
 
     def work(self) -> float:
         """A measure of the work of one evaluation."""
         return float(len(self.codes)) ** 3
-
-    def by_pairs(self, coding: str) -> bool:
-        """Whether every binary problem is a pair of classes."""
-        return coding == "one-vs-one" or self.n_classes == 2
 
     def matrix(self, kernel: Kernel) -> np.ndarray:
         """The kernel matrix of the rows; counted as an evaluation."""
@@ -70,21 +69,93 @@ class Rows:
         return arrays.to_numpy(self.problem.replace(kernel=kernel).gram(self.X, points))
 
 
+class Coded:
+    """The binary problems of some rows, and the log loss of their leave-one-out values."""
+
+    def __init__(self, rows: Rows, by_pairs: bool) -> None:
+        self.codes, self.weights, self.by_pairs = rows.codes, rows.weights, by_pairs
+        every, classes = np.arange(len(rows.codes)), np.arange(rows.n_classes)
+        if by_pairs:
+            self.columns = pair_rows(rows.codes, rows.n_classes)
+        else:
+            self.columns = [(every, np.where(rows.codes == c, 1.0, -1.0)) for c in classes]
+        self.stacks = Stacks(self.columns, rows.weights)
+        others = classes[None, :-1] + (classes[None, :-1] >= classes[:, None])  # (classes, classes - 1)
+        self.opponents = others[rows.codes]
+        self.signs = np.where(self.opponents < rows.codes[:, None], 1.0, -1.0)
+        if by_pairs:
+            number = np.zeros((rows.n_classes, rows.n_classes), dtype=int)
+            for place, (a, b) in enumerate(pairs_of(rows.n_classes)):
+                number[a, b] = number[b, a] = place
+            self.opponents = np.take_along_axis(number, others, axis=1)[rows.codes]
+        self.log_slope = SLOPE_CENTRE  # where the next search for a slope starts
+
+    @property
+    def targets(self) -> np.ndarray:
+        """The targets (rows, columns) of one class against the rest."""
+        return np.column_stack([t for _, t in self.columns])
+
+    def _margins(self, values: np.ndarray) -> np.ndarray:
+        """The margins of every row against the other classes (rows, classes - 1), from leave-one-out values.
+
+        They are the signed values of the pairs of its class, or differences of the values of its class and the others.
+        """
+        if self.by_pairs:
+            return self.signs * np.take_along_axis(values, self.opponents, axis=1)
+        own = np.take_along_axis(values, self.codes[:, None], axis=1)
+        return own - np.take_along_axis(values, self.opponents, axis=1)
+
+    def _in_values(self, in_margins: np.ndarray) -> np.ndarray:
+        """The derivatives in the leave-one-out values, from those in the margins."""
+        out = np.zeros((len(in_margins), len(self.columns)))
+        if self.by_pairs:
+            np.put_along_axis(out, self.opponents, self.signs * in_margins, axis=1)
+            return out
+        np.put_along_axis(out, self.opponents, -in_margins, axis=1)
+        np.put_along_axis(out, self.codes[:, None], in_margins.sum(axis=1, keepdims=True), axis=1)
+        return out
+
+    def score(self, values: np.ndarray) -> tuple[float, np.ndarray]:
+        """The loss of leave-one-out values with the best slope, and its derivatives in them.
+
+        By the envelope theorem, the slope does not contribute to them. Newton's method runs in the log slope.
+        """
+        margins = self._margins(values)
+        weights, log_slope = self.weights, self.log_slope
+        for _ in range(SLOPE_STEPS):
+            slope = math.exp(log_slope)
+            logits = -slope * margins
+            top = np.maximum(logits.max(axis=1), 0.0)
+            shares = np.exp(logits - top[:, None])
+            total = np.exp(-top) + shares.sum(axis=1)
+            shares /= total[:, None]
+            mean = np.einsum("ij,ij->i", shares, logits)
+            deviation = log_slope - SLOPE_CENTRE
+            first = float(weights @ mean) + deviation / PLAN.class_C_prior**2
+            square = np.einsum("ij,ij,ij->i", shares, logits, logits) - mean**2
+            second = float(weights @ (mean + square)) + 1.0 / PLAN.class_C_prior**2
+            step = -first / second if second > 0.0 else -math.copysign(1.0, first)
+            step = min(max(step, -1.0, SLOPES[0] - log_slope), 1.0, SLOPES[1] - log_slope)
+            if abs(step) < SLOPE_ACCURACY:
+                break
+            log_slope += step
+        self.log_slope = log_slope
+        value = float(weights @ (top + np.log(total))) + 0.5 * (deviation / PLAN.class_C_prior) ** 2
+        return value, self._in_values(-slope * weights[:, None] * shares)
+
+
 class ClassSearch:
-    """The search for the widths, C and slope of one kernel, with one coding and loss."""
+    """The search for the widths and C of one kernel, with one coding and loss."""
 
     def __init__(self, rows: Rows, setting: Setting, free: list[bool], *, many: bool = False) -> None:
         self.rows, self.setting, self.free, self.many = rows, setting, free, many
-        self.by_pairs = rows.by_pairs(setting.coding)
-        self.columns = rows.columns(setting.coding)
-        stacked = setting.loss == "squared" and self.by_pairs
-        self.stacks = Stacks(self.columns, rows.weights) if stacked else None
-        self.warm: list[Any] = [None] * len(self.columns)
+        self.coded = rows.coded(setting.coding)
+        self.warm: list[Any] = [None] * len(self.coded.columns)
         self.start = log_widths(setting.kernel, rows.X.shape[1])
         self.used = [np.isfinite(logs) for logs in self.start]
-        self.signs = np.zeros((len(rows.codes), len(self.columns)))
-        for number, (own, t) in enumerate(self.columns):
-            self.signs[own, number] = t
+        sizes = [size for size in self._sizes() if size]
+        shares = [np.full(size, 2.0 / (size * len(sizes))) for size in sizes]
+        self.tilt = np.concatenate([*shares, [1.0]]) * (rows.C is None)  # the derivatives of log C in x
 
     def _sizes(self) -> list[int]:
         """The number of free widths of each leaf: none, one or one per column."""
@@ -95,13 +166,16 @@ class ClassSearch:
         ]
 
     def at(self, x: np.ndarray) -> Setting:
-        """The setting of a vector: changes of the log widths, then log C and the log slope."""
+        """The setting of a vector x: changes of the log widths, then log C minus twice their mean.
+
+        Far beyond the spread of the data, a kernel of k times the width needs k^2 times C for the same function.
+        """
         sigmas, place = [], 0
         for leaf, logs, size in zip(self.setting.kernel.leaves, self.start, self._sizes(), strict=True):
             sigmas.append(np.exp(logs + x[place : place + size]) if size else leaf.sigma)
             place += size
-        C = math.exp(x[-2]) if self.rows.C is None else self.setting.C
-        return replace(self.setting, kernel=self.setting.kernel.with_widths(sigmas), C=C, slope=math.exp(x[-1]))
+        C = math.exp(float(self.tilt @ x)) if self.rows.C is None else self.setting.C
+        return replace(self.setting, kernel=self.setting.kernel.with_widths(sigmas), C=C)
 
     def objective(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         """The loss minus the log priors, and its gradient."""
@@ -109,7 +183,7 @@ class ClassSearch:
         progress.did(self.rows.work)
         try:
             K = self.rows.matrix(setting.kernel)
-            value, G, in_C, in_slope = self._loss(K, setting)
+            value, G, in_C = self._loss(K, setting)
         except NumericalError:
             return 1e10, np.zeros_like(x)
         in_widths: Any = arrays.to_numpy(setting.kernel.gradient(X, X, arrays.like(G, X))) if any(self._sizes()) else []
@@ -117,62 +191,46 @@ class ClassSearch:
         for row, size in zip(in_widths, self._sizes(), strict=False):
             gradient.extend([] if not size else row if size > 1 else [row.sum()])
         prior, in_prior = self._prior(x)
-        return value + prior, np.concatenate([gradient, [in_C if self.rows.C is None else 0.0, in_slope]]) + in_prior
+        deviation = math.log(setting.C / PLAN.class_C)
+        prior += 0.5 * (deviation / PLAN.class_C_prior) ** 2
+        in_C += deviation / PLAN.class_C_prior**2
+        return value + prior, np.append(gradient, 0.0) + in_prior + in_C * self.tilt
 
-    def _loss(self, K: np.ndarray, setting: Setting) -> tuple[float, np.ndarray, float, float]:
-        """The loss and its derivatives in K, log C and the log slope."""
-        if self.stacks is not None:
-            values, kept = self.stacks.squares(K, setting.C)
-            value, in_values, in_slope = self._score(values, setting.slope)
-            return value, *self.stacks.gradient(kept, in_values, setting.C), in_slope
-        if not self.by_pairs and setting.loss == "squared":  # one factorisation for all columns
-            coef, _, values, P = solve_squares(K, self.signs, self.rows.weights, setting.C)
-            value, in_values, in_slope = self._score(values, setting.slope)
+    def _loss(self, K: np.ndarray, setting: Setting) -> tuple[float, np.ndarray, float]:
+        """The loss and its derivatives in K and log C."""
+        coded, weights = self.coded, self.rows.weights
+        if coded.by_pairs and setting.loss == "squared":
+            values, kept = coded.stacks.squares(K, setting.C)
+            value, in_values = coded.score(values)
+            return value, *coded.stacks.gradient(kept, in_values, setting.C)
+        if setting.loss == "squared":  # one factorisation for all columns
+            coef, _, values, P = solve_squares(K, coded.targets, weights, setting.C)
+            value, in_values = coded.score(values)
             q = P.diagonal()
             half = (P @ (-in_values / q[:, None])) @ coef.T
             G = -0.5 * (half + half.T) - (P * (np.sum(in_values * coef, axis=1) / q**2)[None, :]) @ P
-            return value, G, -float(np.sum(G.diagonal() / (setting.C * self.rows.weights))), in_slope
+            return value, G, -float(np.sum(G.diagonal() / (setting.C * weights)))
         loss = LOSSES[setting.loss]
-        fits, values = [], np.full((len(K), len(self.columns)), np.nan)
-        for number, (rows, t) in enumerate(self.columns):
-            part = K if len(rows) == len(K) else K[np.ix_(rows, rows)]
-            fit = solve_dual(
-                part, t, self.rows.weights[rows], setting.C, loss, start=self.warm[number], tolerance=1e-4, inverse=True
-            )
-            self.warm[number] = fit.decision
-            fits.append((part, fit))
-            values[rows, number] = fit.loo
-        value, in_values, in_slope = self._score(values, setting.slope)
-        G, in_C = np.zeros_like(K), 0.0
-        for number, ((rows, t), (part, fit)) in enumerate(zip(self.columns, fits, strict=True)):
-            own, slope = loo_gradient(fit, part, t, self.rows.weights[rows], setting.C, loss, in_values[rows, number])
+        values, G, in_C = np.zeros((len(K), len(coded.columns))), np.zeros_like(K), 0.0
+        fits = {}
+        for number, (rows, t) in enumerate(coded.columns):
+            if len(np.unique(t)) == 2:  # else a class is missing in this part of the rows, and the values stay 0
+                part = K[np.ix_(rows, rows)]
+                fit = solve_dual(
+                    part, t, weights[rows], setting.C, loss, start=self.warm[number], tolerance=1e-4, inverse=True
+                )
+                self.warm[number], fits[number] = fit.decision, (part, fit)
+                values[rows, number] = fit.loo
+        value, in_values = coded.score(values)
+        for number, (part, fit) in fits.items():
+            rows, t = coded.columns[number]
+            own, slope = loo_gradient(fit, part, t, weights[rows], setting.C, loss, in_values[rows, number])
+            G[np.ix_(rows, rows)] += own
             in_C += slope
-            if len(rows) == len(K):
-                G += own
-            else:
-                G[np.ix_(rows, rows)] += own
-        return value, G, in_C, in_slope
-
-    def _score(self, values: np.ndarray, slope: float) -> tuple[float, np.ndarray, float]:
-        """The loss of leave-one-out values (rows, columns), and its derivatives in them and in the log slope."""
-        if not self.by_pairs:
-            p = softmax(slope * values, axis=1)
-            own = np.arange(len(p)), self.rows.codes
-            value = -float(self.rows.weights @ np.log(np.maximum(p[own], 1e-300)))
-            p[own] -= 1.0
-            p *= slope * self.rows.weights[:, None]
-            return value, p, float(np.sum(p * values))
-        signs = self.signs
-        logits = np.where(signs != 0.0, -slope * signs * np.nan_to_num(values), -np.inf)
-        top = np.maximum(logits.max(axis=1), 0.0)
-        shares = np.exp(logits - top[:, None])
-        total = np.exp(-top) + shares.sum(axis=1)
-        value = float(self.rows.weights @ (top + np.log(total)))
-        in_values = -slope * signs * self.rows.weights[:, None] * shares / total[:, None]
-        return value, in_values, float(np.nansum(in_values * values))
+        return value, G, in_C
 
     def _prior(self, x: np.ndarray) -> tuple[float, np.ndarray]:
-        """Minus the log of weak normal priors, which keep the parameters finite for separable classes; its gradient."""
+        """Minus the log of weak normal priors on the widths, which keep them finite for separable classes."""
         value, gradient, place = 0.0, np.zeros_like(x), 0
         for size, logs, leaf, used in zip(
             self._sizes(), self.start, self.setting.kernel.leaves, self.used, strict=True
@@ -191,28 +249,28 @@ class ClassSearch:
                     own[used] += deviation / PLAN.width_prior**2
                 gradient[part] = own if size > 1 else own.sum()
             place += size
-        for at, centre, deviation in ((-2, math.log(PLAN.class_C), PLAN.class_C_prior), (-1, 0.5, PLAN.class_C_prior)):
-            value += 0.5 * ((x[at] - centre) / deviation) ** 2
-            gradient[at] += (x[at] - centre) / deviation**2
-        if self.rows.C is not None:
-            gradient[-2] = 0.0
         return value, gradient
 
     def run(self, iterations: int) -> tuple[float, Setting]:
-        """The objective and the setting after at most `iterations` iterations of L-BFGS."""
+        """The objective and the setting after at most `iterations` iterations of L-BFGS.
+
+        The objective is divided by the length of its first gradient, so that the first step has length 1.
+        """
         size = sum(self._sizes())
-        x = np.zeros(size + 2)
-        x[-2:] = math.log(self.setting.C), math.log(self.setting.slope)
-        bounds = [(-6.0, 6.0)] * size + [(-12.0, 23.0) if self.rows.C is None else (x[-2], x[-2]), (-3.0, 6.0)]
-        found = minimize(
-            self.objective,
-            x,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=bounds,
-            options={"maxiter": iterations, "maxfun": 2 * iterations, "ftol": 1e-4, "gtol": 1e-3},
-        )
-        return float(found.fun), self.at(found.x)
+        x = np.append(np.zeros(size), math.log(self.setting.C))
+        bounds = [(-6.0, 6.0)] * size + [(-12.0, 23.0) if self.rows.C is None else (x[-1], x[-1])]
+        first = self.objective(x)
+        unit = max(float(np.linalg.norm(first[1])), 1.0)
+        known = {x.tobytes(): first}
+
+        def scaled(x: np.ndarray) -> tuple[float, np.ndarray]:
+            value, gradient = known.pop(x.tobytes()) if x.tobytes() in known else self.objective(x)
+            return value / unit, gradient / unit
+
+        flat = PLAN.class_flatness / max(first[0], unit)  # L-BFGS compares gains with max(value, 1)
+        options = {"maxiter": iterations, "maxfun": 2 * iterations, "ftol": flat, "gtol": 1e-3}
+        found = minimize(scaled, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        return unit * float(found.fun), self.at(found.x)
 
 
 def log_widths(kernel: Kernel, n_features: int) -> list[np.ndarray]:

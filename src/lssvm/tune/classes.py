@@ -16,20 +16,20 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy import optimize
 from scipy.special import softmax
 from sklearn.utils import Bunch
 
 from .. import arrays, progress
 from ..arrays import NumericalError
-from ..coding import best_slope, pair_losses, pairs_of, platt_aims
+from ..coding import best_slope, pair_losses, pairs_of, platt_aims, vertex
 from ..kernels import Kernel
 from ..problem import Problem, column_spread, constant_columns
 from ..system.newton import solve_squares
 from .class_search import ClassSearch, Rows, Setting, log_widths
 from .plan import PLAN
 from .samples import with_every_class
-from .stacks import Stacks
+
+LARGER_C = {"squared": 1.0, "squared_hinge": 2.7, "logistic": 12.0}  # usual ratios of C to that of squares
 
 
 def choose_classifier(
@@ -53,15 +53,15 @@ def _chosen(problem: Problem, rows: Rows, codings: tuple[str, ...], losses: tupl
     n_classes = rows.n_classes
     codings = ("one-vs-one",) if n_classes == 2 else codings
     leading = "squared" if "squared" in losses else losses[0]
-    simplest = Setting(kernels[0], problem.C or 10.0, codings[0], leading, math.exp(0.5))
+    simplest = Setting(kernels[0], problem.C or 10.0, codings[0], leading)
     halves = (
         [rows.part(np.arange(start, len(rows.codes), 2)) for start in (0, 1)] if len(rows.codes) > 3 else [rows] * 2
     )
     record = Bunch(evaluations=0, plan=[], candidates=[])
     record.plan.append(f"{len(kernels)} kernels with common widths on {len(rows.codes)} rows")
     starts: list[tuple[float, Setting, list[Setting]]] = []
-    for kernel in kernels:  # the others start from C and the slope of the first
-        starts.append(_common_widths(kernel, halves, starts[0][1] if starts else simplest, 6 if starts else 12))
+    for kernel in kernels:  # the others start from the first
+        starts.append(_common_widths(kernel, halves, simplest, starts[0][2] if starts else []))
     best = min(range(len(kernels)), key=lambda number: starts[number][0])
     free = [leaf.sigma is None for leaf in kernels[best].leaves]
     found = [start[1] for start in starts]
@@ -71,26 +71,32 @@ def _chosen(problem: Problem, rows: Rows, codings: tuple[str, ...], losses: tupl
         if gain > PLAN.class_worth:
             moves = [
                 a - b
-                for a, b in zip(*(log_widths(k, problem.X.shape[1]) for k in (many, found[best].kernel)), strict=True)
+                for a, b in zip(
+                    *(log_widths(k, problem.X.shape[1]) for k in (many.kernel, found[best].kernel)), strict=True
+                )
             ]
+            factor = many.C / found[best].C
             for number, kernel in enumerate(kernels):
                 same = [leaf.sigma is None and leaf.ard for leaf in kernel.leaves]
                 if same == [leaf.sigma is None and leaf.ard for leaf in kernels[best].leaves]:
-                    found[number] = replace(found[number], kernel=_moved(found[number].kernel, moves))
+                    old = found[number]
+                    found[number] = replace(old, kernel=_moved(old.kernel, moves), C=old.C * factor)
             record.plan.append("one width per column")
         else:
             record.plan.append("one common width: one per column gains too little")
+    compared = [_best_C(rows, found[best])]
+    growth = compared[0][1].C / found[best].C  # the best C of all rows over that of a half, for all that is compared
+    for number, setting in enumerate(found):
+        if number != best:
+            far = starts[number][0] > starts[best][0] + PLAN.class_hopeless
+            compared.append(_best_C(rows, replace(setting, C=growth * setting.C), known=far))
+    first = min(compared, key=lambda candidate: candidate[0].mean())[1]
     others = [(codings[0], loss) for loss in losses if loss != leading]
     others += [(coding, leading) for coding in codings[1:]]
-    compared = [_best_C(rows, setting) for setting in found]
-    first = min(compared, key=lambda candidate: candidate[0].mean())[1]
-    if others:  # C is chosen on one half, then rescaled by the ratio of C on all rows to C on the half
-        half = halves[0]
-        shift = first.C / _best_C(half, first)[1].C
-        for coding, loss in others:
-            setting = _best_C(half, replace(first, coding=coding, loss=loss))[1]
-            setting = replace(setting, C=setting.C * (shift if problem.C is None else 1.0))
-            compared.append(_best_C(rows, setting, known=True))
+    for coding, loss in others:
+        start = first.C / growth * LARGER_C[loss] / LARGER_C[leading]
+        setting = _best_C(halves[0], replace(first, C=start, coding=coding, loss=loss), step=1.5)[1]
+        compared.append(_best_C(rows, replace(setting, C=setting.C * growth), known=True))
     for losses_of_rows, setting in compared:
         record.candidates.append(
             Bunch(
@@ -102,8 +108,8 @@ def _chosen(problem: Problem, rows: Rows, codings: tuple[str, ...], losses: tupl
             )
         )
     chosen = _simplest(compared)
-    if chosen.loss != first.loss and problem.C is None:
-        chosen = _best_C(rows, chosen, near=True)[1]
+    if chosen.loss != leading:
+        chosen = _best_C(rows, chosen)[1]
     record.evaluations = rows.evaluations + sum(half.evaluations for half in halves)
     record.plan.append(f"{len(compared)} classifiers compared by their log loss")
     record.update(C=chosen.C, widths=[arrays.to_numpy(leaf.sigma) for leaf in chosen.kernel.leaves], free=free)
@@ -117,13 +123,15 @@ def _moved(kernel: Kernel, moves: list[np.ndarray]) -> Kernel:
     )
 
 
-def _between(kernels: list[Kernel]) -> Kernel:
-    """The geometric mean of the widths of two kernels that differ in nothing else; equal widths stay as they are."""
+def _mean(settings: list[Setting]) -> Setting:
+    """The geometric means of C and of the widths of settings that differ in nothing else."""
     sigmas = []
-    for first, second in zip(*(kernel.leaves for kernel in kernels), strict=True):
-        a, b = arrays.to_numpy(first.sigma), arrays.to_numpy(second.sigma)
-        sigmas.append(first.sigma if np.array_equal(a, b) else np.sqrt(a) * np.sqrt(b))
-    return kernels[0].with_widths(sigmas)
+    for leaves in zip(*(setting.kernel.leaves for setting in settings), strict=True):
+        widths = [arrays.to_numpy(leaf.sigma) for leaf in leaves]
+        equal = all(np.array_equal(width, widths[0]) for width in widths)
+        sigmas.append(leaves[0].sigma if equal else np.exp(np.mean(np.log(widths), axis=0)))
+    C = math.exp(float(np.mean([math.log(setting.C) for setting in settings])))
+    return replace(settings[0], kernel=settings[0].kernel.with_widths(sigmas), C=C)
 
 
 def _sample(problem: Problem) -> Rows:
@@ -156,37 +164,52 @@ def column_units(problem: Problem) -> np.ndarray:
 
 
 def _common_widths(
-    kernel: Kernel, halves: list[Rows], start: Setting, iterations: int
+    kernel: Kernel, halves: list[Rows], start: Setting, others: list[Setting]
 ) -> tuple[float, Setting, list[Setting]]:
-    """One width per leaf: the sum of the losses of both halves, the mean of their settings, and both settings."""
+    """One width per leaf: the sum of the losses of both halves, the mean of their settings, and both settings.
+
+    `others` are settings of the halves with another kernel. Without them, the second half starts from the first.
+    """
     d = halves[0].X.shape[1]
     first = kernel.with_width(math.sqrt(d), halves[0].unit) if kernel.is_free else kernel
     first.check(d)
     free = [leaf.sigma is None for leaf in kernel.leaves]
     settings, total = [], 0.0
     setting = replace(start, kernel=first)
-    for half, most in zip(halves, (iterations, 6), strict=True):
-        value, setting = ClassSearch(half, setting, free).run(most)
+    for number, half in enumerate(halves):
+        if others:
+            setting = replace(others[number], kernel=_with_widths_of(others[number].kernel, first, free))
+        value, setting = ClassSearch(half, setting, free).run(12)
         settings.append(setting)
         total += value
-    C = math.sqrt(settings[0].C) * math.sqrt(settings[1].C)
-    return total, replace(setting, kernel=_between([one.kernel for one in settings]), C=C), settings
+    return total, _mean(settings), settings
 
 
-def _many_widths(halves: list[Rows], common: list[Setting], free: list[bool]) -> tuple[float, Kernel]:
-    """One width per column: the gain on rows not used to choose it, in standard errors, and the kernel."""
-    many = [
-        ClassSearch(half, setting, free, many=True).run(20)[1] for half, setting in zip(halves, common, strict=True)
-    ]
-    gains, judged = [], []
-    for half, setting, other in zip(halves, common, many[::-1], strict=True):
-        start = replace(other, C=setting.C, slope=setting.slope)
-        own = ClassSearch(half, start, free).run(4)[1]
-        judged.append(own.kernel)
-        gains.append(_row_losses(half, setting) - _row_losses(half, own))
+def _with_widths_of(other: Kernel, kernel: Kernel, free: list[bool]) -> Kernel:
+    """The kernel with the widths of another one where they are free, if both have as many leaves."""
+    if len(other.leaves) != len(kernel.leaves):
+        return kernel
+    pairs = zip(free, other.leaves, kernel.leaves, strict=True)
+    return kernel.with_widths([theirs.sigma if own else leaf.sigma for own, theirs, leaf in pairs])
+
+
+def _many_widths(halves: list[Rows], common: list[Setting], free: list[bool]) -> tuple[float, Setting]:
+    """One width per column: the gain on rows not used to choose it, in standard errors, and the setting.
+
+    The widths of each half are judged on the other one; the second half is not searched if the first widths lose.
+    """
+    gains: list[np.ndarray] = []
+    judged: list[Setting] = []
+    for own, other in ((0, 1), (1, 0)):
+        found = ClassSearch(halves[own], common[own], free, many=True).run(20)[1]
+        setting = ClassSearch(halves[other], found, free).run(6)[1]
+        gains.append(_row_losses(halves[other], common[other]) - _row_losses(halves[other], setting))
+        judged.append(setting)
+        if gains[0].mean() <= 0.0:
+            break
     gain = np.concatenate(gains)
     error = float(gain.std()) / math.sqrt(len(gain)) + 1e-12
-    return float(gain.mean()) / error, _between(judged)
+    return float(gain.mean()) / error, _mean(judged)
 
 
 def _row_losses(rows: Rows, setting: Setting) -> np.ndarray:
@@ -206,14 +229,13 @@ def _log_losses(rows: Rows, coding: str, values: np.ndarray) -> np.ndarray:
 
 def _values(rows: Rows, K: np.ndarray, setting: Setting, warm: Any) -> tuple[np.ndarray, Any]:
     """Leave-one-out values (decision values of rows that are not part of a problem), and a warm start."""
-    columns = rows.columns(setting.coding)
-    if not rows.by_pairs(setting.coding) and setting.loss == "squared":
-        targets = np.column_stack([t for _, t in columns])
-        return solve_squares(K, targets, rows.weights, setting.C)[2], None
-    coef, intercept, decision, loo = Stacks(columns, rows.weights).solve(K, setting.C, setting.loss, warm)
-    if len(columns) > 1 and rows.by_pairs(setting.coding):
+    coded = rows.coded(setting.coding)
+    if not coded.by_pairs and setting.loss == "squared":
+        return solve_squares(K, coded.targets, rows.weights, setting.C)[2], None
+    coef, intercept, decision, loo = coded.stacks.solve(K, setting.C, setting.loss, warm)
+    if len(coded.columns) > 1 and coded.by_pairs:
         values = K @ coef + intercept[None, :]
-        for number, (own, _) in enumerate(columns):
+        for number, (own, _) in enumerate(coded.columns):
             values[own, number] = loo[own, number]
         return values, decision
     return loo, decision
@@ -229,13 +251,14 @@ def _simplest(compared: list[tuple[np.ndarray, Setting]]) -> Setting:
     return best
 
 
-def _best_C(rows: Rows, setting: Setting, *, known: bool = False, near: bool = False) -> tuple[np.ndarray, Setting]:
-    """The weighted log losses of all rows with the best C, and the setting; `known`: C is that of the setting."""
+def _best_C(rows: Rows, setting: Setting, *, step: float = 1.0, known: bool = False) -> tuple[np.ndarray, Setting]:
+    """The weighted log losses of all rows with the best C, and the setting; `known`: C is that of the setting.
+
+    log C is searched from that of the setting, up to two steps away.
+    """
     K = rows.matrix(setting.kernel)
     best: tuple[float, float, np.ndarray] = (math.inf, setting.C, np.zeros(0))
     warm: Any = None
-    by_pairs = rows.by_pairs(setting.coding)
-    scorer = ClassSearch(rows, setting, [False] * len(setting.kernel.leaves))
 
     def value(log_C: float) -> float:
         nonlocal best, warm
@@ -244,14 +267,8 @@ def _best_C(rows: Rows, setting: Setting, *, known: bool = False, near: bool = F
             values, warm = _values(rows, K, replace(setting, C=math.exp(log_C)), warm)
         except NumericalError:
             return 1e10
-        own = values if not by_pairs else np.where(scorer.signs != 0.0, values, np.nan)
-        found = optimize.minimize_scalar(
-            lambda log_slope: scorer._score(own, math.exp(log_slope))[0],
-            bounds=(-3.0, 6.0),
-            method="bounded",
-            options={"xatol": 0.05},
-        )
-        score = float(found.fun) + 0.5 * ((log_C - math.log(PLAN.class_C)) / PLAN.class_C_prior) ** 2
+        score = rows.coded(setting.coding).score(values)[0]
+        score += 0.5 * ((log_C - math.log(PLAN.class_C)) / PLAN.class_C_prior) ** 2
         if score < best[0]:
             best = (score, math.exp(log_C), values)
         return score
@@ -260,10 +277,7 @@ def _best_C(rows: Rows, setting: Setting, *, known: bool = False, near: bool = F
     if known or rows.C is not None:
         value(start)
     else:
-        reach = {"squared": (-2.0, 2.0), "squared_hinge": (-2.0, 4.0), "logistic": (0.0, 5.0)}[setting.loss]
-        reach = (-1.5, 1.5) if near else reach
-        bounds = (start + reach[0], start + reach[1])
-        optimize.minimize_scalar(value, bounds=bounds, method="bounded", options={"xatol": 0.3, "maxiter": 6})
+        value(vertex(value, start, step, 1))
     if not len(best[2]):
         return np.full(len(rows.codes), 1e10), setting
     losses = _log_losses(rows, setting.coding, best[2])

@@ -23,7 +23,7 @@ from ..problem import (
 from ..progress import work
 from ..system import QUICK
 from .plan import PLAN
-from .samples import in_memory, stages_of
+from .samples import in_memory, sample_of, stages_of
 from .scores import errors_to_choose_by, loo_errors
 
 
@@ -44,8 +44,9 @@ def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
             C = best_C(trial.replace(weights=search_weights(trial.replace(C=C)), robust=None), errors)[0]
     known = problem.replace(C=C)
     if factor is not None and trial.robust is None and len(trial.rows) == len(problem.rows):
-        known = known.replace(fitted=accurate_fit(factor, C))
-    record.C = C
+        fit = accurate_fit(factor, C)
+        known = guarded(known.replace(fitted=fit))
+    record.C = known.C
     return known
 
 
@@ -71,11 +72,46 @@ def search_weights(problem: Problem) -> Any:
     return problem.weights * arrays.like(problem.robust.from_scales(residuals, PLAN.lenience * scales), problem.weights)
 
 
+def guarded(problem: Problem, *, fixed_C: bool = False) -> Problem:
+    """The problem of a regression with lower weights of its outliers, if there are any, and the best C for these.
+
+    A target whose leave-one-out residual is more than `PLAN.outlier` times their 90th percentile gets the weight with
+    which its square counts as much as one at that limit: a single target decides neither the search nor the fit.
+    """
+    if problem.classification or problem.robust is not None:
+        return problem
+    weights = problem.weights
+    for _ in range(PLAN.robust_iterations):
+        fit = problem.solve() if problem.fitted is None else problem.fitted
+        sizes = np.abs(arrays.to_numpy(fit.loo_residuals)[problem.rows])
+        limit = PLAN.outlier * np.quantile(sizes, 0.9, axis=0)
+        outlying = (sizes > limit) & (limit > 0)
+        share = np.min(np.divide(limit, sizes, out=np.ones_like(sizes), where=outlying), axis=1)
+        if not (share < 1.0).any():
+            break
+        factors = np.ones(problem.X.shape[0])
+        factors[problem.rows] = share**2
+        problem = problem.replace(weights=weights * arrays.like(factors, weights))
+        if not fixed_C:
+            problem = problem.replace(C=best_C(problem.replace(C=None))[0])
+    return problem
+
+
+def at_edge(problem: Problem) -> bool:
+    """Whether C lies at the edge of its range."""
+    return not 1.01 * PLAN.ridges[0] < _ridge(problem) < 0.99 * PLAN.ridges[-1]
+
+
+def _ridge(problem: Problem) -> float:
+    """1/C in the units of `PLAN.ridges`."""
+    assert problem.C is not None
+    return 1.0 / (problem.C * kernel_variance(problem) * mean_weight(problem))
+
+
 def warn_at_edge(problem: Problem) -> None:
     """Warn if C lies at the edge of its range."""
-    assert problem.C is not None
-    ridge = 1.0 / (problem.C * kernel_variance(problem) * mean_weight(problem))
-    if not 1.01 * PLAN.ridges[0] < ridge < 0.99 * PLAN.ridges[-1]:
+    ridge = _ridge(problem)
+    if at_edge(problem):
         what = "the targets look unrelated to the inputs"
         if ridge < 1.0:
             part = "kernel" if problem.is_dual else "basis"
@@ -166,7 +202,7 @@ def kernel_variance(problem: Problem) -> float:
 
 def kernel_spectrum(problem: Problem) -> tuple[float, float]:
     """The variance of the kernel over (a sample of) the rows, and a bound on its eigenvalues per row."""
-    rows = problem.rows[:: max(1, len(problem.rows) // 200)]
+    rows = sample_of(problem, PLAN.spectrum_rows)
     X = arrays.take(problem.X, rows)
     K = arrays.to_numpy(problem.kernel.evaluate(X, problem.kernel.basis_points(problem.X, rows)))
     with np.errstate(over="ignore", invalid="ignore"):

@@ -5,36 +5,24 @@ from __future__ import annotations
 import numpy as np
 
 from .. import arrays
-from ..problem import (
-    Problem,
-)
+from ..problem import Problem, column_spread
 from .plan import PLAN
 
 
 def stages_of(problem: Problem) -> list[tuple[int, int | None]]:
     """Rows and basis size (None: dense) of the successive stages of a search."""
-    rows, basis = len(problem.rows), problem.basis_size
-    stages: list[tuple[int, int | None]] = []
+    rows, size = len(problem.rows), problem.basis_size
+    last: tuple[int, int | None]
     if problem.is_dual:
-        first, points = PLAN.stages[0]
-        if rows > 2 * points:
-            stages.append((min(rows, first), points))
-        stages.append((min(rows, PLAN.dense_stage), None))
+        first, last = PLAN.dense_trial, (min(rows, PLAN.dense_stage), None)
+        small = rows <= PLAN.start_rows
     else:
-        for most_rows, most_points in PLAN.stages:
-            if not stages or basis > (stages[-1][1] or 0):
-                stages.append((min(rows, most_rows), min(basis, most_points)))
+        first, last = PLAN.trial, (min(rows, PLAN.last_stage[0]), min(size, PLAN.last_stage[1]))
+        small = size <= first[1]
     # on an accelerator, a small system takes as long as a large one
-    return stages[-1:] if arrays.on_accelerator(problem.X) else stages
-
-
-def comparison_of(problem: Problem) -> tuple[int, int | None]:
-    """Rows and basis size on which kernels are compared."""
-    return (
-        stages_of(problem)[-1]
-        if arrays.on_accelerator(problem.X)
-        else (PLAN.dense_comparison if problem.is_dual else PLAN.basis_comparison)
-    )
+    if small or arrays.on_accelerator(problem.X):
+        return [last]
+    return [(min(rows, first[0]), first[1]), last]
 
 
 def covered_rows(problem: Problem) -> int:
@@ -52,7 +40,27 @@ def in_memory(problem: Problem) -> Problem:
 
 def sample_of(problem: Problem, size: int) -> np.ndarray:
     """About `size` of the rows with positive weight, always the same ones, with some rows of every class."""
-    return with_every_class(problem, np.random.RandomState(0).permutation(problem.rows), size)
+    if size >= len(problem.rows):
+        return problem.rows
+    return with_every_class(problem, rows_by_content(problem), size)
+
+
+def rows_by_content(problem: Problem) -> np.ndarray:
+    """The rows with positive weight in a random order that follows from their values, not from their positions."""
+    parts = (problem.y,) if problem.kernel.is_precomputed else (problem.X, problem.y)
+    return np.asarray(problem.rows[order_by_content(*(arrays.take(part, problem.rows) for part in parts))])
+
+
+def order_by_content(*matrices: arrays.Array) -> np.ndarray:
+    """A random order of the rows of some matrices: that of a hash of each row, so that shuffling changes no sample."""
+    values = np.hstack([arrays.to_numpy(matrix).astype(float) + 0.0 for matrix in matrices])
+    hashes = np.zeros(len(values), dtype=np.uint64)
+    for column in np.ascontiguousarray(values.T).view(np.uint64):  # the generator of Steele, Lea & Flood (2014)
+        hashes += column + np.uint64(0x9E3779B97F4A7C15)
+        hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        hashes ^= hashes >> np.uint64(31)
+    return np.argsort(hashes, kind="stable")
 
 
 def with_every_class(problem: Problem, order: np.ndarray, size: int) -> np.ndarray:
@@ -62,3 +70,13 @@ def with_every_class(problem: Problem, order: np.ndarray, size: int) -> np.ndarr
     labels = problem.labels[order]
     few = [order[labels == label][: PLAN.few] for label in np.unique(labels)]
     return np.unique(np.concatenate([order[:size], *few]))
+
+
+def chosen_widths(problem: Problem) -> int:
+    """The number of widths that leave-one-out has chosen one by one, without dropped ones; 0 for a common width."""
+    if problem.asked is None or not problem.asked[0].is_free:
+        return 0
+    spread = column_spread(problem)
+    ratios = [arrays.to_numpy(leaf.sigma) / spread for leaf in problem.kernel.leaves]
+    many = [ratio for ratio in ratios if np.min(ratio) < (1.0 - 1e-6) * np.max(ratio)]
+    return sum(int(np.sum(np.isfinite(ratio))) for ratio in many)

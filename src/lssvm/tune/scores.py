@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -24,15 +25,34 @@ def error_rate(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
 
 
 def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
-    """Mean loss of the leave-one-out residuals for every C, in units in which squares cannot overflow."""
+    """Mean loss of the leave-one-out residuals for every C, in units in which squares cannot overflow.
+
+    For regression, they are clipped at `PLAN.outlier` times their 90th percentile: a single target must not decide.
+    """
     problem = factor.problem
     y, weights = (arrays.to_numpy(a)[factor.rows] for a in (problem.y, problem.weights))
     unit = float(np.max(np.abs(y - y.mean(axis=0)), initial=0.0)) or 1.0
-    errors = np.zeros(len(C))
+    errors, limit = np.zeros(len(C)), None
     for rows, residuals in factor.loo_path(C):
         scaled = arrays.to_numpy(residuals) / unit
+        if not problem.classification:
+            limit = PLAN.outlier * np.quantile(np.abs(scaled), 0.9, axis=0) if limit is None else limit
+            scaled = np.clip(scaled, -limit, limit)
         errors += weights[rows] @ _loss(problem, scaled).sum(axis=2)
     return np.where(np.isfinite(errors), errors / weights.sum(), np.inf)
+
+
+def warn_of_no_signal(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> None:
+    """Warn if a regression explains next to nothing, from targets and leave-one-out residuals (rows, outputs)."""
+    deviation = y - np.average(y, axis=0, weights=weights)
+    total = float(np.sum(weights @ deviation**2))
+    explained = 1.0 - float(np.sum(weights @ loo**2)) / total if total > 0 else 1.0
+    if explained < PLAN.explained:
+        warnings.warn(
+            f"By leave-one-out, the model explains {max(explained, 0.0):.1%} of the variance of the targets: they look "
+            "unrelated to the inputs, or a few extreme targets hide the relation (set robust).",
+            stacklevel=arrays.user_level(),
+        )
 
 
 def class_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
 
 import numpy as np
 import sklearn.model_selection as model_selection
@@ -14,15 +14,16 @@ from sklearn.base import clone
 from sklearn.utils import Bunch
 
 from .. import arrays, progress
-from ..kernels import Choice
+from ..kernels import Choice, Kernel
 from ..problem import (
     Factor,
     Fit,
     Problem,
     Step,
     check_memory,
+    held_out_rows,
 )
-from .penalty import best_C, most_for_C, warn_at_edge, with_best_C
+from .penalty import at_edge, best_C, most_for_C, warn_at_edge, with_best_C
 from .plan import PLAN
 from .samples import covered_rows
 from .scores import error_rate, validation_loss
@@ -53,16 +54,18 @@ class LeaveOneOut(Step):
     -----
     A width that is None is chosen as a multiple of the standard deviation of its column (or, if a few extreme cells
     dominate it, of that of a normal distribution with the same quartiles): one common multiple, or one per column if
-    the kernel has ``ard=True``. Three rules keep many widths from overfitting few rows. The log widths have a normal
-    prior about their mean, with standard deviation 0.5 up to 50 samples per width, and growing in proportion to the
-    samples per width beyond that. A column is dropped (its width becomes infinite) if log PRESS rises by less than
-    2 log(rows)/rows without it. The common width is kept if one width per column lowers log PRESS by less than
-    7 (number of widths - 1)/rows or, for classes, if it lowers the number e of rows that leave-one-out misclassifies by
-    less than max(1, 2 sqrt(e)).
+    the kernel has ``ard=True``. Several rules keep many widths from overfitting few rows. The log widths have a normal
+    prior about their mean, with standard deviation 0.25 up to 50 samples per width, and growing in proportion to the
+    samples per width beyond that; with fewer, there are at most six iterations. A column is dropped (its width becomes
+    infinite) if log PRESS rises by less than 2 log(rows)/rows without it. The common width is kept if one width per
+    column lowers log PRESS by less than 7 (number of widths - 1)/rows or, for classes, if it lowers the number e of
+    rows that leave-one-out misclassifies by less than max(1, 2 sqrt(e)).
 
-    The search runs on samples of at most 6000 rows, with a part of the basis; C is then chosen on all rows. Robust
-    weights, if requested, are estimated again between searches, at least three times, from the leave-one-out residuals
-    and 1.5 times their robust scale.
+    The search runs on samples of at most 3000 rows, with a part of the basis; C is then chosen on all rows. The samples
+    do not depend on the order of the rows. Robust weights, if requested, are estimated again between searches, at least
+    three times, from the leave-one-out residuals and 1.5 times their robust scale. Without them, a regression gives
+    lower weights to rows whose leave-one-out residual exceeds 15 times the 90th percentile: a single target must not
+    decide.
 
     ``path_`` contains ``widths`` (one entry per leaf of the kernel), ``C``, ``loo``, ``evaluations``, ``plan`` (the
     stages of the search, in words) and, for classes, ``error_rate``. ``loo`` is the mean squared leave-one-out residual
@@ -86,12 +89,18 @@ class LeaveOneOut(Step):
         return self._choose(problem)[0]
 
     def _choose(
-        self, problem: Problem, other: Search | None = None, *, on_all_rows: bool = True
+        self,
+        problem: Problem,
+        earlier: Sequence[Search] = (),
+        *,
+        on_all_rows: bool = True,
+        member: bool = False,
+        expected: _Expected | None = None,
     ) -> tuple[Problem, Search | None]:
         """The problem with all parameters chosen, and the search that found them.
 
-        `other` is the search of another kernel to start from. If `on_all_rows` is False, C is that of the search, and
-        there is no warning if it lies at the edge of its range.
+        `earlier` are searches of other kernels to start from. If `on_all_rows` is False, C is that of the search. In
+        that case, and for a `member` of a stack, there is no warning if C lies at the edge of its range.
         """
         for name, allowed in (
             ("search", ("auto", "gradient", "simplex", "grid")),
@@ -107,59 +116,63 @@ class LeaveOneOut(Step):
         if problem.robust is not None:
             iterations = max(PLAN.robust_iterations, problem.robust.iterations)
             problem = problem.replace(robust=clone(problem.robust).set_params(iterations=iterations))
+        expected = self._expected(problem, on_all_rows) if expected is None else expected
         record = Bunch(evaluations=0, plan=[])
         known, best = problem, None
-        searches_path = (
-            problem.C is None
-            and on_all_rows
-            and (not problem.kernel.is_free or len(problem.rows) > covered_rows(problem))
-        )
-        last = progress.expect(lambda: most_for_C(problem) if searches_path else 0.0)
         if problem.kernel.is_free:
-            known, best = self._best_kernel(problem, record, other)
-        if problem.C is None and (known.C is None or (on_all_rows and len(problem.rows) > covered_rows(problem))):
-            with last:
+            with expected.search:
+                known, best = self._best_kernel(problem, record, earlier, member)
+        covered = len(problem.rows) <= covered_rows(problem) and not (best is not None and best.has_outliers)
+        if problem.C is None and (known.C is None or (on_all_rows and not covered)):
+            with expected.path:
                 known = with_best_C(known, record, self.loss)
         elif problem.C is None:
             record.plan.append("C searched together with the widths")
-        if problem.C is None and on_all_rows:
+        if problem.C is None and on_all_rows and not member:
             warn_at_edge(known)
         record.update(C=known.C, widths=[arrays.to_numpy(leaf.sigma) for leaf in known.kernel.leaves])
         return known.replace(paths={**problem.paths, type(self).__name__: record}), best
 
-    def _best_kernel(self, problem: Problem, record: Bunch, other: Search | None) -> tuple[Problem, Search]:
-        """Search the widths of the kernel; for a `Choice`, of each kernel in the first stage, then of the best one."""
-        kernels = problem.kernel.kernels if isinstance(problem.kernel, Choice) else [problem.kernel]
-        searches = [Search(problem.replace(kernel=kernel), self, record) for kernel in kernels]
-        first = searches[0] if other is None else other
-        several = len(searches) > 1
-        parts = [progress.expect(partial(search.first_work, search is first, several)) for search in searches]
-        end = progress.expect(searches[0].later_work)
-        lowest = math.inf
-        for search, part in zip(searches, parts, strict=True):
-            with part:
-                if search is not first and first.free == search.free and self.search != "grid":
-                    search.start_from(first)
-                    if first is other:  # it has completed all stages
-                        search.done -= 1
-                else:
-                    search.start()
-                    search.stages(1)
-                if several and self.search != "grid":
-                    search.compare(lowest)
-                    lowest = min(lowest, search.value)
-        if several:
-            record.plan.append(f"{len(searches)} kernels compared")
-        searches.sort(key=lambda search: search.value)
+    def _expected(self, problem: Problem, on_all_rows: bool = True) -> _Expected:
+        """Announce the work to come."""
+
+        def search_work() -> float:
+            if not problem.kernel.is_free:
+                return 0.0
+            return sum(Search(problem.replace(kernel=kernel), self, Bunch()).most_work() for kernel in choices(problem))
+
+        def path_work() -> float:
+            searched = problem.kernel.is_free and (not on_all_rows or len(problem.rows) <= covered_rows(problem))
+            return 0.0 if searched or problem.C is not None else most_for_C(problem)
+
+        return _Expected(progress.expect(search_work), progress.expect(path_work))
+
+    def _best_kernel(
+        self, problem: Problem, record: Bunch, earlier: Sequence[Search], member: bool
+    ) -> tuple[Problem, Search]:
+        """Search the widths of the kernel; for a `Choice`, of each kernel, and choose the best one."""
+        searches: list[Search] = []
+        for kernel in choices(problem):
+            searches.append(Search(problem.replace(kernel=kernel), self, record, always=member))
+            searches[-1].run([*earlier, *searches[:-1]])
         best = searches[0]
-        close = [search for search in searches[1:] if search.value < best.value + PLAN.close]
-        with end:
-            found = best.finish()
-            for search in close:  # their order may be due to noise
-                if search.challenge(best.value):
-                    best, found = search, search.finish()
+        if len(searches) > 1:
+            best = min(searches, key=Search.value_at_the_end)
+            record.plan.append(f"{len(searches)} kernels compared")
         record.free = best.free
-        return found, best
+        return best.finish(), best
+
+
+class _Expected(NamedTuple):
+    """Parts of the work to come: the search for widths, and the path of C on all rows."""
+
+    search: AbstractContextManager[None]
+    path: AbstractContextManager[None]
+
+
+def choices(problem: Problem) -> Sequence[Kernel]:
+    """The kernels of a `Choice`, or the only one."""
+    return problem.kernel.kernels if isinstance(problem.kernel, Choice) else [problem.kernel]
 
 
 class _Validation(Step):
@@ -352,7 +365,7 @@ class Holdout(_Validation):
     def _parts(self, problem: Problem) -> list[np.ndarray]:
         if not isinstance(self.fraction, (int, float, np.number)) or not 0 < self.fraction < 1:
             raise ValueError(f"Holdout: fraction must be a number between 0 and 1, got {self.fraction!r}.")
-        return [held_out(problem, float(self.fraction), self.random_state)]
+        return [held_out_rows(problem, float(self.fraction), self.random_state)]
 
     def _error(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, Callable[[Factor, float], float]]:
         held = parts[0]
@@ -372,21 +385,6 @@ class Holdout(_Validation):
             return validation_loss(problem, y, y - arrays.to_numpy(predictions), weights)
 
         return problem.subset(rest), error
-
-
-def held_out(problem: Problem, fraction: float, random_state: Any) -> np.ndarray:
-    """The sorted row numbers of a random validation set, stratified if every class has two rows or more."""
-    rows = problem.rows
-    count = max(1, round(fraction * len(rows)))
-    if count >= len(rows):
-        raise ValueError(
-            f"{len(rows)} rows are too few to hold out {count} of them: lower the fraction or use more rows."
-        )
-    labels = problem.labels[rows] if problem.classification else None
-    if labels is not None and (np.bincount(labels)[np.unique(labels)].min() < 2 or count < len(np.unique(labels))):
-        labels = None
-    _, held = model_selection.train_test_split(rows, test_size=count, random_state=random_state, stratify=labels)
-    return np.sort(held)
 
 
 def as_asked(problem: Problem) -> Problem:
@@ -410,12 +408,35 @@ def tuned(problem: Problem, *, on_all_rows: bool = True) -> Problem:
 
 
 def tuned_each(problem: Problem) -> list[Problem]:
-    """One problem per kernel of a `Choice`, tuned on samples; each search starts from the result of the last one."""
-    kernels = problem.kernel.kernels if isinstance(problem.kernel, Choice) else [problem.kernel]
-    found, search = [], None
-    for kernel in kernels:
-        known, search = LeaveOneOut()._choose(problem.replace(kernel=kernel), search, on_all_rows=False)
-        found.append(known)
+    """One problem per kernel of a `Choice`, tuned on samples; each search starts from the results of the others."""
+    return _tuned_in_turn([problem.replace(kernel=kernel) for kernel in choices(problem)], on_all_rows=False)
+
+
+def tune_members(problems: Sequence[Problem]) -> list[Problem]:
+    """The problems of the members of a stack, which differ in their kernels only, with all parameters chosen.
+
+    Each search starts from the results of those before it: a kernel with one width per column from the same kernel with
+    a common width, and a kernel from another one with as many widths.
+    """
+    return _tuned_in_turn(problems, member=len(problems) > 1)
+
+
+def _tuned_in_turn(problems: Sequence[Problem], **options: bool) -> list[Problem]:
+    step, found = LeaveOneOut(), []
+    searches: list[Search] = []
+    expected = [None if problem.is_known else step._expected(problem) for problem in problems]
+    for problem, parts in zip(problems, expected, strict=True):
+        if not problem.is_known:
+            problem, search = step._choose(problem, searches, expected=parts, **options)
+            searches.extend([] if search is None else [search])
+        elif problem.asked is not None and problem.asked[0].is_free and not problem.asked[0].is_choice:
+            searches.append(Search.completed(problem, step))  # a step has chosen its parameters
+        found.append(problem)
+    if options.get("member"):  # one report for all members, if most of them agree
+        chosen = [one for one, parts in zip(found, expected, strict=True) if parts is not None and one.kernel.leaves]
+        edges = [one for one in chosen if at_edge(one)]
+        if edges and 2 * len(edges) >= len(chosen):
+            warn_at_edge(edges[0])
     return found
 
 

@@ -15,19 +15,23 @@ from .common import check_found, check_share, check_size, kernel_diagonal, kerne
 
 
 class FeatureVectors(Step):
-    """Feature vector selection (Baudat & Anouar; Cawley & Talbot 2004, section 2.4).
+    r"""Feature vector selection (Baudat & Anouar; Cawley & Talbot 2004, section 2.4).
 
-    Each step adds the row that reduces the mean reconstruction error of all rows in feature space the most,
-    ``1 - mean_i k_Si' K_SS^-1 k_Si / k_ii``. As the error depends on the kernel, a width left at None is chosen
-    provisionally on a sample of rows; the final width is chosen after the selection.
+    Each step adds to the chosen rows S the row that most reduces the mean reconstruction error of all l rows in feature
+    space,
+
+    .. math:: 1 - \frac{1}{l} \sum_i k_{Si}^\top K_{SS}^{-1} k_{Si} / k_{ii}
+
+    As the error depends on the kernel, a width left at None is chosen provisionally on a sample of rows; the final
+    width is chosen after the selection.
 
     Parameters
     ----------
     n : int or None
         Size at which to stop.
     tol : float
-        A row whose own error ``k_jj - k_Sj' K_SS^-1 k_Sj`` is at most ``tol * k_jj`` is never chosen; this excludes
-        duplicates.
+        A row whose own error :math:`k_{jj} - k_{Sj}^\top K_{SS}^{-1} k_{Sj}` is at most ``tol`` times :math:`k_{jj}` is
+        never chosen; this excludes duplicates.
     candidates : int or None
         None compares all rows, which is exact, but needs memory and time proportional to the square of their number.
         An integer draws that many candidates in every step (the best of 59 is among the best 5 % with probability

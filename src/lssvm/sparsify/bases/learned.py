@@ -16,6 +16,7 @@ from ...tune import tuned_each, warn_at_edge, with_best_C
 from .common import check_found, check_size
 from .random import randomly_pivoted
 
+# RACE and PATIENCE were chosen by the errors and times of four splits of the two data sets in docs/benchmarks.md.
 RACE = 16  # number of scores of each kernel of a `Choice` before one of them is selected
 SURE = 2.0  # number of standard errors by which a kernel has to be better on the held-out rows
 PATIENCE = 20  # number of moves without improvement on the held-out rows

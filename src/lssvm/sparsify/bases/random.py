@@ -11,12 +11,21 @@ from sklearn.utils import Bunch, check_random_state
 from ... import arrays, conjugate, progress
 from ...problem import Problem, Step, column_spread
 from ...progress import work
-from ...tune import LeaveOneOut, best_C, most_for_C, tuned, warn_at_edge, with_best_C, with_every_class
+from ...tune import (
+    LeaveOneOut,
+    best_C,
+    most_for_C,
+    rows_by_content,
+    tuned,
+    warn_at_edge,
+    with_best_C,
+    with_every_class,
+)
 from .common import check_found, check_size, kernel_diagonal, kernel_rows, provisional
 
-SIZES = (500, 1000, 2000, 4000)  # sizes of `Random()`; the first two are compared
-GAINS = (0.03, 0.05, 0.1)  # relative decrease of the RMS leave-one-out residual needed for the second, third and fourth
-MOST_WORK = (2e11, 2e11, 1e12)  # largest rows * n^2 for these sizes
+SIZES = (500, 1000, 2000)  # sizes of `Random()`; the first two are compared
+GAINS = (0.03, 0.05)  # relative decrease of the RMS leave-one-out residual needed for the second and the third
+MOST_WORK = 3e10  # largest rows * n^2: with more, the members of a stack take more than 90 seconds of one core
 SAMPLE_ROWS = 5000  # number of rows on which the sizes are compared
 
 
@@ -91,18 +100,17 @@ class Random(Step):
     Parameters
     ----------
     n : int or None
-        Size of the basis; all rows if there are no more. None chooses the size: hyper-parameters left at None are tuned
+        Size of the basis; all rows if there are fewer. None chooses the size: hyper-parameters left at None are tuned
         with 500 points on a sample of 5000 rows, and 1000 points are then tried on that sample. If these lower the root
         mean square leave-one-out residual by 3 %, 1000 points are used, and if by 5 %, 2000 points, as long as
-        rows * n^2 is at most 2e11; if by 10 %, up to 4000 points with rows * n^2 of at most 1e12. Kernel and C are then
-        chosen again.
+        rows * n^2 is at most 3e10. Kernel and C are then chosen again.
     random_state : int, RandomState or None
-        Seed for the draw.
+        Seed for the draw. With n=None, it does not depend on the order of the rows.
 
     Notes
     -----
-    With n=None ``path_`` is that of `tune.LeaveOneOut` with the additional entries ``sizes``, ``scores`` (mean squared
-    leave-one-out residual of the sample, in units of the largest deviation from the mean) and ``chosen``.
+    With ``n=None``, ``path_`` is that of `tune.LeaveOneOut` with the additional entries ``sizes``, ``scores`` (mean
+    squared leave-one-out residual of the sample, in units of the largest deviation from the mean) and ``chosen``.
 
     Examples
     --------
@@ -120,8 +128,10 @@ class Random(Step):
     def __call__(self, problem: Problem) -> Problem:
         if self.n is not None:
             check_size(self, self.n)
-        drawn = check_random_state(self.random_state).permutation(problem.rows)
-        return self._measured(problem, drawn) if self.n is None else problem.with_basis(drawn[: self.n])
+        draw = check_random_state(self.random_state)
+        if self.n is None:  # the default of `LSSVR`: the order of the rows must not matter
+            return self._measured(problem, draw.permutation(rows_by_content(problem)))
+        return problem.with_basis(draw.permutation(problem.rows)[: self.n])
 
     def _measured(self, problem: Problem, drawn: np.ndarray) -> Problem:
         """As many of the drawn rows as pay off, with the kernel and C chosen in the comparison."""
@@ -161,8 +171,7 @@ class Random(Step):
 def size_that_pays(gain: float, rows: int) -> int:
     """Size of a random basis for so many rows, if the second size reduces the leave-one-out residual by `gain`."""
     level = sum(gain >= least for least in GAINS)
-    most = MOST_WORK[level - 1] if level else 0.0
-    return max([min(SIZES[0], rows), *(n for n in SIZES[1 : level + 1] if n <= rows and rows * n * n <= most)])
+    return max([min(SIZES[0], rows), *(n for n in SIZES[1 : level + 1] if n <= rows and rows * n * n <= MOST_WORK)])
 
 
 class RandomlyPivoted(Step):
@@ -217,7 +226,7 @@ class KMeans(Step):
     Parameters
     ----------
     n : int
-        Number of centres; if there are no more distinct rows than that, these are the basis.
+        Number of centres; if there are at most n distinct rows, these form the basis.
     random_state : int, RandomState or None
         Seed for the initial centres.
 

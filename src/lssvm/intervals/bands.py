@@ -1,0 +1,125 @@
+"""Standard deviations and confidence bands of the fitted function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from .. import arrays
+from ..arrays import Array
+from ..kernels import Additive, pick_columns
+from ..problem import Fit, Problem
+from .loo import LooModel
+
+GRID = 500  # points at which the length of the tube is measured
+DRAWS, PLACES = 2000, 500  # simulated errors and rows that stand for all rows, for more than one column
+
+
+def confidence_bands(
+    model: LooModel,
+    X: Array,
+    rows: Array,
+    targets: np.ndarray,
+    scale: np.ndarray | None,
+    coverage: float,
+    simultaneous: bool,
+) -> np.ndarray:
+    """Ends (new rows, 2, k) of intervals for f(x) itself (De Brabanter et al. 2011).
+
+    The fit is a linear smoother, f(x) = S(x) y, with the values H y at the rows. Its bias is estimated by S H y - S y,
+    i.e. by smoothing the fitted values, and subtracted. The result is L(x) y with L = 2 S - S H, whose variance is
+    sum_j L_j(x)^2 sigma_j^2. `rows` and `targets` are those of the model; `scale` (l, k) is the size of their noise up
+    to a factor, None if it is even.
+    """
+    H = model.smoother(rows)
+
+    def corrected(Z: Array) -> np.ndarray:
+        S = model.smoother(Z)
+        return 2 * S - S @ H
+
+    fitted = model.predict(rows)
+    deviation = _noise(model, targets - fitted, scale)
+    critical = np.full(targets.shape[1], norm.ppf(0.5 + coverage / 2))
+    if simultaneous:
+        critical = np.array([_critical(corrected, X, rows, column, coverage) for column in deviation.T])
+    ends = np.empty((X.shape[0], 2, targets.shape[1]))
+    for part in arrays.row_blocks(X.shape[0], 48 * len(targets)):
+        middle = 2 * model.predict(X[part, :]) - model.smoother(X[part, :]) @ fitted
+        half = critical * np.sqrt(corrected(X[part, :]) ** 2 @ deviation**2)
+        ends[part] = np.stack([middle - half, middle + half], axis=1)
+    return ends
+
+
+def _noise(model: LooModel, residuals: np.ndarray, scale: np.ndarray | None) -> np.ndarray:
+    """Standard deviations of the errors of the rows, (l, k): proportional to the scale, or to v^-1/2 if it is even.
+
+    The factor is that of the variance sum (e/scale)^2/(l - sum h).
+    """
+    unit = (1.0 / np.sqrt(model.weights))[:, None] if scale is None else scale
+    freedom = max(len(residuals) - float(model.leverage.sum()), 1e-12)
+    return unit * np.sqrt(np.sum((residuals / unit) ** 2, axis=0) / freedom)
+
+
+def _critical(
+    smoother: Callable[[Array], np.ndarray], X: Array, rows: Array, deviation: np.ndarray, coverage: float
+) -> float:
+    """The number of standard deviations within which f(x) is everywhere with the given probability.
+
+    The errors of f(x) in units of their standard deviations are T(x)'z with |T(x)| = 1 and standard normal z. In one
+    column, the probability that they exceed c somewhere is about kappa/pi exp(-c^2/2) + 2 (1 - Phi(c)), where kappa is
+    the length of the curve T(x) over the range of the rows (volume of a tube; Sun & Loader 1994). In several columns,
+    the largest error over the rows and the new rows is simulated.
+    """
+    if rows.shape[1] == 1:
+        values = arrays.to_numpy(rows)[:, 0]
+        grid = np.linspace(values.min(), values.max(), GRID)[:, None]
+        kappa = np.linalg.norm(
+            np.diff(_directions(smoother(arrays.like(grid, rows)) * deviation), axis=0), axis=1
+        ).sum()
+        excess = lambda c: kappa / math.pi * math.exp(-c * c / 2) + 2 * norm.sf(c) - (1 - coverage)  # noqa: E731
+        return float(brentq(excess, 0.0, 100.0))
+    draw = np.random.RandomState(0)
+    z = draw.standard_normal((len(deviation), DRAWS))
+    largest = np.zeros(DRAWS)
+    for some in (rows, X):
+        picked = draw.permutation(some.shape[0])[:PLACES]
+        errors = _directions(smoother(arrays.take(some, picked)) * deviation) @ z
+        largest = np.maximum(largest, np.abs(errors).max(axis=0))
+    return float(np.quantile(largest, coverage))
+
+
+def _directions(T: np.ndarray) -> np.ndarray:
+    """Rows of unit length."""
+    length = np.linalg.norm(T, axis=1, keepdims=True)
+    return np.divide(T, length, out=np.zeros_like(T), where=length > 0)
+
+
+def component_deviations(problem: Problem, fit: Fit, X: Array) -> np.ndarray:
+    """Standard deviations of the centred components of an additive model at new rows: (rows, components, outputs).
+
+    Every component is linear in the targets, whose variance is that of the residuals, sum v e^2/(l - sum h), divided by
+    the weights. C, kernel, basis and weights are held fixed; the bias caused by the ridge is not included.
+    """
+    kernel = fit.kernel
+    assert isinstance(kernel, Additive)
+    X = arrays.like(X, problem.X)
+    factor = problem.replace(weights=fit.weights, C=fit.C, robust=None).factorise()
+    whitening, rows = factor.whitening, factor.rows
+    points = factor.points if whitening is None else whitening.points
+    training = arrays.take(problem.X, rows)
+    v = arrays.to_numpy(fit.weights)[rows]
+    freedom = len(rows) - float(arrays.to_numpy(fit.leverage)[rows].sum())
+    variance = v @ arrays.to_numpy(fit.residuals)[rows] ** 2 / max(freedom, 1e-12)
+    out = np.zeros((X.shape[0], len(kernel.components(X.shape[1])), len(variance)))
+    for number, (group, part) in kernel.kept(X.shape[1]).items():
+        place = pick_columns(points, group)
+        new, old = (part.evaluate(pick_columns(inputs, group), place) for inputs in (X, training))
+        columns = new - arrays.namespace(old).mean(old, axis=0)[None, :]
+        columns = columns if whitening is None else arrays.whiten_rows(columns, whitening.lower)
+        moves = factor.system.smoother(columns, 1.0 / fit.C) - factor.system.smoother(0.0 * columns, 1.0 / fit.C)
+        out[:, number] = np.sqrt(np.outer(arrays.to_numpy(moves) ** 2 @ (1.0 / v), variance))
+    return out

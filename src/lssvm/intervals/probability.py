@@ -1,0 +1,55 @@
+"""Class probabilities from leave-one-out decision values."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import softmax
+
+
+def calibrate(decision: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Slopes that turn (leave-one-out) decision values into probabilities, by weighted maximum likelihood.
+
+    Two classes (one column): P = 1/(1 + exp(-slope * f)), with one slope for f < 0 and one for f > 0. More classes:
+    softmax of slope * f. Both are monotone and keep the class with the largest decision value the most probable,
+    because a least-squares model on targets -1 and +1 already has P = 1/2 at f = 0. Targets are smoothed as in Platt
+    (1999): (n_k + 1)/(n_k + 2) for a class of n_k rows, so that separable classes keep finite slopes.
+    """
+    n_classes = max(2, decision.shape[1])
+    counts = np.bincount(codes, weights=weights, minlength=n_classes)
+    sure = ((counts + 1) / (counts + 2))[codes]
+    target = np.repeat(((1 - sure) / (n_classes - 1))[:, None], n_classes, axis=1)
+    target[np.arange(len(codes)), codes] = sure
+    if decision.shape[1] > 1:
+        return np.array([_slope(decision, target, weights)])
+    logits = np.column_stack([np.zeros(len(codes)), decision[:, 0]])
+    sides = [logits[:, 1] < 0, logits[:, 1] > 0]
+    return np.array([_slope(logits[side], target[side], weights[side]) for side in sides])
+
+
+def _slope(logits: np.ndarray, target: np.ndarray, weights: np.ndarray) -> float:
+    """The slope s > 0 of softmax(s * logits) with the largest likelihood: the root of an increasing derivative."""
+
+    def derivative(slope: float) -> float:
+        return float(weights @ np.sum((softmax(slope * logits, axis=1) - target) * logits, axis=1))
+
+    size = float(np.max(np.abs(logits), initial=0.0)) or 1.0
+    high, low = 1.0 / size, 1e-6 / size  # positive, so that the predicted class stays the most probable
+    if derivative(low) >= 0.0:
+        return low
+    while derivative(high) < 0.0:
+        high *= 2.0
+    return float(brentq(derivative, low, high, xtol=1e-14 * high, rtol=1e-14))
+
+
+def probabilities(decision: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+    """Class probabilities (rows, classes) from decision values (rows, columns); rows sum to 1."""
+    with np.errstate(under="ignore"):  # a probability of 0
+        return softmax(_logits(decision, slopes), axis=1)
+
+
+def _logits(decision: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+    if decision.shape[1] > 1:
+        return slopes[0] * decision
+    f = decision[:, 0]
+    return np.column_stack([np.zeros_like(f), np.where(f > 0, slopes[1], slopes[0]) * f])

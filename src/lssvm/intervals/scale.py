@@ -1,0 +1,153 @@
+"""The size of the noise as a function of x: a second model, fitted to the leave-one-out residuals of the first."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .. import arrays
+from ..arrays import Array, cached_property
+from ..kernels import Additive, Kernel, Matern
+from ..problem import Problem
+from ..robust import Hampel
+from ..tune import tuned
+from .loo import FittedLoo
+
+LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # coverages whose interval scores are compared
+BEYOND_CHANCE = 2.0  # gain in interval score, in standard errors, from which the noise counts as uneven,
+FEWEST_ROWS = 30  # if there are that many rows
+OUTLIERS = Hampel(c1=4.0, c2=5.0)  # errors of more than about five standard deviations do not raise the scale nearby
+SMALLEST = 0.15  # floor of the square root of a scale, in units of that of the median residual
+DENSE_ROWS, BASIS_SIZE = 1000, 300  # with more rows, the scale is fitted on that many basis points
+ADDITIVE_COLUMNS = 10  # up to that many columns, the scale is additive: fewer ways to follow chance
+
+
+@dataclass(frozen=True)
+class ScaleChoice:
+    """What was chosen for the scale; the rest follows from the rows and their residuals."""
+
+    kernel: Kernel
+    C: float
+    uneven: tuple[bool, ...]  # for every output, whether the noise varies beyond chance
+
+
+@dataclass(frozen=True)
+class NoiseScale:
+    """The size s of the noise of k outputs, up to a factor: the square of a model of sqrt|r_i|.
+
+    The square root makes absolute values of normal errors nearly symmetric, so that least squares is efficient, and
+    keeps outliers small. The scale without row i holds the residuals of the other rows fixed.
+    """
+
+    model: FittedLoo  # of sqrt|r|
+    choice: ScaleChoice
+    active: np.ndarray  # (k,)  outputs whose scale varies; the others have s = 1
+
+    @cached_property
+    def own(self) -> np.ndarray:
+        """s_(i)(x_i) of the training rows, (l, k)."""
+        return self._scale(self.roots - self.model.residuals)
+
+    @cached_property
+    def roots(self) -> np.ndarray:
+        """The targets sqrt|r_i| of the model, (l, k)."""
+        return arrays.to_numpy(arrays.take(self.model.problem.y, self.model.rows))
+
+    def predictions(self, X: Array) -> np.ndarray:
+        """s_(i)(x) of new rows, (m, l, k)."""
+        return self._scale(self.model.predictions(X))
+
+    def folds(self, labels: np.ndarray) -> NoiseScale:
+        """The same scale with whole folds left out instead of rows."""
+        return replace(self, model=self.model.folds(labels))
+
+    def _scale(self, roots: np.ndarray) -> np.ndarray:
+        return np.where(self.active, np.maximum(roots, SMALLEST) ** 2, 1.0)
+
+    def where_uneven(self) -> NoiseScale | None:
+        """The scale of the outputs whose noise varies beyond chance; None if there are none."""
+        uneven = np.array(self.choice.uneven)
+        return replace(self, active=uneven) if uneven.any() else None
+
+
+def noise_scale(
+    X: Array,
+    weights: Array,
+    rows: np.ndarray,
+    residuals: np.ndarray,
+    kernel: Kernel | None = None,
+    known: ScaleChoice | None = None,
+) -> NoiseScale | None:
+    """The scale of the noise, from the leave-one-out residuals (l, k) of the rows with the given numbers.
+
+    `kernel` is a precomputed one; other kernels are searched. `known` is an earlier result for the same rows, which
+    saves the search. The result is None if the noise of an output has no size: most of its residuals are 0, or there
+    are fewer than 3 rows.
+    """
+    size = np.abs(residuals)
+    middle = np.median(size, axis=0)
+    if len(rows) < 3 or not (middle > 0).all() or not np.isfinite(size).all():
+        return None
+    roots = np.zeros((X.shape[0], size.shape[1]))
+    roots[rows] = np.sqrt(size / middle)
+    problem = _problem(X, weights, rows, roots, kernel, known)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # C at the edge means that the noise is even
+        problem, asked = tuned(problem), problem
+        fit = problem.replace(robust=OUTLIERS).solve()
+        outlying = arrays.to_numpy(fit.weights) < arrays.to_numpy(problem.weights)
+        if known is None and outlying.any():  # these rows took part in the choice
+            again = tuned(asked.replace(weights=fit.weights))
+            problem = problem.replace(kernel=again.kernel, C=again.C)
+            fit = problem.replace(robust=OUTLIERS).solve()
+    assert problem.C is not None
+    model = FittedLoo(problem, fit)
+    everywhere = np.ones(size.shape[1], dtype=bool)
+    choice = ScaleChoice(problem.kernel, problem.C, tuple(everywhere)) if known is None else known
+    found = NoiseScale(model, choice, everywhere)
+    if known is None:
+        uneven = tuple(varies_beyond_chance(*columns) for columns in zip(size.T, found.own.T, strict=True))
+        found = replace(found, choice=replace(choice, uneven=uneven))
+    return found
+
+
+def _problem(
+    X: Array, weights: Array, rows: np.ndarray, roots: np.ndarray, kernel: Kernel | None, known: ScaleChoice | None
+) -> Problem:
+    """The problem of fitting sqrt|r|, on a part of the rows as the basis if there are many."""
+    counting = np.zeros(X.shape[0])
+    counting[rows] = arrays.to_numpy(weights)[rows]
+    if known is not None:
+        kernel = known.kernel
+    elif kernel is None:
+        rough = Matern(nu=0.5)
+        kernel = Additive(rough) if X.shape[1] <= ADDITIVE_COLUMNS else rough.set_params(ard=True)
+    C = None if known is None else known.C
+    targets, weights = arrays.like(roots, X), arrays.like(counting, X)
+    problem = Problem(kernel, X, targets, weights, C=C, asked=(kernel, C))
+    if len(rows) <= DENSE_ROWS:
+        return problem
+    return problem.with_basis(np.random.RandomState(0).permutation(rows)[:BASIS_SIZE])
+
+
+def varies_beyond_chance(size: np.ndarray, scale: np.ndarray) -> bool:
+    """Whether the scale lowers the leave-one-out interval score of the absolute residuals by more than chance."""
+    gain = interval_scores(size, np.ones(len(size))) - interval_scores(size, scale)
+    return len(gain) >= FEWEST_ROWS and bool(gain.mean() > BEYOND_CHANCE * gain.std() / math.sqrt(len(gain)))
+
+
+def interval_scores(size: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Interval scores (Gneiting & Raftery 2007) of symmetric intervals of every row, summed over several coverages.
+
+    The half-width is the scale times the quantile of size/scale; the score of coverage 1 - a is multiplied by a/2, so
+    that all coverages count alike.
+    """
+    n, total = len(size), np.zeros(len(size))
+    ordered = np.sort(size / scale)
+    for coverage in LEVELS:
+        half = scale * ordered[min(math.ceil(round(coverage * (n + 1), 9)), n) - 1]
+        total += (1.0 - coverage) * half + np.maximum(size - half, 0.0)
+    return total

@@ -1,0 +1,53 @@
+"""Which columns the targets depend on, alone or in pairs: a starting point for one width per column."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.stats import rankdata
+
+from .plan import PLAN
+
+
+def relevance(X: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """The largest standardised effect of every column, alone or together with one other column.
+
+    Every column is expanded in the first cosines of its ranks, made orthonormal over the rows. For independent targets
+    e, the squared correlations of e with the k functions of a column, or with the k^2 products of the functions of two
+    columns, are about chi-squared. All pairs together take one matrix product, F' diag(e) F. Pairs matter: sin(x z)
+    depends neither on x alone nor on z alone.
+    """
+    rows, columns = X.shape
+    count = max(1, min(PLAN.cosines, PLAN.screened // columns))
+    ranks = (rankdata(X, axis=0) - 0.5) / rows
+    cosines = np.stack([np.cos(math.pi * j * ranks.T) for j in range(1, count + 1)], axis=2)
+    Q, R = np.linalg.qr(cosines - cosines.mean(axis=1, keepdims=True))
+    independent = np.abs(np.diagonal(R, axis1=1, axis2=2)) > 1e-6 * math.sqrt(rows)  # fewer for columns of few values
+    F = (math.sqrt(rows) * Q * independent[:, None, :]).transpose(1, 0, 2).reshape(rows, columns * count)
+    terms = np.maximum(independent.sum(axis=1), 1)
+    largest = np.full(columns, -math.inf)
+    for e in clipped(targets).T:
+        alone = ((e @ F) ** 2 / rows).reshape(columns, count).sum(axis=1)
+        largest = np.maximum(largest, _standardised(alone, terms))
+        if columns * count <= PLAN.screened:
+            both = ((F.T @ (e[:, None] * F)) ** 2 / rows).reshape(columns, count, columns, count).sum(axis=(1, 3))
+            pairs = _standardised(both, np.outer(terms, terms))
+            np.fill_diagonal(pairs, -math.inf)
+            largest = np.maximum(largest, pairs.max(axis=1))
+    return largest
+
+
+def _standardised(squares: np.ndarray, freedom: np.ndarray) -> np.ndarray:
+    return (squares - freedom) / np.sqrt(2.0 * freedom)
+
+
+def clipped(targets: np.ndarray) -> np.ndarray:
+    """The targets with variance 1, clipped at a few robust standard deviations, so that no row counts for many."""
+    deviation = targets - np.median(targets, axis=0)
+    scale = 1.4826 * np.median(np.abs(deviation), axis=0)
+    limit = np.where(scale > 0, 4.0 * scale, math.inf)
+    deviation = np.clip(deviation, -limit, limit)
+    deviation = deviation - deviation.mean(axis=0)
+    spread = deviation.std(axis=0)
+    return np.asarray(deviation / np.where(spread > 0, spread, 1.0))
