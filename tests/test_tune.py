@@ -526,6 +526,7 @@ def test_the_machine_of_the_C_path_is_that_of_a_factor_of_its_own(weighted, monk
     [
         LSSVR(RBF(1.0)),
         LSSVR(RBF(), steps=[sparsify.Random(50, random_state=0)]),
+        LSSVR(),
     ],
     ids=repr,
 )
@@ -536,7 +537,7 @@ def test_targets_without_relation_are_warned_of_once(model):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(X, y)
-    assert [str(warning.message)[:3] for warning in caught] == ["C ="]
+    assert [str(warning.message)[:3] for warning in caught] == ["By "]
     assert {warning.filename for warning in caught} == {__file__}  # the user's line
 
 

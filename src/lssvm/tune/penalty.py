@@ -109,9 +109,9 @@ def _ridge(problem: Problem) -> float:
 
 
 def warn_at_edge(problem: Problem) -> None:
-    """Warn if C lies at the edge of its range."""
+    """Warn if C lies at the edge of its range. `warn_of_no_signal` reports regressions with the smallest C."""
     ridge = _ridge(problem)
-    if at_edge(problem):
+    if at_edge(problem) and (ridge < 1.0 or problem.classification):
         what = "the targets look unrelated to the inputs"
         if ridge < 1.0:
             part = "kernel" if problem.is_dual else "basis"

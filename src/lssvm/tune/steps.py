@@ -119,11 +119,12 @@ class LeaveOneOut(Step):
         expected = self._expected(problem, on_all_rows) if expected is None else expected
         record = Bunch(evaluations=0, plan=[])
         known, best = problem, None
-        if problem.kernel.is_free:
+        if problem.kernel.is_free or (member and earlier):
             with expected.search:
                 known, best = self._best_kernel(problem, record, earlier, member)
         covered = len(problem.rows) <= covered_rows(problem) and not (best is not None and best.has_outliers)
-        if problem.C is None and (known.C is None or (on_all_rows and not covered)):
+        final = covered or (member and best is not None and best.is_hopeless(earlier))
+        if problem.C is None and (known.C is None or (on_all_rows and not final)):
             with expected.path:
                 known = with_best_C(known, record, self.loss)
         elif problem.C is None:
@@ -160,6 +161,9 @@ class LeaveOneOut(Step):
             best = min(searches, key=Search.value_at_the_end)
             record.plan.append(f"{len(searches)} kernels compared")
         record.free = best.free
+        if member and best.is_hopeless(earlier):
+            record.plan.append("not refined: the first stage of another member has a much smaller error")
+            return best.current(), best
         return best.finish(), best
 
 
