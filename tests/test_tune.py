@@ -600,7 +600,7 @@ def test_choice_of_kernels_whose_widths_are_given(steps, C):
         assert model.press_ <= 1.1 * min(other.press_ for other in others)
     else:
         errors = [np.mean(one.loo_predictions_ != labels) for one in (model, *others)]
-        assert errors[0] <= min(errors[1:]) + 0.03
+        assert errors[0] <= min(errors[1:]) + 0.04
 
 
 @pytest.mark.parametrize(

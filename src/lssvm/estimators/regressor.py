@@ -188,8 +188,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
         known = [name for name in names if all(name in vars(member) for member, _ in kept)]
         found = {name: average(kept, attrgetter(name)) for name in known}
         if "loo_residuals_" in found:
-            loo = found["loo_residuals_"]
-            found["press_"] = float((found["weights_"] * (loo**2 if loo.ndim == 1 else (loo**2).sum(axis=1))).sum())
+            loo, weights = (arrays.to_numpy(found[name]) for name in ("loo_residuals_", "weights_"))
+            found["press_"] = float(np.sum(weights @ loo**2))
         return found
 
     def predict(self, X: ArrayLike) -> Array:

@@ -124,11 +124,11 @@ class LeaveOneOut(Step):
                 known, best = self._best_kernel(problem, record, earlier, member)
         covered = len(problem.rows) <= covered_rows(problem) and not (best is not None and best.has_outliers)
         final = covered or (member and best is not None and best.is_hopeless(earlier))
-        if problem.C is None and (known.C is None or (on_all_rows and not final)):
-            with expected.path:
+        with expected.path:
+            if problem.C is None and (known.C is None or (on_all_rows and not final)):
                 known = with_best_C(known, record, self.loss)
-        elif problem.C is None:
-            record.plan.append("C searched together with the widths")
+            elif problem.C is None:
+                record.plan.append("C searched together with the widths")
         if problem.C is None and on_all_rows and not member:
             warn_at_edge(known)
         record.update(C=known.C, widths=[arrays.to_numpy(leaf.sigma) for leaf in known.kernel.leaves])

@@ -312,7 +312,7 @@ class Search(Objective):
         value, kept, size = self.value, 0, max(1, len(candidates) // 2)
         limit = 2.0 * math.log(len(trial.rows)) / len(trial.rows)
         while len(candidates) and kept < PLAN.stayed:
-            logs = self._vector()
+            logs = self._vector().copy()
             logs[: len(self.widths)][candidates[:size]] = PLAN.dropped_width
             new_value = self._value(logs, trial)
             if new_value - value < limit:
