@@ -41,7 +41,6 @@ def default_portfolio(problem: Problem) -> Kernel:
         members += [RBF(ard=True), Matern(ard=True), Matern(nu=0.5, ard=True)] if several else []
     else:
         members = [Matern(ard=several), RBF(ard=several), Matern(nu=0.5, ard=several), Spline()]
-        members += [RBF()] if several else []
     return Stack([*members, Linear()]).placed(problem.X[problem.weights > 0])
 
 

@@ -184,7 +184,10 @@ class Search(Objective):
 
     def _start_sample(self) -> Problem:
         sample = self.problem.subset(sample_of(self.problem, PLAN.start_rows))
-        return sample if self.problem.is_dual else sample.with_basis()
+        if not self.problem.is_dual:
+            return sample.with_basis()
+        small = len(sample.rows) < PLAN.start_rows
+        return sample if small else sample.with_basis(rows_by_content(sample)[: PLAN.dense_trial[1]])
 
     def _grid(
         self, sample: Problem, shape: np.ndarray, factors: Sequence[float] | np.ndarray
@@ -209,7 +212,7 @@ class Search(Objective):
         if trial.robust is not None:
             trial = trial.replace(weights=search_weights(self._at_vector(self._vector(), trial)), robust=None)
         elif not trial.classification:
-            known = guarded(self._at_vector(self._vector(), trial), fixed_C=self.problem.C is not None)
+            known = guarded(self._at_vector(self._vector(), trial), fixed_C=self.problem.C is not None or self.has_outliers)
             self.has_outliers |= known.weights is not trial.weights
             self.C = known.C or self.C
             trial = trial.replace(weights=known.weights)
