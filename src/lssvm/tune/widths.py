@@ -212,7 +212,11 @@ class Search(Objective):
         if trial.robust is not None:
             trial = trial.replace(weights=search_weights(self._at_vector(self._vector(), trial)), robust=None)
         elif not trial.classification:
-            known = guarded(self._at_vector(self._vector(), trial), fixed_C=self.problem.C is not None or self.has_outliers)
+            current = self._at_vector(self._vector(), trial)
+            if self.has_outliers:  # C was chosen with lower weights of some
+                known = guarded(current, fixed_C=True, iterations=1)
+            else:
+                known = guarded(current, fixed_C=self.problem.C is not None)
             self.has_outliers |= known.weights is not trial.weights
             self.C = known.C or self.C
             trial = trial.replace(weights=known.weights)
