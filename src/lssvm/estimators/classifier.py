@@ -51,9 +51,10 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     Parameters
     ----------
     kernel : Kernel, callable k(X, Z) or None
-        As in `LSSVR`. None chooses between `kernels.Matern` and `kernels.RBF`.
+        None chooses between `kernels.Matern` and `kernels.RBF`; unlike `LSSVR()`, it never fits a stack. Widths are
+        those of `LSSVR`.
     C, steps, robust
-        As in `LSSVR`. With ``steps=None``, large problems use a basis of 300 to 1000 randomly chosen rows.
+        As in `LSSVR`. With ``steps=None``, large problems use a basis of 300 to 1500 randomly chosen rows.
     class_weight : dict, "balanced" or None
         Weights of the classes, which multiply the sample weights.
     coding : {"auto", "one-vs-rest", "one-vs-one"}
