@@ -145,7 +145,7 @@ def coverage_and_width(repetitions: int) -> None:
         for method in METHODS
     }
     contenders['LSSVR(robust="hampel"), jackknife+'] = lambda X, y, new: (
-        LSSVR(robust="hampel").fit(X, y).predict_interval(new, COVERAGE)
+        LSSVR(robust="hampel").fit(X, y).predict_interval(new, COVERAGE, "jackknife+")
     )
     contenders["SVR by grid, MAPIE cv+"] = svr_intervals
     print(f"### Coverage and mean width of {COVERAGE:.0%} intervals (draws or splits: {repetitions})\n")
