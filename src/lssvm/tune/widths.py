@@ -184,10 +184,7 @@ class Search(Objective):
 
     def _start_sample(self) -> Problem:
         sample = self.problem.subset(sample_of(self.problem, PLAN.start_rows))
-        if not self.problem.is_dual:
-            return sample.with_basis()
-        small = len(sample.rows) < PLAN.start_rows
-        return sample if small else sample.with_basis(rows_by_content(sample)[: PLAN.dense_trial[1]])
+        return sample if self.problem.is_dual else sample.with_basis()
 
     def _grid(
         self, sample: Problem, shape: np.ndarray, factors: Sequence[float] | np.ndarray
