@@ -125,11 +125,13 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         self.coding = coding
         self.loss = loss
 
-    def _fitted_each(self, problems: Sequence[Problem], given: Array | None, steps: Any = None) -> list[dict[str, Any]]:
+    def _fitted_each(
+        self, problems: Sequence[Problem], given: Array | None, steps: Any = None
+    ) -> list[tuple[dict[str, Any], float]]:
         return [self._fitted_classes(problem, given) for problem in problems]
 
-    def _fitted_classes(self, problem: Problem, given: Array | None) -> dict[str, Any]:
-        """The attributes of the classifier of one kernel."""
+    def _fitted_classes(self, problem: Problem, given: Array | None) -> tuple[dict[str, Any], float]:
+        """The attributes of the classifier of one kernel, and its rounding errors."""
         plan = class_plan(self, problem)
         if plan is None:
             return super()._fitted_each([problem], given)[0]
@@ -165,7 +167,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             "_codes_": codes,
             "loo_residuals_": residuals[:, 0] if self._single_output_ else residuals,
         }
-        return {
+        attributes = {
             **self._model_attributes(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
             **additive_attributes(fit.kernel, fit.points, fit.coef, arrays.take(problem.X, problem.rows)),
             **{name: same_kind(value, problem.X) for name, value in values.items()},
@@ -179,6 +181,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             "coding_": coding,
             "loss_": setting.loss,
         }
+        return attributes, 0.0
 
     def _model_attributes(self, *parts: Any) -> dict[str, Any]:
         return {**super()._model_attributes(*parts), "coding_": "one-vs-rest", "loss_": "squared"}

@@ -412,8 +412,8 @@ def tuned(problem: Problem, *, on_all_rows: bool = True) -> Problem:
 
 
 def tuned_each(problem: Problem) -> list[Problem]:
-    """One problem per kernel of a `Choice`, tuned on samples; each search starts from the results of the others."""
-    return _tuned_in_turn([problem.replace(kernel=kernel) for kernel in choices(problem)], on_all_rows=False)
+    """One problem per kernel of a `Choice`, tuned on samples."""
+    return [tuned(problem.replace(kernel=kernel), on_all_rows=False) for kernel in choices(problem)]
 
 
 def tune_members(problems: Sequence[Problem]) -> list[Problem]:
@@ -422,21 +422,17 @@ def tune_members(problems: Sequence[Problem]) -> list[Problem]:
     Each search starts from the results of those before it: a kernel with one width per column from the same kernel with
     a common width, and a kernel from another one with as many widths.
     """
-    return _tuned_in_turn(problems, member=len(problems) > 1)
-
-
-def _tuned_in_turn(problems: Sequence[Problem], **options: bool) -> list[Problem]:
-    step, found = LeaveOneOut(), []
+    step, member, found = LeaveOneOut(), len(problems) > 1, []
     searches: list[Search] = []
     expected = [None if problem.is_known else step._expected(problem) for problem in problems]
     for problem, parts in zip(problems, expected, strict=True):
         if not problem.is_known:
-            problem, search = step._choose(problem, searches, expected=parts, **options)
+            problem, search = step._choose(problem, searches, expected=parts, member=member)
             searches.extend([] if search is None else [search])
         elif problem.asked is not None and problem.asked[0].is_free and not problem.asked[0].is_choice:
             searches.append(Search.completed(problem, step))  # a step has chosen its parameters
         found.append(problem)
-    if options.get("member"):  # one report for all members, if most of them agree
+    if member:  # one report for all members, if most of them agree
         chosen = [one for one, parts in zip(found, expected, strict=True) if parts is not None and one.kernel.leaves]
         edges = [one for one in chosen if at_edge(one)]
         if edges and 2 * len(edges) >= len(chosen):
