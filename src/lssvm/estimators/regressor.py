@@ -39,9 +39,9 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
     ----------
     kernel : Kernel, callable k(X, Z) or None
         If C, steps and robust are None as well, None fits a stack (`kernels.Stack`): one model per kernel, each tuned
-        on its own, averaged with weights chosen by leave-one-out. Up to 1000 rows, its kernels are `RBF`, `Matern` and
-        ``Matern(nu=0.5)``, each with a common width and with one width per column (``ard=True``), and `Linear`; for
-        more rows, the same three with one width per column, `Spline` and `Linear`. If C, steps or robust is given, and
+        on its own, averaged with weights chosen by leave-one-out. Its kernels are `RBF`, `Matern` and
+        ``Matern(nu=0.5)`` with one width per column (``ard=True``), `Linear` and, up to 1000 rows, `RBF` and `Matern`
+        with a common width; for more rows, `Spline` instead of these. If C, steps or robust is given, and
         in `partial_fit`, `fit_chunks` and fits on Dask collections, None chooses the better of `RBF` and `Matern`,
         with one width per column if that lowers the error enough (see `tune.LeaveOneOut`). A given `sigma` applies to
         the columns as they are; a `sigma` left at None is searched in units of the spread of each column.
