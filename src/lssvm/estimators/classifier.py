@@ -1,4 +1,7 @@
-"""LSSVC: least-squares support vector classification."""
+"""LSSVC: least-squares support vector classification.
+
+One long file, because everything that codes classes or turns decision values into probabilities belongs together.
+"""
 
 from __future__ import annotations
 
