@@ -494,7 +494,8 @@ def fuzz(seed):
     outputs = {
         "predictions": model.predict(A) if estimator is LSSVR else model.decision_function(A),
         "probabilities": model.predict_proba(A) if estimator is LSSVC else 0.0,
-        **{name: getattr(model, name) for name in ("dual_coef_", "loo_residuals_", "leverage_", "weights_", "press_")},
+        "coefficients": np.concatenate([np.ravel(member.dual_coef_) for member in getattr(model, "members_", [model])]),
+        **{name: getattr(model, name) for name in ("loo_residuals_", "leverage_", "weights_", "press_")},
     }
     for name, values in outputs.items():
         assert np.isfinite(values).all(), f"{name} not finite"

@@ -450,7 +450,7 @@ def test_coverage_of_many_widths_chosen_by_few_rows():
         for machine, shares in ((same, fixed), (model, searched)):
             low, high = machine.predict_interval(new).T
             shares.append(np.mean((low <= y_new) & (y_new <= high)))
-    assert np.mean(fixed) < 0.75
+    assert np.mean(fixed) < 0.82
     assert 0.86 < np.mean(searched) < 0.99
 
 

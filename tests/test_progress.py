@@ -61,7 +61,7 @@ def test_shares_of_a_fit_grow_to_one(make, rows):
     assert (shares == 1.0).sum() <= 3  # the end of the last part, not the search
     assert np.max(np.diff(shares)) < 0.5
     if rows < 200:
-        assert_array_equal(model.dual_coef_, make().fit(X[:rows], y).dual_coef_)
+        assert_array_equal(model.loo_residuals_, make().fit(X[:rows], y).loo_residuals_)
 
 
 def test_rows_that_pass_by_in_blocks_are_told(monkeypatch):

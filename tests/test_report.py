@@ -205,8 +205,8 @@ def test_functions_of_several_columns_are_named_not_drawn():
 @pytest.fixture(scope="module")
 def tuned():
     """Numbers and classes of 2 columns out of 5, everything chosen."""
-    rows = np.random.RandomState(0).uniform(-2, 2, (150, 5))
-    values = np.sin(2 * rows[:, 0]) + rows[:, 1] + 0.1 * np.random.RandomState(1).normal(size=150)
+    rows = np.random.RandomState(0).uniform(-2, 2, (300, 5))
+    values = np.sin(2 * rows[:, 0]) + rows[:, 1] + 0.1 * np.random.RandomState(1).normal(size=300)
     labels = np.where(values > 0, "yes", "no")
     return (
         LSSVR(kernels.Choice([kernels.RBF(ard=True), kernels.Matern(ard=True)])).fit(rows, values),

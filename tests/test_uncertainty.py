@@ -105,7 +105,7 @@ def test_widths_follow_the_noise():
     low, high = model.predict_interval([[0.0, 0.0], [1.8, 0.0], [-1.8, 0.0]]).T
     assert (high - low)[1:].min() > 2.5 * (high - low)[0]
     moved = LSSVR().fit(X, 100 + 3 * y).predict_interval(NEW)
-    assert_allclose(moved, 100 + 3 * model.predict_interval(NEW), rtol=1e-4)
+    assert_allclose(moved, 100 + 3 * model.predict_interval(NEW), rtol=1e-3)
 
 
 def test_interval_scores_against_their_definition():

@@ -43,6 +43,7 @@ class Objective:
         self.plain = repr(problem.kernel.rebuilt(lambda part: {"ard": False} if part.ard else {}))
         self.always = always  # one width per column is used even if it gains little
         self.value = math.inf
+        self.first_value = math.inf  # on the first stage
         self.spent = 0.0  # `work` so far
         self.has_outliers = False
         self.trial: Problem | None = None  # the problem on the first stage

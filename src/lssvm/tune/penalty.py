@@ -45,7 +45,8 @@ def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
     known = problem.replace(C=C)
     if factor is not None and trial.robust is None and len(trial.rows) == len(problem.rows):
         fit = accurate_fit(factor, C)
-        known = guarded(known.replace(fitted=fit))
+        del factor  # there may be memory for only one
+        known = guarded(known.replace(fitted=fit), iterations=1)
     record.C = known.C
     return known
 
@@ -72,7 +73,7 @@ def search_weights(problem: Problem) -> Any:
     return problem.weights * arrays.like(problem.robust.from_scales(residuals, PLAN.lenience * scales), problem.weights)
 
 
-def guarded(problem: Problem, *, fixed_C: bool = False) -> Problem:
+def guarded(problem: Problem, *, fixed_C: bool = False, iterations: int = PLAN.robust_iterations) -> Problem:
     """The problem of a regression with lower weights of its outliers, if there are any, and the best C for these.
 
     A target whose leave-one-out residual is more than `PLAN.outlier` times their 90th percentile gets the weight with
@@ -81,7 +82,7 @@ def guarded(problem: Problem, *, fixed_C: bool = False) -> Problem:
     if problem.classification or problem.robust is not None:
         return problem
     weights = problem.weights
-    for _ in range(PLAN.robust_iterations):
+    for _ in range(iterations):
         fit = problem.solve() if problem.fitted is None else problem.fitted
         sizes = np.abs(arrays.to_numpy(fit.loo_residuals)[problem.rows])
         limit = PLAN.outlier * np.quantile(sizes, 0.9, axis=0)
@@ -109,9 +110,9 @@ def _ridge(problem: Problem) -> float:
 
 
 def warn_at_edge(problem: Problem) -> None:
-    """Warn if C lies at the edge of its range."""
+    """Warn if C lies at the edge of its range. `warn_of_no_signal` reports regressions with the smallest C."""
     ridge = _ridge(problem)
-    if at_edge(problem):
+    if at_edge(problem) and (ridge < 1.0 or problem.classification):
         what = "the targets look unrelated to the inputs"
         if ridge < 1.0:
             part = "kernel" if problem.is_dual else "basis"

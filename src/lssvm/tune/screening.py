@@ -19,7 +19,7 @@ def relevance(X: np.ndarray, targets: np.ndarray) -> np.ndarray:
     depends neither on x alone nor on z alone.
     """
     rows, columns = X.shape
-    count = max(1, min(PLAN.cosines, PLAN.screened // columns))
+    count = max(1, min(PLAN.cosines, PLAN.screened // columns, rows - 1))
     ranks = (rankdata(X, axis=0) - 0.5) / rows
     cosines = np.stack([np.cos(math.pi * j * ranks.T) for j in range(1, count + 1)], axis=2)
     Q, R = np.linalg.qr(cosines - cosines.mean(axis=1, keepdims=True))

@@ -42,6 +42,8 @@ class Search(Objective):
             logs = np.where(np.isfinite(ratios), np.log(ratios), PLAN.dropped_width)
             widths.append((logs if many else logs[:1]) if free else np.empty(0))
         search.widths = np.concatenate(widths)
+        search.trial = search._trial(*stages_of(search.problem)[0])
+        search.first_value = search._value(search._vector(), search.trial)
         return search
 
     # Estimates of the work -------------------------------------------------------------------------------------------
@@ -84,13 +86,16 @@ class Search(Objective):
             self._start_from(alike)
         elif common is not None:
             self.widths, self.C, self.moderate, self.spent = common.widths, common.C, common.moderate, common.spent
-        else:
+        elif any(self.free):
             self._start()
         if earlier:
             self.trial, self.has_outliers = earlier[-1].trial, earlier[-1].has_outliers
         trial = (self.trial or self._trial(*stages_of(self.problem)[0])).replace(kernel=self.problem.kernel)
         self.trial = trial
-        if alike is not None:
+        if not any(self.free):
+            self._choose_C(trial)
+            self.value = self._value(self._vector(), trial)
+        elif alike is not None:
             self.value = self._minimise(trial, PLAN.transferred)
         else:
             self._choose_C(trial)
@@ -101,12 +106,18 @@ class Search(Objective):
             else:
                 self.ard = self.many
         if len(self.widths) > len(self.free) and self._drop_columns(trial):
-            before = self.widths
             self.value = self._minimise(trial, PLAN.early)
-            moved = float(np.max(np.abs(self.widths - before)))
-            if alike is None and moved > PLAN.moved and not self._has_few(trial):
-                self._reconsider(trial)
-        self._log(trial)
+        self.first_value = self.value
+        if any(self.free):
+            self._log(trial)
+
+    def is_hopeless(self, earlier: Sequence[Search]) -> bool:
+        """Whether the first stage of another search has found a much smaller error."""
+        return self.first_value > min((other.first_value for other in earlier), default=math.inf) + PLAN.hopeless
+
+    def current(self) -> Problem:
+        """The problem with the current widths and C."""
+        return self._at_vector(self._vector(), self.original)
 
     def _is_like(self, other: Search) -> bool:
         """Whether the widths of another search are a starting point: those of a single kernel with as many widths."""
@@ -114,7 +125,9 @@ class Search(Objective):
         return single and other.free == self.free and other.ard == self.many
 
     def finish(self) -> Problem:
-        """Run the last stage; returns the problem with widths and C."""
+        """Run the last stage; returns the problem with widths, and with C if there are any."""
+        if not any(self.free):
+            return self.original
         stages = stages_of(self.problem)
         if self.method != "grid" and (len(stages) > 1 or self.problem.robust is not None):
             trial = self._trial(*stages[-1])
@@ -126,7 +139,7 @@ class Search(Objective):
             self.value = value
         if errors_to_choose_by(self.problem, self.loss) is class_errors:
             self._settle()
-        return self._at_vector(self._vector(), self.original)
+        return self.current()
 
     def value_at_the_end(self) -> float:
         """The value on the last stage, to compare kernels."""
@@ -166,7 +179,9 @@ class Search(Objective):
     def _start_from(self, other: Search) -> None:
         """Start from the search of another kernel: keep the ratios of its widths, and choose their common factor."""
         self.ard, self.moderate, self.spent = other.ard, other.moderate, 0.0
-        self.value, factor, self.C = min(self._grid(self._start_sample(), other.widths, PLAN.factors))
+        own, others = (getattr(kernel, "nu", math.inf) for kernel in (self.problem.kernel, other.problem.kernel))
+        factors = np.negative(PLAN.factors) if own > others else PLAN.factors  # smoother kernels are narrower
+        self.value, factor, self.C = min(self._grid(self._start_sample(), other.widths, factors))
         self.widths = np.where(self._is_dropped(other.widths), other.widths, other.widths + factor)
 
     def _start_sample(self) -> Problem:
@@ -196,7 +211,11 @@ class Search(Objective):
         if trial.robust is not None:
             trial = trial.replace(weights=search_weights(self._at_vector(self._vector(), trial)), robust=None)
         elif not trial.classification:
-            known = guarded(self._at_vector(self._vector(), trial), fixed_C=self.problem.C is not None)
+            current = self._at_vector(self._vector(), trial)
+            if self.has_outliers:  # C was chosen with lower weights of some
+                known = guarded(current, fixed_C=True, iterations=1)
+            else:
+                known = guarded(current, fixed_C=self.problem.C is not None)
             self.has_outliers |= known.weights is not trial.weights
             self.C = known.C or self.C
             trial = trial.replace(weights=known.weights)
@@ -219,9 +238,10 @@ class Search(Objective):
         self._improve(trial)
         y = arrays.to_numpy(trial.y)[trial.rows]
         X = arrays.to_numpy(arrays.take(trial.X, trial.rows))
-        for residuals in (lambda: y, lambda: self._loo_residuals(trial)):
-            relevant = relevance(X, residuals()) > PLAN.relevant
-            self._try_columns(trial, relevant, sizes)
+        self._try_columns(trial, relevance(X, y) > PLAN.relevant, sizes)
+        residuals = self._loo_residuals(trial)
+        left = np.hstack([residuals, np.abs(residuals)])  # effects of three columns show in the sizes
+        self._try_columns(trial, relevance(X, left) > PLAN.relevant, sizes)
         rows = len(trial.rows)
         gain = common[2] - (self.value - self._prior(self._vector(), rows)[0])
         worth = self.always or gain >= PLAN.worth * (np.sum(~self._constants()) - len(common[0])) / rows
@@ -298,7 +318,7 @@ class Search(Objective):
         value, kept, size = self.value, 0, max(1, len(candidates) // 2)
         limit = 2.0 * math.log(len(trial.rows)) / len(trial.rows)
         while len(candidates) and kept < PLAN.stayed:
-            logs = self._vector()
+            logs = self._vector().copy()
             logs[: len(self.widths)][candidates[:size]] = PLAN.dropped_width
             new_value = self._value(logs, trial)
             if new_value - value < limit:
@@ -310,20 +330,6 @@ class Search(Objective):
                 candidates = candidates[1:]
             size = max(1, size // 2)
         return bool(self._is_dropped(self.widths).sum() > dropped.sum())
-
-    def _reconsider(self, trial: Problem) -> None:
-        """Search again from the kept widths with all other columns wide: without these, the kept ones have moved."""
-        before, dropped = (self.widths, self.C, self.value), self._is_dropped(self.widths)
-        free = dropped & ~self._constants()
-        if dropped.all() or not free.any():
-            return
-        wide = min(float(self.widths[~dropped].max()) + 1.0, PLAN.width_bound)
-        self.widths = np.where(free, wide, self.widths)
-        self._improve(trial)
-        if self._drop_columns(trial):
-            self.value = self._minimise(trial, PLAN.early)
-        if self.value >= before[2]:
-            self.widths, self.C, self.value = before
 
     def _minimise(self, trial: Problem, iterations: int, *, together: bool = False) -> float:
         """Move the widths (with `together`, only by a common factor) and C to a local minimum of the objective.
