@@ -23,7 +23,7 @@ from ..problem import Problem
 from ..problem.rescue import CHECKED_ROWS, warn_of_rounding, with_digits
 from ..robust import as_weight_function
 from ..tune import LeaveOneOut, describe, tune_members
-from .planning import default_kernel, default_steps, main_path, most_to_solve, retuned, run_steps
+from .planning import affordable_members, default_kernel, default_steps, main_path, most_to_solve, retuned, run_steps
 from .stacked import NO_SINGLE_VALUE, average, new_members, stack_attributes
 from .validation import is_symmetric, same_kind, validate
 
@@ -78,6 +78,7 @@ class BaseLSSVM(BaseEstimator):
         members = new_members(self, problem.kernel.parts)
         parts = [problem.replace(kernel=member.kernel, asked=(member.kernel, problem.C)) for member in members]
         solved = self._fitted_each(parts, given)
+        members = members[: len(solved)]
         for member, (attributes, _) in zip(members, solved, strict=True):
             member._store(self, attributes)
         found = stack_attributes(self, members)
@@ -102,6 +103,7 @@ class BaseLSSVM(BaseEstimator):
             first = run_steps(problems[0], default_steps(problems[0]))
             basis = {"support": first.support, "points": first.points}
             ready = [first, *(problem.replace(**basis) for problem in problems[1:])]
+            ready = ready[: affordable_members(first)] if self.kernel is None else ready
         else:
             ready = [run_steps(problem, steps) for problem in problems]
         known = tune_members(ready)

@@ -19,6 +19,7 @@ from ..tune import PLAN, LeaveOneOut, tuned
 
 DENSE_ROWS = 2000  # steps=None: the model is dense up to this number of rows
 FULL_PORTFOLIO = 1000  # rows up to which the default stack has all its members
+MOST_WORK = 1.5e11  # largest sum of rows * n^2 over the members of the default stack, n points each: about 90 seconds
 BASIS_SIZE = 500  # partial_fit and fit_chunks with steps=None: number of basis rows
 
 
@@ -44,6 +45,11 @@ def default_portfolio(problem: Problem) -> Kernel:
     else:
         members = [Matern(ard=several), RBF(ard=several), Matern(nu=0.5, ard=several), Spline()]
     return Stack([*members, Linear()]).placed(problem.X[problem.weights > 0])
+
+
+def affordable_members(problem: Problem) -> int:
+    """How many members the default stack can have with this basis: on large tables, a larger basis gains more."""
+    return max(1, int(MOST_WORK / (len(problem.rows) * float(problem.basis_size) ** 2)))
 
 
 def default_steps(problem: Problem) -> Sequence[Step]:

@@ -25,7 +25,7 @@ from .common import check_found, check_size, kernel_diagonal, kernel_rows, provi
 
 SIZES = (500, 1000, 2000)  # sizes of `Random()`; the first two are compared
 GAINS = (0.03, 0.05)  # relative decrease of the RMS leave-one-out residual needed for the second and the third
-MOST_WORK = 3e10  # largest rows * n^2: with more, the members of a stack take more than 90 seconds of one core
+MOST_WORK = 1.5e11  # largest rows * n^2: with more, a search takes more than 90 seconds of one core
 SAMPLE_ROWS = 5000  # number of rows on which the sizes are compared
 
 
@@ -103,7 +103,7 @@ class Random(Step):
         Size of the basis; all rows if there are fewer. None chooses the size: hyper-parameters left at None are tuned
         with 500 points on a sample of 5000 rows, and 1000 points are then tried on that sample. If these lower the root
         mean square leave-one-out residual by 3 %, 1000 points are used, and if by 5 %, 2000 points, as long as
-        rows * n^2 is at most 3e10. Kernel and C are then chosen again.
+        rows * n^2 is at most 1.5e11. Kernel and C are then chosen again.
     random_state : int, RandomState or None
         Seed for the draw. With n=None, it does not depend on the order of the rows.
 
