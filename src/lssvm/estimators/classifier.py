@@ -112,6 +112,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         *,
         steps: Sequence[Callable[[Problem], Problem]] | None = None,
         robust: str | WeightFunction | None = None,
+        categorical_features: ArrayLike | str | None = "from_dtype",
         class_weight: Mapping[Any, float] | str | None = None,
         coding: str = "auto",
         loss: str = "auto",
@@ -120,6 +121,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         self.C = C
         self.steps = steps
         self.robust = robust
+        self.categorical_features = categorical_features
         self.class_weight = class_weight
         self.coding = coding
         self.loss = loss
@@ -226,7 +228,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     ) -> tuple[Array, Array, Array]:
         """Validated rows, coded targets (rows x columns) and weights times class weights."""
         smallest = (2 if reset else 1) if smallest is None else smallest
-        X, y = self._check_raw(X, y, ensure_min_samples=smallest, reset=reset)
+        X, y = self._check_raw(X, y, ensure_min_samples=smallest, reset=reset, sample_weight=sample_weight)
         weights = check_weights(sample_weight, len(y), smallest)
         found = np.unique(y)
         if reset:

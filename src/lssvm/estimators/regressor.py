@@ -105,11 +105,13 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
         *,
         steps: Sequence[Callable[[Problem], Problem]] | None = None,
         robust: str | WeightFunction | None = None,
+        categorical_features: ArrayLike | str | None = "from_dtype",
     ) -> None:
         self.kernel = kernel
         self.C = C
         self.steps = steps
         self.robust = robust
+        self.categorical_features = categorical_features
 
     def _fitted(self, problem: Problem, given: Array | None) -> dict[str, Any]:
         if self.kernel is None and self.C is None and self.steps is None and self.robust is None:
@@ -143,7 +145,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
     ) -> tuple[Array, Array, Array]:
         """Validated rows, targets (rows x outputs) and weights."""
         smallest = (2 if reset else 1) if smallest is None else smallest
-        X, y = self._check_raw(X, y, ensure_min_samples=smallest, reset=reset)
+        X, y = self._check_raw(X, y, ensure_min_samples=smallest, reset=reset, sample_weight=sample_weight)
         if reset:
             self._single_output_ = y.ndim == 1
         targets = y[:, None] if y.ndim == 1 else y
