@@ -167,7 +167,9 @@ def lazily(model: Any, name: str, X: Any, **options: Any) -> Any:
     call = dask.delayed(_call, pure=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the row of zeros has no column names
-        example = getattr(model, name)(np.zeros((1, model.n_features_in_)), **options)
+        # rows of the same types for frames; an array has no column names
+        rows = np.zeros((1, model.n_features_in_)) if hasattr(X, "chunks") else X._meta_nonempty
+        example = getattr(model, name)(rows, **options)
     alone = copy.copy(
         model
     )  # without lazy arrays, which refer to the training rows, but with results cached by the example

@@ -180,6 +180,21 @@ class Columns:
             place += column.width
         return out
 
+    def joined(self, cells: Sequence[np.ndarray]) -> np.ndarray:
+        """The cells as one matrix, of objects if there are any."""
+        return np.column_stack(cells)
+
+    def split(self, matrix: np.ndarray) -> list[np.ndarray]:
+        """The cells of a matrix from `joined`."""
+        kinds = (object if column.kind in ("category", "ignored") else np.float64 for column in self.columns)
+        return [cells.astype(kind) for cells, kind in zip(matrix.T, kinds, strict=True)]
+
+    def numbers(self, *, encoded: bool) -> np.ndarray:
+        """The places of numbers and ranks in the table, or of their values among the encoded columns."""
+        found = [c for c, column in enumerate(self.columns) if column.kind in ("number", "ranks")]
+        ends = np.cumsum([column.width for column in self.columns])
+        return np.array([ends[c] - self.columns[c].width for c in found] if encoded else found, dtype=np.intp)
+
     @property
     def sources(self) -> np.ndarray:
         """The number of the column of the table behind every encoded column."""
@@ -226,7 +241,8 @@ def _kind(cells: Any) -> tuple[str, tuple[Any, ...]]:
     if getattr(dtype, "ordered", False) and hasattr(cells, "unify_dictionaries"):
         return "ranks", tuple(cells.combine_chunks().dictionary.to_pylist())
     if text == "object":
-        return ("category" if any(isinstance(cell, str) for cell in _listed(cells)) else "number"), ()
+        present = [cell for cell in _listed(cells) if not is_missing(cell)]
+        return ("category" if not present or any(isinstance(cell, str) for cell in present) else "number"), ()
     return ("category" if text.startswith(CATEGORIES) else "number"), ()
 
 

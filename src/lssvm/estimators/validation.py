@@ -18,14 +18,14 @@ from ..columns import Columns, column_names, is_missing, series_of
 from ..problem import class_numbers
 
 
-def validate(model: Any, X: Any, y: Any = "no_validation", *, sample_weight: Any = None, **options: Any) -> Any:
+def validate(model: Any, X: Any, y: Any = "no_validation", *, sample_weight: Any = None, encode: bool = True, **options: Any) -> Any:
     """scikit-learn's validation, with a copy of X and with messages that name the argument and the column.
 
     Columns that are not numeric, and missing cells, are encoded as `lssvm.columns` describes; with ``reset=True``, how
-    they are encoded follows from the rows of positive weight.
+    they are encoded follows from the rows of positive weight. Without `encode`, cells are returned as they are.
     """
     if options.get("ensure_min_samples") == 0 and not (X.shape[0] if hasattr(X, "shape") else len(X)):
-        columns = len(model._columns_.sources) if hasattr(model, "_columns_") else model.n_features_in_
+        columns = len(model._columns_.sources) if encode and hasattr(model, "_columns_") else model.n_features_in_
         return np.zeros((0, columns)), np.zeros((0, *np.shape(y)[1:]))  # a chunk without rows
     if options["reset"]:
         vars(model).pop("_columns_", None)  # of an earlier fit
@@ -43,8 +43,8 @@ def validate(model: Any, X: Any, y: Any = "no_validation", *, sample_weight: Any
         with np.errstate(all="ignore"):
             columns = _columns(model, X, reset=options["reset"])
             if columns is not None and not columns.are_numbers:
-                return _validate_table(model, columns, X, y, sample_weight, **options)
-            return _validate_numbers(model, columns, X, y, sample_weight, **options)
+                return _validate_table(model, columns, X, y, sample_weight, encode=encode, **options)
+            return _validate_numbers(model, columns, X, y, sample_weight, encode=encode, **options)
     except OverflowError:
         raise ValueError("X or y contains integers too large for a float: rescale them.") from None
     except (TypeError, ValueError) as error:
@@ -74,6 +74,14 @@ def _columns(model: Any, X: Any, *, reset: bool) -> Columns | None:
     return Columns.of(check_array(X, dtype=object, ensure_all_finite=False, ensure_min_samples=0), asked)
 
 
+def kinds_of_columns(model: Any, X: Any) -> Columns | None:
+    """The kinds of the columns of the first chunk, from which `Columns.fitted` learns; None if none are encoded."""
+    if arrays.is_foreign(X) or getattr(model.kernel, "is_precomputed", False):
+        return None
+    columns = _columns(model, X, reset=True)
+    return Columns.of_numbers(column_names(X, model.n_features_in_)) if columns is None else columns
+
+
 def _learn(model: Any, columns: Columns, cells: Sequence[np.ndarray], sample_weight: Any) -> None:
     """Learn how the columns are encoded, from the cells of the rows of positive weight."""
     given = None if sample_weight is None else np.asarray(arrays.to_numpy(sample_weight))
@@ -83,7 +91,7 @@ def _learn(model: Any, columns: Columns, cells: Sequence[np.ndarray], sample_wei
 
 
 def _validate_numbers(
-    model: Any, columns: Columns | None, X: Any, y: Any, sample_weight: Any, *, reset: bool, **options: Any
+    model: Any, columns: Columns | None, X: Any, y: Any, sample_weight: Any, *, encode: bool, reset: bool, **options: Any
 ) -> Any:
     """`validate` for columns of numbers."""
     filled = columns is not None or (reset and not getattr(model.kernel, "is_precomputed", False))
@@ -91,7 +99,7 @@ def _validate_numbers(
     checked = validate_data(
         model, X, y, dtype=np.float64, copy=True, reset=reset, ensure_all_finite=missing, **options
     )
-    if not filled:
+    if not filled or not encode:
         return checked
     alone = isinstance(checked, np.ndarray)
     matrix = checked if alone else checked[0]
@@ -110,6 +118,7 @@ def _validate_table(
     y: Any,
     sample_weight: Any,
     *,
+    encode: bool,
     reset: bool,
     ensure_min_samples: int = 1,
     **options: Any,
@@ -126,10 +135,11 @@ def _validate_table(
         )
     if reset:
         _learn(model, columns, cells, sample_weight)
-    encoded = model._columns_.encode(cells)
+    rows = model._columns_.encode(cells) if encode else columns.joined(cells)
     if isinstance(y, str) and y == "no_validation":
-        return encoded
-    return check_X_y(encoded, y, dtype=np.float64, ensure_min_samples=ensure_min_samples, estimator=model, **options)
+        return rows
+    y = check_X_y(np.zeros((len(rows), 1)), y, ensure_min_samples=ensure_min_samples, estimator=model, **options)[1]
+    return rows, y
 
 
 def refuse_missing(y: Any) -> None:
