@@ -44,8 +44,10 @@ def read(file: Path) -> tuple[Any, np.ndarray, bool]:
     frame = frame.dropna(subset=[target])
     y, X = frame[target].to_numpy(), frame.drop(columns=target)
     text = list(X.select_dtypes(["object", "string"]).columns)
-    return X.astype(dict.fromkeys(text, "category")), y, y.dtype.kind not in "fiu" or (
-        y.dtype.kind in "iu" and len(np.unique(y)) <= CLASSES
+    return (
+        X.astype(dict.fromkeys(text, "category")),
+        y,
+        y.dtype.kind not in "fiu" or (y.dtype.kind in "iu" and len(np.unique(y)) <= CLASSES),
     )
 
 
@@ -87,9 +89,7 @@ def record(file: Path, split: int) -> dict[str, tuple[float, float]]:
     return found
 
 
-def frames(
-    folder: Path, splits: list[int], sets: list[str], jobs: int, mean: Callable[..., float]
-) -> dict[str, float]:
+def frames(folder: Path, splits: list[int], sets: list[str], jobs: int, mean: Callable[..., float]) -> dict[str, float]:
     """Fit, print the tables and return the summary; `mean` is the geometric mean."""
     files = sorted((folder / "tables" if (folder / "tables").is_dir() else folder).glob("*.csv"))
     files = [file for file in files if not sets or file.stem in sets]

@@ -18,7 +18,9 @@ from ..columns import Columns, column_names, is_missing, series_of
 from ..problem import class_numbers
 
 
-def validate(model: Any, X: Any, y: Any = "no_validation", *, sample_weight: Any = None, encode: bool = True, **options: Any) -> Any:
+def validate(
+    model: Any, X: Any, y: Any = "no_validation", *, sample_weight: Any = None, encode: bool = True, **options: Any
+) -> Any:
     """scikit-learn's validation, with a copy of X and with messages that name the argument and the column.
 
     Columns that are not numeric, and missing cells, are encoded as `lssvm.columns` describes; with ``reset=True``, how
@@ -91,14 +93,20 @@ def _learn(model: Any, columns: Columns, cells: Sequence[np.ndarray], sample_wei
 
 
 def _validate_numbers(
-    model: Any, columns: Columns | None, X: Any, y: Any, sample_weight: Any, *, encode: bool, reset: bool, **options: Any
+    model: Any,
+    columns: Columns | None,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    encode: bool,
+    reset: bool,
+    **options: Any,
 ) -> Any:
     """`validate` for columns of numbers."""
     filled = columns is not None or (reset and not getattr(model.kernel, "is_precomputed", False))
     missing = "allow-nan" if filled else True
-    checked = validate_data(
-        model, X, y, dtype=np.float64, copy=True, reset=reset, ensure_all_finite=missing, **options
-    )
+    checked = validate_data(model, X, y, dtype=np.float64, copy=True, reset=reset, ensure_all_finite=missing, **options)
     if not filled or not encode:
         return checked
     alone = isinstance(checked, np.ndarray)
@@ -166,7 +174,7 @@ def refuse_times(name: str, values: Any) -> None:
     if types is None:
         types = getattr(values, "dtypes", getattr(values, "dtype", None))  # frames, arrays
     found = [str(kind) for kind in types] if isinstance(types, Iterable) else [str(types)]
-    columns = column_names(values, len(found)) if len(found) > 1 else [None]
+    columns = column_names(values, len(found)) if len(found) != 1 else [None]
     kinds: list[tuple[Any, str]] = list(zip(columns, found, strict=True))
     if "object" in found or (isinstance(values, Sequence) and len(values)):
         try:

@@ -212,7 +212,9 @@ class Search(Objective):
         if trial.robust is not None:
             trial = trial.replace(weights=search_weights(self._at_vector(self._vector(), trial)), robust=None)
         elif not trial.classification:
-            known = guarded(self._at_vector(self._vector(), trial), fixed_C=self.problem.C is not None or self.has_outliers)
+            known = guarded(
+                self._at_vector(self._vector(), trial), fixed_C=self.problem.C is not None or self.has_outliers
+            )
             self.has_outliers |= known.weights is not trial.weights
             self.C = known.C or self.C
             trial = trial.replace(weights=known.weights)
