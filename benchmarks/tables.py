@@ -4,12 +4,12 @@
     python -m benchmarks.tables numbers --data FOLDER [--splits 0 1 2] [--sets NAME ...] [--jobs N] [--picture FILE]
     python -m benchmarks.tables frames --data FOLDER [--splits 0 1 2 3 4] [--sets NAME ...] [--jobs N]
 
-The last one runs `benchmarks.frames`. FOLDER/classes.npz and FOLDER/numbers.npz hold name/X, name/y and name/masks (rows x splits, True for test rows);
-FOLDER/peers.csv the columns set, split, model, error, log_loss and fit_cpu_seconds. Errors are error rates, or RMSE
-over the standard deviation of the training targets. A split without the peers that every set needs ("lightgbm" and
-"lssvm 0.1.0"; for classes also "svm tuned" and "random forest") is skipped; other peers count where they were
-measured. Errors are means over the splits of a set; ratios and ranks are those of the means. Seconds are the process
-time of `fit`, with one BLAS thread. Prints Markdown.
+The last one runs `benchmarks.frames`. FOLDER/classes.npz and FOLDER/numbers.npz hold name/X, name/y and name/masks
+(rows x splits, True for test rows); FOLDER/peers.csv the columns set, split, model, error, log_loss and
+fit_cpu_seconds. Errors are error rates, or RMSE over the standard deviation of the training targets. A split without
+the peers that every set needs ("lightgbm" and "lssvm 0.1.0"; for classes also "svm tuned" and "random forest") is
+skipped; other peers count where they were measured. Errors are means over the splits of a set; ratios and ranks are
+those of the means. Seconds are the process time of `fit`, with one BLAS thread. Prints Markdown.
 """
 
 from __future__ import annotations

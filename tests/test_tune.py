@@ -681,7 +681,7 @@ def test_one_target_does_not_decide():
     for one, other in zip(clean, guarded, strict=True):
         error = [np.sqrt(np.mean((p.solve().predict(new)[:, 0] - truth(new)) ** 2)) for p in (one, other)]
         assert error[1] < 1.2 * error[0]
-        assert other.weights[7] < 1e-3
+        assert other.weights[7] < 1e-2
         assert_array_equal(np.delete(other.weights, 7), 1.0)
         assert one.weights.min() == 1.0
 

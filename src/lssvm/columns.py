@@ -1,8 +1,8 @@
 """The columns of a table as numbers: categories, ranks and missing cells.
 
-A category has one encoded column per value, which is 1/sqrt(2) in the rows with that value and 0 in the others. With one
-width for all of them, rows with the same value have distance 0 and rows with different values distance 1 (in units of
-the width). A number with missing cells has a second column, the indicator of the missing cells, of the same width. Its
+A category has one encoded column per value, which is 1/sqrt(2) in the rows with that value and 0 in the others. With
+one width for all of them, rows with the same value have distance 0 and rows with different values distance 1, in units
+of the width. A number with missing cells has a second column of the same width, the indicator of the missing cells. Its
 height is the spread s of the column, and missing cells are filled in with the median m: the mean squared distance of a
 missing cell to the others, s^2 + E(x - m)^2, is then about 2 s^2, as between any two cells.
 """
@@ -74,7 +74,7 @@ class Column:
 
     def fitted(self, cells: np.ndarray) -> Column:
         """The column with what its cells show: the median, or the values."""
-        missing = np.equal(cells, None) if cells.dtype == object else np.isnan(cells)
+        missing = np.array([cell is None for cell in cells]) if cells.dtype == object else np.isnan(cells)
         if missing.all():
             raise ValueError(f"X: column {self.name!r} has no values, only missing cells: drop it.")
         present = cells[~missing]
@@ -87,8 +87,8 @@ class Column:
         counts = Counter(present.tolist())
         if len(present) >= FEWEST_ROWS and len(counts) > IDENTIFIER * len(present):
             warnings.warn(
-                f"X: column {self.name!r} is ignored: {len(counts)} of its {len(present)} values differ, as those of an "
-                "identifier. Drop it, or convert it to numbers if its values are numeric.",
+                f"X: column {self.name!r} is ignored: {len(counts)} of its {len(present)} values differ, as those of "
+                "an identifier. Drop it, or convert it to numbers if its values are numeric.",
                 stacklevel=arrays.user_level(),
             )
             return replace(self, kind="ignored")
@@ -143,6 +143,8 @@ class Columns:
         """The kinds of the columns of X; `asked` is the parameter `categorical_features`."""
         frame = series_of(X)
         names = column_names(X, X.shape[1] if hasattr(X, "shape") else len(X[0]))
+        if not names:
+            raise ValueError(f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
         if frame is not None and len(set(names)) < len(names):
             name = next(name for name, count in Counter(names).items() if count > 1)
             raise ValueError(f"X has several columns with the name {name!r}: rename or drop them.")

@@ -47,12 +47,12 @@ def test_learned_points_take_the_kernel_that_suits_them():
 
 @pytest.mark.parametrize(("gap", "winner"), [(0.5, 1), (0.02, 0)])
 def test_kernels_of_learned_points_are_parted_by_more_than_chance(gap, winner):
-    """The second predicts the rows held out better by `gap`, the first has the better start on many more rows."""
+    """The second predicts the rows held out better by `gap`, the first has the better end on many more rows."""
     rng = np.random.default_rng(0)
     losses, noise = rng.chisquare(1, 200), 0.5 * rng.standard_normal(200)
     place = lambda losses, loo: Bunch(score=losses.mean(), losses=losses, loo=loo)  # noqa: E731
     first, second = losses + noise - noise.mean(), losses - gap
-    trails = [[place(first + 1.0, 1.0), place(first, 0.5)], [place(second + 1.0, 1.1), place(second, 0.4)]]
+    trails = [[place(first + 1.0, 1.1), place(first, 0.4)], [place(second + 1.0, 1.0), place(second, 0.5)]]
     assert learned._winner(trails) == winner
     assert learned._winner(trails[::-1]) == 1 - winner
 

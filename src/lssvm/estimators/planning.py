@@ -28,7 +28,7 @@ def default_kernel(classification: bool) -> Kernel:
     """The default for ``kernel=None``: widths per column are tried; for regression, so are two families of kernels."""
     if classification:
         return RBF(ard=True)
-    return Choice([RBF(ard=True), Matern(ard=True)])
+    return Choice([Matern(ard=True), RBF(ard=True)])
 
 
 def for_encoded_columns(kernel: Kernel, columns: Columns) -> Kernel:

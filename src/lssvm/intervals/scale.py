@@ -85,8 +85,8 @@ def noise_scale(
     """The scale of the noise, from the leave-one-out residuals (l, k) of the rows with the given numbers.
 
     `kernel` is a precomputed one; other kernels are searched. `known` is an earlier result for the same rows, which
-    saves the search. `groups` are those of the columns (see `Problem`). The result is None if the noise of an output has no size: most of its residuals are 0, or there
-    are fewer than 3 rows.
+    saves the search. `groups` are those of the columns (see `Problem`). The result is None if the noise of an output
+    has no size: most of its residuals are 0, or there are fewer than 3 rows.
     """
     size = np.abs(residuals)
     middle = np.median(size, axis=0)

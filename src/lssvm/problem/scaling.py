@@ -47,7 +47,8 @@ def columns_by_input(groups: np.ndarray) -> list[list[int]]:
 
 def spread_of(values: np.ndarray) -> np.ndarray:
     """The spread of every column of a matrix; see `column_spread`."""
-    spread, low, high = _deviation(values)[0], *np.quantile(_thinned(values), (0.25, 0.75), axis=0)
+    spread = _deviation(values)[0]
+    low, high = np.quantile(_thinned(values), (0.25, 0.75), axis=0)
     middle = (high - low) / NORMAL_QUARTILES
     return np.where((middle > 0) & (spread > FEW_CELLS * middle), middle, spread)
 

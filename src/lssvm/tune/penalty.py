@@ -27,14 +27,11 @@ from .samples import in_memory, sample_of, stages_of
 from .scores import errors_to_choose_by, loo_errors
 
 
-def with_best_C(problem: Problem, record: Bunch, loss: str = "auto", *, has_outliers: bool = False) -> Problem:
+def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
     """The problem with the best C on all rows that fit in memory, also recorded; an existing C is the initial guess.
 
-    Robust weights and C are chosen alternately. Targets that are outliers get lower weights: before C is chosen if a
-    search has found some, else afterwards.
+    Robust weights and C are chosen alternately.
     """
-    if has_outliers and problem.C is not None:
-        problem = guarded(problem, fixed_C=True, iterations=1)
     trial = in_memory(problem.replace(C=None))
     record.plan.append(f"C on {'all' if len(trial.rows) == len(problem.rows) else len(trial.rows)} rows")
     C, errors, factor = problem.C, errors_to_choose_by(problem, loss), None
@@ -49,8 +46,7 @@ def with_best_C(problem: Problem, record: Bunch, loss: str = "auto", *, has_outl
     if factor is not None and trial.robust is None and len(trial.rows) == len(problem.rows):
         fit = accurate_fit(factor, C)
         del factor  # there may be memory for only one
-        known = known.replace(fitted=fit)
-        known = known if has_outliers else guarded(known, iterations=1)
+        known = guarded(known.replace(fitted=fit), iterations=1)
     record.C = known.C
     return known
 

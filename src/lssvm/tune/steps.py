@@ -126,7 +126,7 @@ class LeaveOneOut(Step):
         final = covered or (member and best is not None and best.is_hopeless(earlier))
         with expected.path:
             if problem.C is None and (known.C is None or (on_all_rows and not final)):
-                known = with_best_C(known, record, self.loss, has_outliers=best is not None and best.has_outliers)
+                known = with_best_C(known, record, self.loss)
             elif problem.C is None:
                 record.plan.append("C searched together with the widths")
         if problem.C is None and on_all_rows and not member:

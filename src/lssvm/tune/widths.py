@@ -184,10 +184,7 @@ class Search(Objective):
 
     def _start_sample(self) -> Problem:
         sample = self.problem.subset(sample_of(self.problem, PLAN.start_rows))
-        if not self.problem.is_dual:
-            return sample.with_basis()
-        small = len(sample.rows) < PLAN.start_rows
-        return sample if small else sample.with_basis(rows_by_content(sample)[: PLAN.dense_trial[1]])
+        return sample if self.problem.is_dual else sample.with_basis()
 
     def _grid(
         self, sample: Problem, shape: np.ndarray, factors: Sequence[float] | np.ndarray
@@ -212,9 +209,11 @@ class Search(Objective):
         if trial.robust is not None:
             trial = trial.replace(weights=search_weights(self._at_vector(self._vector(), trial)), robust=None)
         elif not trial.classification:
-            known = guarded(
-                self._at_vector(self._vector(), trial), fixed_C=self.problem.C is not None or self.has_outliers
-            )
+            current = self._at_vector(self._vector(), trial)
+            if self.has_outliers:  # C was chosen with lower weights of some
+                known = guarded(current, fixed_C=True, iterations=1)
+            else:
+                known = guarded(current, fixed_C=self.problem.C is not None)
             self.has_outliers |= known.weights is not trial.weights
             self.C = known.C or self.C
             trial = trial.replace(weights=known.weights)
