@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Bunch
 
-from lssvm import LSSVC, LSSVR, diagnose, kernels, load, save, sparsify, tune
+from lssvm import LSSVC, LSSVR, diagnose, export, kernels, load, save, sparsify, tune
 from lssvm.columns import HEIGHT, Columns
 from lssvm.problem import Problem, column_spread
 from lssvm.tune.class_search import ClassSearch, Rows, Setting
@@ -291,13 +291,38 @@ def new_rows():
 def test_files(model, y, tmp_path):
     rng = np.random.default_rng(1)
     frame = holed().assign(size=pd.Categorical(rng.choice(["s", "m", "l"], N), ["s", "m", "l"], ordered=True))
-    model.fit(frame, y)
+    model = clone(model).fit(frame, y)
     save(model, tmp_path / "model.lssvm")
     same = load(tmp_path / "model.lssvm")
     assert_array_equal(same.predict(new_rows()), model.predict(new_rows()))
     assert_array_equal(same.feature_names_in_, model.feature_names_in_)
     if isinstance(model, LSSVR):
         assert_array_equal(same.predict_interval(new_rows()), model.predict_interval(new_rows()))
+
+
+@pytest.mark.parametrize(("model", "y"), [(LSSVR(), Y), (LSSVC(), LABELS), (LSSVR(kernels.Additive(kernels.RBF())), Y)])
+@pytest.mark.filterwarnings("ignore:X. column 'key' is ignored:UserWarning")
+def test_export(model, y):
+    frame = holed().assign(size=pd.Categorical([*"smllm"] * (N // 5), ["s", "m", "l"], ordered=True), key=range(N))
+    model = clone(model).set_params(categorical_features="from_dtype").fit(frame.astype({"key": str}), y)
+    module = {}
+    exec(export.to_python(model), module)
+    rows = new_rows().assign(key="new")
+    cells = rows.astype(object).to_dict("records")
+    found = [module["predict"](row) for row in cells]
+    assert found[:3] == [module["predict"](list(row.values())) for row in cells[:3]]
+    if isinstance(model, LSSVR):
+        assert_allclose(found, model.predict(rows), rtol=1e-9)
+    else:
+        assert_array_equal(found, model.predict(rows))
+        assert_allclose([module["predict_proba"](row) for row in cells], model.predict_proba(rows), rtol=1e-9)
+    with pytest.raises(ValueError, match="Column 'city' holds 3"):
+        module["predict"]({**cells[0], "city": 3})
+    with pytest.raises(ValueError, match="Column 'b' is inf"):
+        module["predict"]({**cells[0], "b": np.inf})
+    for refused in (export.to_c, export.to_onnx):
+        with pytest.raises(TypeError, match=r"categories or missing cells: use export\.to_python"):
+            refused(model)
 
 
 # Values of many kinds -------------------------------------------------------------------------------------------------

@@ -647,7 +647,7 @@ def wide_labels(header, model):
         (set_to("fitted", "kernel_", {"class": "robust.Huber", "fields": {}}), "kernel_ is not"),
         (set_to("fitted", "intercept_", {"array": "dual_coef_"}), "dual_coef_ is not|intercept_ is not"),
         (set_to("fitted", "C_", {"float": "inf"}), "C_ is not"),
-        (set_to("fitted", "n_features_in_", 4), "support_vectors_ is not"),
+        (set_to("fitted", "n_features_in_", 4), "_columns_ is not"),
         (set_to("fitted", "_problem_", "fields", "X", {"array": "dual_coef_"}), "_problem_.X is not"),
         (set_to("fitted", "_fit_", "fields", "support", [1]), "_fit_.support is not"),
         (deep, "nested"),
