@@ -95,7 +95,8 @@ class ChunkedLSSVM(BaseLSSVM):
 
         Parameters
         ----------
-        X : array (n_samples, n_features)
+        X : array or frame (n_samples, n_features)
+            Numbers and, in frames of pandas or polars and pyarrow tables, text and categories; cells may be missing.
             The square kernel matrix for `kernels.Precomputed`. For a torch tensor or CuPy array all computations run on
             its device, and results are arrays of the same kind. A Dask array or dataframe is processed by its scheduler
             as in `fit_chunks`; only sums and a sample of the rows are returned to the client, and the per-row results
@@ -205,7 +206,8 @@ class ChunkedLSSVM(BaseLSSVM):
         """Fit the model on chunks of rows that can be read several times, with exact leave-one-out.
 
         A first pass draws a sample of 5000 rows, on which kernel, C and basis are chosen (a basis of 500 rows for
-        ``steps=None``). Sums over all chunks then determine the model, and one more pass its leave-one-out residuals.
+        ``steps=None``), and the categories and medians of the columns. Sums over all chunks then determine the model,
+        and one more pass its leave-one-out residuals.
         At most one chunk and the sample are in memory at a time; the sample is kept in the model for
         `predict_interval`.
 

@@ -52,7 +52,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     ----------
     kernel : Kernel, callable k(X, Z) or None
         As in `LSSVR`. None chooses between `kernels.Matern` and `kernels.RBF`.
-    C, steps, robust
+    C, steps, robust, categorical_features
         As in `LSSVR`. With ``steps=None``, large problems use a basis of 300 to 1000 randomly chosen rows.
     class_weight : dict, "balanced" or None
         Weights of the classes, which multiply the sample weights.

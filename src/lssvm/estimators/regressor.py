@@ -48,13 +48,18 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
         steps. Hyper-parameters that are still None after the steps are chosen by leave-one-out.
     robust : str, weight function or None
         "hampel", "huber", "logistic", "myriad" or a weight function of `lssvm.robust`, for weighted LS-SVM.
+    categorical_features : "from_dtype", list of column names or numbers, mask or None
+        The columns of X that are categories. "from_dtype": columns of text or of a categorical dtype in frames (ordered
+        categories of pandas are ranks), and none in arrays. Rows with the same category have distance 0 in this column,
+        others 1. Missing cells are a value of their own; missing numbers are filled in with the median, and an
+        indicator of the missing cells shares the width of their column.
 
     Attributes
     ----------
     support_ : array (n,) or None
         Rows of the basis; None if the basis points are not rows.
     support_vectors_ : array (n, n_features)
-        Basis points; column numbers for `kernels.Precomputed`.
+        Basis points, with categories and missing cells encoded; column numbers for `kernels.Precomputed`.
     dual_coef_ : array (n,) or (n, n_outputs)
     intercept_ : float or array (n_outputs,)
     C_, kernel_ : float, Kernel

@@ -29,6 +29,12 @@ def encoder(model: Any) -> Columns | None:
     return None if columns is None or columns.are_plain else columns
 
 
+def column_sources(model: Any) -> np.ndarray:
+    """The number of the column of the table behind every encoded column."""
+    columns: Columns | None = vars(model).get("_columns_")
+    return np.arange(model.n_features_in_) if columns is None else columns.sources
+
+
 def fitted_problem(model: Any) -> Problem | None:
     """The problem behind a least-squares model; None if the model keeps no training rows."""
     return getattr(model, "_problem_", None)

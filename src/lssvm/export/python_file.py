@@ -102,8 +102,9 @@ def to_python(model: LSSVR | LSSVC | Pipeline) -> str:
         a model fitted by the command line, x is a row of its table: a dict keyed by column, such as a row of
         ``csv.DictReader``, or a list in the order of ``INPUTS``, of numbers or texts. If a value is missing and is not
         filled in, the result is None. For a model with categories or missing cells, x is a list of the same values as
-        in a row of the training frame, or a dict keyed by column; None and NaN are missing cells. As in the model, NaN
-        or infinite values, too few or too many values, and results that overflow raise ValueError.
+        in a row of the training frame, or a dict keyed by column; None and NaN are missing cells. Infinite
+        values, too few or too many values, and results that overflow raise ValueError, as in the model; so does NaN if
+        the training rows had no missing cells.
 
     Examples
     --------
