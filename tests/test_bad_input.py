@@ -48,7 +48,7 @@ DATA = {  # X, sample_weight, error, pattern
         spoilt(X, np.nan, (slice(None), 1)),
         None,
         ValueError,
-        r"X: column '1' has no values.*drop",
+        r"X: column 1 has no values.*drop",
     ),
     "masked values in X": (np.ma.array(X, mask=X > 1.0), None, ValueError, r"X is a masked array.*fill them in"),
     "infinity in X": (

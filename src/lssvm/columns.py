@@ -36,8 +36,8 @@ class Column:
 
     Parameters
     ----------
-    name : str
-        For messages.
+    name : str or int
+        The name or number of the column, for messages.
     kind : {"number", "ranks", "category", "ignored"}
     values : tuple
         The values of a category that have a column of their own, sorted; the levels of ranks in their order.
@@ -47,7 +47,7 @@ class Column:
         For categories: whether missing cells, and rare values together, have a column of their own, after the others.
     """
 
-    name: str
+    name: str | int
     kind: str = "number"
     values: tuple[Any, ...] = ()
     median: float = 0.0
@@ -66,6 +66,8 @@ class Column:
         """The cells of this column: floats with NaN for missing cells, or objects with None for missing cells."""
         if self.kind == "number":
             return _floats(cells, self.name)
+        if self.kind == "ignored":
+            return np.zeros(len(cells))
         found = _values(cells, self.name)
         if self.kind != "ranks":
             return found
@@ -153,12 +155,12 @@ class Columns:
         else:
             kinds = [("category" if chosen else "number", ()) for chosen in _chosen(asked, names)]
         pairs = zip(names, kinds, strict=True)
-        return cls(tuple(Column(str(name), kind, values) for name, (kind, values) in pairs))
+        return cls(tuple(Column(_name(name), kind, values) for name, (kind, values) in pairs))
 
     @classmethod
     def of_numbers(cls, names: Iterable[Any]) -> Columns:
         """Columns of numbers."""
-        return cls(tuple(Column(str(name)) for name in names))
+        return cls(tuple(Column(_name(name)) for name in names))
 
     def read(self, X: Any) -> list[np.ndarray]:
         """The cells of all columns."""
@@ -188,7 +190,7 @@ class Columns:
 
     def split(self, matrix: np.ndarray) -> list[np.ndarray]:
         """The cells of a matrix from `joined`."""
-        kinds = (object if column.kind in ("category", "ignored") else np.float64 for column in self.columns)
+        kinds = (object if column.kind == "category" else np.float64 for column in self.columns)
         return [cells.astype(kind) for cells, kind in zip(matrix.T, kinds, strict=True)]
 
     def numbers(self, *, encoded: bool) -> np.ndarray:
@@ -232,6 +234,10 @@ def series_of(X: Any) -> list[Any] | None:
 def column_names(X: Any, count: int) -> list[Any]:
     """The names of the columns, or their numbers."""
     return list(getattr(X, "column_names", getattr(X, "columns", range(count))))  # pyarrow, frames
+
+
+def _name(name: Any) -> str | int:
+    return int(name) if isinstance(name, (int, np.integer)) else str(name)
 
 
 def _kind(cells: Any) -> tuple[str, tuple[Any, ...]]:
@@ -293,7 +299,7 @@ def is_missing(value: Any) -> bool:
         return False
 
 
-def _values(cells: Any, name: str) -> np.ndarray:
+def _values(cells: Any, name: str | int) -> np.ndarray:
     """The cells of a category: text, or finite numbers; None for missing cells."""
     found = np.empty(len(cells), dtype=object)
     found[:] = [_plain(cell) for cell in _listed(cells)]
@@ -309,13 +315,13 @@ def _values(cells: Any, name: str) -> np.ndarray:
     return found
 
 
-def _floats(cells: Any, name: str) -> np.ndarray:
+def _floats(cells: Any, name: str | int) -> np.ndarray:
     """The cells of a column of numbers; NaN for missing cells."""
     try:
         if hasattr(cells, "iloc"):
             found = cells.to_numpy(dtype=np.float64, na_value=np.nan)
         else:
-            found = np.array([math.nan if is_missing(cell) else cell for cell in _listed(cells)], dtype=np.float64)
+            found = np.array(_listed(cells), dtype=np.float64)  # None becomes NaN
     except (TypeError, ValueError) as error:
         raise type(error)(
             f"X: column {name!r} contains values that are not numeric ({error}): name it in categorical_features if it "
@@ -325,7 +331,7 @@ def _floats(cells: Any, name: str) -> np.ndarray:
     return found
 
 
-def _refuse_infinite(values: np.ndarray, name: str) -> None:
+def _refuse_infinite(values: np.ndarray, name: str | int) -> None:
     infinite = np.flatnonzero(np.isinf(values))
     if len(infinite):
         raise ValueError(

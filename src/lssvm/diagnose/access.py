@@ -13,7 +13,16 @@ from sklearn.utils.validation import check_is_fitted
 from .. import arrays, intervals
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
-from ..estimators.state import class_weights, column_sources, fitted_problem, is_stack, kept_sample, members, solution, training_codes
+from ..estimators.state import (
+    class_weights,
+    column_sources,
+    fitted_problem,
+    is_stack,
+    kept_sample,
+    members,
+    solution,
+    training_codes,
+)
 from ..kernels import Additive, Kernel
 from ..problem import Problem, class_numbers, column_spread
 

@@ -61,7 +61,7 @@ def default_portfolio(problem: Problem) -> Kernel:
     An additive spline gains nothing up to 1000 rows (it is the worst member of the worst set), and above that number
     common widths gain little, but cost as much as others. The first member chooses the basis of all.
     """
-    several = problem.inputs[-1] > 0
+    several = bool(problem.inputs[-1] > 0)
     if len(problem.rows) <= FULL_PORTFOLIO:
         members: list[Kernel] = [RBF(), Matern(), Matern(nu=0.5)]
         members += [RBF(ard=True), Matern(ard=True), Matern(nu=0.5, ard=True)] if several else []

@@ -402,7 +402,7 @@ RECORDS: dict[type, dict[str, Rule]] = {
     },
     Columns: {"columns": items(record(Column), tuple, least=1)},
     Column: {
-        "name": TEXT,
+        "name": either(TEXT, number(-MOST, MOST, int)),
         "kind": option("number", "ranks", "category", "ignored"),
         "values": test(lambda value: isinstance(value, tuple) and _are_values(value)),
         "median": number(-1e300, 1e300, float),
