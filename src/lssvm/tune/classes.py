@@ -151,9 +151,12 @@ def _sample(problem: Problem) -> Rows:
 
 
 def column_units(problem: Problem) -> np.ndarray:
-    """The spread of each column; the distance of the values of a binary column or a category; 1 for constant columns.
+    """The spread of each column; the difference of the values of a binary column; 1 for constant columns.
 
     The standard deviation of a binary column with a rare value is small, and would give that value too much influence.
+    The unit of a category is that of its columns: two of its values have the squared distance 2, as have two values of
+    a number on average. With sqrt(2) times this unit, the errors of seven raw tables were 0.6 % larger, and with half
+    of it 4 %.
     """
     X = problem.X[problem.rows]
     low, high = X.min(axis=0), X.max(axis=0)
@@ -163,8 +166,7 @@ def column_units(problem: Problem) -> np.ndarray:
         if problem.groups is not None:
             members = columns_by_input(problem.groups)
             two = np.array([two[own].all() for own in members])[problem.groups]
-            # two rows of a category differ in two columns
-            distance = np.array([np.linalg.norm(np.sort(distance[own])[-2:]) for own in members])[problem.groups]
+            distance = np.array([distance[own].max() for own in members])[problem.groups]
         unit = np.where(two, distance, column_spread(problem))
     return np.where(constant_columns(problem) | ~(unit > 0) | ~np.isfinite(unit), 1.0, unit)
 
