@@ -1,7 +1,7 @@
 """Two classes with all vectors, and with twelve
 
-Ripley's two classes in the plane. Darker regions are more certain; the lines are at probability 1/2 and 0.9. Left:
-the dense model with 250 support vectors. Right: twelve support vectors, pruned by `Prune(12, rows="keep")`, which
+Ripley's two classes in the plane. Darker regions are more certain; the lines are at the probabilities 0.1, 0.5 and 0.9.
+Left: the dense model with 250 support vectors. Right: twelve support vectors, pruned by `Prune(12, rows="keep")`, which
 keeps all rows in the loss. The titles give the error on 1000 new rows.
 """
 

@@ -1,8 +1,8 @@
 """A curve with its interval
 
-133 measurements of head acceleration in simulated motorcycle crashes. The kernel, its width and C are chosen by exact
-leave-one-out. The band is the 90 % jackknife+ interval, from the same factorisation. Its width is nearly constant, so
-it is too wide before 15 ms, where the noise is small.
+133 measurements of head acceleration in simulated motorcycle crashes. `LSSVR()` averages several models; their kernels,
+widths, C and weights are chosen by exact leave-one-out. The band is the 90 % interval. It follows the noise, which is
+small before 15 ms, because the leave-one-out residuals show that the noise varies.
 """
 
 from matplotlib import pyplot

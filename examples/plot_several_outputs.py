@@ -1,7 +1,7 @@
-"""Several outputs, one factorisation
+"""Several outputs at little extra cost
 
-Two noisy coordinates of a curve as functions of one parameter. `y` has two columns, which share the kernel and C; the
-second column costs only one more right-hand side.
+Two noisy coordinates of a curve as functions of one parameter. `y` has two columns, which share the kernels, C and the
+weights of the models; the second column costs only one more right-hand side per model.
 """
 
 import numpy as np

@@ -22,7 +22,7 @@ ways = {
 }
 left.set_title("Motorcycle: error against basis size")
 for name, step in ways.items():
-    model = LSSVR(steps=[step]).fit(X, y)
+    model = LSSVR(kernels.RBF(), steps=[step]).fit(X, y)
     SparsityPathDisplay.from_estimator(model, ax=left, name=name)
 left.set_ylabel("leave-one-out RMSE (g)")
 left.set_ylim(22, 43)

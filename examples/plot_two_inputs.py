@@ -1,7 +1,8 @@
 """A surface over two inputs
 
-Left: the prediction. Right: the width of its 90 % interval (jackknife+). Inside the data the width is nearly
-constant; it grows outside, where the leave-one-out models begin to disagree.
+Left: the prediction. Right: the width of its 90 % interval. Inside the data the width is nearly constant. Outside it
+grows only a little, although the prediction in the corners is far from the function: intervals do not account for
+extrapolation.
 """
 
 import numpy as np

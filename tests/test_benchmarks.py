@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import jobs, loo_classes, tables
+from benchmarks import jobs, large_classes, loo_classes, tables
 
 JOBS = [
     ("dense", {"rows": 250, "loo": True}),
@@ -207,3 +207,10 @@ def test_leave_one_out_of_losses_against_refits(dense):
         found = loo_classes.accuracy(loss, range(3), dense=dense)
         assert found["probability, root mean square"] < 0.06
         assert 1e-6 < found["f, root mean square"] < 0.3 * found["f of refits, root mean square"]
+
+
+def test_large_sets_of_classes(capsys):
+    large_classes.main(["--share", "0.05", "--sets", "6500 x 110", "7200 x 16"])
+    rows = [line.split("|")[1:-1] for line in capsys.readouterr().out.splitlines()[2:4]]
+    assert [row[0].strip() for row in rows] == ["6500 x 110, 2", "7200 x 16, 10"]
+    assert all(0.0 <= float(cell) <= 0.7 for row in rows for cell in row[1:3])

@@ -96,11 +96,11 @@ class Hampel(WeightFunction):
     Examples
     --------
     >>> import numpy as np
-    >>> from lssvm import LSSVR, datasets, robust
+    >>> from lssvm import LSSVR, datasets, kernels, robust
     >>> robust.Hampel().weight(np.array([1.0, 2.75, 10.0]))  # fit raises weights to at least 1e-4
     array([1. , 0.5, 0. ])
     >>> X, y = datasets.make_sinc(200, outliers=5, random_state=0)
-    >>> int((LSSVR(robust=robust.Hampel()).fit(X, y).weights_ < 1e-3).sum())
+    >>> int((LSSVR(kernels.RBF(), robust=robust.Hampel()).fit(X, y).weights_ < 1e-3).sum())
     5
     """
 

@@ -84,7 +84,7 @@ def _draw(figure: Figure, model: LSSVR, X: NDArray[Any], y: NDArray[Any]) -> Non
     blue, orange, grey = "#1f5fa8", "#b3541e", "#333333"
 
     axes = figure.add_subplot()
-    interval = "90 % interval (jackknife+)"
+    interval = "90 % interval"
     axes.fill_between(time, lower, upper, color=blue, alpha=0.15, lw=0, label=interval)
     axes.plot(time, model.predict(grid), color=blue, lw=2, label="LSSVR")
     axes.plot(X[:, 0], y, "o", color=grey, alpha=0.7, ms=4, mew=0, label="measurements")
@@ -93,7 +93,7 @@ def _draw(figure: Figure, model: LSSVR, X: NDArray[Any], y: NDArray[Any]) -> Non
     axes.set_xlim(time[0], time[-1])
     axes.set_xlabel("time after impact (ms)")
     axes.set_ylabel("head acceleration (g)")
-    axes.set_title("Motorcycle crashes: kernel width and C chosen by leave-one-out")
+    axes.set_title("Motorcycle crashes: all parameters chosen by leave-one-out")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.2)
     axes.legend(frameon=False, loc="lower right")

@@ -84,15 +84,28 @@ class BaseLSSVM(BaseEstimator):
     def _fitted(self, problem: Problem, given: Array | None) -> dict[str, Any]:
         """The attributes of a fitted model; `given` are the user's sample weights."""
         if not problem.kernel.is_stack:
-            return self._fitted_each([problem], given)[0]
+            return self._fitted_one(problem, given)
         members = new_members(self, problem.kernel.parts)
         parts = [problem.replace(kernel=member.kernel, asked=(member.kernel, problem.C)) for member in members]
-        for member, attributes in zip(members, self._fitted_each(parts, given), strict=True):
+        solved = self._fitted_each(parts, given)
+        for member, (attributes, _) in zip(members, solved, strict=True):
             member._store(self, attributes)
-        return stack_attributes(self, members)
+        found = stack_attributes(self, members)
+        kept = [place for place, member in enumerate(members) if any(member is other for other in found["members_"])]
+        worst = max(kept, key=lambda place: solved[place][1])
+        warn_of_rounding(solved[worst][1], members[worst].C_)
+        return found
 
-    def _fitted_each(self, problems: Sequence[Problem], given: Array | None, steps: Any = None) -> list[dict[str, Any]]:
-        """The attributes of one model per problem; the problems differ in their kernels only."""
+    def _fitted_one(self, problem: Problem, given: Array | None, steps: Any = None) -> dict[str, Any]:
+        """The attributes of a single model."""
+        [(attributes, lost)] = self._fitted_each([problem], given, steps)
+        warn_of_rounding(lost, attributes["C_"])
+        return attributes
+
+    def _fitted_each(
+        self, problems: Sequence[Problem], given: Array | None, steps: Any = None
+    ) -> list[tuple[dict[str, Any], float]]:
+        """The attributes of one model per problem, and their rounding errors; the problems differ in kernels only."""
         last = progress.expect(lambda: len(problems) * most_to_solve(problems[0]))
         steps = self.steps if steps is None else steps
         if steps is None:  # all members share the basis of the first one
@@ -105,14 +118,14 @@ class BaseLSSVM(BaseEstimator):
         with last:
             return [self._solved(problem, given) for problem in known]
 
-    def _solved(self, problem: Problem, given: Array | None) -> dict[str, Any]:
-        """The attributes of a model whose parameters are all known."""
+    def _solved(self, problem: Problem, given: Array | None) -> tuple[dict[str, Any], float]:
+        """The attributes of a model whose parameters are all known, and its rounding errors."""
         fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths)
         problem, fit = with_digits(problem, fit, retuned)
         describe(problem, fit)
         later = fit.leverage is None
         loo_attributes = {} if later else self._loo_attributes(problem.y, problem.weights, fit.weights, fit)
-        return {
+        attributes = {
             **self._model_attributes(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
             **additive_attributes(fit.kernel, fit.points, fit.coef, arrays.take(problem.X, problem.rows)),
             "weights_": fit.weights,
@@ -123,6 +136,7 @@ class BaseLSSVM(BaseEstimator):
             "_problem_": problem.replace(fitted=None),
             **({} if later else {"_fit_": replace(fit, rounding=0.0)}),
         }
+        return attributes, fit.rounding
 
     def __getattr__(self, name: str) -> Any:
         if name in _LATER and "_problem_" in self.__dict__:

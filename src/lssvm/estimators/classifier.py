@@ -1,4 +1,7 @@
-"""LSSVC: least-squares support vector classification."""
+"""LSSVC: least-squares support vector classification.
+
+One long file, because everything that codes classes or turns decision values into probabilities belongs together.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +54,10 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     Parameters
     ----------
     kernel : Kernel, callable k(X, Z) or None
-        As in `LSSVR`. None chooses between `kernels.Matern` and `kernels.RBF`.
+        None chooses between `kernels.Matern` and `kernels.RBF`; unlike `LSSVR()`, it never fits a stack. Widths are
+        those of `LSSVR`.
     C, steps, robust, categorical_features
-        As in `LSSVR`. With ``steps=None``, large problems use a basis of 300 to 1000 randomly chosen rows.
+        As in `LSSVR`. With ``steps=None``, large problems use a basis of 300 to 1500 randomly chosen rows.
     class_weight : dict, "balanced" or None
         Weights of the classes, which multiply the sample weights.
     coding : {"auto", "one-vs-rest", "one-vs-one"}
@@ -126,11 +130,13 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         self.coding = coding
         self.loss = loss
 
-    def _fitted_each(self, problems: Sequence[Problem], given: Array | None, steps: Any = None) -> list[dict[str, Any]]:
+    def _fitted_each(
+        self, problems: Sequence[Problem], given: Array | None, steps: Any = None
+    ) -> list[tuple[dict[str, Any], float]]:
         return [self._fitted_classes(problem, given) for problem in problems]
 
-    def _fitted_classes(self, problem: Problem, given: Array | None) -> dict[str, Any]:
-        """The attributes of the classifier of one kernel."""
+    def _fitted_classes(self, problem: Problem, given: Array | None) -> tuple[dict[str, Any], float]:
+        """The attributes of the classifier of one kernel, and its rounding errors."""
         plan = class_plan(self, problem)
         if plan is None:
             return super()._fitted_each([problem], given)[0]
@@ -166,7 +172,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             "_codes_": codes,
             "loo_residuals_": residuals[:, 0] if self._single_output_ else residuals,
         }
-        return {
+        attributes = {
             **self._model_attributes(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
             **additive_attributes(fit.kernel, fit.points, fit.coef, arrays.take(problem.X, problem.rows)),
             **{name: same_kind(value, problem.X) for name, value in values.items()},
@@ -180,6 +186,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             "coding_": coding,
             "loss_": setting.loss,
         }
+        return attributes, 0.0
 
     def _model_attributes(self, *parts: Any) -> dict[str, Any]:
         return {**super()._model_attributes(*parts), "coding_": "one-vs-rest", "loss_": "squared"}

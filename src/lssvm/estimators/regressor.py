@@ -32,20 +32,26 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
     """Least-squares support vector regression (kernel ridge regression with an unpenalised bias).
 
     Minimises ``1/2 beta' K beta + C/2 sum_i v_i (y_i - f(x_i))^2`` with ``f(x) = sum_j beta_j k(x, x_j) + b``; b is not
-    penalised. Hyper-parameters left at None are chosen by exact leave-one-out.
+    penalised. Hyper-parameters left at None are chosen by exact leave-one-out. With all of them at None, `fit` averages
+    several such models.
 
     Parameters
     ----------
     kernel : Kernel, callable k(X, Z) or None
-        None chooses the better of `RBF` and `Matern` by leave-one-out, with one width per column (``ard=True``) if
-        that lowers the error enough (see `tune.LeaveOneOut`). A given `sigma` applies to the columns as they are; a
-        `sigma` left at None is searched in units of the spread of each column.
+        If C, steps and robust are None as well, None fits a stack (`kernels.Stack`): one model per kernel, each tuned
+        on its own, averaged with weights chosen by leave-one-out. Its kernels are `RBF`, `Matern` and
+        ``Matern(nu=0.5)`` with one width per column (``ard=True``), `Linear` and, up to 1000 rows, `RBF` and `Matern`
+        with a common width; for more rows, `Spline` instead of these. If C, steps or robust is given, and
+        in `partial_fit`, `fit_chunks` and fits on Dask collections, None chooses the better of `RBF` and `Matern`,
+        with one width per column if that lowers the error enough (see `tune.LeaveOneOut`). A given `sigma` applies to
+        the columns as they are; a `sigma` left at None is searched in units of the spread of each column.
     C : float or None
         Weight of the errors relative to smoothness (gamma in the papers; the ridge is 1/C).
     steps : list of steps or None
         Sparsifiers and tuners, run in this order. None plans by size: up to 2000 rows all rows are the basis; for more
-        rows, 500 to 4000 rows drawn at random, as many as pay off (``sparsify.Random()``). An empty list means no
-        steps. Hyper-parameters that are still None after the steps are chosen by leave-one-out.
+        rows, 500 to 2000 rows drawn at random, as many as pay off (``sparsify.Random()``), which all members of a
+        stack share. An empty list means no steps. Hyper-parameters that are still None after the steps are chosen by
+        leave-one-out.
     robust : str, weight function or None
         "hampel", "huber", "logistic", "myriad" or a weight function of `lssvm.robust`, for weighted LS-SVM.
     categorical_features : "from_dtype", list of column names or numbers, mask or None
@@ -96,11 +102,16 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
 
     Examples
     --------
-    >>> from lssvm import LSSVR, datasets
+    >>> from lssvm import LSSVR, datasets, kernels
     >>> X, y = datasets.load_motorcycle(return_X_y=True)
     >>> model = LSSVR().fit(X, y)
     >>> model.predict([[15.0]]).shape
     (1,)
+    >>> len(model.members_), float(round(model.stack_weights_.sum(), 6))
+    (4, 1.0)
+    >>> one = LSSVR(kernels.RBF()).fit(X, y)  # one model instead
+    >>> one.dual_coef_.shape
+    (133,)
     """
 
     def __init__(

@@ -115,7 +115,7 @@ class FitDisplay(Display):
             Fitted with `fit` on one or two columns. Of an LSSVC whose coding and loss were compared, or whose loss is
             not "squared", the rows that are support vectors are drawn; it keeps no others.
         coverage : float
-            Coverage of the jackknife+ interval.
+            Coverage of the interval.
         output : int
             The target to draw, if there are several.
         grid_resolution : int or None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,7 +24,7 @@ def with_digits(problem: Problem, fit: Fit, retuned: Callable[[Problem], Problem
 
     The coefficients of a dense fit are C times residuals: with a kernel of finite rank (linear, polynomial) and inputs
     far from 0, or with a large C, their sums cancel. The coefficients of unit vectors (linear), or of linearly
-    independent rows, do not.
+    independent rows, do not. The attribute `rounding` of the fit covers what is lost.
     """
     gap = _gap(problem, fit)
     lost = max(gap, fit.rounding)
@@ -31,7 +32,7 @@ def with_digits(problem: Problem, fit: Fit, retuned: Callable[[Problem], Problem
     bounded = problem.kernel.is_bounded or problem.kernel.is_precomputed
     linear = dense and type(problem.kernel) is Linear and problem.X.shape[1] < len(problem.rows)
     if lost <= LOST_DIGITS and not (linear and gap > LINEAR_DIGITS):
-        return problem, fit
+        return problem, replace(fit, rounding=lost)
     smaller, least = None, 0.0
     if linear:
         smaller = problem.with_basis(points=arrays.identity(problem.X.shape[1], problem.X))
@@ -47,11 +48,11 @@ def with_digits(problem: Problem, fit: Fit, retuned: Callable[[Problem], Problem
         left = max(_gap(smaller, found), found.rounding, least)
         if left < lost:
             problem, fit, lost = smaller, found, left
-    warn_of_rounding(lost, fit.C)
-    return problem, fit
+    return problem, replace(fit, rounding=lost)
 
 
 def warn_of_rounding(lost: float, C: float) -> None:
+    """Warn if the error relative to the spread of the targets is too large."""
     if not lost <= LOST_DIGITS:
         warnings.warn(
             f"Rounding errors: predictions or leave-one-out residuals may be off by about {lost:.0e} times the spread "

@@ -17,10 +17,11 @@ from .scores import mean_loss as mean_loss
 from .scores import warn_of_no_signal as warn_of_no_signal
 from .stack import average_weights as average_weights
 from .stack import mixture_weights as mixture_weights
-from .steps import Holdout, KFold, LeaveOneOut
+from .steps import LeaveOneOut
 from .steps import describe as describe
 from .steps import tune_members as tune_members
 from .steps import tuned as tuned
 from .steps import tuned_each as tuned_each
+from .validation import Holdout, KFold
 
 __all__ = ["Holdout", "KFold", "LeaveBlockOut", "LeaveOneOut"]

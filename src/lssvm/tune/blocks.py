@@ -9,10 +9,10 @@ import numpy as np
 from .. import arrays
 from ..problem import Factor, Problem
 from .scores import validation_loss
-from .steps import _Validation
+from .validation import Validation
 
 
-class LeaveBlockOut(_Validation):
+class LeaveBlockOut(Validation):
     """Choose the parameters that are None by the error of each row without the rows up to h steps before and after it.
 
     For rows in the order of time whose errors are correlated: leave-one-out then predicts a row from its neighbours,

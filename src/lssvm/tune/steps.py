@@ -1,29 +1,23 @@
-"""Steps that choose the parameters that are None by leave-one-out, k-fold cross-validation or a validation set."""
+"""The step that chooses the parameters that are None by leave-one-out, for one model or the members of a stack."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-import sklearn.model_selection as model_selection
-from scipy import optimize
 from sklearn.base import clone
 from sklearn.utils import Bunch
 
 from .. import arrays, progress
 from ..kernels import Choice, Kernel
 from ..problem import (
-    Factor,
     Fit,
     Problem,
     Step,
     check_memory,
-    held_out_rows,
 )
-from .penalty import at_edge, best_C, most_for_C, warn_at_edge, with_best_C
+from .penalty import at_edge, most_for_C, warn_at_edge, with_best_C
 from .plan import PLAN
 from .samples import covered_rows
 from .scores import error_rate, validation_loss
@@ -179,218 +173,6 @@ def choices(problem: Problem) -> Sequence[Kernel]:
     return problem.kernel.kernels if isinstance(problem.kernel, Choice) else [problem.kernel]
 
 
-class _Validation(Step):
-    """Choose C and a common factor of the widths by the error on validation sets."""
-
-    needs_squares = True
-
-    def __call__(self, problem: Problem) -> Problem:
-        problem = as_asked(problem)
-        if problem.is_known or is_fixed(problem):
-            self._parts(problem)  # invalid parameters are reported even if there is nothing to choose
-            return problem
-        start = tuned(problem)
-        free = start.paths["LeaveOneOut"].get("free", [False] * len(start.kernel.leaves))
-        held = start
-        if start.robust is not None:  # the weights of the fit to all rows are kept on all parts
-            held = start.replace(weights=start.solve().weights)
-        fitted, error = self._error(held, self._parts(problem))
-        errors = lambda factor, values: np.array([error(factor, C) for C in values])  # noqa: E731
-        best = (math.inf, start.kernel, start.C)
-
-        def score(shift: float) -> float:
-            nonlocal best
-            sigmas = [
-                math.exp(shift) * np.asarray(leaf.sigma) if moves else leaf.sigma
-                for leaf, moves in zip(start.kernel.leaves, free, strict=True)
-            ]
-            kernel = start.kernel.with_widths(sigmas)
-            C, value = best_C(fitted.replace(kernel=kernel, C=problem.C), errors)
-            if value < best[0]:
-                best = (value, kernel, C)
-            return value
-
-        shifts = np.linspace(-1.5, 1.5, 7) if any(free) else np.zeros(1)
-        scores = [score(shift) for shift in shifts]
-        if any(free):
-            middle = shifts[int(np.argmin(scores))]
-            bounds = (middle - 0.5, middle + 0.5)
-            optimize.minimize_scalar(score, bounds=bounds, method="bounded", options={"maxiter": 8, "xatol": 0.05})
-        value, kernel, C = best
-        widths = [arrays.to_numpy(leaf.sigma) for leaf in kernel.leaves]
-        path = Bunch(score=value, C=C, widths=widths, shifts=shifts, scores=np.array(scores))
-        return start.replace(kernel=kernel, C=C, paths={**start.paths, type(self).__name__: path})
-
-    def _parts(self, problem: Problem) -> list[np.ndarray]:
-        """The row numbers of every validation set."""
-        raise TypeError(f"{type(self).__name__} does not define _parts(problem).")
-
-    def _error(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, Callable[[Factor, float], float]]:
-        """The problem to factorise, and the validation error as a function of its factor and C."""
-        raise TypeError(f"{type(self).__name__} does not define _error(problem, parts).")
-
-
-class KFold(_Validation):
-    """Choose the parameters that are None by k-fold cross-validation, in closed form without refitting.
-
-    Leave-one-out determines the ratios of the widths; C and a common factor of the widths then minimise the mean
-    squared residual of the held-out folds. With robust weights, which are those of the fit to all rows, it is the mean
-    absolute residual; for classes, it is the mean log loss as in `LeaveOneOut`.
-
-    Parameters
-    ----------
-    n_splits : int
-        Number of random folds; for classes, they are stratified.
-    splitter : scikit-learn splitter or None
-        Defines the folds instead of `n_splits`, e.g. ``LeaveOneGroupOut()``. Every fold must train on all rows that it
-        does not hold out, and no row may be held out twice.
-    groups : array or None
-        Group of every row: the rows of a group are held out together.
-    random_state : int, RandomState or None
-        Seed of the random folds.
-
-    Notes
-    -----
-    ``path_`` contains ``score``, ``C`` and ``widths`` as chosen, ``shifts`` (the logarithms of the factors of the
-    widths) and their ``scores``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from lssvm import LSSVR, datasets, kernels, tune
-    >>> X, y = datasets.load_motorcycle(return_X_y=True)
-    >>> groups = np.arange(133) // 5  # neighbouring rows belong together
-    >>> model = LSSVR(kernels.RBF(), steps=[tune.KFold(groups=groups)]).fit(X, y)
-    >>> model.C_ > 0
-    True
-    """
-
-    def __init__(self, n_splits: int = 10, splitter: Any = None, groups: Any = None, random_state: Any = 0) -> None:
-        self.n_splits = n_splits
-        self.splitter = splitter
-        self.groups = groups
-        self.random_state = random_state
-
-    def _parts(self, problem: Problem) -> list[np.ndarray]:
-        rows = problem.rows
-        if not isinstance(self.n_splits, (int, np.integer)) or isinstance(self.n_splits, bool) or self.n_splits < 2:
-            raise ValueError(f"KFold: n_splits must be an integer of at least 2, got {self.n_splits!r}.")
-        splitter = self.splitter
-        if isinstance(splitter, type):
-            raise TypeError(f"KFold: splitter={splitter.__name__} is a class: write {splitter.__name__}().")
-        if splitter is not None and not hasattr(splitter, "split"):
-            raise TypeError(
-                f"KFold: splitter={splitter!r} is not a scikit-learn splitter; the number of folds is n_splits."
-            )
-        if isinstance(splitter, model_selection.PredefinedSplit):
-            folds = np.asarray(splitter.test_fold)
-            if folds.shape != (problem.X.shape[0],):
-                raise ValueError(
-                    f"KFold: splitter defines the folds of {len(folds)} rows, but X has {problem.X.shape[0]}."
-                )
-            splitter = model_selection.PredefinedSplit(folds[rows])
-        groups = None if self.groups is None else np.asarray(self.groups)
-        if groups is not None and groups.shape != (problem.X.shape[0],):
-            raise ValueError(f"KFold: groups has shape {groups.shape}, but X has {problem.X.shape[0]} rows.")
-        if splitter is None:
-            units, name = (len(rows), "rows") if groups is None else (len(np.unique(groups[rows])), "groups")
-            if self.n_splits > units:
-                raise ValueError(
-                    f"KFold: n_splits={self.n_splits} exceeds the number of {name} ({units}): lower n_splits."
-                )
-            counts = np.bincount(problem.labels[rows]) if problem.classification else np.zeros(0)
-            stratified = problem.classification and counts[counts > 0].min() >= self.n_splits
-            if groups is None:
-                kind = model_selection.StratifiedKFold if stratified else model_selection.KFold
-            else:
-                kind = model_selection.StratifiedGroupKFold if stratified else model_selection.GroupKFold
-            splitter = kind(self.n_splits, shuffle=True, random_state=self.random_state)
-        targets = problem.labels[rows] if problem.classification else arrays.to_numpy(problem.y)[rows, 0]
-        pairs = list(splitter.split(np.zeros((len(rows), 1)), targets, None if groups is None else groups[rows]))
-        parts = [rows[test] for _, test in pairs]
-        together = np.concatenate(parts)
-        whole = all(len(train) + len(test) == len(rows) for train, test in pairs)
-        if not whole or len(np.unique(together)) < len(together):
-            raise ValueError(
-                f"KFold: {splitter!r} holds a row out twice, or trains on only a part of the other rows: use a "
-                "splitter such as KFold, StratifiedKFold or GroupKFold."
-            )
-        return parts
-
-    @property
-    def by_row(self) -> str:
-        if self.groups is not None:
-            return "groups"
-        return "splitter" if isinstance(self.splitter, model_selection.PredefinedSplit) else ""
-
-    def _error(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, Callable[[Factor, float], float]]:
-        together = np.concatenate(parts)
-        y, weights = (arrays.to_numpy(a)[together] for a in (problem.y, problem.weights))
-
-        def error(factor: Factor, C: float) -> float:
-            residuals = arrays.to_numpy(factor.block_residuals(parts, C))[together]
-            return validation_loss(problem, y, residuals, weights)
-
-        return problem, error
-
-
-class Holdout(_Validation):
-    """Choose the parameters that are None by the error on held-out rows; the model is then fitted to all rows.
-
-    Leave-one-out determines the ratios of the widths; C and a common factor of the widths then minimise the mean
-    squared residual of the held-out rows. With robust weights, which are those of the fit to all rows, it is the mean
-    absolute residual; for classes, it is the mean log loss as in `LeaveOneOut`.
-
-    Parameters
-    ----------
-    fraction : float
-        Fraction of the rows to hold out at random; for classes, the sample is stratified.
-    random_state : int, RandomState or None
-        Seed of the random sample.
-
-    Notes
-    -----
-    ``path_`` contains ``score``, ``C`` and ``widths`` as chosen, ``shifts`` (the logarithms of the factors of the
-    widths) and their ``scores``.
-
-    Examples
-    --------
-    >>> from lssvm import LSSVR, datasets, kernels, tune
-    >>> X, y = datasets.load_motorcycle(return_X_y=True)
-    >>> model = LSSVR(kernels.RBF(), steps=[tune.Holdout(0.3)]).fit(X, y)
-    >>> model.C_ > 0
-    True
-    """
-
-    def __init__(self, fraction: float = 0.2, random_state: Any = 0) -> None:
-        self.fraction = fraction
-        self.random_state = random_state
-
-    def _parts(self, problem: Problem) -> list[np.ndarray]:
-        if not isinstance(self.fraction, (int, float, np.number)) or not 0 < self.fraction < 1:
-            raise ValueError(f"Holdout: fraction must be a number between 0 and 1, got {self.fraction!r}.")
-        return [held_out_rows(problem, float(self.fraction), self.random_state)]
-
-    def _error(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, Callable[[Factor, float], float]]:
-        held = parts[0]
-        rest = np.setdiff1d(problem.rows, held)
-        inputs, y = arrays.take(problem.X, held), arrays.to_numpy(problem.y)[held]
-        weights = arrays.to_numpy(problem.weights)[held]
-        if problem.kernel.is_precomputed:
-            inputs = arrays.take(inputs.T, rest).T
-
-        current: list[Any] = [None, None]  # the current factor and its columns
-
-        def error(factor: Factor, C: float) -> float:
-            if current[0] is not factor:
-                current[:] = factor, factor.columns(inputs)
-            solution = factor.system.solution(1.0 / C, careful=False)
-            predictions = current[1] @ solution.coef + solution.intercept[None, :]
-            return validation_loss(problem, y, y - arrays.to_numpy(predictions), weights)
-
-        return problem.subset(rest), error
-
-
 def as_asked(problem: Problem) -> Problem:
     """The problem with the parameters that the user left at None reset to None, unless it cannot be tuned."""
     if problem.asked is None or is_fixed(problem):
@@ -412,8 +194,8 @@ def tuned(problem: Problem, *, on_all_rows: bool = True) -> Problem:
 
 
 def tuned_each(problem: Problem) -> list[Problem]:
-    """One problem per kernel of a `Choice`, tuned on samples; each search starts from the results of the others."""
-    return _tuned_in_turn([problem.replace(kernel=kernel) for kernel in choices(problem)], on_all_rows=False)
+    """One problem per kernel of a `Choice`, tuned on samples."""
+    return [tuned(problem.replace(kernel=kernel), on_all_rows=False) for kernel in choices(problem)]
 
 
 def tune_members(problems: Sequence[Problem]) -> list[Problem]:
@@ -422,21 +204,17 @@ def tune_members(problems: Sequence[Problem]) -> list[Problem]:
     Each search starts from the results of those before it: a kernel with one width per column from the same kernel with
     a common width, and a kernel from another one with as many widths.
     """
-    return _tuned_in_turn(problems, member=len(problems) > 1)
-
-
-def _tuned_in_turn(problems: Sequence[Problem], **options: bool) -> list[Problem]:
-    step, found = LeaveOneOut(), []
+    step, member, found = LeaveOneOut(), len(problems) > 1, []
     searches: list[Search] = []
     expected = [None if problem.is_known else step._expected(problem) for problem in problems]
     for problem, parts in zip(problems, expected, strict=True):
         if not problem.is_known:
-            problem, search = step._choose(problem, searches, expected=parts, **options)
+            problem, search = step._choose(problem, searches, expected=parts, member=member)
             searches.extend([] if search is None else [search])
         elif problem.asked is not None and problem.asked[0].is_free and not problem.asked[0].is_choice:
             searches.append(Search.completed(problem, step))  # a step has chosen its parameters
         found.append(problem)
-    if options.get("member"):  # one report for all members, if most of them agree
+    if member:  # one report for all members, if most of them agree
         chosen = [one for one, parts in zip(found, expected, strict=True) if parts is not None and one.kernel.leaves]
         edges = [one for one in chosen if at_edge(one)]
         if edges and 2 * len(edges) >= len(chosen):

@@ -179,7 +179,9 @@ class Search(Objective):
     def _start_from(self, other: Search) -> None:
         """Start from the search of another kernel: keep the ratios of its widths, and choose their common factor."""
         self.ard, self.moderate, self.spent = other.ard, other.moderate, 0.0
-        self.value, factor, self.C = min(self._grid(self._start_sample(), other.widths, PLAN.factors))
+        own, others = (getattr(kernel, "nu", math.inf) for kernel in (self.problem.kernel, other.problem.kernel))
+        factors = np.negative(PLAN.factors) if own > others else PLAN.factors  # smoother kernels are narrower
+        self.value, factor, self.C = min(self._grid(self._start_sample(), other.widths, factors))
         self.widths = np.where(self._is_dropped(other.widths), other.widths, other.widths + factor)
 
     def _start_sample(self) -> Problem:
