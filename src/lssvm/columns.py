@@ -22,6 +22,7 @@ import numpy as np
 from . import arrays
 from .problem import spread_of
 
+LARGEST = float(np.finfo(np.float64).max)
 HEIGHT = math.sqrt(0.5)  # of the columns of a category
 MOST_VALUES = 100  # of a category that have a column of their own
 IDENTIFIER = 0.9  # distinct values per row above which a category is taken for an identifier
@@ -82,8 +83,9 @@ class Column:
         present = cells[~missing]
         if self.kind == "category":
             return self._with_values(present, missing=bool(missing.any()))
-        height = float(spread_of(present[:, None])[0]) or 1.0
-        return replace(self, median=float(np.median(present)), height=height if missing.any() else 0.0)
+        median = float(np.clip(np.median(present), -LARGEST, LARGEST))  # the mean of two values may overflow
+        height = (float(spread_of(present[:, None])[0]) or 1.0) if missing.any() else 0.0
+        return replace(self, median=median, height=height)
 
     def _with_values(self, present: np.ndarray, *, missing: bool) -> Column:
         counts = Counter(present.tolist())
@@ -144,7 +146,7 @@ class Columns:
     def of(cls, X: Any, asked: Any) -> Columns:
         """The kinds of the columns of X; `asked` is the parameter `categorical_features`."""
         frame = series_of(X)
-        names = column_names(X, X.shape[1] if hasattr(X, "shape") else len(X[0]))
+        names = column_names(X, X.shape[1])
         if not names:
             raise ValueError(f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
         if frame is not None and len(set(names)) < len(names):

@@ -14,7 +14,7 @@ from sklearn.utils import Bunch
 
 from .. import kernels, robust, sparsify, tune
 from ..coding import CODINGS
-from ..columns import Column, Columns
+from ..columns import LARGEST, Column, Columns
 from ..estimators import LSSVC, LSSVR
 from ..intervals import ScaleChoice
 from ..kernels import Kernel, as_kernel
@@ -405,8 +405,8 @@ RECORDS: dict[type, dict[str, Rule]] = {
         "name": either(TEXT, number(-MOST, MOST, int)),
         "kind": option("number", "ranks", "category", "ignored"),
         "values": test(lambda value: isinstance(value, tuple) and _are_values(value)),
-        "median": number(-1e300, 1e300, float),
-        "height": number(0.0, 1e300, float),
+        "median": number(-LARGEST, LARGEST, float),
+        "height": number(0.0, LARGEST, float),
         "missing": TRUTH,
         "pooled": TRUTH,
     },
