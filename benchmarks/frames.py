@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from scipy.stats import gmean
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.impute import SimpleImputer
@@ -89,8 +89,8 @@ def record(file: Path, split: int) -> dict[str, tuple[float, float]]:
     return found
 
 
-def frames(folder: Path, splits: list[int], sets: list[str], jobs: int, mean: Callable[..., float]) -> dict[str, float]:
-    """Fit, print the tables and return the summary; `mean` is the geometric mean."""
+def frames(folder: Path, splits: list[int], sets: list[str], jobs: int) -> dict[str, float]:
+    """Fit, print the tables and return the summary."""
     files = sorted((folder / "tables" if (folder / "tables").is_dir() else folder).glob("*.csv"))
     files = [file for file in files if not sets or file.stem in sets]
     if not files:
@@ -109,8 +109,8 @@ def frames(folder: Path, splits: list[int], sets: list[str], jobs: int, mean: Ca
         size = f"{X.shape[0]} x {X.shape[1]}, {int(X.isna().to_numpy().sum())}, {X.select_dtypes('category').shape[1]}"
         kind = "error rate" if classes else "RMSE"
         rows.append([file.stem, size, kind, *(f"{error:.3f}" for error in errors.values()), f"{taken[NATIVE]:.1f}"])
-    heads = ["set", "rows x columns, empty cells, text columns", "error", *ratios.keys()]
-    table([*heads[:3], NATIVE, *heads[3:], "CPU seconds"], rows)
-    summary = {f"(error + {ZERO})/({name}'s + {ZERO}), geometric mean": mean(v) for name, v in ratios.items()}
+    size = "rows x columns, empty cells, text columns"
+    table(["set", size, "error", NATIVE, PIPELINE, BOOSTING, "CPU seconds"], rows)
+    summary = {f"(error + {ZERO})/({name}'s + {ZERO}), geometric mean": float(gmean(v)) for name, v in ratios.items()}
     table([f"{len(files)} sets, {len(runs)} splits", ""], [[label, f"{value:.3f}"] for label, value in summary.items()])
     return summary

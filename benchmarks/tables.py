@@ -269,7 +269,7 @@ def main(arguments: list[str] | None = None) -> None:
     few = [0, 1, 2, 3, 4] if options.table == "frames" else [0, 1, 2]
     chosen = options.data, options.splits or few, options.sets, options.jobs
     if options.table == "frames":
-        frames(*chosen, geometric_mean)
+        frames(*chosen)
     elif options.table == "classes":
         classes(*chosen)
     else:
