@@ -383,7 +383,7 @@ BAD = {
     ),
     "no rows": (FRAME[:0], {}, ValueError, r"0 sample\(s\).*minimum of 2"),
     "no columns": (FRAME[[]], {}, ValueError, r"0 feature\(s\).*minimum of 1"),
-    "infinity": (FRAME.assign(b=[np.inf, *X2[1:]]), {}, ValueError, r"contains infinity.*column 'b', row 0"),
+    "infinity": (FRAME.assign(b=[np.inf, *X2[1:]]), {}, ValueError, r"^X: column 'b' contains infinity.*row 0"),
     "dates": (FRAME.assign(b=pd.Timestamp("2020-01-01")), {}, TypeError, r"column 'b'.*convert them to numbers"),
     "text without categories": (
         FRAME,
@@ -395,7 +395,7 @@ BAD = {
         FRAME.assign(c=CITY),
         {"categorical_features": ["c"]},
         ValueError,
-        r"column 'city'.*not numeric.*categorical_features",
+        r"^X: column 'city' contains values that are not numeric.*categorical_features",
     ),
     "an unknown word": (FRAME, {"categorical_features": "all"}, ValueError, r"categorical_features must be.*'all'"),
     "an unknown name": (FRAME, {"categorical_features": ["town"]}, ValueError, r"categorical_features must be.*'town'"),
@@ -427,12 +427,12 @@ def test_bad_tables_to_predict():
     model = LSSVR(kernels.RBF(1.0), C=1.0).fit(FRAME, Y)
     expected = model.predict(FRAME)
     for frame, pattern in (
-        (FRAME.assign(city=1.0), r"column 'city' held text in fit, but now holds numbers \(1.0\)"),
-        (FRAME.assign(b="x"), r"column 'b'.*not numeric"),
+        (FRAME.assign(city=1.0), r"^X: column 'city' held text in fit, but now holds numbers \(1.0\)"),
+        (FRAME.assign(b="x"), r"^X: column 'b' contains values that are not numeric"),
         (FRAME[["city", "a", "b"]], r"feature names should match"),
         (FRAME[["a", "city"]], r"feature names should match|has 2 features"),
         (FRAME.to_numpy()[:, :2], r"X has 2 features.*expecting 3"),
-        (FRAME.assign(b=np.inf), r"contains infinity"),
+        (FRAME.assign(b=np.inf), r"^X: column 'b' contains infinity"),
     ):
         with pytest.raises(ValueError, match=pattern):
             model.predict(frame)

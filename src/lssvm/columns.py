@@ -337,6 +337,6 @@ def _refuse_infinite(values: np.ndarray, name: str | int) -> None:
     infinite = np.flatnonzero(np.isinf(values))
     if len(infinite):
         raise ValueError(
-            f"Input X contains infinity. The first of {len(infinite)} such values is in column {name!r}, row "
-            f"{infinite[0]} (counting from 0).\nRemove or impute those values."
+            f"X: column {name!r} contains infinity. The first of {len(infinite)} such values is in row {infinite[0]} "
+            "(counting from 0): remove or impute those values."
         )

@@ -51,6 +51,8 @@ def validate(
         raise ValueError("X or y contains integers too large for a float: rescale them.") from None
     except (TypeError, ValueError) as error:
         text = str(error)
+        if text.startswith("X: column"):  # of `columns`
+            raise
         if any(part in text for part in ("could not convert", "must be real", "must be a string or a", "promoted")):
             explain_text(model, X, y, text)
         if "'<' not supported" in text:
