@@ -215,6 +215,11 @@ def originals():
     stack = kernels.Stack([kernels.RBF(1.0), kernels.Linear()])
     yield LSSVR(stack, C=1.0).fit(X, y), X
     yield LSSVC(stack, C=1.0).fit(X, text), X
+    cells = np.column_stack([X[:, 0], np.where(X[:, 1] > 1.0, np.nan, X[:, 1]), np.arange(12) % 4]).astype(object)
+    cells[::5, 2] = None
+    yield LSSVR(kernels.RBF(), C=1.0, categorical_features=[2]).fit(cells, y[:, 0]), cells
+    named = np.column_stack([cells[:, :2], text])
+    yield LSSVC(kernels.Additive(kernels.RBF([1.0, 2.0, 3.0])), C=1.0, categorical_features=[2]).fit(named, text), named
 
 
 METHODS = ("predict", "predict_interval", "decision_function", "predict_proba", "components")

@@ -84,7 +84,7 @@ LAYERS = {
     **dict.fromkeys(["_files", "progress", "_threads", "_blas", "arrays"], 0),
     **dict.fromkeys(["coding", "kernels", "losses", "system", "conjugate", "robust", "datasets"], 1),
     "problem": 2,
-    **dict.fromkeys(["sparsify", "tune", "stream", "cluster"], 3),
+    **dict.fromkeys(["sparsify", "tune", "stream", "cluster", "columns"], 3),
     **dict.fromkeys(["estimators", "intervals", "diagnose"], 4),
     **dict.fromkeys(["persist", "export", "plotting", "report", "tables", "cli"], 5),
     "__main__": 6,

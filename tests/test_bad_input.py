@@ -44,15 +44,19 @@ def refuse(model, arguments, error, pattern):
 # Data -----------------------------------------------------------------------------------------------------------------
 ONES = np.ones(N)
 DATA = {  # X, sample_weight, error, pattern
-    "NaN in X": (
-        spoilt(X, np.nan, (3, 1)),
+    "no value in a column": (
+        spoilt(X, np.nan, (slice(None), 1)),
         None,
         ValueError,
-        r"X contains NaN.*first of 1 such values is in column 1, row 3",
+        r"X: column 1 has no values.*drop",
     ),
-    "None in X": (np.where(X[3, 1] == X, None, X), None, ValueError, r"X contains NaN.*column 1, row 3"),
     "masked values in X": (np.ma.array(X, mask=X > 1.0), None, ValueError, r"X is a masked array.*fill them in"),
-    "infinity in X": (spoilt(X, -np.inf, (3, 1)), None, ValueError, r"X contains infinity.*column 1, row 3"),
+    "infinity in X": (
+        spoilt(spoilt(X, -np.inf, (3, 1)), np.nan, (2, 0)),
+        None,
+        ValueError,
+        r"X contains infinity.*first of 1 such values is in column 1, row 3",
+    ),
     "one column as a vector": (X[:, 0], None, ValueError, r"Expected 2D array.*reshape\(-1, 1\)"),
     "three dimensions": (X[:, :, None], None, ValueError, r"dim 3"),
     "no column": (X[:, :0], None, ValueError, r"0 feature\(s\).*minimum of 1"),
@@ -339,7 +343,7 @@ def test_bad_rows_to_predict(estimator, method):
         (np.column_stack([X, X]), r"X has 4 features.*expecting 2"),
         (X[0], r"Expected 2D array.*reshape"),
         (X[:0], r"0 sample"),
-        (spoilt(X, np.nan, (0, 0)), r"X contains NaN"),
+        (spoilt(X, np.inf, (0, 0)), r"X contains infinity"),
         (np.full((1, 2), 1e200), r"overflow.*column 0.*scale"),
     ):
         with pytest.raises(ValueError, match=f"(?s){pattern}"):

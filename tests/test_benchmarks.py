@@ -191,6 +191,26 @@ def test_tables_of_numbers(tmp_path, capsys):
     assert found["error / GP's, 1 sets"] == pytest.approx(2.0 * found["error / 0.1.0's, 1 sets"])
 
 
+def test_raw_tables(tmp_path, capsys):
+    pd = pytest.importorskip("pandas")
+    draw = np.random.RandomState(0)
+    (tmp_path / "tables").mkdir()
+    colour, x = draw.choice(["red", "blue", ""], 90), draw.normal(size=90)
+    pd.DataFrame({"colour": colour, "x": x, "class": np.where(colour == "red", "a", "b")}).to_csv(
+        tmp_path / "tables" / "words.csv", index=False
+    )
+    pd.DataFrame({"colour": colour, "x": np.where(x > 1, np.nan, x), "y": x + (colour == "red")}).to_csv(
+        tmp_path / "tables" / "numbers.csv", index=False
+    )
+    tables.main(["frames", "--data", str(tmp_path), "--splits", "0"])
+    shown = capsys.readouterr().out
+    assert "| words | 90 x 2, " in shown
+    assert "1 | error rate | 0.000 |" in shown
+    assert "| 2 sets, 2 splits |" in shown
+    with pytest.raises(SystemExit, match="no CSV file"):
+        tables.main(["frames", "--data", str(tmp_path), "--sets", "absent"])
+
+
 def test_ranks_of_equal_errors_are_averaged():
     record = {"error": 0.1, "log_loss": 0.2, "fit_cpu_seconds": 1.0}
     means = {"one": {"lssvm": record, **dict.fromkeys(tables.PEERS, record)}}

@@ -108,6 +108,13 @@ def _meta(collection: Any) -> Any:
     return np.empty((0, *collection.shape[1:]))
 
 
+def _few_rows(frame: Any) -> Any:
+    """Some rows with the columns of a Dask dataframe."""
+    from dask.dataframe.utils import meta_nonempty
+
+    return meta_nonempty(_meta(frame))
+
+
 def _compute(node: Any) -> Any:
     """The value of a delayed node; on a cluster, raises an error if no worker has been running for a while."""
     import dask
@@ -167,7 +174,9 @@ def lazily(model: Any, name: str, X: Any, **options: Any) -> Any:
     call = dask.delayed(_call, pure=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the row of zeros has no column names
-        example = getattr(model, name)(np.zeros((1, model.n_features_in_)), **options)
+        # rows of the same types for frames; an array has no column names
+        rows = np.zeros((1, model.n_features_in_)) if hasattr(X, "chunks") else _few_rows(X)
+        example = getattr(model, name)(rows, **options)
     alone = copy.copy(
         model
     )  # without lazy arrays, which refer to the training rows, but with results cached by the example

@@ -7,6 +7,8 @@ report and the command line draw and print the results of these functions.
 import warnings
 from typing import Any
 
+from ..estimators.state import column_sources as column_sources
+from ..estimators.state import encoder as encoder
 from ..estimators.state import fitted_problem as fitted_problem
 from ..estimators.state import is_stack as is_stack
 from ..estimators.state import is_streamed as is_streamed

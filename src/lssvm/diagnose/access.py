@@ -13,7 +13,16 @@ from sklearn.utils.validation import check_is_fitted
 from .. import arrays, intervals
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
-from ..estimators.state import class_weights, fitted_problem, is_stack, kept_sample, members, solution, training_codes
+from ..estimators.state import (
+    class_weights,
+    column_sources,
+    fitted_problem,
+    is_stack,
+    kept_sample,
+    members,
+    solution,
+    training_codes,
+)
 from ..kernels import Additive, Kernel
 from ..problem import Problem, class_numbers, column_spread
 
@@ -78,9 +87,9 @@ def _unfitted(kernel: Kernel) -> Kernel:
 
 def kept_components(model: Any) -> dict[int, list[int]]:
     """The columns of each component that an additive model keeps, by the number of the component."""
-    kernels = [member.kernel_ for member, _ in members(model)]
-    kept = [(number, group) for kernel in kernels for number, (group, _) in kernel.kept(model.n_features_in_).items()]
-    return dict(sorted(kept))
+    kernels, sources = [member.kernel_ for member, _ in members(model)], column_sources(model)
+    kept = [(number, group) for kernel in kernels for number, (group, _) in kernel.kept(len(sources)).items()]
+    return {number: np.unique(sources[group]).tolist() for number, group in sorted(kept)}
 
 
 def class_factors(model: Any, actual: np.ndarray) -> np.ndarray:
@@ -145,8 +154,10 @@ def inverse_widths(model: LSSVR | LSSVC) -> np.ndarray:
     leaves = model.kernel_.leaves
     if not leaves:
         raise NotKnown(f"{model.kernel_!r} has no widths: give a model with a kernel such as kernels.RBF or Matern.")
-    spread = training_spread(model)
-    return np.where(columns_used(model), np.max([spread / _sigma(leaf, len(spread)) for leaf in leaves], axis=0), 0.0)
+    spread, largest = training_spread(model), np.zeros(model.n_features_in_)
+    widths = np.max([spread / _sigma(leaf, len(spread)) for leaf in leaves], axis=0)
+    np.maximum.at(largest, column_sources(model), widths)
+    return np.where(columns_used(model), largest, 0.0)
 
 
 def columns_used(model: LSSVR | LSSVC) -> np.ndarray:
@@ -165,7 +176,8 @@ def columns_used(model: LSSVR | LSSVC) -> np.ndarray:
     check_fitted(model)
     if model.kernel_.is_precomputed:
         return np.ones(model.n_features_in_, dtype=bool)
-    return _used(model.kernel_, training_spread(model))
+    used = _used(model.kernel_, training_spread(model))
+    return np.bincount(column_sources(model), used, model.n_features_in_) > 0
 
 
 def _used(kernel: Kernel, spread: np.ndarray) -> np.ndarray:

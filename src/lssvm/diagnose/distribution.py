@@ -11,7 +11,7 @@ from sklearn.utils import Bunch
 from .. import arrays
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
-from ..estimators.state import distribution_at, is_single, loo_distribution, training_rows
+from ..estimators.state import column_sources, distribution_at, is_single, loo_distribution, training_rows
 from .access import NotKnown, check_fitted
 from .calibration import wilson_interval
 from .loo import loo_values
@@ -98,6 +98,8 @@ def coverage_by_region(
     _check(model, X, y, "Coverage of intervals")
     if X is None or y is None:
         found, (inputs, targets, _) = loo_distribution(model), training_rows(model)
+        if column is not None:  # its place among the encoded columns
+            column = int(np.flatnonzero(column_sources(model) == column % model.n_features_in_)[0])
         residuals, half = found.residuals[:, output], found.loo_half_widths(coverage)[:, output]
         predicted, inside, width = targets[:, output] - residuals, np.abs(residuals) <= half, 2 * half
     else:

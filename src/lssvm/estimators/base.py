@@ -23,11 +23,20 @@ from ..problem import Problem
 from ..problem.rescue import CHECKED_ROWS, warn_of_rounding, with_digits
 from ..robust import as_weight_function
 from ..tune import LeaveOneOut, describe, tune_members
-from .planning import affordable_members, default_kernel, default_steps, main_path, most_to_solve, retuned, run_steps
+from .planning import (
+    affordable_members,
+    default_kernel,
+    default_steps,
+    for_encoded_columns,
+    main_path,
+    most_to_solve,
+    retuned,
+    run_steps,
+)
 from .stacked import NO_SINGLE_VALUE, average, new_members, stack_attributes
 from .validation import is_symmetric, same_kind, validate
 
-_SEEN = ("n_features_in_", "feature_names_in_", "classes_", "_single_output_", "_class_factors_")
+_SEEN = ("n_features_in_", "feature_names_in_", "_columns_", "classes_", "_single_output_", "_class_factors_")
 _LATER = ("leverage_", "loo_residuals_", "loo_predictions_", "press_")
 
 
@@ -54,10 +63,12 @@ class BaseLSSVM(BaseEstimator):
     C: Any
     steps: Any
     robust: Any
+    categorical_features: Any
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = getattr(self.kernel, "is_precomputed", False)
+        tags.input_tags.allow_nan = not tags.input_tags.pairwise
         tags.array_api_support = True
         return tags
 
@@ -173,6 +184,8 @@ class BaseLSSVM(BaseEstimator):
         classification = isinstance(self, ClassifierMixin)
         # a clone, so that the user's kernel stays unchanged
         kernel = default_kernel(classification) if self.kernel is None else clone(as_kernel(self.kernel))
+        if "_columns_" in vars(self) and not self._columns_.are_plain:
+            kernel = for_encoded_columns(kernel, self._columns_)
         kernel = kernel.placed(X[weights > 0])
         robust = as_weight_function(self.robust)
         if robust is not None:
@@ -200,7 +213,13 @@ class BaseLSSVM(BaseEstimator):
             asked=(kernel, C),
             robust=robust,
             classification=classification,
+            groups=self._groups,
         )
+
+    @property
+    def _groups(self) -> np.ndarray | None:
+        """The numbers of the inputs of the encoded columns; None if every column is an input."""
+        return self._columns_.groups if "_columns_" in vars(self) else None
 
     def _model_attributes(
         self, kernel: Kernel, C: float, points: Array, coef: Array, intercept: Array

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -41,7 +41,7 @@ from ..tune import tuned
 from .base import BaseLSSVM, additive_attributes
 from .planning import BASIS_SIZE, run_steps
 from .stacked import new_members, stack_attributes
-from .validation import check_weights, same_kind, winning_class
+from .validation import check_weights, kinds_of_columns, same_kind, winning_class
 
 LEAST_SQUARES = (
     "adds sums over rows, which give least squares, one class against the rest, got loss={loss!r}, coding={coding!r}: "
@@ -95,7 +95,8 @@ class ChunkedLSSVM(BaseLSSVM):
 
         Parameters
         ----------
-        X : array (n_samples, n_features)
+        X : array or frame (n_samples, n_features)
+            Numbers and, in frames of pandas or polars and pyarrow tables, text and categories; cells may be missing.
             The square kernel matrix for `kernels.Precomputed`. For a torch tensor or CuPy array all computations run on
             its device, and results are arrays of the same kind. A Dask array or dataframe is processed by its scheduler
             as in `fit_chunks`; only sums and a sample of the rows are returned to the client, and the per-row results
@@ -205,7 +206,8 @@ class ChunkedLSSVM(BaseLSSVM):
         """Fit the model on chunks of rows that can be read several times, with exact leave-one-out.
 
         A first pass draws a sample of 5000 rows, on which kernel, C and basis are chosen (a basis of 500 rows for
-        ``steps=None``). Sums over all chunks then determine the model, and one more pass its leave-one-out residuals.
+        ``steps=None``), and the categories and medians of the columns. Sums over all chunks then determine the model,
+        and one more pass its leave-one-out residuals.
         At most one chunk and the sample are in memory at a time; the sample is kept in the model for
         `predict_interval`.
 
@@ -252,15 +254,17 @@ class ChunkedLSSVM(BaseLSSVM):
                     f"{type(step).__name__}: {by_row} refers to row numbers, which chunks do not have: {remedy}."
                 )
         checked._start_chunks(*source.first())
-        scan = source.reduce(checked._scan_chunk)
+        scan = checked._encoded_scan(source.reduce(checked._scan_chunk))
         checked._finish_scan(scan)
-        plain = copy.copy(checked)  # for the sample, whose columns have no names
-        plain.__dict__.pop("feature_names_in_", None)
+        plain = copy.copy(checked)  # for the sample, whose columns are encoded and have no names
+        plain.n_features_in_ = scan.sample.arrays[0].shape[1]
+        for name in ("feature_names_in_", "_columns_"):
+            plain.__dict__.pop(name, None)
         sample = plain._check_chunk(0, *scan.sample.arrays)
         stream = start_stream(tuned(run_steps(checked._problem(*sample), self._chunk_steps())))
         passes = Passes(stream.whitening, as_weight_function(self.robust))
         keep = leave_one_out == "rows" or (leave_one_out == "auto" and scan.rows <= KEPT_ROWS)
-        same = SameRows(source, checked._check_chunk, scan.fingerprint)
+        same = SameRows(source, checked._check_chunk, checked._traced, scan.fingerprint)
         fit = fit_chunks(same, passes, scan.rows, 1.0 / stream.C, loo=leave_one_out != "none", keep=keep)
         attributes = {
             **checked._model_attributes(
@@ -296,8 +300,11 @@ class ChunkedLSSVM(BaseLSSVM):
         return weights, leverage, loo[:, 0] if single else loo, f[:, 0] if single else f
 
     def _start_chunks(self, X: Any, y: Any, weight: Any) -> None:
-        """Learn the columns and the number of outputs from the first chunk."""
+        """Learn the kinds of the columns and the number of outputs from the first chunk."""
         validate_data(self, X, reset=True, skip_check_array=True)
+        columns = kinds_of_columns(self, X)
+        if columns is not None:
+            self._columns_ = columns
         self._single_output_ = np.ndim(y) == 1
         self._target_shape_ = tuple(np.shape(y)[1:])
 
@@ -310,15 +317,32 @@ class ChunkedLSSVM(BaseLSSVM):
             )
         given = y
         try:
-            X, y = self._check_raw(X, y)
+            X, y = self._check_raw(X, y, encode=False)
         except ValueError as error:
             raise ValueError(f"chunks: chunk {number}: {error}") from None
         ones = np.broadcast_to(np.float64(1.0), (X.shape[0],))  # takes no memory
         weights = ones if weight is None else check_weights(weight, X.shape[0], 0)
         labels, counts = self._count_labels(y, weights)
         sample = sample_rows(SAMPLE_ROWS, number, X, y, weights)
-        rows = fingerprint(X, given, weight)
+        rows = fingerprint(self._traced(X, encoded=False), given, weight)
         return Scan(X.shape[0], int(np.count_nonzero(weights)), sample, labels, counts, rows)
+
+    def _traced(self, X: Array, *, encoded: bool = True) -> Array:
+        """The columns of numbers, by which rows of later passes are recognised."""
+        columns = vars(self).get("_columns_")
+        if columns is None or (columns.are_plain and X.dtype != object):
+            return X
+        return np.asarray(X[:, columns.numbers(encoded=encoded)], dtype=np.float64)
+
+    def _encoded_scan(self, scan: Scan) -> Scan:
+        """Learn how the columns are encoded from the sample of rows, and encode it."""
+        columns = vars(self).get("_columns_")
+        if columns is None:
+            return scan
+        X, *rest = scan.sample.arrays
+        cells = columns.split(X)
+        self._columns_ = columns.fitted(cells)
+        return replace(scan, sample=replace(scan.sample, arrays=(self._columns_.encode(cells), *rest)))
 
     def _check_chunk(self, number: int, X: Any, y: Any, weight: Any) -> tuple[Array, Array, Array]:
         """The checked rows of a chunk, which may be empty."""

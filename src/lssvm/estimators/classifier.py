@@ -56,7 +56,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     kernel : Kernel, callable k(X, Z) or None
         None chooses between `kernels.Matern` and `kernels.RBF`; unlike `LSSVR()`, it never fits a stack. Widths are
         those of `LSSVR`.
-    C, steps, robust
+    C, steps, robust, categorical_features
         As in `LSSVR`. With ``steps=None``, large problems use a basis of 300 to 1500 randomly chosen rows.
     class_weight : dict, "balanced" or None
         Weights of the classes, which multiply the sample weights.
@@ -116,6 +116,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         *,
         steps: Sequence[Callable[[Problem], Problem]] | None = None,
         robust: str | WeightFunction | None = None,
+        categorical_features: ArrayLike | str | None = "from_dtype",
         class_weight: Mapping[Any, float] | str | None = None,
         coding: str = "auto",
         loss: str = "auto",
@@ -124,6 +125,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         self.C = C
         self.steps = steps
         self.robust = robust
+        self.categorical_features = categorical_features
         self.class_weight = class_weight
         self.coding = coding
         self.loss = loss
@@ -233,7 +235,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     ) -> tuple[Array, Array, Array]:
         """Validated rows, coded targets (rows x columns) and weights times class weights."""
         smallest = (2 if reset else 1) if smallest is None else smallest
-        X, y = self._check_raw(X, y, ensure_min_samples=smallest, reset=reset)
+        X, y = self._check_raw(X, y, ensure_min_samples=smallest, reset=reset, sample_weight=sample_weight)
         weights = check_weights(sample_weight, len(y), smallest)
         found = np.unique(y)
         if reset:

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from .. import arrays
 from ..coding import CODINGS, pairs_of
-from ..kernels import RBF, Choice, Kernel, Linear, Matern, Spline, Stack
+from ..columns import Columns
+from ..kernels import RBF, Additive, Choice, Kernel, Linear, Matern, Spline, Stack
 from ..losses import LOSSES
 from ..problem import Problem, Step
 from ..progress import work
@@ -30,6 +32,30 @@ def default_kernel(classification: bool) -> Kernel:
     return Choice([RBF(ard=True), Matern(ard=True)])
 
 
+def for_encoded_columns(kernel: Kernel, columns: Columns) -> Kernel:
+    """The kernel with the widths and groups that the user gave per column of the table, for the encoded columns.
+
+    An additive kernel without groups has one component per column of the table.
+    """
+    sources, count = columns.sources, len(columns.columns)
+
+    def change(part: Kernel) -> dict[str, Any]:
+        if part.has_width and np.ndim(part.sigma) == 1 and len(part.sigma) > 1:
+            widths = np.asarray(arrays.to_numpy(part.sigma))
+            if len(widths) != count:
+                raise ValueError(
+                    f"{type(part).__name__}: sigma has {len(widths)} values, but X has {count} columns: give a scalar "
+                    f"or {count} values."
+                )
+            return {"sigma": widths[sources]}
+        if not isinstance(part, Additive):
+            return {}
+        groups = [[number] for number in np.unique(sources)] if part.groups is None else part.components(count)
+        return {"groups": [np.flatnonzero(np.isin(sources, group)).tolist() for group in groups]}
+
+    return kernel.rebuilt(change)
+
+
 def default_portfolio(problem: Problem) -> Kernel:
     """The stack that `LSSVR` fits if kernel, C, steps and robust are None.
 
@@ -38,7 +64,7 @@ def default_portfolio(problem: Problem) -> Kernel:
     members, and a very wide one extrapolates badly: the error on abalone was 5 % larger with it. The first member
     chooses the basis of all.
     """
-    several = problem.X.shape[1] > 1
+    several = bool(problem.inputs[-1] > 0)
     if len(problem.rows) <= FULL_PORTFOLIO:
         members: list[Kernel] = [RBF(), Matern()]
         members += [RBF(ard=True), Matern(ard=True), Matern(nu=0.5, ard=True)] if several else [Matern(nu=0.5)]

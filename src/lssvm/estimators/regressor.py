@@ -54,13 +54,18 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
         leave-one-out.
     robust : str, weight function or None
         "hampel", "huber", "logistic", "myriad" or a weight function of `lssvm.robust`, for weighted LS-SVM.
+    categorical_features : "from_dtype", list of column names or numbers, mask or None
+        The columns of X that are categories. "from_dtype": columns of text or of a categorical dtype in frames (ordered
+        categories of pandas are ranks), and none in arrays. Rows with the same category have distance 0 in this column,
+        others 1. Missing cells are a value of their own; missing numbers are filled in with the median, and an
+        indicator of the missing cells shares the width of their column.
 
     Attributes
     ----------
     support_ : array (n,) or None
         Rows of the basis; None if the basis points are not rows.
     support_vectors_ : array (n, n_features)
-        Basis points; column numbers for `kernels.Precomputed`.
+        Basis points, with categories and missing cells encoded; column numbers for `kernels.Precomputed`.
     dual_coef_ : array (n,) or (n, n_outputs)
     intercept_ : float or array (n_outputs,)
     C_, kernel_ : float, Kernel
@@ -116,11 +121,13 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
         *,
         steps: Sequence[Callable[[Problem], Problem]] | None = None,
         robust: str | WeightFunction | None = None,
+        categorical_features: ArrayLike | str | None = "from_dtype",
     ) -> None:
         self.kernel = kernel
         self.C = C
         self.steps = steps
         self.robust = robust
+        self.categorical_features = categorical_features
 
     def _fitted(self, problem: Problem, given: Array | None) -> dict[str, Any]:
         if self.kernel is None and self.C is None and self.steps is None and self.robust is None:
@@ -154,7 +161,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
     ) -> tuple[Array, Array, Array]:
         """Validated rows, targets (rows x outputs) and weights."""
         smallest = (2 if reset else 1) if smallest is None else smallest
-        X, y = self._check_raw(X, y, ensure_min_samples=smallest, reset=reset)
+        X, y = self._check_raw(X, y, ensure_min_samples=smallest, reset=reset, sample_weight=sample_weight)
         if reset:
             self._single_output_ = y.ndim == 1
         targets = y[:, None] if y.ndim == 1 else y

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import arrays
 from ..arrays import ArrayLike
+from ..columns import Columns
 from ..intervals import Jackknife
 from ..problem import Fit, Problem
 
@@ -20,6 +21,18 @@ def is_stack(model: Any) -> bool:
 def members(model: Any) -> list[tuple[Any, float]]:
     """The members of a stack with their weights; a single model is its own member, of weight 1."""
     return list(model._weighted_members) if is_stack(model) else [(model, 1.0)]
+
+
+def encoder(model: Any) -> Columns | None:
+    """How the columns of a table are encoded; None if the inputs of the model are numbers as they are."""
+    columns: Columns | None = vars(model).get("_columns_")
+    return None if columns is None or columns.are_plain else columns
+
+
+def column_sources(model: Any) -> np.ndarray:
+    """The number of the column of the table behind every encoded column."""
+    columns: Columns | None = vars(model).get("_columns_")
+    return np.arange(model.n_features_in_) if columns is None else columns.sources
 
 
 def fitted_problem(model: Any) -> Problem | None:

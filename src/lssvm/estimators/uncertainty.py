@@ -268,7 +268,7 @@ class Uncertainty(ChunkedLSSVM):
             residuals = self._loo_model().residuals
             kernel = self.kernel_ if self.kernel_.is_precomputed else None
             known = vars(self).get("_scale_choice_")
-            found = noise_scale(X, weights, rows, residuals, kernel, known)
+            found = noise_scale(X, weights, rows, residuals, kernel, known, self._groups)
             if found is not None:
                 self._scale_choice_ = found.choice
             self._noise_scale_ = found

@@ -9,35 +9,50 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_array, compute_class_weight
+from sklearn.utils import check_array, check_X_y, compute_class_weight
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from .. import arrays
 from ..arrays import Array
+from ..columns import Columns, column_names, is_missing, series_of
 from ..problem import class_numbers
 
 
-def validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options: Any) -> Any:
-    """scikit-learn's validation, with a copy of X and with messages that name the argument and the column."""
+def validate(
+    model: Any, X: Any, y: Any = "no_validation", *, sample_weight: Any = None, encode: bool = True, **options: Any
+) -> Any:
+    """scikit-learn's validation, with a copy of X and with messages that name the argument and the column.
+
+    Columns that are not numeric, and missing cells, are encoded as `lssvm.columns` describes; with ``reset=True``, how
+    they are encoded follows from the rows of positive weight. Without `encode`, cells are returned as they are.
+    """
     if options.get("ensure_min_samples") == 0 and not (X.shape[0] if hasattr(X, "shape") else len(X)):
-        return np.zeros((0, model.n_features_in_)), np.zeros((0, *np.shape(y)[1:]))  # a chunk without rows
+        columns = len(model._columns_.sources) if encode and hasattr(model, "_columns_") else model.n_features_in_
+        return np.zeros((0, columns)), np.zeros((0, *np.shape(y)[1:]))  # a chunk without rows
+    if options["reset"]:
+        vars(model).pop("_columns_", None)  # of an earlier fit
     y = arrays.to_numpy(y) if isinstance(y, np.ndarray) and y.dtype.kind == "T" else y
     for name, values in (("X", X), ("y", y)):
         if np.ma.is_masked(values):
             raise ValueError(f"{name} is a masked array with masked values: fill them in, or remove their rows.")
     refuse_missing(y)
     if arrays.is_foreign(X):
-        return _validate_foreign(model, X, y, **options)
+        return _validate_foreign(model, X, y, sample_weight=sample_weight, **options)
     refuse_times("X", X)
     if arrays.is_foreign(y):
         y = arrays.to_numpy(y)
     try:
         with np.errstate(all="ignore"):
-            return validate_data(model, X, y, dtype=np.float64, copy=True, **options)
+            columns = _columns(model, X, reset=options["reset"])
+            if columns is not None and not columns.are_numbers:
+                return _validate_table(model, columns, X, y, sample_weight, encode=encode, **options)
+            return _validate_numbers(model, columns, X, y, sample_weight, encode=encode, **options)
     except OverflowError:
         raise ValueError("X or y contains integers too large for a float: rescale them.") from None
     except (TypeError, ValueError) as error:
         text = str(error)
+        if text.startswith("X: column"):  # of `columns`
+            raise
         if any(part in text for part in ("could not convert", "must be real", "must be a string or a", "promoted")):
             explain_text(model, X, y, text)
         if "'<' not supported" in text:
@@ -47,6 +62,94 @@ def validate(model: BaseEstimator, X: Any, y: Any = "no_validation", **options: 
         if text.startswith(("Input X contains", "Input y contains")):
             raise ValueError(_where(X if text[6] == "X" else y, text)) from None
         raise
+
+
+def _columns(model: Any, X: Any, *, reset: bool) -> Columns | None:
+    """The columns as `fit` has learned them or, with `reset`, their kinds; None for a matrix of numbers."""
+    if getattr(model.kernel, "is_precomputed", False):
+        return None
+    if not reset:
+        return vars(model).get("_columns_")
+    asked = model.categorical_features
+    if series_of(X) is not None:
+        return Columns.of(X, asked)
+    if asked is None or (isinstance(asked, str) and asked == "from_dtype"):
+        return None
+    return Columns.of(check_array(X, dtype=object, ensure_all_finite=False, ensure_min_samples=0), asked)
+
+
+def kinds_of_columns(model: Any, X: Any) -> Columns | None:
+    """The kinds of the columns of the first chunk, from which `Columns.fitted` learns; None if none are encoded."""
+    if arrays.is_foreign(X) or getattr(model.kernel, "is_precomputed", False):
+        return None
+    columns = _columns(model, X, reset=True)
+    return Columns.of_numbers(column_names(X, model.n_features_in_)) if columns is None else columns
+
+
+def _learn(model: Any, columns: Columns, cells: Sequence[np.ndarray], sample_weight: Any) -> None:
+    """Learn how the columns are encoded, from the cells of the rows of positive weight."""
+    given = None if sample_weight is None else np.asarray(arrays.to_numpy(sample_weight))
+    if given is not None and given.shape == np.shape(cells[0]) and given.dtype.kind in "biuf" and (given > 0).any():
+        cells = [column[given > 0] for column in cells]
+    model._columns_ = columns.fitted(cells)
+
+
+def _validate_numbers(
+    model: Any,
+    columns: Columns | None,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    encode: bool,
+    reset: bool,
+    **options: Any,
+) -> Any:
+    """`validate` for columns of numbers."""
+    filled = columns is not None or (reset and not getattr(model.kernel, "is_precomputed", False))
+    missing = "allow-nan" if filled else True
+    checked = validate_data(model, X, y, dtype=np.float64, copy=True, reset=reset, ensure_all_finite=missing, **options)
+    if not filled or not encode:
+        return checked
+    alone = isinstance(checked, np.ndarray)
+    matrix = checked if alone else checked[0]
+    if reset:
+        columns = Columns.of_numbers(column_names(X, matrix.shape[1]))
+        _learn(model, columns, list(matrix.T), sample_weight)
+    if not model._columns_.are_plain or np.isnan(matrix).any():
+        matrix = model._columns_.encode(list(matrix.T))
+    return matrix if alone else (matrix, checked[1])
+
+
+def _validate_table(
+    model: Any,
+    columns: Columns,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    encode: bool,
+    reset: bool,
+    ensure_min_samples: int = 1,
+    **options: Any,
+) -> Any:
+    """`validate` for tables with categories or ranks."""
+    if series_of(X) is None:
+        X = check_array(X, dtype=object, ensure_all_finite=False, ensure_min_samples=ensure_min_samples)
+    validate_data(model, X, reset=reset, skip_check_array=True)  # names and number of the columns
+    cells = columns.read(X)
+    if len(cells[0]) < ensure_min_samples:
+        raise ValueError(
+            f"Found array with {len(cells[0])} sample(s) (shape={tuple(X.shape)}) while a minimum of "
+            f"{ensure_min_samples} is required by {type(model).__name__}."
+        )
+    if reset:
+        _learn(model, columns, cells, sample_weight)
+    rows = model._columns_.encode(cells) if encode else columns.joined(cells)
+    if isinstance(y, str) and y == "no_validation":
+        return rows
+    y = check_X_y(np.zeros((len(rows), 1)), y, ensure_min_samples=ensure_min_samples, estimator=model, **options)[1]
+    return rows, y
 
 
 def refuse_missing(y: Any) -> None:
@@ -59,21 +162,12 @@ def refuse_missing(y: Any) -> None:
         return
     if table.dtype.kind not in "OmM" or not table.shape or not table.size:
         return
-    rows = [row for row, cells in enumerate(table.reshape(len(table), -1)) if any(map(_is_missing, cells))]
+    rows = [row for row, cells in enumerate(table.reshape(len(table), -1)) if any(map(is_missing, cells))]
     if rows:
         raise ValueError(
             f"y is missing in {len(rows)} row(s), first in row {rows[0]} (counting from 0): remove these rows, or fill "
             "in the values."
         )
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # pandas.NA
-        return True
-    except ValueError:  # an array
-        return False
 
 
 def refuse_times(name: str, values: Any) -> None:
@@ -82,7 +176,7 @@ def refuse_times(name: str, values: Any) -> None:
     if types is None:
         types = getattr(values, "dtypes", getattr(values, "dtype", None))  # frames, arrays
     found = [str(kind) for kind in types] if isinstance(types, Iterable) else [str(types)]
-    columns = _column_names(values, len(found)) if len(found) > 1 else [None]
+    columns = column_names(values, len(found)) if len(found) != 1 else [None]
     kinds: list[tuple[Any, str]] = list(zip(columns, found, strict=True))
     if "object" in found or (isinstance(values, Sequence) and len(values)):
         try:
@@ -106,13 +200,15 @@ def _where(values: Any, text: str) -> str:
     try:
         table = np.asarray(values, dtype=np.float64)
         found = ~np.isfinite(table.reshape(len(table), -1))
+        if "infinity" in text.partition("\n")[0]:  # missing cells may be allowed
+            found = np.isinf(table.reshape(len(table), -1))
     except (TypeError, ValueError):  # objects, e.g. missing values of pandas
         table = np.asarray(values, dtype=object)
         found = np.array([[not _is_finite(value) for value in row] for row in table.reshape(len(table), -1)])
     if not found.any():
         return text
     row, c = (int(place[0]) for place in np.nonzero(found))
-    place = f"row {row}" if table.ndim == 1 else f"column {_column_names(values, found.shape[1])[c]!r}, row {row}"
+    place = f"row {row}" if table.ndim == 1 else f"column {column_names(values, found.shape[1])[c]!r}, row {row}"
     first, _, rest = text.partition("\n")
     remedy = rest or "Remove or impute those values."
     return f"{first} The first of {int(np.sum(found))} such values is in {place} (counting from 0).\n{remedy}"
@@ -125,14 +221,13 @@ def _is_finite(value: Any) -> bool:
         return False
 
 
-def _column_names(X: Any, count: int) -> Any:
-    return getattr(X, "column_names", getattr(X, "columns", range(count)))  # pyarrow, frames
-
-
 def _validate_foreign(
-    model: BaseEstimator, X: Array, y: Any, *, reset: bool, ensure_min_samples: int = 1, **options: Any
+    model: Any, X: Array, y: Any, *, reset: bool, sample_weight: Any, ensure_min_samples: int = 1, **options: Any
 ) -> Any:
-    """`validate` for arrays that stay on their device; y is moved to the device of X, unless it holds labels."""
+    """`validate` for arrays that stay on their device; y is moved to the device of X, unless it holds labels.
+
+    Categories and missing cells are encoded on the CPU.
+    """
     xp = arrays.namespace(X)
     if arrays.is_torch(X) and X.layout is not xp.strided:
         raise TypeError("Sparse data was passed for X, but dense data is required: use X.to_dense().")
@@ -152,8 +247,9 @@ def _validate_foreign(
         X = arrays.like(X, X) + 0.0  # a copy
     except TypeError as error:
         raise ValueError(f"X is on a device without float64 ({error}): move it to the CPU.") from None
-    if not bool(xp.all(xp.isfinite(X))):
-        raise ValueError("Input X contains NaN or infinity: remove or impute those values.")
+    if bool(xp.any(xp.isinf(X))):
+        raise ValueError("Input X contains infinity: remove or impute those values.")
+    X = _encoded_foreign(model, X, sample_weight, reset=reset)
     if isinstance(y, str) and y == "no_validation":
         return X
     if y is None:
@@ -178,6 +274,26 @@ def _validate_foreign(
     if values.shape[0] != X.shape[0]:
         raise ValueError(f"X has {X.shape[0]} rows, but y has {values.shape[0]}: inconsistent numbers of samples.")
     return X, values
+
+
+def _encoded_foreign(model: Any, X: Array, sample_weight: Any, *, reset: bool) -> Array:
+    """The rows of an array on a device; those without categories and missing cells stay there."""
+    known = vars(model).get("_columns_")
+    plain = known is None or known.are_plain
+    if reset:
+        plain = model.categorical_features is None or isinstance(model.categorical_features, str)
+    if plain and not bool(arrays.namespace(X).any(arrays.namespace(X).isnan(X))):
+        return X
+    table = arrays.to_numpy(X)
+    columns = _columns(model, table, reset=reset)
+    if columns is None and reset and not getattr(model.kernel, "is_precomputed", False):
+        columns = Columns.of_numbers(range(table.shape[1]))
+    if columns is None:
+        raise ValueError("Input X contains NaN: remove or impute those values.")
+    cells = columns.read(table)
+    if reset:
+        _learn(model, columns, cells, sample_weight)
+    return arrays.like(model._columns_.encode(cells), X)
 
 
 def chunk_options(options: dict[str, Any]) -> dict[str, Any]:
@@ -216,9 +332,10 @@ def explain_text(model: BaseEstimator, X: Any, y: Any, text: str) -> None:
         try:
             table[:, c].astype(np.float64)
         except (TypeError, ValueError) as error:
-            name = _column_names(X, table.shape[1])[c]
+            name = column_names(X, table.shape[1])[c]
             raise type(error)(
-                f"X: column {name!r} contains values that are not numeric ({text}): encode the column, or drop it."
+                f"X: column {name!r} contains values that are not numeric ({text}): name it in categorical_features if "
+                "it is a category, or drop it."
             ) from None
     if isinstance(model, RegressorMixin):
         raise ValueError(

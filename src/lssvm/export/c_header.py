@@ -36,7 +36,7 @@ def to_c(model: LSSVR | LSSVC | Pipeline, name: str = "lssvm") -> str:
     Parameters
     ----------
     model : LSSVR or LSSVC
-        Fitted; or a Pipeline that only scales columns before it.
+        Fitted to numbers without missing cells; or a Pipeline that only scales columns before it.
     name : str
         Prefix of all names in the header.
 
@@ -60,7 +60,7 @@ def to_c(model: LSSVR | LSSVC | Pipeline, name: str = "lssvm") -> str:
     >>> "motorcycle_predict" in export.to_c(model, name="motorcycle")
     True
     """
-    content = read_model(model)
+    content = read_model(model).without_encoder("to_c")
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         raise ValueError(f"name={name!r} is not a valid C identifier: use letters, digits and _.")
     d, guard = content.width, f"{name.upper()}_H"

@@ -11,7 +11,8 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__, arrays
-from ..diagnose import check_fitted, members, probability_slopes
+from ..columns import Columns
+from ..diagnose import check_fitted, encoder, members, probability_slopes
 from ..estimators import LSSVC, LSSVR
 from ..kernels import RBF, Additive, Kernel, Linear, Matern, Polynomial, Product, Spline, Sum, spline_factors
 from ..tables import Column, Plan
@@ -49,6 +50,16 @@ class ModelContent:
     inputs: list[str]  # names of the columns, if known
     single: bool  # a prediction or decision value is a number, not a list
     columns: tuple[Column, ...] | None  # of the table, if the model stores them
+    encoder: Columns | None  # of categories and missing cells
+
+    def without_encoder(self, target: str) -> ModelContent:
+        """The content itself; TypeError if the model encodes categories or missing cells."""
+        if self.encoder is not None:
+            raise TypeError(
+                f"{target} does not support models with categories or missing cells: use export.to_python, or encode "
+                "the table before fit and before the exported model."
+            )
+        return self
 
     @property
     def refuses(self) -> bool:
@@ -108,6 +119,12 @@ def read_model(model: Any) -> ModelContent:
     columns = _table_columns(model)
     if columns is not None:
         names = [column.name for column in columns]
+    encoded = encoder(model)
+    if encoded is not None and scalers:
+        raise TypeError(
+            "A Pipeline before a model with categories or missing cells cannot be exported: fit the model to the "
+            "columns as they are, without scalers."
+        )
     kept = members(model)
     own, tables = _members(kept, classifies)
     return ModelContent(
@@ -118,6 +135,7 @@ def read_model(model: Any) -> ModelContent:
         inputs=[] if names is None else [str(name) for name in names],
         single=kept[0][0].dual_coef_.ndim == 1,
         columns=columns,
+        encoder=encoded,
     )
 
 

@@ -31,7 +31,7 @@ def to_onnx(model: LSSVR | LSSVC | Pipeline) -> onnx.ModelProto:
     Parameters
     ----------
     model : LSSVR or LSSVC
-        Fitted; or a Pipeline that only scales columns before it.
+        Fitted to numbers without missing cells; or a Pipeline that only scales columns before it.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def to_onnx(model: LSSVR | LSSVC | Pipeline) -> onnx.ModelProto:
         for missing values, and texts, which the operator LabelEncoder of ai.onnx.ml looks up. If missing values are
         not filled in, there is an output ``complete`` (rows,), and an incomplete row is treated like one with NaN.
     """
-    content = read_model(model)
+    content = read_model(model).without_encoder("to_onnx")
     try:
         import onnx  # noqa: F401
     except ImportError:

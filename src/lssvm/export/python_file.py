@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sklearn.pipeline import Pipeline
 
 from ..coding import SURE, TINY
+from ..columns import HEIGHT, Columns
 from ..estimators import LSSVC, LSSVR
 from ..tables import MISSING, Column, spellings
 from .kernel_functions import kernel_functions, uses_splines
@@ -97,11 +98,13 @@ def to_python(model: LSSVR | LSSVC | Pipeline) -> str:
     -------
     str
         The source code. It defines ``predict(x)`` for one row x (a list of numbers) and, for classification, also
-        ``decision_function(x)`` and ``predict_proba(x)``. A result has the shape of one row of the model's results.
-        For a model fitted by the command line, x is a row of its table: a dict keyed by column, such as a row of
+        ``decision_function(x)`` and ``predict_proba(x)``. A result has the shape of one row of the model's results. For
+        a model fitted by the command line, x is a row of its table: a dict keyed by column, such as a row of
         ``csv.DictReader``, or a list in the order of ``INPUTS``, of numbers or texts. If a value is missing and is not
-        filled in, the result is None. As in the model, NaN or infinite values, too few or too many values, and results
-        that overflow raise ValueError.
+        filled in, the result is None. For a model with categories or missing cells, x is a list of the same values as
+        in a row of the training frame, or a dict keyed by column; None and NaN are missing cells. Infinite
+        values, too few or too many values, and results that overflow raise ValueError, as in the model; so does NaN if
+        the training rows had no missing cells.
 
     Examples
     --------
@@ -131,6 +134,8 @@ def to_python(model: LSSVR | LSSVC | Pipeline) -> str:
     text += ["", "", OUTPUTS]
     if content.columns is not None:
         text += _encode(content.columns)
+    elif content.encoder is not None:
+        text += _encode_cells(content.encoder)
     else:
         text += _checked(content)
     text += [*_members(content, kernels), *_inputs(content), *_methods(content)]
@@ -222,6 +227,53 @@ def _encode(columns: Sequence[Column]) -> list[str]:
     ]
 
 
+# The inputs of a row of a frame (`columns.Column.encode`)
+ENCODE = """def encode(row):
+    if not hasattr(row, "keys") and len(row) != len(COLUMNS):
+        raise ValueError(f"The row has {len(row)} values, but the model takes {len(COLUMNS)}.")
+    x = []
+    for number, (name, kind, values, median, height, missing, pooled) in enumerate(COLUMNS):
+        value = row[name] if hasattr(row, "keys") else row[number]
+        value = None if value != value else value
+        if kind == "category":
+            if value is not None and isinstance(value, str) != isinstance(values[0], str):
+                raise ValueError(f"Column {name!r} holds {value!r}, but held values such as {values[0]!r} in fit.")
+            width = len(values) + missing + pooled
+            place = width - 1 if pooled else width
+            if value in values:
+                place = values.index(value)
+            elif value is None and missing:
+                place = len(values)
+            other = 0.0 if place < width else (1.0 - math.sqrt(1.0 + width)) / (math.sqrt(2.0) * width)
+            x += [HEIGHT if own == place else other for own in range(width)]
+        elif kind != "ignored":
+            if kind == "ranks":
+                value = values.index(value) if value in values else None
+            if value is not None and not math.isfinite(float(value)):
+                raise ValueError(f"Column {name!r} is {value}: give a finite number.")
+            x.append(median if value is None else float(value))
+            x += [height * (value is None)] if height else []
+    return x"""
+
+
+def _encode_cells(columns: Columns) -> list[str]:
+    """The function that turns a row of a frame into inputs."""
+    return [
+        "",
+        "",
+        "# name, kind, values, median, height of the indicator, whether missing cells and rare values have a column",
+        "COLUMNS = [",
+        *(
+            f"    ({c.name!a}, {c.kind!r}, {list(c.values)!a}, {c.median!r}, {c.height!r}, {c.missing}, {c.pooled}),"
+            for c in columns.columns
+        ),
+        "]",
+        "",
+        "",
+        ENCODE.replace("HEIGHT", repr(HEIGHT)),
+    ]
+
+
 def _checked(content: ModelContent) -> list[str]:
     """The function that rejects the rows that the model rejects."""
     d = content.width
@@ -246,7 +298,9 @@ def _checked(content: ModelContent) -> list[str]:
 def _inputs(content: ModelContent) -> list[str]:
     """The function that computes the inputs of the members."""
     text = ["", "", "def inputs(x):"]
-    if content.columns is None:
+    if content.encoder is not None:
+        text += ["    x = encode(x)"]
+    elif content.columns is None:
         text += ["    x = checked(x)"]
     else:
         text += ["    x = encode(x)", *_nothing(content, "x")]

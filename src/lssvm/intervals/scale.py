@@ -11,7 +11,7 @@ import numpy as np
 from .. import arrays
 from ..arrays import Array, cached_property
 from ..kernels import Additive, Kernel, Matern
-from ..problem import Problem
+from ..problem import Problem, columns_by_input
 from ..robust import Hampel
 from ..tune import tuned
 from .loo import FittedLoo
@@ -80,12 +80,13 @@ def noise_scale(
     residuals: np.ndarray,
     kernel: Kernel | None = None,
     known: ScaleChoice | None = None,
+    groups: np.ndarray | None = None,
 ) -> NoiseScale | None:
     """The scale of the noise, from the leave-one-out residuals (l, k) of the rows with the given numbers.
 
     `kernel` is a precomputed one; other kernels are searched. `known` is an earlier result for the same rows, which
-    saves the search. The result is None if the noise of an output has no size: most of its residuals are 0, or there
-    are fewer than 3 rows.
+    saves the search. `groups` are those of the columns (see `Problem`). The result is None if the noise of an output
+    has no size: most of its residuals are 0, or there are fewer than 3 rows.
     """
     size = np.abs(residuals)
     middle = np.median(size, axis=0)
@@ -93,7 +94,7 @@ def noise_scale(
         return None
     roots = np.zeros((X.shape[0], size.shape[1]))
     roots[rows] = np.sqrt(size / middle)
-    problem = _problem(X, weights, rows, roots, kernel, known)
+    problem = _problem(X, weights, rows, roots, kernel, known, groups)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # C at the edge means that the noise is even
         problem, asked = tuned(problem), problem
@@ -115,7 +116,13 @@ def noise_scale(
 
 
 def _problem(
-    X: Array, weights: Array, rows: np.ndarray, roots: np.ndarray, kernel: Kernel | None, known: ScaleChoice | None
+    X: Array,
+    weights: Array,
+    rows: np.ndarray,
+    roots: np.ndarray,
+    kernel: Kernel | None,
+    known: ScaleChoice | None,
+    groups: np.ndarray | None,
 ) -> Problem:
     """The problem of fitting sqrt|r|, on a part of the rows as the basis if there are many."""
     counting = np.zeros(X.shape[0])
@@ -124,10 +131,12 @@ def _problem(
         kernel = known.kernel
     elif kernel is None:
         rough = Matern(nu=0.5)
-        kernel = Additive(rough) if X.shape[1] <= ADDITIVE_COLUMNS else rough.set_params(ard=True)
+        components = None if groups is None else columns_by_input(groups)
+        few = (X.shape[1] if components is None else len(components)) <= ADDITIVE_COLUMNS
+        kernel = Additive(rough, components) if few else rough.set_params(ard=True)
     C = None if known is None else known.C
     targets, weights = arrays.like(roots, X), arrays.like(counting, X)
-    problem = Problem(kernel, X, targets, weights, C=C, asked=(kernel, C))
+    problem = Problem(kernel, X, targets, weights, C=C, asked=(kernel, C), groups=groups)
     if len(rows) <= DENSE_ROWS:
         return problem
     return problem.with_basis(np.random.RandomState(0).permutation(rows)[:BASIS_SIZE])

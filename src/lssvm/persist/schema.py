@@ -14,6 +14,7 @@ from sklearn.utils import Bunch
 
 from .. import kernels, robust, sparsify, tune
 from ..coding import CODINGS
+from ..columns import LARGEST, Column, Columns
 from ..estimators import LSSVC, LSSVR
 from ..intervals import ScaleChoice
 from ..kernels import Kernel, as_kernel
@@ -83,6 +84,7 @@ def _check_members(model: Any) -> None:
         for name in ("n_features_in_", "_single_output_", "classes_"):
             own, other = (np.asarray(vars(each).get(name)) for each in (model, member))
             demand(np.array_equal(own, other), f"members_.{name}")
+        demand(vars(member).get("_columns_") == vars(model).get("_columns_"), "members_._columns_")
         if not isinstance(model, LSSVC):
             demand(np.shape(member.intercept_) == np.shape(model.intercept_), "members_.intercept_")
 
@@ -168,7 +170,15 @@ def fitted_kernel(value: Any, name: str, sizes: Sizes) -> None:
 
 def _features(value: Any, name: str, sizes: Sizes) -> None:
     COUNT(value, name, sizes)
-    sizes["features"] = value
+    sizes["features"] = sizes["table"] = value
+
+
+def _columns(value: Any, name: str, sizes: Sizes) -> None:
+    """How the columns of a table are encoded; all later sizes are those of the encoded columns."""
+    record(Columns)(value, name, sizes)
+    demand(len(value.columns) == sizes["table"] and not sizes["precomputed"], name)
+    sizes["features"] = sum(column.width for column in value.columns)
+    demand(0 < sizes["features"] <= MOST_COLUMNS or value.are_plain, name)
 
 
 def _single_output(value: Any, name: str, sizes: Sizes) -> None:
@@ -195,6 +205,24 @@ def _groups(value: Any) -> bool:
         return False
     groups = [np.asarray(group) for group in value]
     return all(g.dtype.kind in "iu" and g.ndim <= 1 for g in groups) and sum(g.size for g in groups) <= MOST_COLUMNS
+
+
+def _are_inputs(value: Any) -> bool:
+    """Whether numbers of inputs ascend from 0 without gaps."""
+    return bool(value[0] == 0 and np.isin(np.diff(value.astype(np.int64)), (0, 1)).all())
+
+
+def _are_values(value: Any) -> bool:
+    """Whether these are distinct values of a category: text, or finite numbers."""
+    text = all(type(item) is str for item in value)
+    plain = text or all(type(item) in (bool, int, float) and math.isfinite(item) for item in value)
+    return plain and len(set(value)) == len(value)
+
+
+def _is_column(column: Column, sizes: Sizes) -> bool:
+    if column.kind in ("category", "ranks"):
+        return len(column.values) > 0
+    return not column.values
 
 
 def _knots(value: Any, name: str, sizes: Sizes) -> None:
@@ -313,6 +341,7 @@ PARAMETERS: dict[type, dict[str, Rule]] = {
         "C": optional(number(1e-150, 1e150)),
         "steps": optional(items(STEP, most=MOST_PARTS)),
         "robust": optional(either(option("hampel", "huber", "logistic", "myriad"), WEIGHTING)),
+        "categorical_features": optional(either(option("from_dtype"), LABELS)),
     },
 }
 PARAMETERS[LSSVC] = {
@@ -369,6 +398,17 @@ RECORDS: dict[type, dict[str, Rule]] = {
         "fitted": NOTHING,
         "asked": optional(pack(asked_kernel, optional(C))),
         "paths": paths,
+        "groups": optional(array("features", kinds="iu")),
+    },
+    Columns: {"columns": items(record(Column), tuple, least=1)},
+    Column: {
+        "name": either(TEXT, number(-MOST, MOST, int)),
+        "kind": option("number", "ranks", "category", "ignored"),
+        "values": test(lambda value: isinstance(value, tuple) and _are_values(value)),
+        "median": number(-LARGEST, LARGEST, float),
+        "height": number(0.0, LARGEST, float),
+        "missing": TRUTH,
+        "pooled": TRUTH,
     },
     Fit: {
         "kernel": fitted_kernel,
@@ -437,6 +477,7 @@ RELATIONS: dict[type, dict[str, Callable[[Any, Sizes], Any]]] = {  # between the
         "classification": lambda problem, sizes: problem.classification == ("classes" in sizes),
         "X": lambda problem, sizes: not sizes["precomputed"] or sizes["rows"] == sizes["features"],
         "points": lambda problem, sizes: problem.points is None or not sizes["precomputed"],
+        "groups": lambda problem, sizes: problem.groups is None or _are_inputs(problem.groups),
         "coefficients": lambda problem, sizes: (
             problem.coefficients is None
             or (
@@ -445,6 +486,7 @@ RELATIONS: dict[type, dict[str, Callable[[Any, Sizes], Any]]] = {  # between the
             )
         ),
     },
+    Column: {"values": _is_column},
     Fit: {"weights": lambda fit, sizes: (fit.weights > 0).any()},
     Whitening: {
         "owner": lambda whitening, sizes: (whitening.factor is None) == (whitening.owner is None),
@@ -456,6 +498,7 @@ RELATIONS: dict[type, dict[str, Callable[[Any, Sizes], Any]]] = {  # between the
 
 ATTRIBUTES: dict[str, Rule] = {  # in this order: attributes that bind sizes come first
     "n_features_in_": _features,
+    "_columns_": _columns,
     "support_vectors_": points("basis"),
     "_single_output_": _single_output,
     "coding_": _coding,
@@ -468,7 +511,7 @@ ATTRIBUTES: dict[str, Rule] = {  # in this order: attributes that bind sizes com
     "members_": test(lambda value: type(value) is list and 0 < len(value) <= MOST_PARTS),
     "stack_weights_": array("members", least=0.0),
     "support_": sized(lambda sizes: ANY_ROWS if not sizes["precomputed"] else indices("basis", "features")),
-    "feature_names_in_": sized(lambda sizes: labels(sizes["features"])),
+    "feature_names_in_": sized(lambda sizes: labels(sizes["table"])),
     "weights_": ROW_WEIGHTS,
     "_sample_weight_": optional(ROW_WEIGHTS),
     "leverage_": array("rows", finite=False),

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 
 from .. import arrays, kernels, robust, sparsify, tune
+from ..columns import Column, Columns
 from ..intervals import ScaleChoice
 from ..kernels import Kernel
 from ..problem import Fit, Problem, Whitening
@@ -48,7 +49,7 @@ ABSTRACT = (Kernel, kernels.Function, WeightFunction)
 def _registry() -> dict[str, type]:
     """All classes that a file may refer to."""
     classes: dict[str, type] = {"Bunch": Bunch, "RandomState": np.random.RandomState}
-    for record in (Problem, Fit, Stream, Sample, Whitening, Moments, ScaleChoice):
+    for record in (Problem, Fit, Stream, Sample, Whitening, Moments, ScaleChoice, Column, Columns):
         classes[record.__name__] = record
     classes["LeftOutSample"] = LooSample  # the name of the class in version 0.1.0
     for module in (kernels, robust, sparsify, tune):

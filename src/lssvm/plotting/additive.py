@@ -11,7 +11,15 @@ import numpy as np
 from .. import arrays
 from ..arrays import ArrayLike
 from ..coding import pairs_of
-from ..diagnose import check_fitted, check_single, component_deviations, kept_components, members
+from ..diagnose import (
+    check_fitted,
+    check_single,
+    column_sources,
+    component_deviations,
+    encoder,
+    kept_components,
+    members,
+)
 from ..estimators import LSSVC, LSSVR
 from ..estimators.validation import validate
 from ._display import COLOURS, Display, import_pyplot, plain_axes
@@ -213,6 +221,11 @@ class ComponentsDisplay:
         check_fitted(estimator, "estimator")
         if not hasattr(estimator, "components"):
             raise ValueError(f"{type(estimator).__name__} is not additive: use kernels.Additive.")
+        if encoder(estimator) is not None:
+            raise ValueError(
+                "ComponentsDisplay draws columns of numbers without missing cells: draw the columns of "
+                "estimator.components(X), one per column of X, instead."
+            )
         table = arrays.to_numpy(validate(estimator, X, reset=False))  # the columns of a frame are checked by name
         names = _component_names(estimator)
         display = cls(inputs=[], values=[], deviations=[], names=[], rows=[], outputs=_output_names(estimator))
@@ -313,7 +326,7 @@ def _output_names(estimator: LSSVR | LSSVC) -> list[str]:
 def _component_names(estimator: LSSVR | LSSVC) -> list[str]:
     """The names of the columns, joined within a group; x1, x2, ... for columns without names."""
     columns = getattr(estimator, "feature_names_in_", None)
-    count = estimator.n_features_in_
+    count, sources = estimator.n_features_in_, column_sources(estimator)
     columns = [f"x{c + 1}" for c in range(count)] if columns is None else [str(name) for name in columns]
-    groups = members(estimator)[0][0].kernel_.components(count)
-    return [", ".join(columns[c] for c in group) for group in groups]
+    groups = members(estimator)[0][0].kernel_.components(len(sources))
+    return [", ".join(columns[c] for c in np.unique(sources[group])) for group in groups]

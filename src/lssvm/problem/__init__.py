@@ -14,7 +14,9 @@ from .problem import class_numbers as class_numbers
 from .rounding import LOST_DIGITS as LOST_DIGITS
 from .rounding import rounding_error as rounding_error
 from .scaling import column_spread as column_spread
+from .scaling import columns_by_input as columns_by_input
 from .scaling import constant_columns as constant_columns
+from .scaling import spread_of as spread_of
 from .splits import held_out_rows as held_out_rows
 from .whitening import Whitening as Whitening
 from .whitening import independent_rows as independent_rows

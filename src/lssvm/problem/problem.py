@@ -64,6 +64,9 @@ class Problem:
         Kernel and C as the user gave them, None where tuning is to choose; `kernel` and `C` hold the chosen values.
     paths : dict
         Records of the steps so far, by the name of the step.
+    groups : integer array (d,) or None
+        The number of the input that each column encodes, e.g. one value of a category; columns of the same input share
+        one width. None: every column is an input.
     """
 
     kernel: Kernel
@@ -80,6 +83,7 @@ class Problem:
     fitted: Fit | None = None
     asked: tuple[Kernel, float | None] | None = None
     paths: dict[str, Bunch] = field(default_factory=dict)
+    groups: np.ndarray | None = None
 
     def replace(self, **changes: Any) -> Problem:
         """A copy with some fields changed."""
@@ -108,6 +112,11 @@ class Problem:
     def labels(self) -> np.ndarray:
         """The class of every row, as a number."""
         return class_numbers(self.y)
+
+    @cached_property
+    def inputs(self) -> np.ndarray:
+        """The number of the input that each column encodes."""
+        return np.arange(self.X.shape[1]) if self.groups is None else self.groups
 
     @property
     def basis_size(self) -> int:

@@ -21,29 +21,55 @@ def column_spread(problem: Problem) -> np.ndarray:
     """Standard deviation of every column over the rows with positive weight; 1 for constant columns.
 
     If a few extreme cells dominate it, such as 9999 for a missing value, the standard deviation of a normal
-    distribution with the same quartiles is used instead.
+    distribution with the same quartiles is used instead. Columns of the same group have the same spread: the root of
+    their total variance, which is half the mean squared distance between two rows, as for a single column.
     """
-    spread, (low, high) = _spread(problem)[0], _quartiles(problem)
-    middle = (high - low) / NORMAL_QUARTILES
-    spread = np.where((middle > 0) & (spread > FEW_CELLS * middle), middle, spread)
+    spread, constant = spread_of(_values(problem)), _are_constant(problem)
+    if problem.groups is not None:
+        total = np.zeros(problem.groups.max() + 1)
+        np.hypot.at(total, problem.groups, np.where(constant, 0.0, spread))
+        spread = total[problem.groups]
     return np.where(constant_columns(problem), 1.0, spread)
 
 
 def constant_columns(problem: Problem) -> np.ndarray:
-    """Which columns do not vary over the rows with positive weight."""
-    spread, size = _spread(problem)
+    """Which columns do not vary over the rows with positive weight, nor any other column of their group."""
+    constant = _are_constant(problem)
+    if problem.groups is None:
+        return constant
+    return (np.bincount(problem.groups, ~constant) == 0)[problem.groups]
+
+
+def columns_by_input(groups: np.ndarray) -> list[list[int]]:
+    """The columns of every input, from the number of the input of every column."""
+    return [np.flatnonzero(groups == number).tolist() for number in range(groups[-1] + 1)]
+
+
+def spread_of(values: np.ndarray) -> np.ndarray:
+    """The spread of every column of a matrix; see `column_spread`."""
+    spread = _deviation(values)[0]
+    low, high = np.quantile(_thinned(values), (0.25, 0.75), axis=0)
+    middle = (high - low) / NORMAL_QUARTILES
+    return np.where((middle > 0) & (spread > FEW_CELLS * middle), middle, spread)
+
+
+def _are_constant(problem: Problem) -> np.ndarray:
+    spread, size = _deviation(_values(problem))
     return spread <= 1e-12 * size
 
 
-def _spread(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+def _values(problem: Problem) -> np.ndarray:
+    """The rows with positive weight."""
+    return arrays.to_numpy(arrays.take(problem.X, problem.rows))
+
+
+def _deviation(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Standard deviation and largest absolute value of every column."""
-    values = arrays.to_numpy(arrays.take(problem.X, problem.rows))
     size = np.max(np.abs(values), axis=0, initial=0.0)
     size = np.where(size > 0, size, 1.0)
     return size * np.std(values / size, axis=0), size
 
 
-def _quartiles(problem: Problem) -> np.ndarray:
-    """Lower and upper quartiles of the columns, over about ten thousand of the rows with positive weight."""
-    rows = problem.rows[:: max(1, len(problem.rows) // 10_000)]
-    return np.quantile(arrays.to_numpy(arrays.take(problem.X, rows)), (0.25, 0.75), axis=0)
+def _thinned(values: np.ndarray) -> np.ndarray:
+    """About ten thousand of the rows."""
+    return values[:: max(1, len(values) // 10_000)]

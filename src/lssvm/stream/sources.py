@@ -42,11 +42,12 @@ class SameRows:
 
     source: Source
     check: Callable[[int, Any, Any, Any], Chunk]  # takes the number of the chunk and its parts
+    trace: Callable[[Array], Array]  # the part of the checked inputs that the fingerprint is made of
     known: Fingerprint
 
     def reduce(self, function: Callable[..., Any]) -> Any:
         """As `Source.reduce`, for a function of checked chunks."""
-        seen: Seen = self.source.reduce(functools.partial(_see, self.check, function))
+        seen: Seen = self.source.reduce(functools.partial(_see, self.check, self.trace, function))
         difference = self.known.difference(seen.fingerprint)
         if difference:
             raise ValueError(
@@ -57,9 +58,17 @@ class SameRows:
         return seen.value
 
 
-def _see(check: Callable[..., Chunk], function: Callable[..., Any], number: int, X: Any, y: Any, weight: Any) -> Seen:
+def _see(
+    check: Callable[..., Chunk],
+    trace: Callable[[Array], Array],
+    function: Callable[..., Any],
+    number: int,
+    X: Any,
+    y: Any,
+    weight: Any,
+) -> Seen:
     rows = check(number, X, y, weight)
-    return Seen(function(number, *rows), fingerprint(rows[0], y, weight))
+    return Seen(function(number, *rows), fingerprint(trace(rows[0]), y, weight))
 
 
 class Source(Protocol):

@@ -151,19 +151,19 @@ class ClassSearch:
         self.rows, self.setting, self.free, self.many = rows, setting, free, many
         self.coded = rows.coded(setting.coding)
         self.warm: list[Any] = [None] * len(self.coded.columns)
+        self.inputs = rows.problem.inputs  # of the columns; columns of the same input share a width
+        self.leading = np.unique(self.inputs, return_index=True)[1]  # the first column of every input
         self.start = log_widths(setting.kernel, rows.X.shape[1])
-        self.used = [np.isfinite(logs) for logs in self.start]
+        self.used = [np.isfinite(logs[self.leading]) for logs in self.start]
         sizes = [size for size in self._sizes() if size]
         shares = [np.full(size, 2.0 / (size * len(sizes))) for size in sizes]
         self.tilt = np.concatenate([*shares, [1.0]]) * (rows.C is None)  # the derivatives of log C in x
 
     def _sizes(self) -> list[int]:
-        """The number of free widths of each leaf: none, one or one per column."""
+        """The number of free widths of each leaf: none, one or one per input."""
         several = [self.many and leaf.ard for leaf in self.setting.kernel.leaves]
-        return [
-            0 if not free else len(logs) if ard else 1
-            for free, logs, ard in zip(self.free, self.start, several, strict=True)
-        ]
+        count = len(self.leading)
+        return [0 if not free else count if ard else 1 for free, ard in zip(self.free, several, strict=True)]
 
     def at(self, x: np.ndarray) -> Setting:
         """The setting of a vector x: changes of the log widths, then log C minus twice their mean.
@@ -172,7 +172,8 @@ class ClassSearch:
         """
         sigmas, place = [], 0
         for leaf, logs, size in zip(self.setting.kernel.leaves, self.start, self._sizes(), strict=True):
-            sigmas.append(np.exp(logs + x[place : place + size]) if size else leaf.sigma)
+            moves = x[place : place + size]
+            sigmas.append(np.exp(logs + (moves[self.inputs] if size > 1 else moves)) if size else leaf.sigma)
             place += size
         C = math.exp(float(self.tilt @ x)) if self.rows.C is None else self.setting.C
         return replace(self.setting, kernel=self.setting.kernel.with_widths(sigmas), C=C)
@@ -189,7 +190,7 @@ class ClassSearch:
         in_widths: Any = arrays.to_numpy(setting.kernel.gradient(X, X, arrays.like(G, X))) if any(self._sizes()) else []
         gradient: list[float] = []
         for row, size in zip(in_widths, self._sizes(), strict=False):
-            gradient.extend([] if not size else row if size > 1 else [row.sum()])
+            gradient.extend([] if not size else np.bincount(self.inputs, row) if size > 1 else [row.sum()])
         prior, in_prior = self._prior(x)
         deviation = math.log(setting.C / PLAN.class_C)
         prior += 0.5 * (deviation / PLAN.class_C_prior) ** 2
@@ -238,10 +239,10 @@ class ClassSearch:
             if size:
                 part = slice(place, place + size)
                 unit = np.log(leaf.width_unit(self.rows.unit))
-                relative = (logs + x[part] - unit)[used]
+                relative = (logs[self.leading] + x[part] - unit[self.leading])[used]
                 middle = float(relative.mean() - 0.5 * math.log(max(used.sum(), 1))) if used.any() else 0.0
                 value += 0.5 * (middle / PLAN.class_width_prior) ** 2
-                own = np.zeros(len(logs))
+                own = np.zeros(len(used))
                 own[used] = middle / PLAN.class_width_prior**2 / max(used.sum(), 1)
                 if size > 1:
                     deviation = relative - relative.mean()

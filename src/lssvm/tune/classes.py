@@ -23,7 +23,7 @@ from .. import arrays, progress
 from ..arrays import NumericalError
 from ..coding import best_slope, pair_losses, pairs_of, platt_aims, vertex
 from ..kernels import Kernel
-from ..problem import Problem, column_spread, constant_columns
+from ..problem import Problem, column_spread, columns_by_input, constant_columns
 from ..system.newton import solve_squares
 from .class_search import ClassSearch, Rows, Setting, log_widths
 from .plan import PLAN
@@ -65,7 +65,7 @@ def _chosen(problem: Problem, rows: Rows, codings: tuple[str, ...], losses: tupl
     best = min(range(len(kernels)), key=lambda number: starts[number][0])
     free = [leaf.sigma is None for leaf in kernels[best].leaves]
     found = [start[1] for start in starts]
-    if any(leaf.ard and leaf.sigma is None for leaf in kernels[best].leaves) and problem.X.shape[1] > 1:
+    if any(leaf.ard and leaf.sigma is None for leaf in kernels[best].leaves) and problem.inputs[-1] > 0:
         gain, many = _many_widths(halves, starts[best][2], free)
         record.update(gain=gain)
         if gain > PLAN.class_worth:
@@ -151,15 +151,23 @@ def _sample(problem: Problem) -> Rows:
 
 
 def column_units(problem: Problem) -> np.ndarray:
-    """The spread of each column; the distance of the values of a binary column; 1 for constant columns.
+    """The spread of each column; the difference of the values of a binary column; 1 for constant columns.
 
     The standard deviation of a binary column with a rare value is small, and would give that value too much influence.
+    The unit of a category is that of its columns: two of its values have the squared distance 2, as have two values of
+    a number on average. The errors of seven raw tables were 0.6 % larger with sqrt(2) times this unit, and 4 % with
+    1/sqrt(2) of it.
     """
     X = problem.X[problem.rows]
     low, high = X.min(axis=0), X.max(axis=0)
     two = np.all((low == X) | (high == X), axis=0)
     with np.errstate(over="ignore"):
-        unit = np.where(two, high - low, column_spread(problem))
+        distance = high - low
+        if problem.groups is not None:
+            members = columns_by_input(problem.groups)
+            two = np.array([two[own].all() for own in members])[problem.groups]
+            distance = np.array([distance[own].max() for own in members])[problem.groups]
+        unit = np.where(two, distance, column_spread(problem))
     return np.where(constant_columns(problem) | ~(unit > 0) | ~np.isfinite(unit), 1.0, unit)
 
 
@@ -171,7 +179,8 @@ def _common_widths(
     `others` are settings of the halves with another kernel. Without them, the second half starts from the first.
     """
     d = halves[0].X.shape[1]
-    first = kernel.with_width(math.sqrt(d), halves[0].unit) if kernel.is_free else kernel
+    inputs = halves[0].problem.inputs[-1] + 1
+    first = kernel.with_width(math.sqrt(inputs), halves[0].unit) if kernel.is_free else kernel
     first.check(d)
     free = [leaf.sigma is None for leaf in kernel.leaves]
     settings, total = [], 0.0

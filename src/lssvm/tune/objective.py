@@ -22,7 +22,7 @@ class Objective:
     """The objective for one kernel, and the point at which a search is.
 
     The search vector contains the log widths, in units of the spreads of the columns, leaf by leaf (one per leaf or one
-    per column), followed by log C if it is None. A `trial` is the problem on a sample of rows, with a part of the
+    per input), followed by log C if it is None. A `trial` is the problem on a sample of rows, with a part of the
     basis.
     """
 
@@ -36,7 +36,9 @@ class Objective:
         self.method = "gradient" if step.search == "auto" else step.search
         self.record = record
         self.spread = column_spread(problem)
-        self.constant = constant_columns(problem)
+        self.inputs = problem.inputs  # of the columns; columns of the same input share a width
+        self.leading = np.unique(self.inputs, return_index=True)[1]  # the first column of every input
+        self.constant = constant_columns(problem)[self.leading]
         self.free = [leaf.sigma is None for leaf in problem.kernel.leaves]
         self.many = [bool(leaf.ard) for leaf in problem.kernel.leaves]  # one width per column is allowed
         self.ard = [False] * len(self.many)  # one width per column is in use
@@ -61,6 +63,7 @@ class Objective:
             widths = np.where(
                 logs[place : place + size] < PLAN.dropped_width, np.exp(logs[place : place + size]), math.inf
             )
+            widths = widths[self.inputs] if size > 1 else widths
             sigmas.append(widths * leaf.width_unit(self.spread) if free else leaf.sigma)
             place += size
         return trial.replace(kernel=trial.kernel.with_widths(sigmas), C=C)
@@ -70,8 +73,8 @@ class Objective:
         return self._at(logs, trial, trial.C if self.problem.C is not None else math.exp(logs[-1]))
 
     def _sizes(self) -> list[int]:
-        """The number of free widths of each leaf: none, one or one per column."""
-        d = len(self.spread)
+        """The number of free widths of each leaf: none, one or one per input."""
+        d = len(self.constant)
         return [0 if not free else d if ard else 1 for free, ard in zip(self.free, self.ard, strict=True)]
 
     def _vector(self) -> np.ndarray:
@@ -102,7 +105,7 @@ class Objective:
             return 1e10, np.zeros_like(logs)
         gradient: list[float] = []
         for row, free, size in zip(arrays.to_numpy(in_widths), self.free, self._sizes(), strict=True):
-            gradient.extend([] if not free else row if size > 1 else [row.sum()])
+            gradient.extend([] if not free else np.bincount(self.inputs, row) if size > 1 else [row.sum()])
         if self.problem.C is None:
             gradient.append(in_C)
         return value - self._unit(trial) + prior, np.array(gradient) + prior_gradient

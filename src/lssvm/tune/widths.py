@@ -38,7 +38,7 @@ class Search(Objective):
         search.ard, search.C = search.many, problem.C
         widths = [np.empty(0)]
         for leaf, free, many in zip(problem.kernel.leaves, search.free, search.many, strict=True):
-            ratios = arrays.to_numpy(leaf.sigma) / leaf.width_unit(search.spread)
+            ratios = (arrays.to_numpy(leaf.sigma) / leaf.width_unit(search.spread))[search.leading]
             logs = np.where(np.isfinite(ratios), np.log(ratios), PLAN.dropped_width)
             widths.append((logs if many else logs[:1]) if free else np.empty(0))
         search.widths = np.concatenate(widths)
@@ -50,9 +50,9 @@ class Search(Objective):
     def most_work(self) -> float:
         """An upper bound of the `work` of the search; for dense models of the usual work, not the maximum."""
         first, *later = stages_of(self.problem)
-        few = first[0] < PLAN.width_rows * len(self.spread)
+        few = first[0] < PLAN.width_rows * len(self.constant)
         each = PLAN.early if few else PLAN.iterations
-        many = each + PLAN.early if any(self.many) and len(self.spread) > 1 else 0
+        many = each + PLAN.early if any(self.many) and len(self.constant) > 1 else 0
         most = len(PLAN.widths) * work(min(PLAN.start_rows, len(self.problem.rows)), None, every=True)
         most += self._stage_work(*first, 15 + many, paths=2)
         most += sum(self._stage_work(*stage, PLAN.early) for stage in later)
@@ -100,7 +100,7 @@ class Search(Objective):
         else:
             self._choose_C(trial)
             self.value = self._minimise(trial, PLAN.common)
-            sizes = [len(self.spread) if many else 1 for many, free in zip(self.many, self.free, strict=True) if free]
+            sizes = [len(self.constant) if many else 1 for many, free in zip(self.many, self.free, strict=True) if free]
             if sum(sizes) > len(self.widths):
                 self._try_many(trial, sizes)
             else:
@@ -238,10 +238,10 @@ class Search(Objective):
         self._improve(trial)
         y = arrays.to_numpy(trial.y)[trial.rows]
         X = arrays.to_numpy(arrays.take(trial.X, trial.rows))
-        self._try_columns(trial, relevance(X, y) > PLAN.relevant, sizes)
+        self._try_columns(trial, self._relevant(X, y), sizes)
         residuals = self._loo_residuals(trial)
         left = np.hstack([residuals, np.abs(residuals)])  # effects of three columns show in the sizes
-        self._try_columns(trial, relevance(X, left) > PLAN.relevant, sizes)
+        self._try_columns(trial, self._relevant(X, left), sizes)
         rows = len(trial.rows)
         gain = common[2] - (self.value - self._prior(self._vector(), rows)[0])
         worth = self.always or gain >= PLAN.worth * (np.sum(~self._constants()) - len(common[0])) / rows
@@ -251,6 +251,10 @@ class Search(Objective):
             self.widths, self.C, self.value = common
             self.ard = [False] * len(self.many)
             self.record.plan.append(f"one common width: one per column gains too little on {rows} rows")
+
+    def _relevant(self, X: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Which inputs have a column that the targets depend on."""
+        return np.bincount(self.inputs, relevance(X, targets) > PLAN.relevant) > 0
 
     def _try_columns(self, trial: Problem, relevant: np.ndarray, sizes: list[int]) -> None:
         """Search from narrow widths of the relevant columns, unless they are narrow already; keep the better result."""

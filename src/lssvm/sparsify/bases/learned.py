@@ -130,8 +130,12 @@ class Learned(Step):
                 return
             points = points - scale * in_points.step(moves * scale)
             widths = arrays.to_numpy(widths) * matters * np.array(free, dtype=float)[:, None]
+            total = widths.sum(axis=1, keepdims=True)
+            if known.groups is not None:  # columns of the same input share a width
+                totals = [np.bincount(known.groups, row)[known.groups] for row in widths]
+                widths = np.array(totals).reshape(widths.shape)
             common = np.array([[not leaf.ard] for leaf in leaves], dtype=bool).reshape(-1, 1)
-            logs = logs - in_widths.step(np.where(common, widths.sum(axis=1, keepdims=True), widths))
+            logs = logs - in_widths.step(np.where(common, total, widths))
             if C is None:
                 log_C = log_C - in_C.step(np.array([slope]))
 

@@ -1,0 +1,342 @@
+"""The columns of a table as numbers: categories, ranks and missing cells.
+
+A category has one encoded column per value, which is 1/sqrt(2) in the rows with that value and 0 in the others. With
+one width for all of them, rows with the same value have distance 0 and rows with different values distance 1, in units
+of the width. A number with missing cells has a second column of the same width, the indicator of the missing cells. Its
+height is the spread s of the column, and missing cells are filled in with the median m: the mean squared distance of a
+missing cell to the others, s^2 + E(x - m)^2, is then about 2 s^2, as between any two cells.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from . import arrays
+from .problem import spread_of
+
+LARGEST = float(np.finfo(np.float64).max)
+HEIGHT = math.sqrt(0.5)  # of the columns of a category
+MOST_VALUES = 100  # of a category that have a column of their own
+IDENTIFIER = 0.9  # distinct values per row above which a category is taken for an identifier
+FEWEST_ROWS = 20  # for that
+CATEGORIES = ("categor", "enum", "dictionary", "str", "large_string", "utf8", "large_utf8")  # starts of dtypes
+REMEDY = "drop the column, or convert it to one type, e.g. with astype(str)"
+
+
+@dataclass(frozen=True)
+class Column:
+    """How one column of a table becomes numbers.
+
+    Parameters
+    ----------
+    name : str or int
+        The name or number of the column, for messages.
+    kind : {"number", "ranks", "category", "ignored"}
+    values : tuple
+        The values of a category that have a column of their own, sorted; the levels of ranks in their order.
+    median, height : float
+        For numbers and ranks: the value of missing cells and the height of their indicator, 0 if there is none.
+    missing, pooled : bool
+        For categories: whether missing cells, and rare values together, have a column of their own, after the others.
+    """
+
+    name: str | int
+    kind: str = "number"
+    values: tuple[Any, ...] = ()
+    median: float = 0.0
+    height: float = 0.0
+    missing: bool = False
+    pooled: bool = False
+
+    @property
+    def width(self) -> int:
+        """The number of encoded columns."""
+        if self.kind == "category":
+            return len(self.values) + self.missing + self.pooled
+        return 0 if self.kind == "ignored" else 1 + (self.height > 0)
+
+    def read(self, cells: Any) -> np.ndarray:
+        """The cells of this column: floats with NaN for missing cells, or objects with None for missing cells."""
+        if self.kind == "number":
+            return _floats(cells, self.name)
+        if self.kind == "ignored":
+            return np.zeros(len(cells))
+        found = _values(cells, self.name)
+        if self.kind != "ranks":
+            return found
+        ranks = {value: float(rank) for rank, value in enumerate(self.values)}
+        return np.array([ranks.get(value, math.nan) for value in found], dtype=np.float64)
+
+    def fitted(self, cells: np.ndarray) -> Column:
+        """The column with what its cells show: the median, or the values."""
+        missing = np.array([cell is None for cell in cells]) if cells.dtype == object else np.isnan(cells)
+        if missing.all():
+            raise ValueError(f"X: column {self.name!r} has no values, only missing cells: drop it.")
+        present = cells[~missing]
+        if self.kind == "category":
+            return self._with_values(present, missing=bool(missing.any()))
+        median = float(np.clip(np.median(present), -LARGEST, LARGEST))  # the mean of two values may overflow
+        height = (float(spread_of(present[:, None])[0]) or 1.0) if missing.any() else 0.0
+        return replace(self, median=median, height=height)
+
+    def _with_values(self, present: np.ndarray, *, missing: bool) -> Column:
+        counts = Counter(present.tolist())
+        if len(present) >= FEWEST_ROWS and len(counts) > IDENTIFIER * len(present):
+            warnings.warn(
+                f"X: column {self.name!r} is ignored: {len(counts)} of its {len(present)} values differ, as those of "
+                "an identifier. Drop it, or convert it to numbers if its values are numeric.",
+                stacklevel=arrays.user_level(),
+            )
+            return replace(self, kind="ignored")
+        kept = sorted(counts, key=lambda value: (-counts[value], value))[:MOST_VALUES]
+        pooled = len(kept) < len(counts)
+        if pooled:
+            rows = len(present) - sum(counts[value] for value in kept)
+            warnings.warn(
+                f"X: column {self.name!r} has {len(counts)} values. All but the {MOST_VALUES} most frequent ones, in "
+                f"{rows} of {len(present)} rows, are treated as one value.",
+                stacklevel=arrays.user_level(),
+            )
+        return replace(self, values=tuple(sorted(kept)), missing=missing, pooled=pooled)
+
+    def encode(self, cells: np.ndarray, out: np.ndarray) -> None:
+        """Write the encoded columns of some rows into `out`, which is 0."""
+        if self.kind == "category":
+            self._encode_values(cells, out)
+        elif self.kind != "ignored":
+            missing = np.isnan(cells)
+            out[:, 0] = np.where(missing, self.median, cells)
+            out[:, 1:] = self.height * missing[:, None]
+
+    def _encode_values(self, cells: np.ndarray, out: np.ndarray) -> None:
+        known = isinstance(self.values[0], str)
+        other = next((cell for cell in cells if cell is not None and isinstance(cell, str) != known), None)
+        if other is not None:
+            kinds = ("text", "numbers") if known else ("numbers", "text")
+            raise ValueError(
+                f"X: column {self.name!r} held {kinds[0]} in fit, but now holds {kinds[1]} ({other!r}): give the same "
+                "columns, in the same order."
+            )
+        places: dict[Any, int] = {value: place for place, value in enumerate(self.values)}
+        if self.missing:
+            places[None] = len(self.values)
+        unknown = self.width - 1 if self.pooled else self.width
+        codes = np.array([places.get(cell, unknown) for cell in cells], dtype=np.intp)
+        rows = np.flatnonzero(codes < self.width)
+        out[rows, codes[rows]] = HEIGHT
+        # the same number in all k columns has distance 1 from all values: k t^2 - sqrt(2) t + 1/2 = 1
+        out[codes == self.width] = (1.0 - math.sqrt(1.0 + self.width)) / (math.sqrt(2.0) * self.width)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """All columns of a table."""
+
+    columns: tuple[Column, ...]
+
+    @classmethod
+    def of(cls, X: Any, asked: Any) -> Columns:
+        """The kinds of the columns of X; `asked` is the parameter `categorical_features`."""
+        frame = series_of(X)
+        names = column_names(X, X.shape[1])
+        if not names:
+            raise ValueError(f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
+        if frame is not None and len(set(names)) < len(names):
+            name = next(name for name, count in Counter(names).items() if count > 1)
+            raise ValueError(f"X has several columns with the name {name!r}: rename or drop them.")
+        if isinstance(asked, str) and asked == "from_dtype":
+            kinds = [("number", ())] * len(names) if frame is None else [_kind(cells) for cells in frame]
+        else:
+            kinds = [("category" if chosen else "number", ()) for chosen in _chosen(asked, names)]
+        pairs = zip(names, kinds, strict=True)
+        return cls(tuple(Column(_name(name), kind, values) for name, (kind, values) in pairs))
+
+    @classmethod
+    def of_numbers(cls, names: Iterable[Any]) -> Columns:
+        """Columns of numbers."""
+        return cls(tuple(Column(_name(name)) for name in names))
+
+    def read(self, X: Any) -> list[np.ndarray]:
+        """The cells of all columns."""
+        frame = series_of(X)
+        cells: Iterable[Any] = np.asarray(X, dtype=object).T if frame is None else frame
+        return [column.read(own) for column, own in zip(self.columns, cells, strict=True)]
+
+    def fitted(self, cells: Sequence[np.ndarray]) -> Columns:
+        """The columns with their medians and values, from the cells of the training rows."""
+        found = Columns(tuple(column.fitted(own) for column, own in zip(self.columns, cells, strict=True)))
+        if not sum(column.width for column in found.columns):
+            raise ValueError("X has no columns left, because all of them look like identifiers: give other columns.")
+        return found
+
+    def encode(self, cells: Sequence[np.ndarray]) -> np.ndarray:
+        """The encoded rows."""
+        out = np.zeros((len(cells[0]), len(self.sources)))
+        place = 0
+        for column, own in zip(self.columns, cells, strict=True):
+            column.encode(own, out[:, place : place + column.width])
+            place += column.width
+        return out
+
+    def joined(self, cells: Sequence[np.ndarray]) -> np.ndarray:
+        """The cells as one matrix, of objects if there are any."""
+        return np.column_stack(cells)
+
+    def split(self, matrix: np.ndarray) -> list[np.ndarray]:
+        """The cells of a matrix from `joined`."""
+        kinds = (object if column.kind == "category" else np.float64 for column in self.columns)
+        return [cells.astype(kind) for cells, kind in zip(matrix.T, kinds, strict=True)]
+
+    def numbers(self, *, encoded: bool) -> np.ndarray:
+        """The places of numbers and ranks in the table, or of their values among the encoded columns."""
+        found = [c for c, column in enumerate(self.columns) if column.kind in ("number", "ranks")]
+        ends = np.cumsum([column.width for column in self.columns])
+        return np.array([ends[c] - self.columns[c].width for c in found] if encoded else found, dtype=np.intp)
+
+    @property
+    def sources(self) -> np.ndarray:
+        """The number of the column of the table behind every encoded column."""
+        return np.repeat(np.arange(len(self.columns)), [column.width for column in self.columns])
+
+    @property
+    def groups(self) -> np.ndarray | None:
+        """Numbers, from 0 on, that encoded columns of the same source share; None if every column is its own source."""
+        groups = np.unique(self.sources, return_inverse=True)[1]
+        return None if len(groups) == len(np.unique(groups)) else groups
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether all columns are numbers, so that a table is a matrix."""
+        return all(column.kind == "number" for column in self.columns)
+
+    @property
+    def are_plain(self) -> bool:
+        """Whether rows without missing cells are encoded as they are."""
+        return all(column.kind == "number" and not column.height for column in self.columns)
+
+
+# Tables -------------------------------------------------------------------------------------------------------------
+def series_of(X: Any) -> list[Any] | None:
+    """The columns of a frame of pandas or polars or of a pyarrow table; None for anything else."""
+    if hasattr(X, "column_names") and hasattr(X, "schema"):
+        return list(X.columns)
+    if hasattr(X, "get_columns"):
+        return list(X.get_columns())
+    return [X.iloc[:, c] for c in range(X.shape[1])] if hasattr(X, "iloc") and hasattr(X, "columns") else None
+
+
+def column_names(X: Any, count: int) -> list[Any]:
+    """The names of the columns, or their numbers."""
+    return list(getattr(X, "column_names", getattr(X, "columns", range(count))))  # pyarrow, frames
+
+
+def _name(name: Any) -> str | int:
+    return int(name) if isinstance(name, (int, np.integer)) else str(name)
+
+
+def _kind(cells: Any) -> tuple[str, tuple[Any, ...]]:
+    """The kind of a column of a frame by its dtype, and the levels of ranks; that of objects by their types."""
+    dtype = cells.dtype if hasattr(cells, "dtype") else cells.type
+    text = str(dtype).lower()
+    if getattr(dtype, "ordered", False) and hasattr(dtype, "categories"):
+        return "ranks", tuple(_plain(value) for value in dtype.categories)
+    if getattr(dtype, "ordered", False) and hasattr(cells, "unify_dictionaries"):
+        return "ranks", tuple(cells.combine_chunks().dictionary.to_pylist())
+    if text == "object":
+        present = [cell for cell in _listed(cells) if not is_missing(cell)]
+        return ("category" if not present or any(isinstance(cell, str) for cell in present) else "number"), ()
+    return ("category" if text.startswith(CATEGORIES) else "number"), ()
+
+
+def _chosen(asked: Any, names: list[Any]) -> np.ndarray:
+    """The mask of the columns that `categorical_features` chooses."""
+    if asked is None:
+        return np.zeros(len(names), dtype=bool)
+    chosen = np.asarray(asked)
+    if chosen.ndim == 1 and chosen.dtype.kind == "b" and len(chosen) == len(names):
+        return chosen
+    places: list[Any] = [] if chosen.ndim != 1 or chosen.dtype.kind == "b" else chosen.tolist()
+    known = {name: place for place, name in enumerate(names)}
+    places = [known.get(place) if isinstance(place, str) else place for place in places]
+    right = all(isinstance(place, int) and 0 <= place < len(names) for place in places)
+    if not right or chosen.ndim != 1 or chosen.dtype.kind == "b":
+        raise ValueError(
+            f"categorical_features must be 'from_dtype', None, a mask of {len(names)} values, or names or numbers of "
+            f"columns of X, got {asked!r}."
+        )
+    return np.isin(np.arange(len(names)), places)
+
+
+def _listed(cells: Any) -> list[Any]:
+    """The cells as Python objects."""
+    for name in ("to_pylist", "to_list", "tolist"):  # pyarrow, frames, arrays
+        if hasattr(cells, name):
+            return list(getattr(cells, name)())
+    return list(cells)
+
+
+def _plain(value: Any) -> Any:
+    """A Python object instead of a NumPy scalar; None instead of NaN, NaT and NA."""
+    if isinstance(value, str):
+        return str(value)
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if is_missing(value) else value
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a cell is None, NaN, NaT or NA."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA
+        return True
+    except ValueError:  # an array
+        return False
+
+
+def _values(cells: Any, name: str | int) -> np.ndarray:
+    """The cells of a category: text, or finite numbers; None for missing cells."""
+    found = np.empty(len(cells), dtype=object)
+    found[:] = [_plain(cell) for cell in _listed(cells)]
+    kinds = {type(cell) for cell in found} - {type(None)}
+    if not all(issubclass(kind, (str, Real)) for kind in kinds):
+        kind = next(kind for kind in kinds if not issubclass(kind, (str, Real)))
+        raise TypeError(f"X: column {name!r} contains values of type {kind.__name__}: {REMEDY}.")
+    if str in kinds and len(kinds) > 1:
+        examples = [next(cell for cell in found if type(cell) is kind) for kind in sorted(kinds, key=str)]
+        raise ValueError(f"X: column {name!r} contains text and numbers, e.g. {examples}: {REMEDY}.")
+    if float in kinds:
+        _refuse_infinite(np.array([cell if isinstance(cell, float) else 0.0 for cell in found]), name)
+    return found
+
+
+def _floats(cells: Any, name: str | int) -> np.ndarray:
+    """The cells of a column of numbers; NaN for missing cells."""
+    try:
+        if hasattr(cells, "iloc"):
+            found = cells.to_numpy(dtype=np.float64, na_value=np.nan)
+        else:
+            found = np.array(_listed(cells), dtype=np.float64)  # None becomes NaN
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"X: column {name!r} contains values that are not numeric ({error}): name it in categorical_features if it "
+            "is a category, or drop it."
+        ) from None
+    _refuse_infinite(found, name)
+    return found
+
+
+def _refuse_infinite(values: np.ndarray, name: str | int) -> None:
+    infinite = np.flatnonzero(np.isinf(values))
+    if len(infinite):
+        raise ValueError(
+            f"X: column {name!r} contains infinity. The first of {len(infinite)} such values is in row {infinite[0]} "
+            "(counting from 0): remove or impute those values."
+        )
