@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 from lssvm import LSSVC, LSSVR, diagnose, kernels, load, save, sparsify
+from lssvm.estimators import planning
 from lssvm.kernels import RBF, Additive, Linear, Matern, Spline, Stack
 from lssvm.tune import average_weights, mixture_weights
 from lssvm.tune.stack import PULL
@@ -288,3 +289,12 @@ def test_mistakes_are_explained():
         model.fit(np.full_like(X, np.nan), y)
     assert_array_equal(model.predict(X), before)
     assert clone(model).kernel.kernels[0].sigma == 1.5
+
+
+def test_the_default_has_as_many_members_as_the_time_allows(monkeypatch):
+    X, y = numbers()
+    given = LSSVR(Stack([RBF(), Linear(), kernels.Matern()]))
+    for share, count in ((0.5, 1), (2.5, 2), (100.0, 6)):
+        monkeypatch.setattr(planning, "MOST_WORK", share * len(y) ** 3)
+        assert len(LSSVR().fit(X, y).path_.get("members", [None])) == count
+        assert len(given.fit(X, y).path_.members) == 3
