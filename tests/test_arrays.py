@@ -191,10 +191,10 @@ def test_mistakes(rows, xp):
     X, y, _ = rows
     model = LSSVR(kernels.RBF(2.0), C=10.0)
     holes = X.copy()
-    holes[3, 1] = np.nan
+    holes[3, 1] = np.inf
     for bad, message in (
         ((xp.asarray(X[:, 0]), y), "2D"),
-        ((xp.asarray(holes), y), "NaN"),
+        ((xp.asarray(holes), y), "infinity"),
         ((xp.asarray(X[:1]), y[:1]), "sample"),
         ((xp.asarray(X), xp.asarray(y[:-1])), "rows"),
         ((xp.asarray(X), None), "None"),
