@@ -298,3 +298,16 @@ def test_the_default_has_as_many_members_as_the_time_allows(monkeypatch):
         monkeypatch.setattr(planning, "MOST_WORK", share * len(y) ** 3)
         assert len(LSSVR().fit(X, y).path_.get("members", [None])) == count
         assert len(given.fit(X, y).path_.members) == 3
+
+
+def test_members_that_are_far_behind_are_not_refined():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3.0, 3.0, (400, 2))
+    y = np.sin(2.0 * X[:, 0]) * X[:, 1] + 0.05 * rng.standard_normal(400)
+    model = LSSVR(Stack([RBF(), Matern(), Linear()])).fit(X, y)
+    refused = [line for line in model.path_.plan if "not refined" in line]
+    assert [line.split(":")[0] for line in refused] == ["Linear"]
+    best, close, far = (member.loo for member in model.path_.members)
+    assert far > 4.0 * best
+    assert close < 4.0 * best
+    assert model.path_.members[2].weight == 0.0

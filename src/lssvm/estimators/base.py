@@ -98,9 +98,9 @@ class BaseLSSVM(BaseEstimator):
         warn_of_rounding(solved[worst][1], members[worst].C_)
         return found
 
-    def _fitted_one(self, problem: Problem, given: Array | None, steps: Any = None) -> dict[str, Any]:
+    def _fitted_one(self, problem: Problem, given: Array | None) -> dict[str, Any]:
         """The attributes of a single model."""
-        [(attributes, lost)] = self._fitted_each([problem], given, steps)
+        [(attributes, lost)] = self._fitted_each([problem], given)
         warn_of_rounding(lost, attributes["C_"])
         return attributes
 

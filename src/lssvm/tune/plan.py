@@ -129,8 +129,7 @@ class SearchPlan:
     the errors were the same, and the time 4 % less."""
     hopeless: float = math.log(4.0)
     """Excess of log PRESS on the first stage above which a member of a stack is not refined: twice the error of another
-    member. Without it, the members that it leaves out had weight 0 on 28 of 29 tables, and balloon took 21 s instead of
-    9 (x86)."""
+    member. Without it, the 24 members that it leaves out in 78 fits had weights of at most 0.01."""
     flatness: float = 0.05
     """A search ends when a step gains less than `flatness`/rows, which is below the noise."""
 

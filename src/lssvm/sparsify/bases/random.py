@@ -25,7 +25,7 @@ from .common import check_found, check_size, kernel_diagonal, kernel_rows, provi
 
 SIZES = (500, 1000, 2000)  # sizes of `Random()`; the first two are compared
 GAINS = (0.03, 0.05)  # relative decrease of the RMS leave-one-out residual needed for the second and the third
-MOST_WORK = 1.5e11  # largest rows * n^2: with more, a search takes more than 90 seconds of one core
+MOST_WORK = 1.5e11  # largest rows * n^2: near it, 36,000 x 8 rows took 140 seconds of one aarch64 core
 SAMPLE_ROWS = 5000  # number of rows on which the sizes are compared
 
 
