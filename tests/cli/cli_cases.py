@@ -39,7 +39,8 @@ def write_parquet(path):
 
 
 def planned(text, folder, target="y", **options):
-    from lssvm.tables import open_table, plan
+    from lssvm.cli.reading import open_table
+    from lssvm.cli.roles import plan
 
     (folder / "table.csv").write_text(text, encoding="utf-8")
     return plan(open_table("table.csv"), target, **options)

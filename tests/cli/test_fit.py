@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from cli_cases import AGE, CITY, ENCODED, NAMES, PRICE, ROWS, lines, named, read_table
 
-from lssvm import LSSVR, cli, diagnose, load, tables
+from lssvm import LSSVR, cli, diagnose, load
 
 
 def test_fit_is_that_of_python_and_its_columns_travel(fitted):
@@ -157,7 +157,7 @@ def test_missing_values_are_filled_at_fit_and_at_predict(run, gaps):
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_table_larger_than_the_memory_goes_through_chunks(run, folder, monkeypatch, kind):
     monkeypatch.setattr(cli.fitting, "MEMORY_SHARE", 0.0)
-    monkeypatch.setattr(tables.reading, "BLOCK_BYTES", 512)
+    monkeypatch.setattr(cli.reading, "BLOCK_BYTES", 512)
     rows = [list(row) for row in ROWS]
     rows[50][0] = ""
     (folder / "gaps.csv").write_text(lines(rows), encoding="utf-8")

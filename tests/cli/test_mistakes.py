@@ -130,7 +130,7 @@ def test_files_without_permission_are_named(run, folder, fitted, monkeypatch):
         raise PermissionError(13, "Permission denied", path)
 
     monkeypatch.setattr(
-        "lssvm.tables.reading._is_parquet", closed
+        "lssvm.cli.reading._is_parquet", closed
     )  # root reads everything, so that chmod shows nothing
     result = run("fit", "people.csv", "-y", "price", "-o", "m.lssvm")
     assert result.exit_code == 1

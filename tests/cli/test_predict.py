@@ -15,7 +15,7 @@ import pytest
 from cli_cases import AGE, CITY, ENCODED, PRICE, ROWS, lines, named, write_parquet
 from click.testing import CliRunner
 
-from lssvm import cli, load, persist, tables
+from lssvm import cli, load, persist
 from lssvm.cli import main
 
 
@@ -105,7 +105,7 @@ def test_predictions_and_intervals_are_the_models(run, folder, fitted):
 
 
 def test_predictions_that_fail_midway_leave_the_previous_file(run, folder, fitted, monkeypatch):
-    monkeypatch.setattr(tables.reading, "BLOCK_BYTES", 512)
+    monkeypatch.setattr(cli.reading, "BLOCK_BYTES", 512)
     (folder / "new.csv").write_text(lines([*ROWS, ("forty", "Oslo", "1")]), encoding="utf-8")
     (folder / "out.csv").write_text("the predictions before")
     result = run("predict", fitted, "new.csv", "-o", "out.csv")

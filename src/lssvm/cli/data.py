@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from lssvm.tables import Plan, Source
+    from .reading import Source
+    from .roles import Plan
 
 
 def encoded(batch: Any, source: Source, scheme: Plan, row: int) -> tuple[Any, Any, Any]:
@@ -46,7 +47,7 @@ def own_spelling(model: Any, y: Any) -> Any:
     """Labels in the spelling of the model: boolean values may differ in case."""
     import numpy as np
 
-    from ..tables import spellings
+    from .summary import spellings
 
     if y.dtype.kind != "U":
         return y
@@ -57,7 +58,7 @@ def own_spelling(model: Any, y: Any) -> Any:
 def load_model(path: str) -> tuple[Any, Plan]:
     """A model that `lssvm fit` wrote, and its columns."""
     from ..persist import load
-    from ..tables import Plan
+    from .roles import Plan
 
     model = load(path)
     if not isinstance(getattr(model, "table_", None), dict):

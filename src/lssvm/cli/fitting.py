@@ -13,7 +13,8 @@ import click
 if TYPE_CHECKING:
     from typing import Any
 
-    from lssvm.tables import Plan, Source
+    from .reading import Source
+    from .roles import Plan
 from .data import encoded, rows_of, summary
 from .program import FILE, data_argument, json_option, main, plain_errors, reading_options
 from .terminal import bar, check_output, print_values, progress_line, recorded_warnings, row_counter, say, share_bar
@@ -74,7 +75,8 @@ def fit(
     from .. import diagnose, progress
     from ..estimators import LSSVC, LSSVR
     from ..persist import save
-    from ..tables import open_table, plan
+    from .reading import open_table
+    from .roles import plan
 
     start = perf_counter()
     source = open_table(data, **reading)

@@ -37,7 +37,7 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
     if data is None:
         to_html(load(model), output)
     else:
-        from ..tables import open_table
+        from .reading import open_table
 
         fitted, scheme = load_model(model)
         source = open_table(data, **reading)
@@ -73,7 +73,7 @@ def export(model: str, kind: str, output: Path | None) -> None:
         file.write(content if isinstance(content, bytes) else str(content).encode())
     table = getattr(fitted, "table_", None)
     if table is not None:
-        from ..tables import Plan
+        from .roles import Plan
 
         kinds = {True: "number", False: "text"}
         columns = Plan.from_dict(table).columns
@@ -94,7 +94,7 @@ def inspect(model: str, as_json: bool) -> None:
     result = summary(fitted)
     table = getattr(fitted, "table_", None)
     if table is not None:
-        from ..tables import Plan
+        from .roles import Plan
 
         scheme = Plan.from_dict(table)
         result["input columns"] = [

@@ -19,7 +19,8 @@ from .._files import written
 if TYPE_CHECKING:
     from typing import Any
 
-    from lssvm.tables import Plan, Source
+    from .reading import Source
+    from .roles import Plan
 from .data import load_model, own_spelling
 from .program import FILE, data_argument, json_option, main, model_argument, plain_errors, printable, reading_options
 from .terminal import bar, check_output, check_standard_output, row_counter, say, shows_progress
@@ -72,7 +73,7 @@ def predict(
     check_output(output, "-o", model, data)
     if output is None:
         check_standard_output("give -o FILE")
-    from ..tables import open_table
+    from .reading import open_table
 
     fitted, scheme = load_model(model)
     if interval is not None and scheme.task == "classification":

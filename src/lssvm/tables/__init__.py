@@ -5,10 +5,10 @@ each column (number, categories, dropped) and on the task; `Plan.encode` turns a
 Rows are read in batches, so that the whole file never has to fit into memory.
 """
 
-from .planning import Column, Plan, plan
-from .reading import MISSING as MISSING
-from .reading import Source, TableError, UnknownColumn, open_table
-from .summary import scan
-from .summary import spellings as spellings
+from ..cli.roles import Column, Plan, plan
+from ..cli.reading import MISSING as MISSING
+from ..cli.reading import Source, TableError, UnknownColumn, open_table
+from ..cli.summary import scan
+from ..cli.summary import spellings as spellings
 
 __all__ = ["Column", "Plan", "Source", "TableError", "UnknownColumn", "open_table", "plan", "scan"]

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from cli_cases import AGE, PRICE, lines, planned
 
-from lssvm import tables
+from lssvm.cli.reading import open_table
+from lssvm.cli.roles import plan
 
 
 # What a column is -----------------------------------------------------------------------------------------------------
@@ -163,10 +164,10 @@ def test_truth_values_as_classes(run, folder):
 
 def test_truth_values_spelled_in_two_ways_are_one_category(folder):
     (folder / "mixed.csv").write_text(truth_table(str) + "3,TRUE,1\n4,false,1\n")
-    plan, _, remarks = tables.plan(tables.open_table("mixed.csv"), "price")
-    assert plan.columns[1].categories == ("False", "True")
+    scheme, _, remarks = plan(open_table("mixed.csv"), "price")
+    assert scheme.columns[1].categories == ("False", "True")
     assert not any("the same?" in remark for remark in remarks)
     (folder / "other.csv").write_text("x,flag,price\n" + "1,True,2.5\n2,true,3.5\n3,maybe,4\n4,Maybe,5.5\n" * 9)
-    plan, _, remarks = tables.plan(tables.open_table("other.csv"), "price")
-    assert plan.columns[1].categories == ("Maybe", "True", "maybe", "true")  # no truth values
+    scheme, _, remarks = plan(open_table("other.csv"), "price")
+    assert scheme.columns[1].categories == ("Maybe", "True", "maybe", "true")  # no truth values
     assert sum("the same?" in remark for remark in remarks) == 2
