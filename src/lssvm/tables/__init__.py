@@ -5,9 +5,9 @@ each column (number, categories, dropped) and on the task; `Plan.encode` turns a
 Rows are read in batches, so that the whole file never has to fit into memory.
 """
 
-from ..cli.roles import Column, Plan, plan
 from ..cli.reading import MISSING as MISSING
 from ..cli.reading import Source, TableError, UnknownColumn, open_table
+from ..cli.roles import Column, Plan, plan
 from ..cli.summary import scan
 from ..cli.summary import spellings as spellings
 
