@@ -1,20 +1,18 @@
-"""The role of each column of a table, and its encoding as numbers."""
+"""The role of each column of a table: target, number, text or dropped."""
 
 from __future__ import annotations
 
 import difflib
-import math
 import re
 import shlex
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .reading import TableError, UnknownColumn, looks_numeric, plain_name, quoted
-from .summary import MOST_LABELS, categories_of, column_values, label_of, missing_texts, numbers_of, scan, spellings
+from .reading import TableError, UnknownColumn, plain_name, quoted
+from .summary import ABSENT, MOST_LABELS, column_values, numbers_of, scan, texts_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,130 +22,74 @@ if TYPE_CHECKING:
 
 DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{2,4})([T ]\d{1,2}:\d{2}.*)?")
 SIGNED = re.compile(r"([€$£¥]|[A-Z]{3}\s)?\s*[+-]?\d[\d.,'\s]*([€$£¥%]|[^\W\d]{1,3})?")  # a number and a unit
-MOST_CATEGORIES = 50  # a column with more distinct texts is dropped,
-ALIKE_CATEGORIES = 10  # and so is one with more than this, if there are fewer than two rows per text
 MOST_CLASSES = 10  # integers with at most this many distinct values are classes
+REPEATED = 5  # integers with as many rows per distinct value may be classes
 
 
 @dataclass(frozen=True)
-class Column:
-    """An input column: numeric or categorical."""
+class Roles:
+    """The columns that a model reads from a table, and how."""
 
-    name: str
-    categories: tuple[str, ...] | None = None
-    fill: float | None = None  # replaces missing values
-
-    @property
-    def encoded(self) -> list[str]:
-        """Names of the encoded columns."""
-        return [self.name] if self.categories is None else [f"{self.name}={value}" for value in self.categories]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The role of each column, the target and the task; stored in the model as plain values."""
-
-    target: str
-    task: str  # "regression" or "classification"
-    columns: tuple[Column, ...]
-    labels: str = "number"  # class labels are "number" (integers) or "text"
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the encoded columns."""
-        return [name for column in self.columns for name in column.encoded]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for a model file."""
-        columns = [
-            {"name": c.name, "categories": None if c.categories is None else list(c.categories), "fill": c.fill}
-            for c in self.columns
-        ]
-        return {"target": self.target, "task": self.task, "labels": self.labels, "columns": columns}
+    target: str | None
+    labels: str  # class labels are "number" (integers) or "text"; "" in regression
+    inputs: dict[str, bool]  # by name: whether the cells are text
+    known: dict[str, tuple[Any, ...]]  # values of a fitted category
 
     @classmethod
-    def from_dict(cls, values: Any) -> Plan:
-        """The inverse of `to_dict`; raises TableError for invalid values."""
-        try:
-            columns = tuple(
-                Column(
-                    str(c["name"]),
-                    None if c["categories"] is None else tuple(map(str, c["categories"])),
-                    None if c["fill"] is None else float(c["fill"]),
-                )
-                for c in values["columns"]
-            )
-            return cls(str(values["target"]), str(values["task"]), columns, str(values["labels"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise TableError(f"This model file does not describe its columns ({error!r}).") from None
+    def of(cls, model: Any) -> Roles:
+        """The roles of the columns of a model that was fitted to a table."""
+        from ..estimators.state import encoder
+
+        columns = encoder(model)
+        inputs, known = dict.fromkeys(map(str, model.feature_names_in_), False), {}
+        for column in () if columns is None else columns.columns:
+            inputs[str(column.name)] = column.kind == "ignored" or any(isinstance(v, str) for v in column.values)
+            known[str(column.name)] = column.values
+        labels = {"U": "text"}.get(model.classes_.dtype.kind, "number") if hasattr(model, "classes_") else ""
+        return cls(getattr(model, "table_", {}).get("target"), labels, inputs, known)
 
     def check(self, source: Source) -> None:
         """Raise TableError if the table lacks columns."""
-        absent = [column.name for column in self.columns if column.name not in source.names]
+        absent = [name for name in self.inputs if name not in source.names]
         if absent:
             raise TableError(
                 f"{source.name} lacks {len(absent)} column(s) that the model needs: {_list(absent)}. "
-                + _closest(absent[0], source.names)
+                + _closest(absent[0], source)
             )
 
-    def encode(self, batch: pa.RecordBatch, source: Source, row: int, unknown: Counter[str]) -> tuple[Any, np.ndarray]:
-        """The encoded columns of a batch as an Arrow table, and a mask of its complete rows.
-
-        Missing values in incomplete rows become zeros. Unknown categories are counted in `unknown`.
-        """
+    def cells(self, batch: pa.RecordBatch, source: Source, row: int) -> pa.Table:
+        """The input columns of a batch: floats with NaN for missing cells, or text with null for missing cells."""
         import pyarrow as pa
 
-        arrays: list[np.ndarray] = []
-        complete = np.ones(batch.num_rows, dtype=bool)
-        for spec in self.columns:
-            column = column_values(batch, spec.name)
+        columns = []
+        for name, is_text in self.inputs.items():
+            column = column_values(batch, name)
             if column is None:
-                raise TableError(f"{source.name}: column {spec.name!r} contains neither numbers nor text.")
-            if spec.categories is not None:
-                arrays += _one_hot(column, spec, complete, unknown)
-                continue
-            values, missing, odd = numbers_of(column, source.decimal)
-            if odd.any():
-                place = int(np.argmax(odd))
-                found = _odd_words(source.name, spec.name, [(str(column[place].as_py()), row + place)])
-                raise TableError(f"{found}: correct it, or leave the cell empty.")
-            if spec.fill is None:
-                complete &= ~missing
-            arrays.append(np.where(missing, 0.0 if spec.fill is None else spec.fill, values))
-        return pa.table([pa.array(values) for values in arrays], names=self.names), complete
+                raise TableError(f"{source.name}: column {name!r} contains neither numbers nor text.")
+            if is_text:
+                columns.append(texts_of(column, self.known.get(name, ())))
+            else:
+                columns.append(pa.array(_numbers(column, source, name, row, "correct it, or leave the cell empty")))
+        return pa.table(columns, names=list(self.inputs))
 
     def targets(self, batch: pa.RecordBatch, source: Source, row: int) -> tuple[np.ndarray, np.ndarray]:
         """The target of each row of a batch, and a mask of the rows that have one."""
+        assert self.target is not None
         column = column_values(batch, self.target)
-        if self.task == "classification" and self.labels == "text":
-            missing = missing_texts(column)
-            texts = [label_of(v) if isinstance(v, float) else "" if v is None else v for v in column.to_pylist()]
-            return np.array(texts), ~missing
-        values, missing, odd = numbers_of(column, source.decimal)
-        if odd.any():
-            place = int(np.argmax(odd))
-            found = _odd_words(source.name, self.target, [(str(column[place].as_py()), row + place)])
-            raise TableError(f"{found}: correct it; the model was fitted to numbers.")
-        values = np.where(missing, 0.0, values)
-        return (values.astype(np.int64) if self.task == "classification" else values), ~missing
+        if self.labels == "text":
+            texts = texts_of(column).to_pylist()
+            return np.array([text or "" for text in texts]), np.array([text is not None for text in texts], dtype=bool)
+        values = _numbers(column, source, self.target, row, "correct it; the model was fitted to numbers")
+        present = ~np.isnan(values)
+        return (np.where(present, values, 0.0).astype(np.int64) if self.labels else values), present
 
 
-def _one_hot(column: Any, spec: Column, complete: np.ndarray, unknown: Counter[str]) -> list[np.ndarray]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    assert spec.categories is not None
-    missing = missing_texts(column)
-    if spec.fill is None:
-        complete &= ~missing
-    if pa.types.is_floating(column.type):
-        column = pa.array([None if none else label_of(v) for v, none in zip(column.to_pylist(), missing, strict=True)])
-    known = spellings(spec.categories)
-    place = pc.fill_null(pc.index_in(column, pa.array(list(known))), -1).to_numpy(zero_copy_only=False)
-    place = np.array([*known.values(), -1])[place]
-    new = np.flatnonzero((place < 0) & ~missing)
-    unknown.update(f"{spec.name}={value}" for value in (column.take(pa.array(new)).to_pylist() if len(new) else ()))
-    return [(place == number).astype(float) for number in range(len(spec.categories))]
+def _numbers(column: Any, source: Source, name: str, row: int, remedy: str) -> np.ndarray:
+    values, odd = numbers_of(column, source.decimal)
+    if odd.any():
+        place = int(np.argmax(odd))
+        raise TableError(f"{_odd_words(source.name, name, [(str(column[place].as_py()), row + place)])}: {remedy}.")
+    return values
 
 
 def plan(
@@ -157,16 +99,13 @@ def plan(
     task: str | None = None,
     drop: Sequence[str] = (),
     categorical: Sequence[str] = (),
-    missing: str = "error",
     seen: Callable[[int], None] = lambda rows: None,
-) -> tuple[Plan, dict[str, Summary], list[str]]:
-    """Scan a table and decide on the roles of its columns; returns the plan, the summaries, and messages about it."""
+) -> tuple[Roles, dict[str, Summary], list[str]]:
+    """Scan a table and decide on the roles of its columns; returns them, the summaries, and messages about them."""
     for option, names in (("-y", [target]), ("--drop", drop), ("--categorical", categorical)):
         for name in names:
             if name not in source.names:
-                raise UnknownColumn(
-                    f"{option} {name!r}: {source.name} has no such column. {_closest(name, source.names)}"
-                )
+                raise UnknownColumn(f"{option} {name!r}: {source.name} has no such column. {_closest(name, source)}")
     if target in drop:
         raise UnknownColumn(
             f"--drop {target!r}: this is the target (-y); drop another column, or choose another target."
@@ -175,72 +114,63 @@ def plan(
         raise UnknownColumn(
             f"--categorical {target!r}: this is the target (-y); for classes use --task classification."
         )
-    inputs = [name for name in source.names if name != target and name not in drop]
-    if not inputs:
+    names = [name for name in source.names if name != target and name not in drop]
+    if not names:
         raise TableError(f"{source.name} has no column besides the target {target!r}: there is nothing to learn from.")
-    summaries = scan(source, [target, *inputs], seen)
+    summaries = scan(source, [target, *names], seen)
     if max(summary.rows for summary in summaries.values()) < 2:
         raise TableError(f"{source.name} has 1 row: at least 2 are required, and 30 or more to evaluate a model.")
     remarks = list(source.notes)
-    chosen, labels = _task(source, target, summaries[target], task, remarks)
-    columns, problems = [], []
-    for name in inputs:
-        column, remark = _decide(source, name, summaries[name], name in categorical, missing)
-        if column is not None:
-            columns.append(column)
-        elif remark:
-            remarks.append(f"column {name!r} is dropped: {remark}")
-    encoded = [f"{column.name!r} ({len(column.categories)})" for column in columns if column.categories is not None]
-    if encoded:
-        remarks.append(f"treated as categorical: {_list(encoded)}")
-    if chosen == "classification":
-        remarks += _doubts(target, summaries[target], tuple(summaries[target].counts or ()))
-    for column in columns:
-        remarks += _doubts(column.name, summaries[column.name], column.categories)
-    if not columns:
+    labels = _labels(source, target, summaries[target], task, remarks)
+    inputs: dict[str, bool] = {}
+    for name in names:
+        reason = _useless(name, summaries[name], name in categorical)
+        if reason:
+            remarks.append(f"column {name!r} is dropped: {reason}")
+            continue
+        inputs[name] = name in categorical or not summaries[name].is_number
+        if not inputs[name] and summaries[name].odd:
+            raise TableError(_odd_message(source.name, name, summaries[name]))
+    if not inputs:
         dropped = "\n".join(f"  {remark}" for remark in remarks if remark.startswith("column "))
         raise TableError(f"{source.name}: no input column remains.\n{dropped}")
-    kept = [target, *(column.name for column in columns)]
-    problems = [(name, summaries[name]) for name in kept if summaries[name].missing]
-    if problems and missing == "error":
-        raise TableError(_missing_message(source.name, problems))
-    if problems:
-        filled = [pair for pair in problems if missing == "fill" and pair[0] != target]  # targets are not filled in
-        for verb, own in (
-            ("rows are dropped", [pair for pair in problems if pair not in filled]),
-            ("filled with the mean or with no category", filled),
-        ):
-            if own:
-                found = ", ".join(f"{name!r} {summary.missing}" for name, summary in own)
-                remarks.append(f"missing values, {verb}: {found}")
-    result = Plan(target, chosen, tuple(columns), labels)
-    twice = [name for name, count in Counter(result.names).items() if count > 1]
-    if twice:
-        raise TableError(f"{source.name}: two encoded columns would be named {twice[0]!r}: rename one of them.")
-    return result, summaries, remarks
+    texts = {name: summaries[name].counts for name, is_text in inputs.items() if is_text}
+    sizes = [f"{name!r} ({'more than 1000' if own is None else len(own)})" for name, own in texts.items()]
+    remarks += [f"treated as categorical: {_list(sizes)}"] if sizes else []
+    if labels:
+        remarks += _doubts(target, summaries[target], True)
+    for name, is_text in inputs.items():
+        remarks += _doubts(name, summaries[name], is_text)
+    gaps = [f"{name!r} {summaries[name].missing}" for name in inputs if summaries[name].missing]
+    remarks += [f"missing values: {_list(gaps)}"] if gaps else []
+    if summaries[target].missing:
+        remarks.append(f"rows without a value of {target!r} are dropped: {summaries[target].missing}")
+    return Roles(target, labels, inputs, {}), summaries, remarks
 
 
-def _task(source: Source, target: str, summary: Summary, asked: str | None, remarks: list[str]) -> tuple[str, str]:
-    """The task and the type of its labels, inferred from the target."""
+def _labels(source: Source, target: str, summary: Summary, asked: str | None, remarks: list[str]) -> str:
+    """The type of the class labels, "" for regression: inferred from the target, and reported."""
     if not summary.present:
         raise TableError(f"{source.name}: column {target!r} has no values: choose another target with -y.")
     if not summary.usable:
         raise TableError(f"{source.name}: column {target!r} contains neither numbers nor text: choose another target.")
-    values = summary.counts
-    shown = "more than 1000" if values is None else str(len(values))
+    values = summary.values
+    shown = f"more than {MOST_LABELS}" if values is None else str(len(values))
     whole = summary.is_number and summary.odd == 0 and summary.whole
-    labels = "number" if whole and not summary.padded and _in_range(values) else "text"
-    if asked == "regression" or (asked is None and summary.is_number and not (whole and _few(values))):
+    few = whole and values is not None and len(values) <= MOST_CLASSES and summary.present >= 3 * len(values)
+    if asked == "regression" or (asked is None and summary.is_number and not few):
         if summary.odd:
-            raise TableError(_odd_message(source.name, target, summary.odd_values, summary.odd, target=True))
+            raise TableError(_odd_message(source.name, target, summary, target=True))
         if values is not None and len(values) < 2:
             raise TableError(
                 f"{source.name}: column {target!r} has the same value in all rows, {quoted(list(values))}: there is "
                 "nothing to learn. Choose another target with -y."
             )
         if asked is None:
-            remarks.append(f"task: regression ({target!r} has {shown} distinct numbers)")
-        return "regression", "number"
+            repeated = values is not None and (len(values) <= MOST_CLASSES or summary.present >= REPEATED * len(values))
+            hint = "; if these are classes, use --task classification" if whole and repeated else ""
+            remarks.append(f"task: regression ({target!r} has {shown} distinct numbers{hint})")
+        return ""
     many = values is None or (asked is None and len(values) > 2 and 2 * len(values) > summary.present)
     if many and _all_match(SIGNED, summary) and not _all_match(DATE, summary):
         odd = summary.odd_values[0][0] if summary.odd_values else summary.texts[0]
@@ -266,58 +196,28 @@ def _task(source: Source, target: str, summary: Summary, asked: str | None, rema
     if asked is None:
         other = "; --task regression treats them as numbers" if whole else ""
         remarks.append(f"task: classification ({target!r} has {len(values)} classes: {_list(sorted(values))}{other})")
-    return "classification", labels
+    remarks += [
+        f"the class {word!r} of {target!r} may denote missing values: if it does, leave these cells empty"
+        for word in ABSENT
+        if word in values
+    ]
+    exact = whole and not summary.truths and all(abs(end) < 2**53 for end in summary.extremes)
+    return "number" if exact and not summary.padded else "text"
 
 
-def _few(values: Counter[str] | None) -> bool:
-    return values is not None and len(values) <= MOST_CLASSES and sum(values.values()) >= 3 * len(values)
-
-
-def _in_range(values: Counter[str] | None) -> bool:
-    return values is not None and all(abs(float(value)) < 2**53 for value in values)
-
-
-def _decide(source: Source, name: str, summary: Summary, categorical: bool, missing: str) -> tuple[Column | None, str]:
-    """The encoding of a column; or None, and why it is dropped."""
+def _useless(name: str, summary: Summary, categorical: bool) -> str:
+    """Why a column is dropped; "" if it is not."""
     if not summary.usable:
-        return None, "it contains neither numbers nor text (dates or lists?)"
+        return "it contains neither numbers nor text (dates or lists?)"
     if not summary.present:
-        return None, "it is empty"
+        return "it is empty"
     if not name:
-        return None, "it has no name (row numbers written by another program?)"
-    fills = missing == "fill"
-    if summary.is_number and not categorical:
-        if summary.odd:
-            raise TableError(_odd_message(source.name, name, summary.odd_values, summary.odd))
-        if summary.counts is not None and len(summary.counts) == 1:
-            return None, "it has the same value in all rows"
-        return Column(name, None, summary.total / summary.present if fills else None), ""
-    if not categorical and _all_match(DATE, summary):
-        return None, (
-            f"it contains dates ({quoted(summary.texts[0])}); use numbers, e.g. the year or days since the first"
-        )
-    size = math.inf if summary.counts is None else len(summary.counts)
-    alike = size > ALIKE_CATEGORIES and 2 * size > summary.present
-    if size == math.inf or ((alike or size > MOST_CATEGORIES) and not categorical):
-        shown = "more than 1000" if size == math.inf else str(size)
-        if summary.odd < summary.present:
-            example = quoted(summary.odd_values[0][0])
-            return None, (
-                f"{summary.odd} of {summary.present} values are not numeric, such as {example}; write plain numbers, "
-                "such as -1234.5"
-            )
-        if _all_match(SIGNED, summary):
-            return (
-                None,
-                f"{shown} distinct texts such as {quoted(summary.texts[0])}; write plain numbers, such as 1234.5",
-            )
-        encode = f"--categorical {shlex.quote(name)} accepts up to {MOST_LABELS}"
-        return None, f"{shown} distinct texts such as {quoted(summary.texts[0])} ({encode})"
-    assert summary.counts is not None
-    categories = categories_of(summary.counts)
-    if len(categories) == 1:
-        return None, "it has the same value in all rows"
-    return Column(name, categories, 0.0 if fills else None), ""
+        return "it has no name (row numbers written by another program?)"
+    if summary.values is not None and len(summary.values) == 1 and not summary.missing:
+        return "it has the same value in all rows"
+    if not categorical and not summary.is_number and _all_match(DATE, summary):
+        return f"it contains dates ({quoted(summary.texts[0])}); use numbers, e.g. the year or days since the first"
+    return ""
 
 
 def _all_match(pattern: re.Pattern[str], summary: Summary) -> bool:
@@ -325,38 +225,47 @@ def _all_match(pattern: re.Pattern[str], summary: Summary) -> bool:
     return bool(summary.texts) and all(pattern.fullmatch(text) for text in summary.texts)
 
 
-def _doubts(name: str, summary: Summary, texts: Sequence[str] | None) -> Iterator[str]:
-    """Possible mistakes in a column that is used: numeric if `texts` is None, else categorical."""
-    if texts is None:
-        if summary.whole and summary.counting and summary.rows > 2:
+def _doubts(name: str, summary: Summary, is_text: bool) -> Iterator[str]:
+    """Possible mistakes in a column that is used."""
+    option = shlex.quote(name)
+    if not is_text:
+        if summary.numbers_rows:
+            yield f"column {name!r} numbers the rows: drop it with --drop {option}, unless their order matters"
+        if summary.dates:
             yield (
-                f"column {name!r} numbers the rows: drop it with --drop {shlex.quote(name)}, unless their order matters"
+                f"column {name!r} looks like dates written as numbers ({summary.first:.0f}): use e.g. the year or the "
+                f"days since the first, or drop it with --drop {option}"
             )
         if summary.padded:
-            option = shlex.quote(name)
             yield (
                 f"column {name!r} is treated as numeric, but some values have leading zeros "
                 f"({quoted(summary.padded)}): if they are codes, use --categorical {option} or --drop {option}"
             )
+        if 0 < summary.truths < summary.present:
+            yield f"column {name!r} contains numbers and truth values, which are read as 1 and 0"
         return
+    distinct = summary.counts is None or len(summary.counts) > MOST_CLASSES
+    if not summary.is_number and distinct and (_all_match(SIGNED, summary) or summary.numbers >= summary.odd):
+        yield (
+            f"column {name!r} is treated as text, because {summary.odd} of {summary.present} values are not numeric, "
+            f"such as {quoted(summary.odd_values[0][0])}: write plain numbers, such as -1234.5"
+        )
     groups: dict[str, list[str]] = {}
-    for text in texts:
+    for text in summary.counts or ():
         groups.setdefault(" ".join(text.casefold().split()), []).append(text)
     for group in groups.values():
         if len(group) > 1:
             yield f"column {name!r} contains {' and '.join(map(quoted, sorted(group)))}: are they the same?"
 
 
-def _odd_message(
-    source: str, name: str, values: Sequence[tuple[str, int]], count: int = 0, target: bool = False
-) -> str:
-    where = _odd_words(source, name, values, count)
+def _odd_message(source: str, name: str, summary: Summary, target: bool = False) -> str:
+    where = _odd_words(source, name, summary.odd_values, summary.odd)
     if target:
         return f"{where}: correct it, treat the column as classes with --task classification, or choose another target."
-    quoted = shlex.quote(name)
+    option = shlex.quote(name)
     return (
         f"{where}: correct it, leave the cell empty if it is missing, treat the column as categorical with "
-        f"--categorical {quoted}, or use --drop {quoted}."
+        f"--categorical {option}, or use --drop {option}."
     )
 
 
@@ -366,25 +275,12 @@ def _odd_words(source: str, name: str, values: Sequence[tuple[str, int]], count:
     return f"{source}: column {name!r} contains {many} not numeric ({found})"
 
 
-def _missing_message(source: str, problems: Sequence[tuple[str, Summary]]) -> str:
-    lines = [
-        f"  {plain_name(name)}: {found.missing} missing, the first in row {found.first_missing}"
-        for name, found in problems
-    ]
-    remedy = (
-        "Fill them in, or use --missing drop (drops the rows), --missing fill (numbers become the mean of the column, "
-        "texts belong to no category) or --drop COLUMN."
-    )
-    return f"{source}: some values are missing.\n" + "\n".join(lines) + f"\n{remedy}"
-
-
-def _closest(name: str, names: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, names, 1, 0.6) or [
-        other for other in names if other.lower() == name.strip().lower()
+def _closest(name: str, source: Source) -> str:
+    near = difflib.get_close_matches(name, source.names, 1, 0.6) or [
+        other for other in source.names if other.lower() == name.strip().lower()
     ]
     hint = f"Did you mean {near[0]!r}? " if near else ""
-    data = " These look like data: if the first line contains no names, use --no-header."
-    return f"{hint}Its columns: {_list(names)}." + (data if any(map(looks_numeric, names)) else "")
+    return f"{hint}Its columns: {_list(source.names)}.{source.hint}"
 
 
 def _list(names: Sequence[str]) -> str:
