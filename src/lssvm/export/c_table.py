@@ -41,7 +41,7 @@ def encode_function(content: ModelContent, name: str) -> list[str]:
     comment = ["/* Compute the inputs x of the model from a row of numbers; 0 if one is not finite. */"]
     if not content.is_matrix:
         parameters = f"const double *numbers, const char *const *texts, double x[{place}]"
-        arrays += [*_names(content, name), FIND.replace("NAME", f"{name}_")]
+        arrays += [*_names(content, name), "", FIND.replace("NAME", f"{name}_")]
         work.insert(0, "    (void)numbers, (void)texts;")
         comment = [
             "/* Compute x from a row of the table: its numbers (NaN: missing) in the order of",

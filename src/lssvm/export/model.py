@@ -42,14 +42,13 @@ class Input:
     @property
     def numbers(self) -> np.ndarray:
         """The values that are looked up, if they are numbers."""
-        found = np.array([float(value) for value in self.values])
-        lost = next((own for own, number in zip(self.values, found, strict=True) if own != number), None)
+        lost = next((value for value in self.values if value != float(value)), None)
         if lost is not None:
             raise TypeError(
                 f"Column {self.name!r} has the value {lost}, which is not exact in float64: use export.to_python, or "
                 "convert the column to text before fit."
             )
-        return found
+        return np.array(self.values, dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,10 @@ CALIBRATE = """def calibrate(f, slopes):
     return [value / sum(p) for value in p]"""
 
 # The inputs of the members (`columns.Column.encode`)
-ENCODE = """def is_missing(cell):
+ENCODE = """def is_missing(cell, values, texts):
+    if isinstance(cell, str):
+        word = cell.strip().lower()
+        return cell not in values and (word in ("", "?") or not texts and word in ("na", "n/a", "nan", "none", "null"))
     try:
         return cell is None or bool(cell != cell)
     except TypeError:  # NA of pandas
@@ -104,12 +107,12 @@ def encode(row):
     for name, place, values, others, missing, scaling in COLUMNS:
         cell = row[name] if keyed else row[place]
         texts = any(isinstance(value, str) for value in values)
-        if missing is not None and (is_missing(cell) or isinstance(cell, str) and cell == "" and "" not in values):
+        if missing is not None and is_missing(cell, values, texts):
             x += missing
         elif texts:
             if not isinstance(cell, str):
                 raise ValueError(f"Column {name!r} is {cell!r}: give a text, as in fit.")
-            x += values.get(cell, others)
+            x += values.get(cell, values.get(cell.strip(), others))
         else:
             number = as_number(name, cell)
             if values:
@@ -143,8 +146,9 @@ def to_python(model: LSSVR | LSSVC | Pipeline) -> str:
     str
         The source code. It defines ``predict(x)`` for one row x and, for classification, also ``decision_function(x)``
         and ``predict_proba(x)``. A result has the shape of one row of the model's results. A row is a list of the
-        values of a row of the training table, or a dict keyed by column. None and NaN are missing cells; so is an empty
-        text, and numbers may be texts, as ``csv.DictReader`` returns them. Infinite values, too few or too many values,
+        values of a row of the training table, or a dict keyed by column. None and NaN are missing cells. Rows
+        may come from ``csv.DictReader``: numbers may be texts, and empty texts and "?" are missing cells, too, unless
+        they were values in fit. Infinite values, too few or too many values,
         a number in place of a text, and results that overflow raise ValueError, as in the model.
 
     Examples
