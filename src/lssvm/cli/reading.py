@@ -300,9 +300,11 @@ def _sniff(sample: str) -> str:
         rows = [len(row) for row in records if row]
         return rows[0] if rows and min(rows) == max(rows) else 0
 
-    best = max(DELIMITERS, key=cells)
-    if cells(best) > 1:
+    best = max(DELIMITERS[1:], key=cells)
+    if cells(best) > 1 and cells(best) >= cells(",") - 1:  # one comma per cell is a decimal comma
         return best
+    if cells(",") > 1:
+        return ","
     return max(DELIMITERS, key=sample.split("\n", 1)[0].count)  # unequal lines: the reader reports the first
 
 

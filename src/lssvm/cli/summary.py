@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from .reading import Source
 
-MISSING = ("", "?", "NaN", "nan", "NAN", "null", "NULL", "#N/A")
-ABSENT = ("NA", "N/A", "n/a", "na", "N.A.", "n.a.", "None", "none")  # missing among numbers, a value among words
+MISSING = ("", "?", "NaN", "nan", "NAN")
+ABSENT = ("NA", "N/A", "n/a", "na", "N.A.", "n.a.", "None", "none", "null", "NULL", "#N/A")  # values among other words
 TRUTH = {"false": ("false", "False", "FALSE"), "true": ("true", "True", "TRUE")}  # the spellings of various programs
 NUMBER = r"^[+-]?(\d+\{0}?\d*|\{0}\d+)([eE][+-]?\d+)?$"  # {0}: the decimal separator
 PADDED = r"^0\d+$"
