@@ -20,7 +20,12 @@ FIT = ("fit", "table.csv", "-y", "y", "-o", "m.lssvm")
         ("x,Y\n1,2\n", FIT, 2, r"-y 'y': table.csv has no such column. Did you mean 'Y'\? Its columns: x, Y"),
         ("x,y\n1,2\n", (*FIT, "--drop", "z"), 2, r"--drop 'z'"),
         ("5.1,3.5\n4.9,3.0\n", FIT, 1, "--no-header"),
-        ("5.1,setosa\n4.9,setosa\n", FIT, 2, r"Its columns: 5.1, setosa. The first line looks like data \('5.1'\).*--no-"),
+        (
+            "5.1,setosa\n4.9,setosa\n",
+            FIT,
+            2,
+            r"setosa. The first line looks like data \('5.1'\).*--no-header",
+        ),
         ("red,big\nblue,small\nred,small\n", FIT, 2, r"The first line looks like data \('red'\).*--no-header"),
         ("b,30.83,0,0,+\na,58.67,4.46,0,-\n", FIT, 1, "'0' is duplicated.*The first line looks like data.*--no-header"),
         ("b,,,+\nb,2,3,-\n", FIT, 1, "2 columns have no name.*The first line looks like data.*--no-header"),
@@ -133,9 +138,7 @@ def test_files_without_permission_are_named(run, folder, fitted, monkeypatch):
     def closed(path):
         raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr(
-        "lssvm.cli.reading._is_parquet", closed
-    )  # root reads everything, so that chmod shows nothing
+    monkeypatch.setattr("lssvm.cli.reading._is_parquet", closed)  # root reads everything, so that chmod shows nothing
     result = run("fit", "people.csv", "-y", "price", "-o", "m.lssvm")
     assert result.exit_code == 1
     assert result.stderr.strip().endswith(

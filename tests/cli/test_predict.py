@@ -111,7 +111,14 @@ def test_predictions_import_what_they_need(folder, fitted):
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     found = {line.rpartition("|")[2].strip() for line in result.stderr.splitlines()}
     assert {"sklearn.base", "pyarrow"} <= found
-    unused = {"matplotlib", "pandas.core", "scipy.optimize", "scipy.stats._stats_py", "sklearn.cluster", "sklearn.metrics"}
+    unused = {
+        "matplotlib",
+        "pandas.core",
+        "scipy.optimize",
+        "scipy.stats._stats_py",
+        "sklearn.cluster",
+        "sklearn.metrics",
+    }
     assert not unused & found
 
 
@@ -119,7 +126,9 @@ def test_models_fitted_to_frames_in_python(run, folder):
     """Categories of words and of numbers, ranks, truth values and missing cells."""
     pandas = pytest.importorskip("pandas")
     draw = np.random.RandomState(0)
-    frame = pandas.DataFrame({"age": np.where(AGE == AGE[3], np.nan, AGE), "city": CITY, "floor": draw.randint(0, 4, 60)})
+    frame = pandas.DataFrame(
+        {"age": np.where(AGE == AGE[3], np.nan, AGE), "city": CITY, "floor": draw.randint(0, 4, 60)}
+    )
     frame["size"] = pandas.Categorical(draw.choice(["S", "M", "L"], 60), ["S", "M", "L"], ordered=True)
     frame["garden"], frame["mark"] = draw.rand(60) < 0.5, draw.choice(["?", "x"], 60)
     model = LSSVR(kernels.RBF(sigma=3.0), C=1.0, categorical_features=["city", "floor", "size", "mark"])

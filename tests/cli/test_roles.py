@@ -56,7 +56,11 @@ def test_columns_without_information_are_dropped_and_reported(folder):
     roles, _, remarks = planned(lines(rows, names), folder)
     assert roles.inputs == {"x": False}
     text = " ".join(remarks)
-    for found in ("column '' is dropped: it has no name", "'constant' is dropped: it has the same", "'void' is dropped"):
+    for found in (
+        "column '' is dropped: it has no name",
+        "'constant' is dropped: it has the same",
+        "'void' is dropped",
+    ):
         assert found in text
     roles, _, _ = planned(lines(rows, names), folder, categorical=["x"], drop=["void"])
     assert roles.inputs == {"x": True}
