@@ -127,7 +127,7 @@ def test_models_fitted_to_frames_in_python(run, folder):
     pandas = pytest.importorskip("pandas")
     draw = np.random.RandomState(0)
     frame = pandas.DataFrame(
-        {"age": np.where(AGE == AGE[3], np.nan, AGE), "city": CITY, "floor": draw.randint(0, 4, 60)}
+        {"age": np.where(AGE[3] == AGE, np.nan, AGE), "city": CITY, "floor": draw.randint(0, 4, 60)}
     )
     frame["size"] = pandas.Categorical(draw.choice(["S", "M", "L"], 60), ["S", "M", "L"], ordered=True)
     frame["garden"], frame["mark"] = draw.rand(60) < 0.5, draw.choice(["?", "x"], 60)
