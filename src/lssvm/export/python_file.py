@@ -75,10 +75,13 @@ CALIBRATE = """def calibrate(f, slopes):
     return [value / sum(p) for value in p]"""
 
 # The inputs of the members (`columns.Column.encode`)
-ENCODE = """def is_missing(cell, values, texts):
+ENCODE = """TRUTH = {"true": 1.0, "false": 0.0}
+
+
+def is_missing(cell, values, texts):
     if isinstance(cell, str):
         word = cell.strip().lower()
-        return cell not in values and (word in ("", "?") or not texts and word in ("na", "n/a", "nan", "none", "null"))
+        return cell not in values and (word in ("", "?", "nan") or not texts and word in ("na", "n/a", "none", "null"))
     try:
         return cell is None or bool(cell != cell)
     except TypeError:  # NA of pandas
@@ -87,7 +90,7 @@ ENCODE = """def is_missing(cell, values, texts):
 
 def as_number(name, cell):
     try:
-        number = float(cell)
+        number = float(TRUTH.get(cell.strip().lower(), cell) if isinstance(cell, str) else cell)
     except (TypeError, ValueError):
         number = math.nan
     except OverflowError:  # an integer larger than any float
@@ -146,10 +149,10 @@ def to_python(model: LSSVR | LSSVC | Pipeline) -> str:
     str
         The source code. It defines ``predict(x)`` for one row x and, for classification, also ``decision_function(x)``
         and ``predict_proba(x)``. A result has the shape of one row of the model's results. A row is a list of the
-        values of a row of the training table, or a dict keyed by column. None and NaN are missing cells. Rows
-        may come from ``csv.DictReader``: numbers may be texts, and empty texts and "?" are missing cells, too, unless
-        they were values in fit. Infinite values, too few or too many values,
-        a number in place of a text, and results that overflow raise ValueError, as in the model.
+        values of a row of the training table, or a dict keyed by column. None and NaN are missing cells. Rows may come
+        from ``csv.DictReader``: numbers and booleans may be texts, and empty texts, "?" and "NaN" are missing cells,
+        too, unless they were values in fit. Infinite values, too few or too many values, a number in place of a text,
+        and results that overflow raise ValueError, as in the model.
 
     Examples
     --------

@@ -1,0 +1,113 @@
+"""Missing numbers: an indicator that shares the width of its column, against medians alone and one of its own width.
+
+    python -m benchmarks.missing --data FOLDER [--splits 0 1 2]
+
+FOLDER/tables holds CSV files (see `benchmarks.frames`), of which those with empty cells in columns of numbers count.
+From the sets of up to 600 rows and 30 columns in FOLDER/numbers.npz and FOLDER/classes.npz (see `benchmarks.tables`),
+cells of columns with at least eight different values are removed: 15 % at random, or 60 % of the highest quarter of the
+values. The default models are fitted three times, and the fit with the smallest leave-one-out error (RMSE, or log loss)
+is a fourth contender. Prints, as Markdown, errors (+ 0.01 for error rates) over those of the first encoding: the
+geometric means over the sets, and the worst set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import gmean
+from sklearn.model_selection import train_test_split
+from threadpoolctl import threadpool_limits
+
+from lssvm import LSSVC, LSSVR, diagnose
+
+from .frames import ZERO, read
+from .tuning import table
+
+SHARED, MEDIAN, OWN = "median, indicator of the same width", "median alone", "median, indicator of its own width"
+CHOSEN = "the best of the three by leave-one-out"
+
+
+def encoded(train: pd.DataFrame, test: pd.DataFrame, encoding: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Both tables with their missing numbers encoded; the first encoding is that of the models."""
+    if encoding == SHARED:
+        return train, test
+    train, test = train.copy(), test.copy()
+    for name in train.select_dtypes("number").columns[train.select_dtypes("number").isna().any()]:
+        median, spread = train[name].median(), train[name].std(ddof=0) or 1.0
+        for frame in (train, test):
+            if encoding == OWN:
+                frame[f"{name} is missing"] = spread * frame[name].isna()
+            frame[name] = frame[name].fillna(median)
+    return train, test
+
+
+def errors(frame: pd.DataFrame, y: np.ndarray, test: np.ndarray, classes: bool) -> dict[str, float]:
+    """The error on the test rows, by contender."""
+    found, scores = {}, {}
+    for encoding in (SHARED, MEDIAN, OWN):
+        rows, new = encoded(frame[~test], frame[test], encoding)
+        with warnings.catch_warnings(), threadpool_limits(1):
+            warnings.simplefilter("ignore")
+            model = (LSSVC if classes else LSSVR)().fit(rows, y[~test])
+            scores[encoding] = diagnose.scores(model)["log_loss" if classes else "rmse"]
+            wrong = model.predict(new) != y[test] if classes else (model.predict(new) - y[test]) / np.std(y[~test])
+        found[encoding] = float(np.mean(wrong)) + ZERO if classes else float(np.sqrt(np.mean(wrong**2)))
+    return {**found, CHOSEN: found[min(scores, key=lambda encoding: scores[encoding])]}
+
+
+def removed(X: np.ndarray, where: str, seed: int) -> pd.DataFrame:
+    """The table with missing cells."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(X.astype(float)).add_prefix("x")
+    for name, cells in frame.items():
+        if cells.nunique() >= 8:
+            gone = rng.random(len(cells)) < 0.15
+            if where != "at random":
+                gone = (cells > cells.quantile(0.75)) & (rng.random(len(cells)) < 0.6)
+            frame[name] = cells.mask(gone)
+    return frame
+
+
+def problems(folder: Path, split: int) -> Iterator[tuple[str, str, Any, np.ndarray, np.ndarray, bool]]:
+    """Where cells are missing, the set, its columns, targets and test rows, and whether targets are classes."""
+    for file in sorted((folder / "tables").glob("*.csv")):
+        frame, y, classes = read(file)
+        if frame.select_dtypes("number").isna().to_numpy().any():
+            held_out = train_test_split(np.arange(len(y)), test_size=0.2, random_state=split)[1]
+            yield "in the files", file.stem, frame, y, np.isin(np.arange(len(y)), held_out), classes
+    for kind in ("numbers", "classes"):
+        sets = np.load(folder / f"{kind}.npz")
+        for name in sorted({key.rpartition("/")[0] for key in sets}):
+            X, y, test = sets[f"{name}/X"], sets[f"{name}/y"], sets[f"{name}/masks"][:, split]
+            if len(X) <= 600 and X.shape[1] <= 30:
+                for where in ("at random", "high values"):
+                    yield where, f"{name} ({kind})", removed(X, where, split), y, test, kind == "classes"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--splits", type=int, nargs="*", default=[0, 1, 2])
+    options = parser.parse_args()
+    found: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
+    for split in options.splits:
+        for where, name, *problem in problems(options.data, split):
+            found[where, name].append(errors(*problem))
+    means = {key: {name: np.mean([own[name] for own in runs]) for name in runs[0]} for key, runs in found.items()}
+    rows = []
+    for where in ("in the files", "at random", "high values", "all"):
+        own = [values for key, values in means.items() if where in (key[0], "all")]
+        ratios = {name: [values[name] / values[SHARED] for values in own] for name in (MEDIAN, OWN, CHOSEN)}
+        rows.append([where, str(len(own)), *(f"{gmean(r):.3f}, {max(r):.2f}" for r in ratios.values())])
+    table(["missing cells", "sets", MEDIAN, OWN, CHOSEN], rows)
+
+
+if __name__ == "__main__":
+    main()
