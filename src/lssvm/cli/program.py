@@ -7,13 +7,12 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from importlib import import_module
-from importlib.abc import MetaPathFinder
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 import click
+
+from .startup import start_quickly
 
 if TYPE_CHECKING:
     from typing import Any
@@ -24,32 +23,6 @@ Command = TypeVar("Command", bound=Callable[..., None])
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-class Later(ModuleType):
-    """Stands for a module until one of its attributes is used."""
-
-    def __getattr__(self, name: str) -> Any:
-        if sys.modules.get(self.__name__) is self:
-            del sys.modules[self.__name__]
-        return getattr(import_module(self.__name__), name)
-
-
-class NoPandas(MetaPathFinder):
-    """Makes packages that use pandas if they can work without it."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError("the command line does not use pandas", name=name)
-
-
-def _start_quickly() -> None:
-    """Do not import pandas, and scipy.stats only when it is used.
-
-    scikit-learn and pyarrow import them at the start, which takes longer than everything else, but hardly use them.
-    """
-    sys.meta_path.insert(0, NoPandas())
-    sys.modules.setdefault("scipy.stats", Later("scipy.stats"))
-
-
 class Program(click.Group):
     """The commands. Streams may be closed, and texts in the data may contain escape sequences."""
 
@@ -58,7 +31,7 @@ class Program(click.Group):
         if sys.stderr is None:
             sys.stderr = open(os.devnull, "w")  # noqa: SIM115
         if not arguments and "args" not in options:  # not called by another program
-            _start_quickly()
+            start_quickly()
         return super().main(*arguments, **options)
 
     def invoke(self, context: click.Context) -> Any:
