@@ -21,6 +21,7 @@ from .terminal import bar, check_output, print_values, progress_line, recorded_w
 
 MEMORY_SHARE = 0.5  # a fit that needs more than this share of the free memory is done in chunks
 MEMORY_TABLE = Path("/proc/meminfo")
+CHUNK_BYTES = 1 << 25  # of encoded rows
 WORKING_COLUMNS = 2000  # a fit with a basis holds about so many arrays with one number per row
 CODINGS = ("auto", "one-vs-rest", "one-vs-one")
 LOSSES = ("auto", "squared", "squared_hinge", "logistic")
@@ -96,7 +97,8 @@ def fit(
     model: Any = LSSVR(robust=robust)
     if roles.labels:
         model = LSSVC(robust=robust, loss=loss or "auto", coding=coding or "auto")
-    chunked = _needs_chunks(n_rows, _encoded_columns(roles, summaries))
+    n_columns = _encoded_columns(roles, summaries)
+    chunked = _needs_chunks(n_rows, n_columns)
     if chunked and (loss not in (None, "auto", "squared") or coding == "one-vs-one"):
         raise ValueError(
             f"{n_rows} rows at once would take more than half of the free memory, and rows in chunks are fitted with "
@@ -105,7 +107,7 @@ def fit(
     with recorded_warnings() as raised:
         if chunked:
             say(f"{n_rows} rows at once would take more than half of the free memory; they are read in chunks")
-            chunks = _Chunks(source, roles, n_rows, drop=missing == "drop")
+            chunks = _Chunks(source, roles, n_rows, n_columns, drop=missing == "drop")
             with progress.listening(chunks.plans):
                 model.fit_chunks(chunks)
             dropped = chunks.dropped
@@ -114,7 +116,7 @@ def fit(
             with share_bar(f"fitting {len(y)} rows, {len(roles.inputs)} columns"):
                 model.fit(X, y)
     done = perf_counter()
-    notes = [remark for remark in remarks if remark.startswith(("column ", "missing "))]
+    notes = [remark for remark in remarks if remark.startswith("column ")]
     model.table_ = dict(
         target=target,
         task="classification" if roles.labels else "regression",
@@ -149,8 +151,9 @@ class _Chunks:
     on a sample.
     """
 
-    def __init__(self, source: Source, roles: Roles, n_rows: int, *, drop: bool) -> None:
+    def __init__(self, source: Source, roles: Roles, n_rows: int, n_columns: int, *, drop: bool) -> None:
         self.source, self.roles, self.n_rows, self.drop = source, roles, n_rows, drop
+        self.size = CHUNK_BYTES // (8 * n_columns) + 1
         self.dropped: list[int] = []
         self.passes = -1
         self.reading = False
@@ -168,7 +171,7 @@ class _Chunks:
         self.reading = True
         with bar(self.n_rows, f"pass {self.passes}") if self.passes else nullcontext(int) as advance:
             row = 0
-            for batch in self.source.batches():
+            for batch in self.source.batches(self.size):
                 X, y, kept = rows_in(batch, self.source, self.roles, row, drop=self.drop)
                 self.dropped += [row + int(place) for place in (~kept).nonzero()[0]]
                 row += batch.num_rows
@@ -179,6 +182,7 @@ class _Chunks:
 
 
 def _encoded_columns(roles: Roles, summaries: dict[str, Any]) -> int:
+    """The number of columns after encoding, at most."""
     from ..columns import MOST_VALUES
 
     counts = (summaries[name].counts for name, is_text in roles.inputs.items() if is_text)

@@ -95,7 +95,7 @@ def predict(
         say(f"class names that a spreadsheet would run as formulas get a leading ' ({found}); --raw omits it")
     shown = printable if output is None and sys.stdout.isatty() else str
     with _writer(output) as write, _prediction_bar(source, output) as advance:
-        for batch in _pieces(source):
+        for batch in source.batches(PIECE):
             X = roles.cells(batch, source, row + source.first_row)
             _count_unknown(fitted, X, unknown)
             columns = _predictions(fitted, X, interval, coverage, proba)
@@ -126,13 +126,6 @@ def _check_coverage(value: float | None) -> float | None:
         percent = f": {value:g} % is {value / 100:g}" if 1 < value < 100 else ", e.g. 0.9"
         raise click.BadParameter(f"{value:g} is not between 0 and 1{percent}.")
     return value
-
-
-def _pieces(source: Source) -> Iterator[Any]:
-    """The batches of a table, in pieces that are predicted quickly."""
-    for batch in source.batches():
-        for start in range(0, batch.num_rows, PIECE):
-            yield batch.slice(start, PIECE)
 
 
 @contextmanager

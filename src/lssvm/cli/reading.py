@@ -57,12 +57,14 @@ class Source:
     decimal: str = "."
     hint: str = ""  # if the first line looks like data
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The batches, from the start; reader errors become TableErrors."""
+    def batches(self, rows: int = 1 << 30) -> Iterator[pa.RecordBatch]:
+        """The batches, from the start, of at most so many rows; reader errors become TableErrors."""
         import pyarrow
 
         try:
-            yield from self.start()
+            for batch in self.start():
+                for first in range(0, batch.num_rows, rows):
+                    yield batch.slice(first, rows)
         except pyarrow.ArrowInvalid as error:
             text = str(error)
             if "UTF8" in text:
