@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,11 +91,11 @@ def problems(folder: Path, split: int) -> Iterator[tuple[str, str, Any, np.ndarr
                     yield where, f"{name} ({kind})", removed(X, where, split), y, test, kind == "classes"
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--splits", type=int, nargs="*", default=[0, 1, 2])
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     found: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
     for split in options.splits:
         for where, name, *problem in problems(options.data, split):

@@ -341,6 +341,11 @@ def test_files(model, y, tmp_path):
     assert_array_equal(same.feature_names_in_, model.feature_names_in_)
     if isinstance(model, LSSVR):
         assert_array_equal(same.predict_interval(new_rows()), model.predict_interval(new_rows()))
+    else:
+        assert_array_equal(same.predict_proba(new_rows()), model.predict_proba(new_rows()))
+    polars, arrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    for rows in (polars.from_pandas(new_rows()), arrow.Table.from_pandas(new_rows(), preserve_index=False)):
+        assert_array_equal(same.predict(rows), model.predict(new_rows()))
 
 
 @pytest.mark.parametrize(("model", "y"), [(LSSVR(), Y), (LSSVC(), LABELS), (LSSVR(kernels.Additive(kernels.RBF())), Y)])

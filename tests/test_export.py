@@ -765,9 +765,11 @@ def test_categories_that_floats_do_not_tell_apart():
             convert(model)
 
 
-def test_a_pipeline_before_categories_is_refused():
-    codes = np.column_stack([X[:, 0], MANY])
-    model = make_pipeline(MaxAbsScaler(), LSSVR(kernels.Linear(), C=1.0, categorical_features=[1])).fit(codes, Y)
+@pytest.mark.filterwarnings("ignore:X. column 1 is ignored:UserWarning")
+@pytest.mark.parametrize("categories", [MANY, np.arange(50)], ids=["classes", "identifiers"])
+def test_a_pipeline_before_categories_is_refused(categories):
+    table = np.column_stack([X[:, 0], categories])
+    model = make_pipeline(MaxAbsScaler(), LSSVR(kernels.Linear(), C=1.0, categorical_features=[1])).fit(table, Y)
     for convert in (export.to_c, export.to_onnx, export.to_python):
         with pytest.raises(TypeError, match="Pipeline before a model with categories"):
             convert(model)

@@ -31,9 +31,7 @@ class Input:
     name: str | int
     place: int  # among the columns of the table
     values: tuple[Any, ...]  # of categories and ranks: text or numbers
-    rows: (
-        np.ndarray
-    )  # encoded: each of the values, an unknown value (if there are values), a missing cell (NaN: refused)
+    rows: np.ndarray  # encoded: the values and an unknown one, if there are values; a missing cell (NaN: refused)
 
     @property
     def is_text(self) -> bool:
@@ -139,7 +137,7 @@ def read_model(model: Any) -> ModelContent:
     classifies = isinstance(model, LSSVC)
     columns = int(model.n_features_in_)
     inputs = _inputs(table_columns(model), columns, [] if names is None else names)
-    if scalers and any(column.values for column in inputs):
+    if scalers and (len(inputs) < columns or any(column.values for column in inputs)):
         raise TypeError(
             "A Pipeline before a model with categories cannot be exported: fit the model to the columns as they are, "
             "without scalers."
