@@ -15,7 +15,7 @@ import pytest
 from cli_cases import AGE, CITY, PRICE, ROWS, lines, people, write_parquet
 from click.testing import CliRunner
 
-from lssvm import LSSVR, cli, kernels, load, persist, save
+from lssvm import LSSVC, LSSVR, cli, kernels, load, persist, save
 from lssvm.cli import main
 
 
@@ -140,6 +140,11 @@ def test_models_fitted_to_frames_in_python(run, folder):
         assert result.stderr == ""  # no target, no unknown values
         np.testing.assert_allclose(np.array(result.stdout.split()[1:], float), own.predict(frame), rtol=1e-12)
     assert "without the name of the target" in run("report", "m0.lssvm", "frame.csv").stderr
+    labels = np.array(["low", "middle", "high"])[np.digitize(PRICE, [100, 150])]
+    save(LSSVC(kernels.RBF(sigma=3.0), C=1.0).fit(frame, labels), "c.lssvm")
+    assert run("predict", "c.lssvm", "frame.csv").stdout.split()[1:] == load("c.lssvm").predict(frame).tolist()
+    save(model.fit(frame, np.column_stack([PRICE, AGE])), "two.lssvm")
+    assert "predicts several targets" in run("predict", "two.lssvm", "frame.csv").stderr
 
 
 # Predictions ----------------------------------------------------------------------------------------------------------

@@ -59,6 +59,7 @@ def own_spelling(model: Any, y: Any) -> Any:
 
 def load_model(path: str) -> tuple[Any, Roles]:
     """A model that was fitted to a table, and the roles of its columns."""
+    from ..estimators.state import is_single
     from ..persist import load
     from .roles import Roles
 
@@ -71,6 +72,10 @@ def load_model(path: str) -> tuple[Any, Roles]:
         raise ValueError(
             f"{path!r} was fitted in Python to an array, which has no column names: use it from Python (lssvm.load), "
             "or fit it to a frame or with lssvm fit."
+        )
+    if not hasattr(model, "classes_") and not is_single(model):
+        raise ValueError(
+            f"{path!r} predicts several targets: use it from Python (lssvm.load), or fit one model for each."
         )
     return model, Roles.of(model)
 
