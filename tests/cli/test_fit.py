@@ -1,6 +1,7 @@
 """`lssvm fit`: models, missing values and tables larger than the memory."""
 
 import json
+import re
 import runpy
 
 import numpy as np
@@ -30,7 +31,7 @@ def test_one_command_from_a_table_to_a_report(run, folder):
     assert table["target"] == "who"
     assert float(table["leave-one-out error rate"]) < 0.1
     page = (folder / "who.html").read_text(encoding="utf-8")
-    assert "<h1>LSSVC: who</h1>" in page
+    assert re.search("<h1>[^<]*who", page)
     assert "city" in page
 
 
