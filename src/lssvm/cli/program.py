@@ -30,7 +30,7 @@ class Program(click.Group):
         """Run a command. Messages to a closed standard error are discarded."""
         if sys.stderr is None:
             sys.stderr = open(os.devnull, "w")  # noqa: SIM115
-        if not arguments and "args" not in options:  # not called by another program
+        if not arguments and options.keys() <= {"prog_name"}:  # the process ends with the command
             start_quickly()
         return super().main(*arguments, **options)
 
