@@ -40,6 +40,7 @@ from .loo import (
     scores,
 )
 from .search import c_path, width_surface
+from .shapley import shapley
 
 __all__ = [
     "LooValues",
@@ -61,6 +62,7 @@ __all__ = [
     "reliability",
     "scores",
     "set_coverage",
+    "shapley",
     "width_surface",
 ]
 
