@@ -4,6 +4,7 @@ import itertools
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from reference import left_out
 from sklearn.base import clone
@@ -11,8 +12,6 @@ from stacking import stack_of
 
 import lssvm
 from lssvm import LSSVC, LSSVR, diagnose, kernels, sparsify
-
-pd = pytest.importorskip("pandas")
 
 DRAW = np.random.RandomState(0)
 X = DRAW.normal(1.0, 1.0, (60, 4))
