@@ -27,8 +27,7 @@ from .access import kernel_words as kernel_words
 from .access import member_words as member_words
 from .calibration import coverage_path, reliability, set_coverage
 from .distribution import coverage_by_region, pit
-from .effects import effects
-from .importance import importance
+from .local_effects import effects
 from .loo import (
     LooValues,
     beats_constant,
@@ -40,7 +39,8 @@ from .loo import (
     scores,
 )
 from .search import c_path, width_surface
-from .shapley import shapley
+from .shapley_values import shapley
+from .without_columns import importance
 
 __all__ = [
     "LooValues",
