@@ -12,6 +12,7 @@ from stacking import stack_of
 
 import lssvm
 from lssvm import LSSVC, LSSVR, diagnose, kernels, sparsify
+from lssvm.diagnose.shapley_values import raw_contributions
 
 DRAW = np.random.RandomState(0)
 X = DRAW.normal(1.0, 1.0, (60, 4))
@@ -441,8 +442,10 @@ def test_shapley_values_of_a_table_have_one_factor_per_column():
 def test_contributions_and_base_add_up_to_the_prediction(kernel):
     model = LSSVR(kernel, C=10.0).fit(X, BOTH)
     new = DRAW.normal(size=(20, 4))
+    contributions, base = raw_contributions(model, new)  # before their rounding errors are shared out
+    np.testing.assert_allclose(base + contributions.sum(axis=1), model.predict(new), atol=1e-10)
     found = diagnose.shapley(model, new)
-    np.testing.assert_allclose(found.base + found.contributions.sum(axis=1), model.predict(new), atol=1e-10)
+    np.testing.assert_allclose(found.contributions, contributions, atol=1e-10)
     unused = ~diagnose.columns_used(model)
     assert (found.contributions[:, unused] == 0.0).all()
 
@@ -466,8 +469,21 @@ def test_contributions_of_additive_models_are_their_components():
 @pytest.mark.parametrize("labels", [LABELS, LABELS > 0], ids=["three", "two"])
 def test_contributions_to_decision_values(labels):
     model = LSSVC(kernels.RBF(2.0), C=5.0, loss="logistic", coding="one-vs-rest").fit(X, labels)
+    contributions, base = raw_contributions(model, X)
+    f = model.decision_function(X).reshape(60, -1)
+    np.testing.assert_allclose(base + contributions.sum(axis=1), f, atol=1e-10)
+    np.testing.assert_allclose(
+        diagnose.shapley(model, X).contributions.reshape(contributions.shape), contributions, atol=1e-10
+    )
+
+
+def test_contributions_add_up_although_coefficients_are_large():
+    """A wide kernel and a large C: predictions of about 1 are sums of terms of about 1e8."""
+    model = LSSVR(kernels.RBF(50.0), C=1e10).fit(X, y)
+    assert np.abs(model.dual_coef_).max() > 1e7
     found = diagnose.shapley(model, X)
-    np.testing.assert_allclose(found.base + found.contributions.sum(axis=1), model.decision_function(X), atol=1e-10)
+    scale = np.abs(found.contributions).sum(axis=1).max() + abs(found.base)
+    np.testing.assert_allclose(found.base + found.contributions.sum(axis=1), model.predict(X), atol=1e-14 * scale)
 
 
 def test_many_columns_lose_no_digits():
