@@ -51,7 +51,7 @@ def frame(rows=60):
 
 
 # Importance ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("basis", ["rows", "fewer"])
+@pytest.mark.parametrize("basis", ["rows", "fewer", "points"])
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -65,10 +65,13 @@ def frame(rows=60):
     ids=lambda kernel: type(kernel).__name__,
 )
 def test_importance_equals_refits_without_each_row(kernel, basis):
-    steps = [sparsify.Given(np.arange(0, 60, 3))] if basis == "fewer" else ()
+    points, steps = {
+        "rows": (X, ()),
+        "fewer": (X[::3], [sparsify.Given(np.arange(0, 60, 3))]),
+        "points": (X[::3] + 0.05, [sparsify.Given(X[::3] + 0.05)]),
+    }[basis]
     model = LSSVR(kernel, C=20.0, steps=steps).fit(X, BOTH, WEIGHTS)
     found = diagnose.importance(model)
-    points = X[::3] if basis == "fewer" else X
     for column, error in enumerate(by_column(found)):
         rows, basis_points = with_constant(X, column), with_constant(points, column)
         K_rows, K_basis = model.kernel_(rows, basis_points), model.kernel_(basis_points)

@@ -50,7 +50,7 @@ def kept_rows(model: Any, what: str) -> Kept:
         if problem.coefficients is not None:
             raise NotKnown(f"{what}: a step has set the coefficients of this model, so that it cannot be solved again.")
         own, weights = arrays.to_numpy(problem.weights), arrays.to_numpy(model.weights_)
-        fixed = problem.replace(kernel=kernel, C=model.C_, weights=arrays.like(weights, problem.weights), robust=None)
+        fixed = problem.replace(weights=arrays.like(weights, problem.weights), robust=None)
         return Kept(fixed, np.arange(len(own)), own, given_weights(model), len(own))
     sample = kept_sample(model)
     points, form = model.support_vectors_, {"C": model.C_, "classification": is_classifier(model)}
