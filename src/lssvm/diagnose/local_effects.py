@@ -32,7 +32,7 @@ def effects(
     r"""How the prediction changes with each column, the other columns being as they are in the rows.
 
     For numbers, these are accumulated local effects (Apley & Zhu 2020). The column is cut at quantiles
-    :math:`z_0 < \dots < z_K` of its values, and
+    :math:`z_0 < \ldots < z_K` of its values, and
 
     .. math::
 
