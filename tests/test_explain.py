@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -219,6 +220,15 @@ def test_explanations_survive_files(model, tmp_path):
         np.testing.assert_array_equal(one.counts, other.counts)
 
 
+def test_model_files_of_older_versions_are_explained():
+    """They know neither loss nor coding, which are those of least squares, one class against the rest."""
+    for name in ("regression", "outputs", "two-classes", "three-classes", "chunks"):
+        model = lssvm.load(Path(__file__).parent / "golden" / f"format1-{name}.lssvm")
+        expected = diagnose.scores(model)["log_loss" if isinstance(model, LSSVC) else "rmse"]
+        assert diagnose.importance(model).full == pytest.approx(expected, rel=1e-6)
+        assert len(diagnose.effects(model)) == model.n_features_in_
+
+
 def test_models_without_columns_or_rows_are_refused():
     with pytest.raises(ValueError, match="a precomputed kernel has no columns"):
         diagnose.importance(LSSVR(kernels.Precomputed(), C=1.0).fit(X @ X.T, y))
@@ -228,6 +238,9 @@ def test_models_without_columns_or_rows_are_refused():
     far = LSSVC(kernels.RBF(2.0), C=1.0, loss="logistic", steps=[sparsify.Given(X[::5] + 0.1)]).fit(X, y > 0)
     with pytest.raises(ValueError, match="choose its basis among the rows"):
         diagnose.importance(far)
+    with pytest.raises(ValueError, match=r"Or give X\."):
+        diagnose.effects(far)
+    assert len(diagnose.effects(far, X)) == 4
     with pytest.raises(ValueError, match="rows must be at least 2, got 1"):
         diagnose.importance(substrate, rows=1)
     with pytest.raises(TypeError, match="must be a fitted LSSVR or LSSVC"):

@@ -66,7 +66,7 @@ def shapley(model: LSSVR | LSSVC, X: ArrayLike) -> Bunch:
     True
     """
     check_fitted(model)
-    if is_classifier(model) and (is_stack(model) or model.coding_ == "one-vs-one"):
+    if is_classifier(model) and (is_stack(model) or getattr(model, "coding_", "") == "one-vs-one"):
         raise NotKnown(
             "Shapley values: the decision values of this classifier are not sums over basis points: give a member of a "
             "stack, model.members_[0], or fit with coding='one-vs-rest'."

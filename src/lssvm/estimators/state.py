@@ -63,7 +63,7 @@ def given_weights(model: Any) -> np.ndarray:
 
 def class_weights(model: Any) -> np.ndarray:
     """The weight of each class."""
-    return np.array(getattr(model, "_class_factors_", [1.0, 1.0]))
+    return np.array(getattr(model, "_class_factors_", [1.0] * len(model.classes_)))  # files of 0.1.0 have none
 
 
 def training_codes(model: Any) -> np.ndarray:
