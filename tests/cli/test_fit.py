@@ -177,6 +177,12 @@ def test_classes_that_may_denote_missing_values_are_reported(run, folder):
     result = run("fit", "c.csv", "-y", "class", "-o", "c.lssvm")
     assert "the class 'NA' of 'class' may denote missing values" in result.stderr
     assert list(load("c.lssvm").classes_) == ["NA", "low"]
+    rows = [(age, "NA" if place % 9 == 5 else {"NA": "01", "low": "02"}[c]) for place, (age, c) in enumerate(rows)]
+    (folder / "c.csv").write_text(lines(rows, ("age", "class")))
+    result = run("fit", "c.csv", "-y", "class", "-o", "c.lssvm")  # codes of digits
+    assert "rows without a value of 'class' are dropped: 7\n" in result.stderr
+    assert list(load("c.lssvm").classes_) == ["01", "02"]
+    assert "on 53 rows with 'class'" in run("predict", "c.lssvm", "c.csv").stderr
 
 
 # Chunks ---------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ class Roles:
     target: str | None
     labels: str  # class labels are "number" (integers) or "text"; "" in regression
     inputs: dict[str, bool]  # by name: whether the cells are text
-    known: dict[str, tuple[Any, ...]]  # values of a fitted category
+    known: dict[Any, Collection[Any]]  # by name: values of fitted categories, and class labels
 
     @classmethod
     def of(cls, model: Any) -> Roles:
@@ -41,12 +41,14 @@ class Roles:
         from ..estimators.state import encoder
 
         columns = encoder(model)
-        inputs, known = dict.fromkeys(map(str, model.feature_names_in_), False), {}
+        inputs = dict.fromkeys(map(str, model.feature_names_in_), False)
+        target = getattr(model, "table_", {}).get("target")
+        known: dict[Any, Collection[Any]] = {target: getattr(model, "classes_", ())}
         for column in () if columns is None else columns.columns:
             inputs[str(column.name)] = column.kind == "ignored" or any(isinstance(v, str) for v in column.values)
             known[str(column.name)] = column.values
         labels = {"U": "text"}.get(model.classes_.dtype.kind, "number") if hasattr(model, "classes_") else ""
-        return cls(getattr(model, "table_", {}).get("target"), labels, inputs, known)
+        return cls(target, labels, inputs, known)
 
     def check(self, source: Source) -> None:
         """Raise TableError if the table lacks columns."""
@@ -77,8 +79,9 @@ class Roles:
         assert self.target is not None
         column = column_values(batch, self.target)
         if self.labels == "text":
-            texts = texts_of(column).to_pylist()
-            return np.array([text or "" for text in texts]), np.array([text is not None for text in texts], dtype=bool)
+            missing = {None, *ABSENT}.difference(self.known[self.target])
+            texts = texts_of(column, self.known[self.target]).to_pylist()
+            return np.array([text or "" for text in texts]), np.array([text not in missing for text in texts])
         values = _numbers(column, source, self.target, row, "correct it; the model was fitted to numbers")
         present = ~np.isnan(values)
         return (np.where(present, values, 0.0).astype(np.int64) if self.labels else values), present
@@ -145,7 +148,7 @@ def plan(
     remarks += [f"missing values: {_list(gaps)}"] if gaps else []
     if summaries[target].missing:
         remarks.append(f"rows without a value of {target!r} are dropped: {summaries[target].missing}")
-    return Roles(target, labels, inputs, {}), summaries, remarks
+    return Roles(target, labels, inputs, {target: summaries[target].values or ()}), summaries, remarks
 
 
 def _labels(source: Source, target: str, summary: Summary, asked: str | None, remarks: list[str]) -> str:
