@@ -28,6 +28,7 @@ from .access import kernel_words as kernel_words
 from .access import member_words as member_words
 from .calibration import coverage_path, reliability, set_coverage
 from .distribution import coverage_by_region, pit
+from .local_effects import effects
 from .loo import (
     LooValues,
     beats_constant,
@@ -39,6 +40,8 @@ from .loo import (
     scores,
 )
 from .search import c_path, width_surface
+from .shapley_values import shapley
+from .without_columns import importance
 
 __all__ = [
     "LooValues",
@@ -49,7 +52,9 @@ __all__ = [
     "columns_used",
     "coverage_by_region",
     "coverage_path",
+    "effects",
     "feature_names",
+    "importance",
     "inverse_widths",
     "loo_probabilities",
     "loo_values",
@@ -58,6 +63,7 @@ __all__ = [
     "reliability",
     "scores",
     "set_coverage",
+    "shapley",
     "width_surface",
 ]
 

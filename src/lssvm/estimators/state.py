@@ -68,7 +68,7 @@ def given_weights(model: Any) -> np.ndarray:
 
 def class_weights(model: Any) -> np.ndarray:
     """The weight of each class."""
-    return np.array(getattr(model, "_class_factors_", [1.0, 1.0]))
+    return np.array(getattr(model, "_class_factors_", [1.0] * len(model.classes_)))  # files of 0.1.0 have none
 
 
 def training_codes(model: Any) -> np.ndarray:
@@ -84,6 +84,29 @@ def probability_slopes(model: Any) -> np.ndarray:
 def class_probabilities(model: Any, decision: np.ndarray) -> np.ndarray:
     """Class probabilities from values of `decision_function`, (rows, 1 or classes)."""
     return np.asarray(model._probabilities(decision))
+
+
+def solved_probabilities(model: Any, problem: Problem, own: np.ndarray) -> np.ndarray:
+    """Leave-one-out class probabilities of another problem; `own` are its weights without robust ones."""
+    return np.asarray(model._solved_probabilities(problem, arrays.like(own, problem.weights)))
+
+
+def encoded_rows(model: Any, X: ArrayLike) -> np.ndarray:
+    """New rows, checked and encoded."""
+    return arrays.to_numpy(model._checked(X, "predict"))
+
+
+def values(model: Any, rows: np.ndarray) -> np.ndarray:
+    """f(x) of encoded rows, (rows, outputs)."""
+    return arrays.to_numpy(model._finite(model._evaluate(rows)))
+
+
+def responses(model: Any, rows: np.ndarray) -> np.ndarray:
+    """Predictions for encoded rows, (rows, outputs); for classes, the probability of each, or of the second of two."""
+    if not hasattr(model, "classes_"):
+        return values(model, rows)
+    p = arrays.to_numpy(model._class_probabilities(rows))
+    return p[:, 1:] if is_single(model) else p
 
 
 def training_rows(model: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
