@@ -1,13 +1,14 @@
 """Missing numbers: an indicator that shares the width of its column, against medians alone and one of its own width.
 
-    python -m benchmarks.missing --data FOLDER [--splits 0 1 2]
+    python -m benchmarks.missing --data FOLDER [--splits 0 1 2] [--jobs N]
 
 FOLDER/tables holds CSV files (see `benchmarks.frames`), of which those with empty cells in columns of numbers count.
 From the sets of up to 600 rows and 30 columns in FOLDER/numbers.npz and FOLDER/classes.npz (see `benchmarks.tables`),
 cells of columns with at least eight different values are removed: 15 % at random, or 60 % of the highest quarter of the
-values. The default models are fitted three times, and the fit with the smallest leave-one-out error (RMSE, or log loss)
-is a fourth contender. Prints, as Markdown, errors (+ 0.01 for error rates) over those of the first encoding: the
-geometric means over the sets, and the worst set.
+values. The default models are fitted three times, and the fit with the smallest leave-one-out error is a fourth
+contender. Errors are RMSE or, for classes, log loss: means over the splits of a set, over those of the first encoding.
+Prints, as Markdown, the geometric mean over the sets with its 90 % interval by bootstrap, and the smallest and the
+largest ratio.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import gmean
+from joblib import Parallel, delayed
+from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from lssvm import LSSVC, LSSVR, diagnose
 
-from .frames import ZERO, read
+from .frames import read
 from .tuning import table
 
 SHARED, MEDIAN, OWN = "median, indicator of the same width", "median alone", "median, indicator of its own width"
@@ -57,8 +59,12 @@ def errors(frame: pd.DataFrame, y: np.ndarray, test: np.ndarray, classes: bool) 
             warnings.simplefilter("ignore")
             model = (LSSVC if classes else LSSVR)().fit(rows, y[~test])
             scores[encoding] = diagnose.scores(model)["log_loss" if classes else "rmse"]
-            wrong = model.predict(new) != y[test] if classes else (model.predict(new) - y[test]) / np.std(y[~test])
-        found[encoding] = float(np.mean(wrong)) + ZERO if classes else float(np.sqrt(np.mean(wrong**2)))
+            if classes:
+                known = np.isin(y[test], model.classes_)
+                p = model.predict_proba(new[known])
+                found[encoding] = float(log_loss(y[test][known], p, labels=model.classes_))
+            else:
+                found[encoding] = float(np.sqrt(np.mean((model.predict(new) - y[test]) ** 2)))
     return {**found, CHOSEN: found[min(scores, key=lambda encoding: scores[encoding])]}
 
 
@@ -95,18 +101,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--splits", type=int, nargs="*", default=[0, 1, 2])
+    parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args(arguments)
+    work = [problem for split in options.splits for problem in problems(options.data, split)]
+    results = Parallel(n_jobs=options.jobs)(delayed(errors)(*problem) for _, _, *problem in work)
     found: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
-    for split in options.splits:
-        for where, name, *problem in problems(options.data, split):
-            found[where, name].append(errors(*problem))
+    for (where, name, *_), result in zip(work, results, strict=True):
+        found[where, name].append(result)
     means = {key: {name: np.mean([own[name] for own in runs]) for name in runs[0]} for key, runs in found.items()}
     rows = []
     for where in ("in the files", "at random", "high values", "all"):
-        own = [values for key, values in means.items() if where in (key[0], "all")]
-        ratios = {name: [values[name] / values[SHARED] for values in own] for name in (MEDIAN, OWN, CHOSEN)}
-        rows.append([where, str(len(own)), *(f"{gmean(r):.3f}, {max(r):.2f}" for r in ratios.values())])
+        own = {key: values for key, values in means.items() if where in (key[0], "all")}
+        rows.append([where, str(len(own)), *(shown(own, name) for name in (MEDIAN, OWN, CHOSEN))])
     table(["missing cells", "sets", MEDIAN, OWN, CHOSEN], rows)
+
+
+def shown(means: dict[tuple[str, str], dict[str, float]], name: str) -> str:
+    """The geometric mean of the ratios of an encoding; cells missing in two ways are drawn together."""
+    logs: dict[str, list[float]] = defaultdict(list)
+    for (_, own), values in means.items():
+        logs[own].append(float(np.log(values[name] / values[SHARED])))
+    averages = np.array([np.mean(values) for values in logs.values()])
+    drawn = np.random.default_rng(0).choice(averages, (2000, len(averages))).mean(axis=1)
+    low, high = np.exp(np.quantile(drawn, [0.05, 0.95]))
+    extremes = np.exp([min(min(values) for values in logs.values()), max(max(values) for values in logs.values())])
+    return f"{np.exp(averages.mean()):.3f} ({low:.3f} to {high:.3f}); {extremes[0]:.2f} to {extremes[1]:.2f}"
 
 
 if __name__ == "__main__":

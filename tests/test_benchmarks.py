@@ -231,7 +231,7 @@ def test_encodings_of_missing_numbers(tmp_path, capsys):
         ("high values", 2),
         ("all", 5),
     ]
-    median, own, chosen = (float(cell.split(",")[0]) for cell in rows[0][2:])
+    median, own, chosen = (float(cell.split("(")[0]) for cell in rows[0][2:])
     assert median > 2.0
     assert own == pytest.approx(1.0, abs=0.2)
     assert chosen == pytest.approx(1.0, abs=0.2)
