@@ -1,4 +1,4 @@
-"""The warnings section: possible problems of the model."""
+"""Possible problems of the model."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ import numpy as np
 from .. import diagnose
 from ..intervals import ROWS_PER_WIDTH
 from .facts import Facts
-from .markup import escaped, rounded
+from .markup import listed, rounded
 from .outliers import distances
 
 MANY_LIGHT = 0.1  # share of the rows of a classifier that may be down-weighted without a warning
 
 
-def warnings_section(facts: Facts) -> str:
-    found = [str(warning) for warning in facts.about.get("warnings", ())]
-    for check in (_check_quality, _check_C, _check_widths, _check_outliers, _check_coverage):
-        found += check(facts)
-    if not found:
-        checked = ["quality against a constant"]
-        checked += ["C against its path"] * (facts.c_path is not None)
-        checked += ["the number of widths"] * (not facts.chunked)
-        checked += ["class sizes"] if facts.classes else ["outliers"]
-        checked += ["leverages"]
-        checked += ["interval coverage"] * (facts.coverage is not None)
-        return f'<p class="good">None. Checked: {", ".join(checked)}.</p>'
-    return '<ul class="bad">' + "".join(f"<li>{escaped(warning)}</li>" for warning in found) + "</ul>"
+def cautions(facts: Facts) -> list[str]:
+    """Reasons to doubt the errors or the rows, for the verdict."""
+    return [words for check in (_check_quality, _check_widths, _check_outliers, _check_coverage) for words in check(facts)]
+
+
+def checks_section(facts: Facts) -> str:
+    """Doubts about the settings, and what was checked besides."""
+    found = [*_check_C(facts), *_check_leverage(facts)]
+    checked = ["C against its path"] * (facts.c_path is not None) + ["the number of widths"] * (not facts.chunked)
+    checked += ["class sizes" if facts.classes else "outliers", "leverages"]
+    checked += ["interval coverage"] * (facts.coverage is not None)
+    return listed(found, "bad") + f"<p>Checked: the number of rows, {', '.join(checked)}.</p>"
 
 
 def _check_quality(facts: Facts) -> Iterable[str]:
@@ -40,16 +39,9 @@ def _check_quality(facts: Facts) -> Iterable[str]:
         yield f"Only {facts.rows} rows: all figures below are rough."
     if facts.classes:
         counts = np.bincount(facts.probability[1][facts.loo.given > 0], minlength=len(facts.classes))
-        if not diagnose.beats_constant(facts.model):
-            yield (
-                "The leave-one-out error is no smaller than that of always predicting the largest class: the columns "
-                "hardly help to predict it."
-            )
         smallest = int(np.argmin(counts))
         if counts[smallest] < 10 and len(facts.loo.given) == facts.rows:
             yield f"Class {facts.classes[smallest]!r} has only {counts[smallest]} rows: its figures are rough."
-    elif not diagnose.beats_constant(facts.model):
-        yield "The leave-one-out error is no smaller than that of the mean: the columns hardly help to predict it."
 
 
 def _check_C(facts: Facts) -> Iterable[str]:
@@ -108,7 +100,10 @@ def _check_outliers(facts: Facts) -> Iterable[str]:
         far = int(np.sum((distance > 6 * scale).any(axis=1))) if (scale > 0).all() else 0
         if far:
             yield f"{far} leave-one-out residual(s) exceed 6 robust standard deviations: try robust='hampel'."
-    high = int(np.sum(facts.loo.leverage > 0.99))
+
+
+def _check_leverage(facts: Facts) -> Iterable[str]:
+    high = 0 if facts.loo is None else int(np.sum(facts.loo.leverage > 0.99))
     if high:
         yield f"{high} row(s) determine the function near them alone (leverage above 0.99): no other rows are near."
 

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
 
-from .. import diagnose
+from .. import arrays, diagnose
 from ..arrays import NumericalError
+from ..problem import class_numbers
 
 LARGEST_PATH = 3000  # rows of a dense model beyond which the path of C is not computed
 LARGEST_COLUMNS = 5e7  # rows times basis points, likewise
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The training rows that a model keeps, possibly a sample."""
+
+    X: np.ndarray  # encoded
+    actual: np.ndarray  # targets (rows, outputs), or class numbers (rows,)
+    given: np.ndarray  # sample weights
+    places: np.ndarray | None  # of these rows among all training rows, if known
 
 
 class Facts:
@@ -34,7 +46,8 @@ class Facts:
         self._numbers += int(about.get("row", 0))
         self.scores = _known(diagnose.scores, model)
         self.probability: Any = _known(diagnose.loo_probabilities, model) if self.classes else None
-        self.inverse_widths = _known(diagnose.inverse_widths, model)
+        self.columns = diagnose.encoder(model)  # None if the rows are numbers as they are
+        self.kept = _kept(self.members[0][0])
         small = all(problem is not None and _is_small(problem) for problem in self.problems)
         self.c_path = _known(diagnose.c_path, model) if small else None
         self.coverage = None
@@ -53,6 +66,25 @@ class Facts:
     @property
     def unit(self) -> str:
         return "targets -1, +1" if self.classes else f"units of {self.target}"
+
+
+def _kept(member: Any) -> Kept | None:
+    """The rows that a model which is not a stack keeps; all of them are support vectors of some classifiers."""
+    problem, sample = diagnose.fitted_problem(member), diagnose.kept_sample(member)
+    classes = is_classifier(member)
+    if problem is not None:
+        X, weights = problem.X, diagnose.given_weights(member)
+        actual, places = diagnose.training_codes(member) if classes else problem.y, np.arange(len(weights))
+    elif sample is not None:
+        X, actual, places = sample.X, arrays.to_numpy(sample.targets), None
+        weights = arrays.to_numpy(sample.sample_weights) / diagnose.class_factors(member, actual)
+        actual = class_numbers(actual) if classes else actual
+    elif member.support_ is not None and len(member.support_) == np.sum(arrays.to_numpy(member.weights_) > 0):
+        X, places = member.support_vectors_, arrays.to_numpy(member.support_)
+        actual, weights = diagnose.training_codes(member)[places], diagnose.given_weights(member)[places]
+    else:
+        return None
+    return Kept(arrays.to_numpy(X), arrays.to_numpy(actual), weights, places)
 
 
 def is_chunked(member: Any) -> bool:

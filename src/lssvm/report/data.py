@@ -1,0 +1,94 @@
+"""The data section: missing cells, columns without use, and targets that were cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..columns import Column
+from .facts import Facts
+from .markup import html_table, listed, rounded
+
+LISTED = 30  # maximum number of columns in the table
+FEWEST_ROWS = 20  # from which on a column of consecutive integers numbers the rows
+CUT_OFF = 0.01  # share of the rows with the same extreme target, at least
+KINDS = {"number": "numeric", "ranks": "ordered", "category": "categorical", "ignored": "ignored"}
+
+
+def data_section(facts: Facts) -> str:
+    names = [] if facts.model.kernel_.is_precomputed else facts.names
+    columns = [Column(name) for name in names] if facts.columns is None else list(facts.columns.columns)
+    found = _Findings(facts, columns)
+    kinds = [f"{count} {words}" for kind, words in KINDS.items() if (count := sum(c.kind == kind for c in columns))]
+    size = f"{facts.rows} rows" if facts.rows is not None else "An unknown number of rows"
+    text = f"{size} and {len(columns)} columns ({', '.join(kinds)})." if columns else f"{size}."
+    if facts.about.get("dropped"):
+        text += f" {len(facts.about['dropped'])} other rows were not used."
+    if facts.kept is None:
+        text += " The model does not keep its rows, so that their cells are not described here."
+    elif columns:
+        cells = len(facts.kept.X) * len(columns)
+        text += f" {found.missing.sum()} of {cells} cells ({found.missing.sum() / cells:.1%}) are missing"
+        text += "." if facts.kept.places is not None else f", in a random sample of {len(facts.kept.X)} rows."
+    lines = [(name, words) for name, words in zip(names, found.words, strict=True) if words]
+    more = f"<p>and {len(lines) - LISTED} more columns</p>" if len(lines) > LISTED else ""
+    table = html_table(("column", "found"), lines[:LISTED]) + more if lines else ""
+    notes = [*_cut_off(facts), *map(str, facts.about.get("warnings", ()))]
+    return f"<p>{text}</p>{table}{listed(notes)}"
+
+
+class _Findings:
+    """What the rows that the model keeps tell about each column."""
+
+    def __init__(self, facts: Facts, columns: list[Column]) -> None:
+        self.missing = np.zeros(len(columns), dtype=int)
+        self.words = []
+        known: dict[bytes, str] = {}
+        X = np.zeros((0, sum(column.width for column in columns))) if facts.kept is None else facts.kept.X
+        all_rows = facts.kept is not None and facts.kept.places is not None
+        start = 0
+        for number, (name, column) in enumerate(zip(facts.names, columns, strict=False)):
+            cells = X[:, start : start + column.width]
+            start += column.width
+            place = len(column.values) if column.kind == "category" else 1
+            if column.missing or column.height > 0:
+                self.missing[number] = np.count_nonzero(cells[:, place])
+            self.words.append("; ".join(_column_words(column, cells, int(self.missing[number]), all_rows)))
+            if len(cells) and column.width and np.ptp(cells, axis=0).any():
+                other = known.setdefault(cells.tobytes(), name)
+                self.words[-1] += f"{'; ' * bool(self.words[-1])}the same as {other}" if other != name else ""
+
+
+def _column_words(column: Column, cells: np.ndarray, missing: int, all_rows: bool) -> Iterator[str]:
+    if column.kind == "ignored":
+        yield "ignored: a different value in almost every row, as in an identifier"
+    if missing:
+        yield f"{missing} missing ({missing / len(cells):.1%})"
+    if column.pooled:
+        rows = f" in {np.count_nonzero(cells[:, -1])} rows" if len(cells) else ""
+        yield f"rare values{rows} are treated as one: only the {len(column.values)} most frequent are kept apart"
+    if not len(cells) or not column.width:
+        return
+    if not np.ptp(cells, axis=0).any():
+        yield "the same value in all rows: of no use"
+    elif all_rows and column.kind == "number" and len(cells) >= FEWEST_ROWS:
+        values = np.sort(cells[:, 0])
+        if np.array_equal(values, values[0] + np.arange(len(values))) and not missing:
+            yield "numbers the rows: drop it unless their order matters"
+
+
+def _cut_off(facts: Facts) -> Iterator[str]:
+    """Extreme values that many rows share, at least twice as many as any other value."""
+    if facts.loo is None or facts.classes:
+        return
+    n, outputs = facts.loo.actual.shape
+    for output in range(outputs):
+        name = facts.target if outputs == 1 else f"{facts.target} {output}"
+        values, counts = np.unique(facts.loo.actual[:, output], return_counts=True)
+        for place, words, side in ((0, "smallest", "high"), (-1, "largest", "low")):
+            if counts[place] >= max(5, CUT_OFF * n, 2 * np.max(np.delete(counts, place), initial=1)):
+                yield (
+                    f"{counts[place]} rows ({counts[place] / n:.1%}) have the {words} {name}, "
+                    f"{rounded(values[place])}. If it was cut off there, predictions near it are too {side}."
+                )

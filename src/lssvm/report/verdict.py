@@ -1,0 +1,101 @@
+"""The first section: how good the model is, in plain words, beside a linear model and a constant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .baselines import Predictions, constant_predictions, linear_predictions, model_predictions
+from .checks import cautions
+from .facts import Facts
+from .markup import bar_table, escaped, html_table, listed, rounded
+
+CLOSE = 0.06  # relative difference of mean losses (3 % of a root mean square) that is not worth mentioning
+GRADES = (  # from this share of the constant's loss on
+    (1.0, "These columns do not predict {}."),
+    (0.85, "These columns say little about {}."),
+    (0.5, "The model predicts {} roughly."),
+    (0.15, "The model predicts {} well."),
+    (0.0, "The model predicts {} very well."),
+)
+MEASURES = {"squared": "typical error", "absolute": "mean error", "wrong": "wrong class"}
+
+
+def verdict_section(facts: Facts) -> str:
+    if facts.loo is None:
+        return _verdict("The quality of this model is unknown.") + listed(cautions(facts), "bad")
+    own = model_predictions(facts)
+    constant = constant_predictions(own)
+    if not constant.mean_loss.all():
+        return _verdict(f"All rows have the same {facts.target}.") + listed(cautions(facts), "bad")
+    linear = linear_predictions(facts)
+    share = float(np.mean(own.mean_loss / constant.mean_loss))
+    share = share**2 if own.kind == "absolute" else share  # on the scale of squares
+    headline = next(words for start, words in GRADES if share >= start).format(facts.target)
+    sentences = [_error_words(facts, own, constant)]
+    if linear is not None:
+        sentences.append(_linear_words(own, linear, constant))
+    note = "Each row is predicted by a model fitted without it: these are errors on new rows of the same kind."
+    if linear is not None and len(linear.weights) < len(own.weights):
+        note += f" The linear model is fitted to a random sample of {len(linear.weights)} rows."
+    return (
+        _verdict(headline)
+        + f'<p class="lead">{escaped(" ".join(sentences))}</p>'
+        + _errors_table(facts, [one for one in (own, linear, constant) if one is not None])
+        + f'<p class="note">{note}</p>'
+        + listed(cautions(facts), "bad")
+    )
+
+
+def _verdict(words: str) -> str:
+    return f'<p class="verdict">{escaped(words)}</p>'
+
+
+def _error_words(facts: Facts, own: Predictions, constant: Predictions) -> str:
+    """The error of the model and that of the constant."""
+    if facts.classes:
+        largest = facts.classes[int(np.argmax(np.bincount(own.actual[:, 0], own.weights)))]
+        return (
+            f"It names the right class for {_shown(own.kind, 1 - own.error[0])} of new rows; always naming the most "
+            f"frequent class, {largest}, is right for {_shown(own.kind, 1 - constant.error[0])}."
+        )
+    if len(own.error) > 1:
+        return "The errors of its predictions for new rows are listed below."
+    less = 1 - own.error[0] / constant.error[0]
+    return (
+        f"Its predictions for new rows are typically off by {rounded(own.error[0])}, {abs(less):.0%} "
+        f"{'less' if less > 0 else 'more'} than {constant.name.replace('always', 'always predicting')} "
+        f"({rounded(constant.error[0])})."
+    )
+
+
+def _linear_words(own: Predictions, linear: Predictions, constant: Predictions) -> str:
+    """Whether a linear model is worse, better, or as good but for chance: within two standard errors."""
+    share = float(np.mean(own.mean_loss / constant.mean_loss))
+    gain, noise = float(np.mean(linear.mean_loss / constant.mean_loss)) - share, 0.0
+    if linear.rows is not None:
+        same = own.losses[np.searchsorted(own.rows, linear.rows)]
+        gains = np.mean((linear.losses - same) / constant.mean_loss, axis=1)
+        gain, noise = float(np.average(gains, weights=linear.weights)), 2 * float(np.std(gains)) / len(gains) ** 0.5
+    shown = f" ({_shown(own.kind, linear.error[0])})" if len(own.error) == 1 and own.kind != "wrong" else ""
+    if abs(gain) <= max(noise, CLOSE * share):
+        return f"A linear model is about as good{shown}."
+    return f"A linear model is {'worse' if gain > 0 else 'better'}{shown}."
+
+
+def _errors_table(facts: Facts, compared: Sequence[Predictions]) -> str:
+    """The errors of the models: as bars, or as a table if there are several targets."""
+    own = compared[0]
+    if len(own.error) == 1:
+        errors = [(one.name, float(one.error[0]), _shown(one.kind, one.error[0])) for one in compared]
+        return bar_table(("predicted by", MEASURES[own.kind]), errors)
+    lines = [
+        (f"{facts.target} {output}", *(_shown(one.kind, one.error[output]) for one in compared))
+        for output in range(len(own.error))
+    ]
+    return html_table((MEASURES[own.kind], *(one.name for one in compared)), lines)
+
+
+def _shown(kind: str, error: float) -> str:
+    return f"{error:.1%}" if kind == "wrong" else rounded(error)
