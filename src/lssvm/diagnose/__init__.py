@@ -30,6 +30,8 @@ from .access import kernel_words as kernel_words
 from .access import member_words as member_words
 from .calibration import coverage_path, reliability, set_coverage
 from .distribution import coverage_by_region, pit
+from .effects import effects
+from .importance import importance
 from .loo import (
     LooValues,
     beats_constant,
@@ -51,7 +53,9 @@ __all__ = [
     "columns_used",
     "coverage_by_region",
     "coverage_path",
+    "effects",
     "feature_names",
+    "importance",
     "inverse_widths",
     "loo_probabilities",
     "loo_values",

@@ -21,7 +21,7 @@ from ..cluster import lazily
 from ..coding import SURE, couple, pair_slope
 from ..intervals import calibrate, probabilities, set_scores, set_thresholds
 from ..kernels import RBF, Choice, Kernel, Matern
-from ..problem import Problem, class_numbers, solve_classes
+from ..problem import ClassFit, Problem, class_numbers, solve_classes
 from ..robust import WeightFunction
 from ..stream import (
     Scan,
@@ -157,12 +157,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         with last:
             fit = solve_classes(problem, setting.loss, setting.coding, np.maximum(copies, 1.0))
         coding = "one-vs-rest" if self._single_output_ else setting.coding
-        unit, loo, n_classes = arrays.to_numpy(fit.unit_loo), arrays.to_numpy(fit.loo), len(self.classes_)
-        if coding == "one-vs-one":
-            slopes = np.array([pair_slope(unit, codes, weights, n_classes)])
-            loo = 2.0 * couple(loo, n_classes, slopes[0]) - 1.0
-        else:
-            slopes = calibrate(unit, codes, weights)
+        loo, slopes = self._calibrated(fit, coding, codes, weights)
         residuals = arrays.to_numpy(problem.y) - loo
         if record is not None:
             record.loo = float(np.average(-np.log(_own_probability(loo, codes, slopes, coding)), weights=weights))
@@ -187,6 +182,30 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             "loss_": setting.loss,
         }
         return attributes, 0.0
+
+    def _calibrated(
+        self, fit: ClassFit, coding: str, codes: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Leave-one-out values of `decision_function`, and the slopes that turn them into probabilities."""
+        unit, loo, n_classes = arrays.to_numpy(fit.unit_loo), arrays.to_numpy(fit.loo), len(self.classes_)
+        if coding != "one-vs-one":
+            return loo, calibrate(unit, codes, weights)
+        slope = pair_slope(unit, codes, weights, n_classes)
+        return 2.0 * couple(loo, n_classes, slope) - 1.0, np.array([slope])
+
+    def _solved_probabilities(self, problem: Problem, own: Array) -> np.ndarray:
+        """Leave-one-out probabilities of another problem, for the coding and the loss of this model.
+
+        `own` are the weights of the rows without robust weights.
+        """
+        if self.loss_ == "squared" and not self._by_pairs:
+            fit = problem.solve()
+            slopes = self._loo_attributes(problem.y, own, problem.weights, fit)["_slopes_"]
+            return probabilities(arrays.to_numpy(problem.y - fit.loo_residuals), arrays.to_numpy(slopes))
+        copies = arrays.to_numpy(self._without_class_weights(problem.y, own))
+        solved = solve_classes(problem, self.loss_, self.coding_, np.maximum(copies, 1.0))
+        loo, slopes = self._calibrated(solved, self.coding_, problem.labels, arrays.to_numpy(problem.weights))
+        return 0.5 * (loo + 1.0) if self._by_pairs else probabilities(loo, slopes)
 
     def _model_attributes(self, *parts: Any) -> dict[str, Any]:
         return {**super()._model_attributes(*parts), "coding_": "one-vs-rest", "loss_": "squared"}

@@ -81,6 +81,24 @@ def class_probabilities(model: Any, decision: np.ndarray) -> np.ndarray:
     return np.asarray(model._probabilities(decision))
 
 
+def solved_probabilities(model: Any, problem: Problem, own: np.ndarray) -> np.ndarray:
+    """Leave-one-out class probabilities of another problem; `own` are its weights without robust ones."""
+    return np.asarray(model._solved_probabilities(problem, arrays.like(own, problem.weights)))
+
+
+def encoded_rows(model: Any, X: ArrayLike) -> np.ndarray:
+    """New rows, checked and encoded."""
+    return arrays.to_numpy(model._checked(X, "predict"))
+
+
+def responses(model: Any, rows: np.ndarray) -> np.ndarray:
+    """Predictions for encoded rows, (rows, outputs); for classes, the probability of each, or of the second of two."""
+    if not hasattr(model, "classes_"):
+        return arrays.to_numpy(model._finite(model._evaluate(rows)))
+    p = arrays.to_numpy(model._class_probabilities(rows))
+    return p[:, 1:] if is_single(model) else p
+
+
 def training_rows(model: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Inputs, targets (rows, outputs) and sample weights of the rows of positive weight that a regression model keeps.
 

@@ -1,0 +1,99 @@
+"""The training rows that a model keeps, as a problem that can be solved again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from .. import arrays
+from ..estimators.state import fitted_problem, given_weights, kept_sample, members
+from ..kernels import Kernel
+from ..problem import Problem
+from .access import NotKnown, check_fitted, class_factors, coded_targets
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Rows that a model keeps, and its problem on these rows, with the weights of the fit."""
+
+    problem: Problem
+    numbers: np.ndarray  # which of the training rows they are, or of the sample
+    own: np.ndarray  # weights without robust weights
+    given: np.ndarray  # sample weights as given
+    total: int  # number of training rows
+
+    def subset(self, numbers: np.ndarray) -> Kept:
+        """The dense problem on some of the rows.
+
+        C stays as it is: fewer rows say less about the function, but the noise of each row is the same.
+        """
+        places = np.flatnonzero(np.isin(self.numbers, numbers))
+        problem = self.problem.replace(reduced=False).subset(places).replace(support=None, points=None)
+        return replace(self, problem=problem, numbers=numbers, own=self.own[places], given=self.given[places])
+
+
+def kept_rows(model: Any, what: str) -> Kept:
+    """The rows that a single model keeps.
+
+    These are the training rows of `fit`; a sample of the rows of `partial_fit` and `fit_chunks`; and those training
+    rows of a classifier with another loss or coding than least squares, one class against the rest, that are support
+    vectors.
+    """
+    kernel: Kernel = model.kernel_
+    if kernel.is_precomputed:
+        raise NotKnown(f"{what}: a precomputed kernel has no columns.")
+    problem = fitted_problem(model)
+    if problem is not None:
+        if problem.coefficients is not None:
+            raise NotKnown(f"{what}: a step has set the coefficients of this model, so that it cannot be solved again.")
+        own, weights = arrays.to_numpy(problem.weights), arrays.to_numpy(model.weights_)
+        fixed = problem.replace(kernel=kernel, C=model.C_, weights=arrays.like(weights, problem.weights), robust=None)
+        return Kept(fixed, np.arange(len(own)), own, given_weights(model), len(own))
+    sample = kept_sample(model)
+    points, form = model.support_vectors_, {"C": model.C_, "classification": is_classifier(model)}
+    if sample is not None:
+        own = arrays.to_numpy(sample.sample_weights)
+        given = own / class_factors(model, arrays.to_numpy(sample.targets))
+        problem = Problem(kernel, sample.X, sample.targets, sample.weights, points=points, **form)
+        return Kept(problem, np.arange(len(own)), own, given, sample.total)
+    if "loss_" not in vars(model) or model.support_ is None:
+        raise NotKnown(
+            f"{what} needs training rows, which this model does not keep: choose its basis among the rows, or fit it "
+            "again if it comes from a file of an older version."
+        )
+    rows = arrays.to_numpy(model.support_)
+    residuals = arrays.to_numpy(model.loo_residuals_)
+    y = coded_targets(model, residuals.reshape(len(residuals), -1))[rows]
+    own = arrays.to_numpy(model.weights_)[rows]
+    problem = Problem(kernel, points, arrays.like(y, points), arrays.like(own, points), **form)
+    return Kept(problem, rows, own, given_weights(model)[rows], len(residuals))
+
+
+def kept_by_members(model: Any, most: int, what: str) -> list[tuple[Any, float, Kept]]:
+    """The members of a model, their weights and the rows that all of them keep.
+
+    More than `most` rows of positive weight are thinned evenly; those of classes in the proportions of the classes.
+    """
+    check_fitted(model)
+    if most < 2:
+        raise ValueError(f"rows must be at least 2, got {most!r}.")
+    found = [(member, weight, kept_rows(member, what)) for member, weight in members(model)]
+    parts = [kept for _, _, kept in found]
+    same = all(np.array_equal(kept.numbers, parts[0].numbers) for kept in parts)
+    counting = [kept.numbers[kept.problem.rows] for kept in parts]
+    if same and max(len(numbers) for numbers in counting) <= most:
+        return found
+    common = counting[0]
+    for numbers in counting[1:]:
+        common = np.intersect1d(common, numbers)
+    if len(common) < 2:
+        raise NotKnown(f"{what}: the members of this stack keep no rows in common: give a member, model.members_[0].")
+    if is_classifier(model):
+        first = parts[0]
+        labels = first.problem.labels[np.searchsorted(first.numbers, common)]
+        common = common[np.argsort(labels, kind="stable")]
+    chosen = np.sort(common[np.unique(np.linspace(0, len(common) - 1, most).astype(int))])
+    return [(member, weight, kept.subset(chosen)) for member, weight, kept in found]
