@@ -10,10 +10,8 @@ from typing import Any
 from ..estimators.state import column_sources as column_sources
 from ..estimators.state import encoder as encoder
 from ..estimators.state import fitted_problem as fitted_problem
-from ..estimators.state import given_weights as given_weights
 from ..estimators.state import is_stack as is_stack
 from ..estimators.state import is_streamed as is_streamed
-from ..estimators.state import kept_sample as kept_sample
 from ..estimators.state import members as members
 from ..estimators.state import probability_slopes as probability_slopes
 from ..estimators.state import training_codes as training_codes
@@ -21,7 +19,6 @@ from .access import NotKnown as NotKnown
 from .access import basis_points as basis_points
 from .access import check_fitted as check_fitted
 from .access import check_single as check_single
-from .access import class_factors as class_factors
 from .access import columns_used, feature_names, inverse_widths
 from .access import compares_classifiers as compares_classifiers
 from .access import component_deviations as component_deviations
@@ -32,6 +29,7 @@ from .calibration import coverage_path, reliability, set_coverage
 from .distribution import coverage_by_region, pit
 from .effects import effects
 from .importance import importance
+from .kept import kept_rows as kept_rows
 from .loo import (
     LooValues,
     beats_constant,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import diagnose, kernels
+from .. import arrays, diagnose, kernels
 from ..estimators import LSSVC, LSSVR
 from .facts import Facts
 
@@ -85,27 +85,28 @@ def linear_predictions(facts: Facts) -> Predictions | None:
 
     None if the model is linear itself, keeps no rows or has a precomputed kernel.
     """
-    kept, kernel = facts.kept, facts.model.kernel_
-    if kept is None or kernel.is_precomputed or isinstance(kernel, kernels.Linear):
+    kept = facts.kept
+    if kept is None or isinstance(facts.model.kernel_, kernels.Linear):
         return None
     rows = np.flatnonzero(kept.given > 0)
     if len(rows) > LINEAR_ROWS:
         rows = np.sort(np.random.default_rng(0).choice(rows, LINEAR_ROWS, replace=False))
-    X, actual, weights = kept.X[rows], kept.actual[rows], kept.given[rows]
+    X, weights = arrays.to_numpy(kept.problem.X)[rows], kept.given[rows]
     spread = np.std(X, axis=0)
     X = X / np.where(spread > 0, spread, 1.0)
-    places = np.arange(len(kept.given)) if facts.sampled else kept.places
-    numbers = None if places is None else places[rows]
+    numbers = kept.numbers[rows] if facts.sampled or not facts.chunked else None
     model: Any = LSSVR(kernels.Linear(), robust=facts.model.robust)
     if facts.classes:
         model = LSSVC(kernels.Linear(), class_weight=facts.model.class_weight)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it explains little
         if not facts.classes:
+            actual = arrays.to_numpy(kept.problem.y)[rows]
             found = diagnose.loo_values(model.fit(X, actual, sample_weight=weights))
             kind = "squared" if facts.model.robust is None else "absolute"
             return Predictions("linear model", kind, found.actual, found.predicted, weights, numbers)
-        labels = np.asarray(facts.model.classes_)[actual]
+        codes = kept.problem.labels[rows]
+        labels = np.asarray(facts.model.classes_)[codes]
         probability, _ = diagnose.loo_probabilities(model.fit(X, labels, sample_weight=weights))
     named = np.searchsorted(facts.model.classes_, model.classes_)[np.argmax(probability, axis=1)]
-    return Predictions("linear model", "wrong", actual[:, None], named[:, None], weights, numbers)
+    return Predictions("linear model", "wrong", codes[:, None], named[:, None], weights, numbers)

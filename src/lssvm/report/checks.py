@@ -33,7 +33,7 @@ def checks_section(facts: Facts) -> str:
 
 def _check_quality(facts: Facts) -> Iterable[str]:
     if facts.loo is None:
-        yield "This model has no leave-one-out values: evaluate it on other rows."
+        yield "It has no leave-one-out values: evaluate it on other rows."
         return
     if facts.rows is not None and facts.rows < 30:
         yield f"Only {facts.rows} rows: all figures below are rough."
@@ -63,8 +63,8 @@ def _check_widths(facts: Facts) -> Iterable[str]:
     share = sum(weight for member, weight in facts.members if _chooses_widths(member))
     if share >= 0.5 and ROWS_PER_WIDTH * len(facts.names) > (facts.rows or 0):
         yield (
-            f"{len(facts.names)} widths were chosen by the leave-one-out error of only {facts.rows} rows, so this "
-            "error is too optimistic. Evaluate the model on other rows, or use a single width: kernel=kernels.RBF()."
+            f"The model has adjusted a width for each of {len(facts.names)} columns to only {facts.rows} rows, so that "
+            "errors on new rows may be larger. Evaluate it on other rows, or use one width: kernel=kernels.RBF()."
         )
 
 
@@ -86,20 +86,21 @@ def _check_outliers(facts: Facts) -> Iterable[str]:
         robust = facts.loo.robust[facts.loo.weights > 0]
         gone, rows = int(np.sum(robust < 1e-3)), len(robust)
         if gone:
-            yield f"{gone} of {rows} rows have a robust weight of (almost) zero: see the residuals below."
+            yield f"{gone} of {rows} rows were taken for outliers and (almost) ignored: see the largest errors below."
         light = float(np.mean(robust < 0.5))
         if facts.classes and light > MANY_LIGHT:
             yield (
-                f"{light:.0%} of the rows have a robust weight below 1/2: are so many labels wrong? If the classes "
-                "overlap, large residuals do not indicate wrong labels; compare the log loss with that of a fit "
-                "without robust weights."
+                f"{light:.0%} of the rows count less than half: are so many labels wrong? If the classes overlap, a "
+                "large error does not indicate a wrong label; compare the log loss with that of a fit without robust "
+                "weights."
             )
     elif not facts.classes:
         residuals = facts.loo.residuals[facts.loo.given > 0]
         distance, scale = distances(residuals)
         far = int(np.sum((distance > 6 * scale).any(axis=1))) if (scale > 0).all() else 0
         if far:
-            yield f"{far} leave-one-out residual(s) exceed 6 robust standard deviations: try robust='hampel'."
+            rows = "1 row is" if far == 1 else f"{far} rows are"
+            yield f"{rows} off by more than 6 times the usual error: look at the largest errors, or try robust='hampel'."
 
 
 def _check_leverage(facts: Facts) -> Iterable[str]:
@@ -116,4 +117,4 @@ def _check_coverage(facts: Facts) -> Iterable[str]:
     for asked, shares in zip(facts.coverage.asked, observed, strict=True):
         for share in shares:
             if asked - share > 3 * math.sqrt(asked * (1 - asked) / tested):
-                yield f"Intervals with a nominal coverage of {asked:.0%} cover only {share:.1%} of the rows."
+                yield f"Prediction intervals that should contain {asked:.0%} of the rows contain only {share:.1%}."

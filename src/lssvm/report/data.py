@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from .. import arrays
 from ..columns import Column
 from .facts import Facts
 from .markup import html_table, listed, rounded
@@ -25,12 +26,12 @@ def data_section(facts: Facts) -> str:
     text = f"{size} and {len(columns)} columns ({', '.join(kinds)})." if columns else f"{size}."
     if facts.about.get("dropped"):
         text += f" {len(facts.about['dropped'])} other rows were not used."
-    if facts.kept is None:
-        text += " The model does not keep its rows, so that their cells are not described here."
-    elif columns:
-        cells = len(facts.kept.X) * len(columns)
-        text += f" {found.missing.sum()} of {cells} cells ({found.missing.sum() / cells:.1%}) are missing"
-        text += "." if facts.kept.places is not None else f", in a random sample of {len(facts.kept.X)} rows."
+    if facts.kept is not None:
+        rows = len(facts.kept.numbers)
+        if rows < facts.kept.total:
+            text += f" The model keeps {rows} of the rows, which are described here."
+        share = found.missing.sum() / (rows * len(columns))
+        text += f" {found.missing.sum()} of {rows * len(columns)} cells ({share:.1%}) are missing."
     lines = [(name, words) for name, words in zip(names, found.words, strict=True) if words]
     more = f"<p>and {len(lines) - LISTED} more columns</p>" if len(lines) > LISTED else ""
     table = html_table(("column", "found"), lines[:LISTED]) + more if lines else ""
@@ -45,8 +46,9 @@ class _Findings:
         self.missing = np.zeros(len(columns), dtype=int)
         self.words = []
         known: dict[bytes, str] = {}
-        X = np.zeros((0, sum(column.width for column in columns))) if facts.kept is None else facts.kept.X
-        all_rows = facts.kept is not None and facts.kept.places is not None
+        X = np.zeros((0, sum(column.width for column in columns)))
+        X = X if facts.kept is None else arrays.to_numpy(facts.kept.problem.X)
+        all_rows = facts.kept is not None and len(X) == facts.kept.total
         start = 0
         for number, (name, column) in enumerate(zip(facts.names, columns, strict=False)):
             cells = X[:, start : start + column.width]

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
 
-from .. import arrays, diagnose
+from .. import diagnose
 from ..arrays import NumericalError
-from ..problem import class_numbers
 
 LARGEST_PATH = 3000  # rows of a dense model beyond which the path of C is not computed
 LARGEST_COLUMNS = 5e7  # rows times basis points, likewise
-
-
-@dataclass(frozen=True)
-class Kept:
-    """The training rows that a model keeps, possibly a sample."""
-
-    X: np.ndarray  # encoded
-    actual: np.ndarray  # targets (rows, outputs), or class numbers (rows,)
-    given: np.ndarray  # sample weights
-    places: np.ndarray | None  # of these rows among all training rows, if known
+MOST_SOLUTIONS = 1500  # columns times members beyond which the importance of columns is not computed
+ALL_ROWS = 60  # columns times members up to which it uses 1000 rows
 
 
 class Facts:
@@ -47,7 +38,8 @@ class Facts:
         self.scores = _known(diagnose.scores, model)
         self.probability: Any = _known(diagnose.loo_probabilities, model) if self.classes else None
         self.columns = diagnose.encoder(model)  # None if the rows are numbers as they are
-        self.kept = _kept(self.members[0][0])
+        self.kept = _known(partial(diagnose.kept_rows, what="The data"), self.members[0][0])
+        self.importance = _known(_importance, model)
         small = all(problem is not None and _is_small(problem) for problem in self.problems)
         self.c_path = _known(diagnose.c_path, model) if small else None
         self.coverage = None
@@ -68,23 +60,12 @@ class Facts:
         return "targets -1, +1" if self.classes else f"units of {self.target}"
 
 
-def _kept(member: Any) -> Kept | None:
-    """The rows that a model which is not a stack keeps; all of them are support vectors of some classifiers."""
-    problem, sample = diagnose.fitted_problem(member), diagnose.kept_sample(member)
-    classes = is_classifier(member)
-    if problem is not None:
-        X, weights = problem.X, diagnose.given_weights(member)
-        actual, places = diagnose.training_codes(member) if classes else problem.y, np.arange(len(weights))
-    elif sample is not None:
-        X, actual, places = sample.X, arrays.to_numpy(sample.targets), None
-        weights = arrays.to_numpy(sample.sample_weights) / diagnose.class_factors(member, actual)
-        actual = class_numbers(actual) if classes else actual
-    elif member.support_ is not None and len(member.support_) == np.sum(arrays.to_numpy(member.weights_) > 0):
-        X, places = member.support_vectors_, arrays.to_numpy(member.support_)
-        actual, weights = diagnose.training_codes(member)[places], diagnose.given_weights(member)[places]
-    else:
-        return None
-    return Kept(arrays.to_numpy(X), arrays.to_numpy(actual), weights, places)
+def _importance(model: Any) -> Any:
+    """The importance of the columns, with fewer rows if there are many columns: every column is one solution."""
+    solutions = model.n_features_in_ * len(diagnose.members(model))
+    if solutions > MOST_SOLUTIONS:
+        raise diagnose.NotKnown(f"The importance of {model.n_features_in_} columns takes too long.")
+    return diagnose.importance(model, rows=int(1000 * min(1.0, ALL_ROWS / solutions) ** (1 / 3)))
 
 
 def is_chunked(member: Any) -> bool:

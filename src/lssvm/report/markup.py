@@ -59,9 +59,11 @@ def listed(lines: Sequence[str], style: str = "") -> str:
     return f"<ul{kind}>" + "".join(f"<li>{escaped(line)}</li>" for line in lines) + "</ul>" if lines else ""
 
 
-def bar_table(header: tuple[str, str], rows: Sequence[tuple[str, float, str]]) -> str:
-    """A table of names, bars from 0 (to the left if negative) and notes; names of any length fit on the page."""
-    values = [value for _, value, _ in rows]
+def bar_table(
+    header: tuple[str, str], rows: Sequence[tuple[str, float, str]], ends: tuple[float, float] | None = None
+) -> str:
+    """A table of names, notes and bars from 0 (to the left if negative); names of any length fit on the page."""
+    values = [value for _, value, _ in rows] if ends is None else ends
     low, high = min(0.0, *values), max(0.0, *values)
     unit = 100.0 / ((high - low) or 1.0)
     body = []

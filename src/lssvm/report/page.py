@@ -15,6 +15,7 @@ from ..diagnose import check_fitted
 from ..estimators import LSSVC, LSSVR
 from .choices import technical_section
 from .data import data_section
+from .explain import effects_section, importance_section
 from .facts import Facts
 from .markup import escaped
 from .outliers import residuals_section
@@ -75,6 +76,8 @@ def to_html(
     sections = [
         ("verdict", "Verdict", verdict_section(facts)),
         ("other", "Other rows", "" if X is None else other_rows_section(facts, X, y)),
+        ("importance", "Which columns matter most", importance_section(facts)),
+        ("effects", "How the prediction depends on them", effects_section(facts)),
         ("quality", "Predictions of new rows", quality_section(facts)),
         ("intervals", "Prediction sets" if facts.classes else "Prediction intervals", intervals_section(facts)),
         ("residuals", "Rows with the largest errors", residuals_section(facts)),
@@ -82,7 +85,7 @@ def to_html(
         ("technical", "Technical details", technical_section(facts)),
         ("use", "How to use this model", usage_section(facts)),
     ]
-    heading = title or f"{type(model).__name__}: {facts.target}"
+    heading = title or f"Model of {facts.target}"
     page = _page(heading, facts, [section for section in sections if section[2]])
     if path is not None:
         with written(path) as file:

@@ -11,7 +11,8 @@ from .. import arrays, diagnose
 from .charts import DRAWN, Chart, side_by_side
 from .classes import class_quality
 from .facts import Facts
-from .markup import escaped, html_table, rounded
+from .markup import html_table, rounded
+from .outliers import residuals_chart
 
 
 def quality_section(facts: Facts) -> str:
@@ -38,7 +39,7 @@ def _number_quality(facts: Facts) -> str:
             chart = Chart(f"Predicted against actual: {name}", "leave-one-out prediction", "actual value")
             chart.diagonal(actual, predicted)
             chart.cloud(predicted, actual, actual - predicted)
-            charts.append(chart.svg())
+            charts += [chart.svg(), residuals_chart(facts, output)]
     header = ("target", "RMSE", "mean absolute error", "R²", "largest error")
     return html_table(header, lines) + side_by_side(charts)
 
@@ -65,10 +66,10 @@ def intervals_section(facts: Facts) -> str:
                     rounded(width) if math.isfinite(width) else "infinite: too few rows",
                 )
             )
-    header = ("nominal", *(("target",) if several else ()), "observed", "sampling error (95 %)", "mean width")
+    header = ("interval", *(("target",) if several else ()), "rows inside", "margin of error", "mean width")
     return (
-        f"<p>The share of {len(found.rows)} rows that lie inside their exact leave-one-out jackknife+ interval. "
-        f"Widths are in {escaped(facts.unit)}.</p>" + html_table(header, lines) + _regions_table(facts)
+        f"<p>How many of {len(found.rows)} rows lie inside the prediction interval (jackknife+) of the model fitted "
+        f"without them.</p>" + html_table(header, lines) + _regions_table(facts)
     )
 
 

@@ -35,7 +35,7 @@ th,td{padding:.25rem .8rem .25rem 0;border-bottom:1px solid var(--rule);text-ali
 min-width:4rem;max-width:44rem;overflow-wrap:break-word}
 .wide{width:100%;max-width:50rem;margin:.6rem 0}
 .wide th,.wide td{vertical-align:middle;overflow-wrap:anywhere}
-.wide .n{white-space:nowrap;text-align:right}
+.wide .n{white-space:nowrap;text-align:right;width:1%}
 .bars{width:50%}
 .bars svg{height:.9rem}
 thead th{color:var(--soft);font-weight:600}
@@ -45,6 +45,8 @@ tr:target{background:var(--card);outline:2px solid var(--gold)}
 pre{background:var(--card);padding:.7rem 1rem;overflow-x:auto;border-radius:6px;margin:.4rem 0}
 .charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,22rem),1fr));gap:1rem;align-items:start}
 .charts.small{grid-template-columns:repeat(auto-fill,minmax(min(100%,16rem),1fr))}
+figure h3{margin:0 0 .2rem;font-size:.85rem}
+figure p{font-size:.85rem;color:var(--soft)}
 figure{margin:0;background:var(--card);border-radius:6px;padding:.5rem}
 figcaption{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;color:var(--soft);font-size:.85rem;padding:0 .5rem}
 figcaption i{display:inline-block;width:.65rem;height:.65rem;border-radius:50%;margin-right:.35rem}

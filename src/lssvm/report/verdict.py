@@ -33,15 +33,12 @@ def verdict_section(facts: Facts) -> str:
     share = float(np.mean(own.mean_loss / constant.mean_loss))
     share = share**2 if own.kind == "absolute" else share  # on the scale of squares
     headline = next(words for start, words in GRADES if share >= start).format(facts.target)
-    sentences = [_error_words(facts, own, constant)]
-    if linear is not None:
-        sentences.append(_linear_words(own, linear, constant))
     note = "Each row is predicted by a model fitted without it: these are errors on new rows of the same kind."
     if linear is not None and len(linear.weights) < len(own.weights):
-        note += f" The linear model is fitted to a random sample of {len(linear.weights)} rows."
+        note += f" The linear model is fitted to {len(linear.weights)} of the rows."
     return (
         _verdict(headline)
-        + f'<p class="lead">{escaped(" ".join(sentences))}</p>'
+        + f'<p class="lead">{escaped(_words(facts, own, constant, linear))}</p>'
         + _errors_table(facts, [one for one in (own, linear, constant) if one is not None])
         + f'<p class="note">{note}</p>'
         + listed(cautions(facts), "bad")
@@ -52,36 +49,44 @@ def _verdict(words: str) -> str:
     return f'<p class="verdict">{escaped(words)}</p>'
 
 
-def _error_words(facts: Facts, own: Predictions, constant: Predictions) -> str:
-    """The error of the model and that of the constant."""
+def _words(facts: Facts, own: Predictions, constant: Predictions, linear: Predictions | None) -> str:
+    """The error of the model, beside those of the constant and of a linear model."""
+    gain = 0 if linear is None else _gain(own, linear, constant)
+    same = {0: "about as good", 1: "worse", -1: "better"}[gain]
     if facts.classes:
         largest = facts.classes[int(np.argmax(np.bincount(own.actual[:, 0], own.weights)))]
-        return (
-            f"It names the right class for {_shown(own.kind, 1 - own.error[0])} of new rows; always naming the most "
-            f"frequent class, {largest}, is right for {_shown(own.kind, 1 - constant.error[0])}."
+        text = (
+            f"It names the right class for {1 - own.error[0]:.1%} of new rows. Always naming the most frequent class, "
+            f"“{largest}”, is right for {1 - constant.error[0]:.1%}."
         )
+        return text if linear is None else f"{text} A linear model is {same} ({1 - linear.error[0]:.1%})."
     if len(own.error) > 1:
-        return "The errors of its predictions for new rows are listed below."
-    less = 1 - own.error[0] / constant.error[0]
-    return (
-        f"Its predictions for new rows are typically off by {rounded(own.error[0])}, {abs(less):.0%} "
-        f"{'less' if less > 0 else 'more'} than {constant.name.replace('always', 'always predicting')} "
-        f"({rounded(constant.error[0])})."
-    )
+        text = "The errors of its predictions for new rows are listed below."
+        return text if linear is None else f"{text} A linear model is {same}."
+    text = f"Its predictions for new rows are typically off by {rounded(own.error[0])}: "
+    text += f"{_less(own, constant)} than {constant.name.replace('always', 'always predicting')}"
+    shown = f"({rounded(constant.error[0])})"
+    if linear is None:
+        return f"{text} {shown}."
+    if gain > 0:
+        return f"{text} {shown} and {_less(own, linear)} than a linear model ({rounded(linear.error[0])})."
+    return f"{text} {shown}. A linear model is {same} ({rounded(linear.error[0])})."
 
 
-def _linear_words(own: Predictions, linear: Predictions, constant: Predictions) -> str:
-    """Whether a linear model is worse, better, or as good but for chance: within two standard errors."""
+def _less(own: Predictions, other: Predictions) -> str:
+    share = float(own.error[0] / other.error[0])
+    return f"{1 - share:.0%} less" if share < 1 else f"{share - 1:.0%} more"
+
+
+def _gain(own: Predictions, linear: Predictions, constant: Predictions) -> int:
+    """1 if a linear model is worse, -1 if it is better, 0 if the difference is small or due to chance."""
     share = float(np.mean(own.mean_loss / constant.mean_loss))
     gain, noise = float(np.mean(linear.mean_loss / constant.mean_loss)) - share, 0.0
     if linear.rows is not None:
         same = own.losses[np.searchsorted(own.rows, linear.rows)]
         gains = np.mean((linear.losses - same) / constant.mean_loss, axis=1)
         gain, noise = float(np.average(gains, weights=linear.weights)), 2 * float(np.std(gains)) / len(gains) ** 0.5
-    shown = f" ({_shown(own.kind, linear.error[0])})" if len(own.error) == 1 and own.kind != "wrong" else ""
-    if abs(gain) <= max(noise, CLOSE * share):
-        return f"A linear model is about as good{shown}."
-    return f"A linear model is {'worse' if gain > 0 else 'better'}{shown}."
+    return 0 if abs(gain) <= max(noise, CLOSE * share) else int(np.sign(gain))
 
 
 def _errors_table(facts: Facts, compared: Sequence[Predictions]) -> str:
