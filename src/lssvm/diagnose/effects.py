@@ -63,10 +63,10 @@ def effects(
     Returns
     -------
     list of Bunch
-        For each column: ``name``, ``column`` (its number), ``kind`` ("number" or "category"), ``values`` (the ends of
+        For each column: ``name``, ``column`` (its number), ``kind`` ("number" or "category"), ``grid`` (the ends of
         the intervals, or the values of the category that occur; None stands for missing cells and "other values" for
-        pooled rare ones), ``effect`` (one per value, or (values, outputs)) and ``counts`` (the numbers of rows in the
-        intervals, or with each value). Ordered categories are numbers, with their levels as ``values``.
+        pooled rare ones), ``effect`` (one value per entry of ``grid``, or (grid, outputs)) and ``counts`` (the numbers
+        of rows in the intervals, or with each value). Ordered categories are numbers, with their levels as ``grid``.
 
     References
     ----------
@@ -80,7 +80,7 @@ def effects(
     >>> X = np.random.RandomState(0).uniform(0, 1, (100, 2))
     >>> model = LSSVR(kernels.Linear(), C=1e6).fit(X, 3 * X[:, 0] - X[:, 1])
     >>> for found in diagnose.effects(model, X, intervals=4):
-    ...     slope = (found.effect[-1] - found.effect[0]) / (found.values[-1] - found.values[0])
+    ...     slope = (found.effect[-1] - found.effect[0]) / (found.grid[-1] - found.grid[0])
     ...     print(found.name, round(float(slope), 3))
     column 0 3.0
     column 1 -1.0
@@ -147,8 +147,8 @@ def _of_number(response: Response, table: np.ndarray, places: np.ndarray, column
     np.add.at(totals, interval, steps)
     effect = np.vstack([np.zeros(steps.shape[1]), np.cumsum(totals / counts[:, None], axis=0)])
     effect -= counts @ (effect[1:] + effect[:-1]) / (2 * counts.sum())
-    values = grid if column.kind == "number" else np.array([column.values[int(rank)] for rank in grid], dtype=object)
-    return Bunch(kind="number", values=values, effect=effect, counts=counts)
+    grid = grid if column.kind == "number" else np.array([column.values[int(rank)] for rank in grid], dtype=object)
+    return Bunch(kind="number", grid=grid, effect=effect, counts=counts)
 
 
 def _of_category(response: Response, table: np.ndarray, places: np.ndarray, column: Column) -> Bunch:
@@ -166,7 +166,7 @@ def _of_category(response: Response, table: np.ndarray, places: np.ndarray, colu
         means.append(response(changed).mean(axis=0))
     counts = counts[occurring]
     effect = np.array(means) - np.average(means, axis=0, weights=counts)
-    return Bunch(kind="category", values=[labels[code] for code in occurring], effect=effect, counts=counts)
+    return Bunch(kind="category", grid=[labels[code] for code in occurring], effect=effect, counts=counts)
 
 
 def _require(count: int, column: Column) -> None:
