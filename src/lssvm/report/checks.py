@@ -19,7 +19,9 @@ MANY_LIGHT = 0.1  # share of the rows of a classifier that may be down-weighted 
 
 def cautions(facts: Facts) -> list[str]:
     """Reasons to doubt the errors or the rows, for the verdict."""
-    return [words for check in (_check_quality, _check_widths, _check_outliers, _check_coverage) for words in check(facts)]
+    return [
+        words for check in (_check_quality, _check_widths, _check_outliers, _check_coverage) for words in check(facts)
+    ]
 
 
 def checks_section(facts: Facts) -> str:
@@ -99,8 +101,8 @@ def _check_outliers(facts: Facts) -> Iterable[str]:
         distance, scale = distances(residuals)
         far = int(np.sum((distance > 6 * scale).any(axis=1))) if (scale > 0).all() else 0
         if far:
-            rows = "1 row is" if far == 1 else f"{far} rows are"
-            yield f"{rows} off by more than 6 times the usual error: look at the largest errors, or try robust='hampel'."
+            who = "1 row is" if far == 1 else f"{far} rows are"
+            yield f"{who} off by more than 6 times the usual error: see the largest errors, or try robust='hampel'."
 
 
 def _check_leverage(facts: Facts) -> Iterable[str]:

@@ -44,7 +44,7 @@ def _stack_table(facts: Facts) -> str:
     if not facts.is_stack:
         return ""
     path = facts.model.path_
-    error = "leave-one-out log loss" if facts.classes else f"leave-one-out RMSE ({_unit(facts)})"
+    error = f"leave-one-out {'log loss' if facts.classes else 'RMSE'}"
     header = ("model", "weight", error, "C", *(("coding, loss",) if facts.classes else ()))
     size = float if facts.classes else math.sqrt
     kept = iter(facts.members)  # in the order of the record, which also has those of weight 0

@@ -9,9 +9,9 @@ import numpy as np
 from .. import arrays
 from ..columns import Column
 from .facts import Facts
-from .markup import html_table, listed, rounded
+from .markup import counted, html_table, listed, rounded
 
-LISTED = 30  # maximum number of columns in the table
+LISTED = 15  # maximum number of columns in the table
 FEWEST_ROWS = 20  # from which on a column of consecutive integers numbers the rows
 CUT_OFF = 0.01  # share of the rows with the same extreme target, at least
 KINDS = {"number": "numeric", "ranks": "ordered", "category": "categorical", "ignored": "ignored"}
@@ -22,18 +22,20 @@ def data_section(facts: Facts) -> str:
     columns = [Column(name) for name in names] if facts.columns is None else list(facts.columns.columns)
     found = _Findings(facts, columns)
     kinds = [f"{count} {words}" for kind, words in KINDS.items() if (count := sum(c.kind == kind for c in columns))]
-    size = f"{facts.rows} rows" if facts.rows is not None else "An unknown number of rows"
-    text = f"{size} and {len(columns)} columns ({', '.join(kinds)})." if columns else f"{size}."
+    size = counted(facts.rows, "row") if facts.rows is not None else "An unknown number of rows"
+    text = f"{size} and {counted(len(columns), 'column')} ({', '.join(kinds)})." if columns else f"{size}."
     if facts.about.get("dropped"):
-        text += f" {len(facts.about['dropped'])} other rows were not used."
+        text += f" {counted(len(facts.about['dropped']), 'other row')} could not be used."
     if facts.kept is not None:
         rows = len(facts.kept.numbers)
         if rows < facts.kept.total:
             text += f" The model keeps {rows} of the rows, which are described here."
-        share = found.missing.sum() / (rows * len(columns))
-        text += f" {found.missing.sum()} of {rows * len(columns)} cells ({share:.1%}) are missing."
-    lines = [(name, words) for name, words in zip(names, found.words, strict=True) if words]
-    more = f"<p>and {len(lines) - LISTED} more columns</p>" if len(lines) > LISTED else ""
+        missing = int(found.missing.sum())
+        share = f"{missing} of {rows * len(columns)} cells ({missing / (rows * len(columns)):.1%})"
+        text += f" {share} are missing." if missing else " No cells are missing."
+    order = np.argsort(-found.missing, kind="stable")
+    lines = [(names[c], found.words[c]) for c in order if found.words[c]]
+    more = f"<p>{len(lines) - LISTED} more columns have missing cells.</p>" if len(lines) > LISTED else ""
     table = html_table(("column", "found"), lines[:LISTED]) + more if lines else ""
     notes = [*_cut_off(facts), *map(str, facts.about.get("warnings", ()))]
     return f"<p>{text}</p>{table}{listed(notes)}"

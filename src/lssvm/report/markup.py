@@ -74,5 +74,10 @@ def bar_table(
             f'<tr><th scope="row">{escaped(name)}</th><td class="n">{escaped(note)}</td><td class="bars">'
             f'<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">{bar}</svg></td></tr>'
         )
-    head = "".join(f'<th scope="col">{escaped(name)}</th>' for name in header)
+    head = f'<th scope="col">{escaped(header[0])}</th><th scope="col" class="n">{escaped(header[1])}</th>'
     return f'<table class="wide"><thead><tr>{head}<td></td></tr></thead><tbody>{"".join(body)}</tbody></table>'
+
+
+def counted(count: int, what: str) -> str:
+    """A number and a noun in the singular or plural."""
+    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -39,10 +39,7 @@ def _number_outliers(facts: Facts) -> str:
         )
     header = ("row", *(("target",) if several else ()), "actual", "leave-one-out prediction", "residual")
     header += ("in robust standard deviations", *(("robust weight",) if weighted else ()), "leverage")
-    return (
-        _rows_note(facts)
-        + html_table(header, lines, sortable=True, anchors=[facts.number(i) for i in worst])
-    )
+    return _rows_note(facts) + html_table(header, lines, sortable=True, anchors=[facts.number(i) for i in worst])
 
 
 def _worst(residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

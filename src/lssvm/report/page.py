@@ -77,7 +77,7 @@ def to_html(
         ("verdict", "Verdict", verdict_section(facts)),
         ("other", "Other rows", "" if X is None else other_rows_section(facts, X, y)),
         ("importance", "Which columns matter most", importance_section(facts)),
-        ("effects", "How the prediction depends on them", effects_section(facts)),
+        ("effects", "How the prediction depends on the columns", effects_section(facts)),
         ("quality", "Predictions of new rows", quality_section(facts)),
         ("intervals", "Prediction sets" if facts.classes else "Prediction intervals", intervals_section(facts)),
         ("residuals", "Rows with the largest errors", residuals_section(facts)),

@@ -34,7 +34,8 @@ table{border-collapse:collapse;font-size:.93rem}
 th,td{padding:.25rem .8rem .25rem 0;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top;
 min-width:4rem;max-width:44rem;overflow-wrap:break-word}
 .wide{width:100%;max-width:50rem;margin:.6rem 0}
-.wide th,.wide td{vertical-align:middle;overflow-wrap:anywhere}
+.wide th,.wide td{vertical-align:middle}
+.wide tbody th{overflow-wrap:anywhere}
 .wide .n{white-space:nowrap;text-align:right;width:1%}
 .bars{width:50%}
 .bars svg{height:.9rem}

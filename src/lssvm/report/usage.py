@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from .. import __version__
 from .facts import Facts
-from .markup import escaped
+from .markup import counted, escaped
 
 
 def usage_section(facts: Facts) -> str:
@@ -19,10 +18,9 @@ def usage_section(facts: Facts) -> str:
     return (
         f"<h3>In Python</h3><pre tabindex=0><code>{escaped(python)}</code></pre>"
         f"<h3>In a shell</h3><pre tabindex=0><code>{escaped(shell)}</code></pre>"
-        f"<p>Written by lssvm {escaped(__version__)}.</p>"
     )
 
 
 def _columns_words(facts: Facts) -> str:
     names = ", ".join(facts.names[:6]) + (", ..." if len(facts.names) > 6 else "")
-    return f"{len(facts.names)} column(s): {names}".replace("\n", " ")
+    return f"{counted(len(facts.names), 'column')}: {names}".replace("\n", " ")

@@ -12,6 +12,7 @@ from .facts import Facts
 from .markup import bar_table, escaped, html_table, listed, rounded
 
 CLOSE = 0.06  # relative difference of mean losses (3 % of a root mean square) that is not worth mentioning
+RARELY = 0.9  # share of the constant's mistakes from which on a classifier is rarely sure of another class
 GRADES = (  # from this share of the constant's loss on
     (1.0, "These columns do not predict {}."),
     (0.85, "These columns say little about {}."),
@@ -32,8 +33,10 @@ def verdict_section(facts: Facts) -> str:
     linear = linear_predictions(facts)
     share = float(np.mean(own.mean_loss / constant.mean_loss))
     share = share**2 if own.kind == "absolute" else share  # on the scale of squares
+    share = min(share, _doubt(facts, own)) if facts.classes else share
     headline = next(words for start, words in GRADES if share >= start).format(facts.target)
     note = "Each row is predicted by a model fitted without it: these are errors on new rows of the same kind."
+    note += " The typical error is the root mean square error." if own.kind == "squared" else ""
     if linear is not None and len(linear.weights) < len(own.weights):
         note += f" The linear model is fitted to {len(linear.weights)} of the rows."
     return (
@@ -49,6 +52,13 @@ def _verdict(words: str) -> str:
     return f'<p class="verdict">{escaped(words)}</p>'
 
 
+def _doubt(facts: Facts, own: Predictions) -> float:
+    """The log loss of a classifier, relative to that of the frequencies of the classes."""
+    frequencies = np.bincount(own.actual[:, 0], own.weights) / own.weights.sum()
+    frequencies = frequencies[frequencies > 0]
+    return float(facts.scores["log_loss"] / -np.sum(frequencies * np.log(frequencies)))
+
+
 def _words(facts: Facts, own: Predictions, constant: Predictions, linear: Predictions | None) -> str:
     """The error of the model, beside those of the constant and of a linear model."""
     gain = 0 if linear is None else _gain(own, linear, constant)
@@ -59,6 +69,8 @@ def _words(facts: Facts, own: Predictions, constant: Predictions, linear: Predic
             f"It names the right class for {1 - own.error[0]:.1%} of new rows. Always naming the most frequent class, "
             f"“{largest}”, is right for {1 - constant.error[0]:.1%}."
         )
+        if own.error[0] > RARELY * constant.error[0] and _doubt(facts, own) < RARELY:
+            text += " It rarely names another class, but its probabilities tell the rows apart."
         return text if linear is None else f"{text} A linear model is {same} ({1 - linear.error[0]:.1%})."
     if len(own.error) > 1:
         text = "The errors of its predictions for new rows are listed below."
@@ -82,7 +94,7 @@ def _gain(own: Predictions, linear: Predictions, constant: Predictions) -> int:
     """1 if a linear model is worse, -1 if it is better, 0 if the difference is small or due to chance."""
     share = float(np.mean(own.mean_loss / constant.mean_loss))
     gain, noise = float(np.mean(linear.mean_loss / constant.mean_loss)) - share, 0.0
-    if linear.rows is not None:
+    if linear.rows is not None and own.rows is not None:
         same = own.losses[np.searchsorted(own.rows, linear.rows)]
         gains = np.mean((linear.losses - same) / constant.mean_loss, axis=1)
         gain, noise = float(np.average(gains, weights=linear.weights)), 2 * float(np.std(gains)) / len(gains) ** 0.5
