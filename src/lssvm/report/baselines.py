@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import arrays, diagnose, kernels
+from .. import arrays, diagnose, kernels, sparsify, tune
 from ..estimators import LSSVC, LSSVR
 from .facts import Facts
 
@@ -95,7 +95,9 @@ def linear_predictions(facts: Facts) -> Predictions | None:
     spread = np.std(X, axis=0)
     X = X / np.where(spread > 0, spread, 1.0)
     numbers = kept.numbers[rows] if facts.sampled or not facts.chunked else None
-    model: Any = LSSVR(kernels.Linear(), robust=facts.model.robust)
+    # the unit vectors span all linear functions, and their kernel matrix is that of ridge regression
+    steps = [sparsify.Given(np.eye(X.shape[1])), tune.LeaveOneOut()] if X.shape[1] < len(X) else None
+    model: Any = LSSVR(kernels.Linear(), steps=steps, robust=facts.model.robust)
     if facts.classes:
         model = LSSVC(kernels.Linear(), class_weight=facts.model.class_weight)
     with warnings.catch_warnings():

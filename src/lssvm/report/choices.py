@@ -25,7 +25,7 @@ def technical_section(facts: Facts) -> str:
     rows = [("requested", " ".join(repr(model).split())), ("basis", _basis_words(facts))]
     if not facts.is_stack:
         rows[1:1] = [("kernel", _kernel_words(model.kernel_)), ("C", _why_C(facts)), *_classifier_words(facts)]
-    without = [name for name, used in zip(facts.names, diagnose.columns_used(model), strict=True) if not used]
+    without = [name for name, used in zip(facts.names, facts.used, strict=True) if not used]
     if without:
         more = f" and {len(without) - LISTED} more" if len(without) > LISTED else ""
         rows.append((f"dropped: {len(without)} of {len(facts.names)} columns", ", ".join(without[:LISTED]) + more))

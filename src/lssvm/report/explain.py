@@ -19,13 +19,14 @@ MOST_CURVES = 4  # classes or targets in one chart, those with the largest effec
 
 def importance_section(facts: Facts) -> str:
     found = facts.importance
-    if found is None or len(found.names) < 2 or not found.full > 0:
+    used = [] if found is None else [k for k, column in enumerate(found.columns) if facts.used[column]]
+    if not used or len(found.names) < 2 or not found.full > 0:
         return ""
-    bars = [
-        (name, float(increase), f"{increase / found.full:+.1%}")
-        for name, increase in zip(found.names[:RANKED], found.increase[:RANKED], strict=True)
-    ]
-    rest = f" The {RANKED} most important of {len(found.names)} columns are shown." * (len(found.names) > RANKED)
+    bars = [(found.names[k], float(found.increase[k]), f"{found.increase[k] / found.full:+.1%}") for k in used[:RANKED]]
+    rest = f" The {RANKED} most important of {len(used)} columns are shown." * (len(used) > RANKED)
+    rest += f" {len(found.names) - len(used)} of {len(found.names)} columns are not used." * (
+        len(used) < len(found.names)
+    )
     sample = f" Computed with {found.rows} of the rows." if found.sampled else ""
     return (
         f"<p>How much larger the error on new rows ({found.measure}) is without the column. Columns that contain the "

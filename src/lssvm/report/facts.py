@@ -37,6 +37,7 @@ class Facts:
         self._numbers += int(about.get("row", 0))
         self.scores = _known(diagnose.scores, model)
         self.probability: Any = _known(diagnose.loo_probabilities, model) if self.classes else None
+        self.used = diagnose.columns_used(model)
         self.columns = diagnose.encoder(model)  # None if the rows are numbers as they are
         self.kept = _known(partial(diagnose.kept_rows, what="The data"), self.members[0][0])
         self.importance = _known(_importance, model)
