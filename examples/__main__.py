@@ -26,6 +26,7 @@ ORDER = [  # the most useful to a newcomer first
     "leave_one_out",
     "coverage",
     "reliability",
+    "explain",
     "widths",
     "several_outputs",
     "sparsity_path",
@@ -41,7 +42,7 @@ INTRODUCTION = """# Gallery
 <!-- written by python -m examples -->
 
 `python -m examples` draws all figures and writes this page; `python examples/plot_NAME.py` shows one of them. The
-scripts need only `pip install "lssvm[plot]"`.
+scripts need only `pip install "lssvm[plot]" pandas`.
 """
 
 

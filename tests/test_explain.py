@@ -4,6 +4,7 @@ import itertools
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from reference import left_out
 from sklearn.base import clone
@@ -11,8 +12,6 @@ from stacking import stack_of
 
 import lssvm
 from lssvm import LSSVC, LSSVR, diagnose, kernels, sparsify
-
-pd = pytest.importorskip("pandas")
 
 DRAW = np.random.RandomState(0)
 X = DRAW.normal(1.0, 1.0, (60, 4))
@@ -363,3 +362,129 @@ def test_wrong_columns_of_effects_are_refused():
         diagnose.effects(model, table, intervals=0)
     with pytest.raises(ValueError, match="a precomputed kernel has no columns"):
         diagnose.effects(LSSVR(kernels.Precomputed(), C=1.0).fit(X @ X.T, y))
+
+
+# Shapley values -----------------------------------------------------------------------------------------------------
+def over_all_subsets(value, n_columns):
+    """Shapley values by their definition: `value(S)` of a tuple of columns, over all 2^d of them."""
+    values = {S: value(S) for size in range(n_columns + 1) for S in itertools.combinations(range(n_columns), size)}
+    found = []
+    for column in range(n_columns):
+        others = [c for c in range(n_columns) if c != column]
+        total = 0.0
+        for size in range(n_columns):
+            share = 1.0 / (n_columns * math.comb(n_columns - 1, size))
+            for S in itertools.combinations(others, size):
+                total = total + share * (values[tuple(sorted((*S, column)))] - values[S])
+        found.append(total)
+    return np.stack(found, axis=1), values[()]
+
+
+def dropped(sigma, kept, sources):
+    """The widths with those of other columns at infinity, so that their factors are 1."""
+    return np.where(np.isin(sources, kept), np.broadcast_to(sigma, len(sources)), np.inf)
+
+
+@pytest.mark.parametrize("sigma", [2.0, np.array([1.0, 2.0, 0.5, 3.0, 1.5, 4.0, 0.8])], ids=["one", "each"])
+@pytest.mark.parametrize("n_columns", [2, 3, 7])
+def test_shapley_values_of_product_kernels_equal_sums_over_all_subsets(sigma, n_columns):
+    draw = np.random.RandomState(n_columns)
+    rows, new = draw.normal(size=(40, n_columns)), draw.normal(size=(9, n_columns))
+    sigma = sigma if np.ndim(sigma) == 0 else sigma[:n_columns]
+    steps = [sparsify.Given(rows[::2])]  # the coefficients of a basis do not sum to 0
+    model = LSSVR(kernels.RBF(sigma), C=10.0, steps=steps).fit(
+        rows, np.column_stack([rows[:, 0], rows.sum(axis=1) ** 2])
+    )
+
+    def value(S):
+        kernel = kernels.RBF(dropped(sigma, S, np.arange(n_columns)))
+        return kernel(new, model.support_vectors_) @ model.dual_coef_ + model.intercept_
+
+    found = diagnose.shapley(model, new)
+    contributions, base = over_all_subsets(value, n_columns)
+    np.testing.assert_allclose(found.contributions, contributions, atol=1e-12 * np.abs(model.dual_coef_).sum())
+    np.testing.assert_allclose(np.tile(found.base, (9, 1)), base, rtol=1e-12)
+
+
+def test_shapley_values_of_a_table_have_one_factor_per_column():
+    table, targets = frame()
+    table = table.drop(columns="key")
+    model = LSSVR(kernels.RBF([1.0, 2.0, 0.7, 3.0]), C=20.0).fit(table, targets)
+    encoded, sources = model._checked(table, "predict"), diagnose.column_sources(model)
+
+    def value(S):
+        kernel = kernels.RBF(dropped(model.kernel_.sigma, S, sources))
+        return kernel(encoded, model.support_vectors_) @ model.dual_coef_ + model.intercept_
+
+    found = diagnose.shapley(model, table)
+    np.testing.assert_allclose(found.contributions, over_all_subsets(value, 4)[0], atol=1e-10)
+    assert found.names == list(table.columns)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        kernels.RBF(2.0),
+        kernels.RBF([1.0, 2.0, np.inf, 3.0]),
+        kernels.RBF([np.inf] * 4),
+        kernels.Linear(),
+        kernels.Spline(4),
+        kernels.Additive(kernels.Matern(2.0)),
+        kernels.Additive(kernels.RBF(SIGMA), groups=[[0, 1, 3], [2], [3, 2]]),
+        kernels.Additive(kernels.Linear() + kernels.RBF(SIGMA), active=[0, 2]),
+        kernels.RBF(SIGMA) + kernels.Linear() + kernels.RBF([1.0, np.inf, np.inf, np.inf]),
+        kernels.Matern([np.inf, 1.0, np.inf, np.inf]),
+        kernels.Stack([kernels.RBF(1.0), kernels.Linear(), kernels.Spline(3)]),
+    ],
+    ids=repr,
+)
+def test_contributions_and_base_add_up_to_the_prediction(kernel):
+    model = LSSVR(kernel, C=10.0).fit(X, BOTH)
+    new = DRAW.normal(size=(20, 4))
+    found = diagnose.shapley(model, new)
+    np.testing.assert_allclose(found.base + found.contributions.sum(axis=1), model.predict(new), atol=1e-10)
+    unused = ~diagnose.columns_used(model)
+    assert (found.contributions[:, unused] == 0.0).all()
+
+
+def test_columns_that_play_the_same_part_contribute_the_same():
+    rows = np.column_stack([X[:, :2], X[:, 0]])
+    found = diagnose.shapley(LSSVR(kernels.RBF([2.0, 1.0, 2.0]), C=10.0).fit(rows, y), rows)
+    np.testing.assert_allclose(found.contributions[:, 0], found.contributions[:, 2], atol=1e-13)
+
+
+def test_contributions_of_additive_models_are_their_components():
+    model = LSSVR(kernels.Additive(kernels.RBF(1.0)), C=20.0).fit(X, y)
+    np.testing.assert_allclose(diagnose.shapley(model, X).contributions, model.components(X), atol=1e-11)
+    linear = LSSVR(kernels.Linear(), C=20.0).fit(X, y)
+    slopes = linear.support_vectors_.T @ linear.dual_coef_
+    found = diagnose.shapley(linear, X)
+    np.testing.assert_allclose(found.contributions, slopes * (X - X.mean(axis=0)), atol=1e-11)
+    assert found.base == pytest.approx(np.mean(linear.predict(X)), rel=1e-11)
+
+
+@pytest.mark.parametrize("labels", [LABELS, LABELS > 0], ids=["three", "two"])
+def test_contributions_to_decision_values(labels):
+    model = LSSVC(kernels.RBF(2.0), C=5.0, loss="logistic", coding="one-vs-rest").fit(X, labels)
+    found = diagnose.shapley(model, X)
+    np.testing.assert_allclose(found.base + found.contributions.sum(axis=1), model.decision_function(X), atol=1e-10)
+
+
+def test_many_columns_lose_no_digits():
+    """Columns that are constant in the data change nothing: 60 factors give the contributions of 3."""
+    rows = np.ones((60, 60))
+    rows[:, ::20] = X[:, :3]
+    few = diagnose.shapley(LSSVR(kernels.RBF(1.5), C=1e3).fit(X[:, :3], y), X[:, :3])
+    many = diagnose.shapley(LSSVR(kernels.RBF(1.5), C=1e3).fit(rows, y), rows)
+    np.testing.assert_allclose(many.contributions[:, ::20], few.contributions, atol=1e-10)
+    np.testing.assert_array_equal(np.delete(many.contributions, [0, 20, 40], axis=1), 0.0)
+
+
+def test_kernels_that_are_not_products_are_refused():
+    for kernel in (kernels.Matern(2.0), kernels.Polynomial(2), kernels.Stack([kernels.RBF(1.0), kernels.Matern(1.0)])):
+        with pytest.raises(ValueError, match=r"is not a sum of products.*kernels\.RBF\(ard=True\)"):
+            diagnose.shapley(LSSVR(kernel, C=5.0).fit(X, y), X)
+    with pytest.raises(ValueError, match="a precomputed kernel has no columns"):
+        diagnose.shapley(LSSVR(kernels.Precomputed(), C=1.0).fit(X @ X.T, y), X @ X.T)
+    with pytest.raises(ValueError, match="coding='one-vs-rest'"):
+        diagnose.shapley(LSSVC(kernels.RBF(2.0), C=5.0, coding="one-vs-one").fit(X, LABELS), X)

@@ -14,7 +14,9 @@ from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, plotting, sparsify
 from lssvm.plotting import (
     ComponentsDisplay,
     CPathDisplay,
+    EffectsDisplay,
     FitDisplay,
+    ImportanceDisplay,
     LeaveOneOutDisplay,
     MaximalVariationDisplay,
     PitDisplay,
@@ -443,6 +445,75 @@ def test_columns_that_tuning_dropped_are_marked():
     assert not WidthsDisplay.from_estimator(both).ax_.texts  # it has a part, a linear one
 
 
+def table_of_prices(rows=80):
+    """A table with numbers, a category, ranks and missing cells, and targets."""
+    pandas = pytest.importorskip("pandas")
+    draw = np.random.RandomState(0)
+    level = pandas.CategoricalDtype(["low", "high"], ordered=True)
+    table = pandas.DataFrame({"area $m^2$": draw.uniform(20, 90, rows), "level": draw.choice(["low", "high"], rows)})
+    table["town"] = [f"town {draw.zipf(1.3) % 30}" for _ in range(rows)]
+    table.loc[::11, "town"] = None
+    targets = table["area $m^2$"] + 20 * (table["town"] == "town 1") + 5 * (table["level"] == "low")
+    return table.astype({"level": level}), targets.to_numpy()
+
+
+def test_importance_is_drawn_as_sorted_bars():
+    table, targets = table_of_prices()
+    model = LSSVR(kernels.RBF(sigma=[50.0, 2.0, 1.0]), C=10.0).fit(table, targets)
+    display = ImportanceDisplay.from_estimator(model)
+    found = diagnose.importance(model)
+    np.testing.assert_array_equal([bar.get_width() for bar in display.bars_], found.increase)
+    shown = [text.get_text() for text in display.ax_.get_yticklabels()]
+    assert shown == [name.replace("$", r"\$") for name in found.names]
+    assert f"leave-one-out RMSE without the column\n({found.full:.3g} with" in display.ax_.get_xlabel()
+    display.figure_.canvas.draw()
+    few = ImportanceDisplay.from_estimator(model, max_columns=2, color="red")
+    assert len(few.bars_) == 2
+    assert "(2 of 3 columns)" in few.ax_.get_title()
+
+
+def test_effects_are_drawn_over_numbers_ranks_and_values():
+    table, targets = table_of_prices()
+    model = LSSVR(kernels.RBF(sigma=[50.0, 2.0, 1.0]), C=10.0).fit(table, targets)
+    display = EffectsDisplay.from_estimator(model, table)
+    found = {part.name: part for part in diagnose.effects(model, table)}
+    order = diagnose.importance(model).names
+    assert [part.name for part in display.effects] == order
+    panels = dict(zip(order, display.axes_, strict=True))
+    line = panels["area $m^2$"].lines[0]
+    np.testing.assert_array_equal(line.get_xydata(), np.column_stack([found[order[0]].grid, found[order[0]].effect]))
+    assert panels["area $m^2$"].get_xlabel() == r"area \$m^2\$"
+    town, places = found["town"], np.sort(np.argsort(-found["town"].counts, kind="stable")[:12])
+    np.testing.assert_array_equal(panels["town"].lines[0].get_ydata(), town.effect[places])
+    shown = [text.get_text() for text in panels["town"].get_xticklabels()]
+    assert shown == ["missing" if town.grid[place] is None else town.grid[place] for place in places]
+    assert "missing" in shown
+    assert [text.get_text() for text in panels["level"].get_xticklabels()] == ["low", "high"]
+    display.figure_.canvas.draw()
+    one = EffectsDisplay.from_estimator(model, table, ["level"], axes=[pyplot.subplots()[1]])
+    assert len(one.axes_) == 1
+
+
+def test_effects_on_several_outputs_and_classes_are_named():
+    table, targets = table_of_prices()
+    kernel = kernels.RBF(sigma=[50.0, 2.0, 1.0])
+    both = EffectsDisplay.from_estimator(LSSVR(kernel, C=10.0).fit(table, np.column_stack([targets, -targets])))
+    assert both.outputs == ["output 1", "output 2"]
+    two = EffectsDisplay.from_estimator(LSSVC(kernel, C=10.0).fit(table, targets > 60))
+    assert two.figure_.get_supylabel() == "effect on the probability of class True"
+    labels = np.array(list("abcdefgh"))[np.arange(80) % 8]
+    many = EffectsDisplay.from_estimator(LSSVC(kernel, C=10.0).fit(table, labels))
+    sizes = np.max([np.abs(part.effect).max(axis=0) for part in many.effects], axis=0)
+    largest = np.sort(np.argsort(-sizes)[:6])
+    assert [text.get_text() for text in many.figure_.legends[0].get_texts()] == list(
+        np.array(list("abcdefgh"))[largest]
+    )
+    np.testing.assert_array_equal(many.axes_[0].lines[2].get_ydata(), many.effects[0].effect[:, largest[2]])
+    many.figure_.canvas.draw()
+    many.plot(np.array(pyplot.subplots(1, 3)[1]))
+    assert len(many.axes_[0].get_legend().get_texts()) == 6
+
+
 def test_displays_of_models_fitted_on_tensors(additive):
     """What is drawn is NumPy's, and that of the same model fitted on arrays."""
     torch = pytest.importorskip("torch")
@@ -462,9 +533,13 @@ def test_displays_of_models_fitted_on_tensors(additive):
                 ResidualsDisplay,
                 CPathDisplay,
                 WidthsDisplay,
+                ImportanceDisplay,
+                EffectsDisplay,
             )
         ),
         (classes, ripley, labels, FitDisplay, ()),
+        (classes, ripley, labels, ImportanceDisplay, ()),
+        (classes, ripley, labels, EffectsDisplay, (ripley,)),
         (classes, ripley, labels, ReliabilityDisplay, (ripley, labels)),
         (model, rows, targets, MaximalVariationDisplay, ()),
         (model, rows, targets, ComponentsDisplay, (rows,)),

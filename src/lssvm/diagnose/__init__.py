@@ -27,9 +27,8 @@ from .access import kernel_words as kernel_words
 from .access import member_words as member_words
 from .calibration import coverage_path, reliability, set_coverage
 from .distribution import coverage_by_region, pit
-from .effects import effects
-from .importance import importance
 from .kept import kept_rows as kept_rows
+from .local_effects import effects
 from .loo import (
     LooValues,
     beats_constant,
@@ -41,6 +40,8 @@ from .loo import (
     scores,
 )
 from .search import c_path, width_surface
+from .shapley_values import shapley
+from .without_columns import importance
 
 __all__ = [
     "LooValues",
@@ -62,6 +63,7 @@ __all__ = [
     "reliability",
     "scores",
     "set_coverage",
+    "shapley",
     "width_surface",
 ]
 

@@ -7,6 +7,7 @@ To add a kernel, write one class with `evaluate` and `diagonal`, and with `gradi
 """
 
 from .base import Function, Kernel, Product, Sum, as_kernel
+from .base import Term as Term
 from .composite import Additive, Choice, Stack
 from .composite import pick_columns as pick_columns
 from .external import Precomputed

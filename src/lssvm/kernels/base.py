@@ -12,6 +12,9 @@ from sklearn.base import BaseEstimator
 from .. import arrays
 from ..arrays import Array
 
+Term = dict[int, tuple[list[int], "Kernel"]]
+"""A product of kernels of one input each: for the number of each input, its columns and the kernel of these."""
+
 
 class Kernel(BaseEstimator):
     """Base class of all kernels.
@@ -97,6 +100,18 @@ class Kernel(BaseEstimator):
             return {}
         widths = np.asarray(arrays.to_numpy(self.sigma))
         return {"sigma": widths[list(group)] if len(widths) > 1 else widths[0]}
+
+    def terms(self, inputs: Mapping[int, list[int]]) -> list[Term]:
+        """This kernel as a sum of products of kernels of one input each; ValueError if it is not such a sum.
+
+        `inputs` holds the columns of each input, by its number; together, these are all columns.
+        """
+        if len(inputs) > 1:
+            raise ValueError(
+                f"{type(self).__name__} is not a sum of products of kernels of one column each: use "
+                "kernels.RBF(ard=True), Linear, Spline, Additive or sums of them."
+            )
+        return [{number: (group, self.columns(group)) for number, group in inputs.items()}]
 
     def check(self, n_features: int) -> None:
         """Raise ValueError if a parameter does not suit data with that many columns."""
@@ -261,6 +276,9 @@ class Sum(_Pair):
 
     def diagonal(self, X: Array) -> Array:
         return self.k1.diagonal(X) + self.k2.diagonal(X)
+
+    def terms(self, inputs: Mapping[int, list[int]]) -> list[Term]:
+        return self.k1.terms(inputs) + self.k2.terms(inputs)
 
     def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
         return self.k1.point_gradient(X, Z, G) + self.k2.point_gradient(X, Z, G)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import arrays
 from ..arrays import Array, ArrayLike
-from .base import Kernel
+from .base import Kernel, Term
 
 
 class Additive(Kernel):
@@ -83,6 +83,14 @@ class Additive(Kernel):
         groups = self.components(n_features)
         numbers = range(len(groups)) if self.active is None else self.active
         return {int(number): (groups[number], self.kernel.columns(groups[number])) for number in numbers}
+
+    def terms(self, inputs: Mapping[int, list[int]]) -> list[Term]:
+        found: list[Term] = []
+        for group, kernel in self.kept(sum(map(len, inputs.values()))).values():
+            places = {number: [group.index(c) for c in own if c in group] for number, own in inputs.items()}
+            for term in kernel.terms({number: own for number, own in places.items() if own}):
+                found.append({number: ([group[place] for place in own], part) for number, (own, part) in term.items()})
+        return found
 
     def evaluate(self, X: Array, Z: Array) -> Array:
         K = arrays.zeros((X.shape[0], Z.shape[0]), X)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from numbers import Real
 
 import numpy as np
 
 from .. import arrays
 from ..arrays import Array
-from .base import Kernel
+from .base import Kernel, Term
 
 
 class Linear(Kernel):
@@ -38,6 +39,9 @@ class Linear(Kernel):
 
     def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
         return G.T @ X
+
+    def terms(self, inputs: Mapping[int, list[int]]) -> list[Term]:
+        return [{number: (group, self)} for number, group in inputs.items()]
 
 
 class Polynomial(Kernel):

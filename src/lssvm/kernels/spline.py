@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import arrays
 from ..arrays import Array, ArrayLike
-from .base import Kernel
+from .base import Kernel, Term
 
 
 class Spline(Kernel):
@@ -69,6 +69,9 @@ class Spline(Kernel):
         if np.ndim(self.knots) != 2:
             return {}
         return {"knots": np.asarray(arrays.to_numpy(self.knots))[:, list(group)]}
+
+    def terms(self, inputs: Mapping[int, list[int]]) -> list[Term]:
+        return [{number: (group, self.columns(group))} for number, group in inputs.items()]
 
     def check(self, n_features: int) -> None:
         self._by_column(n_features)

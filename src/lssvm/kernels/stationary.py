@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from .. import arrays
 from ..arrays import Array, ArrayLike
-from .base import Kernel
+from .base import Kernel, Term
 
 
 class _Stationary(Kernel):
@@ -145,6 +146,14 @@ class _Stationary(Kernel):
         arrays.in_tiles(tile, W, distances.depth)
         return W
 
+    def terms(self, inputs: Mapping[int, list[int]]) -> list[Term]:
+        return super().terms(self._used(inputs))
+
+    def _used(self, inputs: Mapping[int, list[int]]) -> dict[int, list[int]]:
+        """The inputs with a finite width."""
+        widths = self._widths(sum(map(len, inputs.values())))
+        return {number: group for number, group in inputs.items() if np.isfinite(widths[group]).any()}
+
     _needs_exact_small = False
 
     def _from_negative_distance(self, D: Array) -> None:
@@ -179,6 +188,9 @@ class RBF(_Stationary):
     def __init__(self, sigma: ArrayLike | None = None, ard: bool = False) -> None:
         self.sigma = sigma
         self.ard = ard
+
+    def terms(self, inputs: Mapping[int, list[int]]) -> list[Term]:
+        return [{number: (group, self.columns(group)) for number, group in self._used(inputs).items()}]
 
     def _from_negative_distance(self, D: Array) -> None:
         if arrays.is_numpy(D):

@@ -2,6 +2,7 @@
 
 from .additive import ComponentsDisplay, MaximalVariationDisplay
 from .distribution import PitDisplay, RegionCoverageDisplay
+from .explain import EffectsDisplay, ImportanceDisplay
 from .fit import FitDisplay
 from .loo import LeaveOneOutDisplay, ReliabilityDisplay, ResidualsDisplay
 from .sparsity import SparsityPathDisplay, SupportSpectrumDisplay
@@ -10,7 +11,9 @@ from .tuning import CPathDisplay, WidthsDisplay, WidthSurfaceDisplay
 __all__ = [
     "CPathDisplay",
     "ComponentsDisplay",
+    "EffectsDisplay",
     "FitDisplay",
+    "ImportanceDisplay",
     "LeaveOneOutDisplay",
     "MaximalVariationDisplay",
     "PitDisplay",

@@ -107,6 +107,20 @@ def plain_axes(ax: Axes) -> None:
     ax.set_axisbelow(True)
 
 
+def new_axes(pyplot: Any, count: int, label: str, across: int = 4) -> Any:
+    """Axes of a new figure, at most `across` per row; those beyond `count` are hidden."""
+    wide = 8.4 / across
+    across = min(max(count, 1), across)
+    down = -(-max(count, 1) // across)
+    size = (wide * across + 0.6, 2.2 * down + 0.3)
+    figure, grid = pyplot.subplots(down, across, figsize=size, sharey=True, squeeze=False, layout="constrained")
+    axes = grid.ravel()
+    for ax in axes[count:]:
+        ax.set_visible(False)
+    figure.supylabel(label, fontsize="medium")
+    return axes
+
+
 def one_output(values: np.ndarray, output: int) -> np.ndarray:
     """One output of an array (rows,) or (rows, outputs)."""
     table = np.asarray(values).reshape(len(values), -1)

@@ -22,7 +22,7 @@ from ..diagnose import (
 )
 from ..estimators import LSSVC, LSSVR
 from ..estimators.validation import validate
-from ._display import COLOURS, Display, import_pyplot, plain_axes
+from ._display import COLOURS, Display, import_pyplot, new_axes, plain_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -258,7 +258,7 @@ class ComponentsDisplay:
         self
         """
         count = len(self.names)
-        given: Any = _new_axes(import_pyplot(self), count) if axes is None else axes
+        given: Any = new_axes(import_pyplot(self), count, "component (units of y)") if axes is None else axes
         panels = np.atleast_1d(given)
         self.axes_, self.figure_ = panels[:count], panels[0].figure
         for ax, name, x, f, deviation, marks in zip(
@@ -296,19 +296,6 @@ def _component(
         component = arrays.to_numpy(estimator.components(inputs))[:, number]
     deviations = component_deviations(estimator, inputs)
     return component, None if deviations is None else deviations[:, number].reshape(component.shape)
-
-
-def _new_axes(pyplot: Any, count: int) -> Any:
-    """Axes of a new figure, at most four per row; those beyond `count` are hidden."""
-    across = min(max(count, 1), 4)
-    down = -(-max(count, 1) // across)
-    size = (2.1 * across + 0.6, 2.2 * down + 0.3)
-    figure, grid = pyplot.subplots(down, across, figsize=size, sharey=True, squeeze=False, layout="constrained")
-    axes = grid.ravel()
-    for ax in axes[count:]:
-        ax.set_visible(False)
-    figure.supylabel("component (units of y)", fontsize="medium")
-    return axes
 
 
 def _output_names(estimator: LSSVR | LSSVC) -> list[str]:
