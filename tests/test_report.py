@@ -25,9 +25,11 @@ GIVEN = {"kernel": kernels.RBF(sigma=13.1), "C": 50.0}
 
 
 def hostile_model():
+    """Hostile names of columns, categories and classes."""
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(RIPLEY[::3], columns=[HOSTILE, "b" * 300])
     labels = np.where(LABELS[::3] > 0, HOSTILE, "plain")
+    table["category"] = np.where(RIPLEY[::3, 1] > 0.5, HOSTILE, "c" * 200)
     model = LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit(table, labels)
     about = {"target": HOSTILE, "source": HOSTILE, "model": HOSTILE, "warnings": [HOSTILE], "seconds": {HOSTILE: 1.0}}
     return model, about
@@ -557,6 +559,38 @@ def test_browser_text_has_contrast(browser, site, scheme):
     for pair in set(pairs):
         light, dark = sorted((luminance(colour) for colour in pair.split("|")), reverse=True)
         assert (light + 0.05) / (dark + 0.05) >= 4.5, pair
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_browser_shows_whole_labels(browser, site, width):
+    """No text leaves its chart, and tables of bars and the page fit the screen."""
+    pandas = pytest.importorskip("pandas")
+    draw = np.random.default_rng(0)
+    table = pandas.DataFrame({"the size of the lot in square feet, measured": draw.normal(size=120) * 1e6})
+    table["neighbourhood"] = draw.choice([f"an extraordinarily long name of a place, {k}" for k in range(5)], 120)
+    values = 1e7 * table["neighbourhood"].str.endswith(("1", "3")) + table.iloc[:, 0]
+    models = [
+        LSSVR(kernels.RBF(ard=True)).fit(table, values),
+        LSSVC(kernels.RBF(1.0), C=5.0).fit(table, table["neighbourhood"]),
+    ]
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        for model in models:
+            show(browser, site, report.to_html(model, about={"target": "the price that was paid in the end"}))
+            clipped = browser.execute_script("""
+                return [...document.querySelectorAll("svg text")].filter(text => {
+                    const own = text.getBoundingClientRect(), all = text.ownerSVGElement.getBoundingClientRect();
+                    return own.left < all.left || own.right > all.right || own.top < all.top || own.bottom > all.bottom;
+                }).map(text => text.textContent)""")
+            assert clipped == []
+            fits = (
+                "return [...document.querySelectorAll('.wide')].map(t => t.offsetWidth <= t.parentElement.clientWidth)"
+            )
+            assert all(browser.execute_script(fits))
+            assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_browser_narrow_screens_and_paper(browser, site):

@@ -177,7 +177,8 @@ class Chart:
         for value, shown in marks if self.log_x else self._few(labelled(round_ticks(*self._range_x, 6))):
             across = self._across(10.0**value if self.log_x else value)
             parts.append(f'<path class="grid" d="M{across:.1f} {self.top}V{floor}"/>')
-            parts.append(f'<text class="middle" x="{across:.1f}" y="{floor + 16}">{shown}</text>')
+            inside = min(across, self.width - 4 * len(shown))  # a long number at the right end
+            parts.append(f'<text class="middle" x="{inside:.1f}" y="{floor + 16}">{shown}</text>')
         parts.append(f'<path class="axis" d="M{self.left} {self.top}V{floor}H{right}"/>')
         middle = (self.left + right) / 2, (self.top + floor) / 2
         parts.append(
