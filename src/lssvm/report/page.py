@@ -38,7 +38,11 @@ def to_html(
     title: str | None = None,
     about: dict[str, Any] | None = None,
 ) -> str:
-    """Write an HTML report on a fitted model: warnings, settings, leave-one-out quality, outliers, intervals.
+    """Write an HTML report on a fitted model, which begins with a verdict in plain words.
+
+    The verdict compares the leave-one-out error with that of a linear model and of a constant. The report then shows
+    which columns matter and how (`diagnose.importance`, `diagnose.effects`), how well rows are predicted, what is odd
+    about the data and, at the end, kernel, C, members and checks.
 
     Parameters
     ----------

@@ -83,7 +83,7 @@ def _regions_table(facts: Facts) -> str:
     ]
     return (
         "<h3>By predicted value</h3><p>90 % intervals of the default method, which follow the noise where it varies "
-        "beyond chance.</p>" + html_table(("prediction", "rows", "observed", "mean width"), lines)
+        "beyond chance.</p>" + html_table(("prediction", "rows", "rows inside", "mean width"), lines)
     )
 
 
@@ -96,9 +96,8 @@ def _sets_table(facts: Facts) -> str:
         for asked, observed, size in zip(found.asked, found.observed, found.size, strict=True)
     ]
     return (
-        "<p>The share of the rows whose class is in its prediction set (<code>predict_set</code>), with leave-one-out "
-        "probabilities, and the mean number of classes in the sets.</p>"
-        + html_table(("nominal", "observed", "mean size"), lines)
+        "<p>How many rows have their class in the prediction set (<code>predict_set</code>) of a model fitted without "
+        "them.</p>" + html_table(("set", "rows inside", "mean number of classes"), lines)
     )
 
 
