@@ -106,6 +106,7 @@ def targets_of(kind, inputs, draw):
         "line": inputs[:, 0] + 0.1 * noise,
         "wave": np.sin(3 * inputs[:, 0]) + 0.1 * noise,
         "noise": noise,
+        "constant": noise,
         "little": 0.2 * inputs[:, 0] + noise,
     }[kind]
 
@@ -117,13 +118,15 @@ def targets_of(kind, inputs, draw):
         ("wave", ["predicts y very well", "than a linear model ("]),
         ("little", ["These columns say little about y", "A linear model is about as good"]),
         ("noise", ["These columns do not predict y", "more than always predicting the average"]),
+        ("constant", ["These columns do not predict y", "no less than always predicting the average"]),
     ],
 )
 def test_the_words_of_the_verdict(kind, words):
     draw = np.random.default_rng(0)
     inputs = draw.uniform(-2, 2, (150, 1))
-    model = LSSVR(kernels.RBF(1.0 if kind == "wave" else 10.0), C=10.0 if kind != "noise" else 1e6)
-    found = section(report.to_html(model.fit(inputs, targets_of(kind, inputs, draw))), "verdict")
+    C = {"noise": 1e6, "constant": 1e-6}.get(kind, 10.0)
+    model = LSSVR(kernels.RBF(1.0 if kind == "wave" else 10.0), C=C).fit(inputs, targets_of(kind, inputs, draw))
+    found = section(report.to_html(model), "verdict")
     for part in words:
         assert part in found
 
@@ -208,6 +211,9 @@ def test_the_ranking_is_that_of_importance(of_frame, page_of_frame):
     np.testing.assert_allclose(shares, increase / found.full, atol=5.1e-4)
     widths = [float(width) for width in re.findall(r'width="([\d.]+)" height="10"', source)]
     np.testing.assert_allclose(widths, np.abs(increase) / np.ptp([0.0, *increase]) * 100, atol=0.01)
+    starts = [float(x) for x in re.findall(r'class="bar" x="([\d.]+)"', source)]
+    zero = -100 * min(0.0, *increase) / np.ptp([0.0, *increase])
+    np.testing.assert_allclose(starts, zero - np.where(increase < 0, widths, 0.0), atol=0.02)
     assert "1 of 10 columns are not used." in source
 
 

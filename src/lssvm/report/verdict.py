@@ -14,7 +14,7 @@ from .markup import bar_table, escaped, html_table, listed, rounded
 CLOSE = 0.06  # relative difference of mean losses (3 % of a root mean square) that is not worth mentioning
 RARELY = 0.9  # share of the constant's mistakes from which on a classifier is rarely sure of another class
 GRADES = (  # from this share of the constant's loss on
-    (1.0, "These columns do not predict {}."),
+    (0.98, "These columns do not predict {}."),
     (0.85, "These columns say little about {}."),
     (0.5, "The model predicts {} roughly."),
     (0.15, "The model predicts {} well."),
@@ -86,8 +86,8 @@ def _words(facts: Facts, own: Predictions, constant: Predictions, linear: Predic
 
 
 def _less(own: Predictions, other: Predictions) -> str:
-    share = float(own.error[0] / other.error[0])
-    return f"{1 - share:.0%} less" if share < 1 else f"{share - 1:.0%} more"
+    less = round(100 * (1 - float(own.error[0] / other.error[0])))
+    return f"{less}% less" if less > 0 else f"{-less}% more" if less < 0 else "no less"
 
 
 def _gain(own: Predictions, linear: Predictions, constant: Predictions) -> int:
