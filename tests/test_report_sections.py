@@ -318,9 +318,13 @@ def test_ordinary_tables_have_nothing_odd():
     assert "cut off" not in report.to_html(LSSVR(kernels.RBF(13.1), C=0.1).fit(X, counts))
 
 
-def test_notes_about_the_table_belong_to_the_data():
+def test_notes_are_shown_once_and_where_they_belong():
     model = LSSVR(kernels.RBF(13.1), C=50.0).fit(X, y)
-    page = report.to_html(model, about={"warnings": ["column 'x' looks odd"], "dropped": [3]})
+    notes = ["column 'x' looks odd", "missing values: 'x' 3", "X: column 'id' is ignored", "C is large"]
+    page = report.to_html(model, about={"warnings": notes, "dropped": [3]})
     assert "<li>column &#x27;x&#x27; looks odd</li>" in section(page, "data")
     assert "1 other row could not be used." in section(page, "data")
-    assert "looks odd" not in section(page, "verdict")
+    assert "<li>C is large</li>" in section(page, "technical")
+    assert "missing values" not in page
+    assert "id&#x27; is ignored" not in page
+    assert [page.count(word) for word in ("looks odd", "C is large")] == [1, 1]

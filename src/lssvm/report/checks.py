@@ -26,7 +26,7 @@ def cautions(facts: Facts) -> list[str]:
 
 def checks_section(facts: Facts) -> str:
     """Doubts about the settings, and what was checked besides."""
-    found = [*_check_C(facts), *_check_leverage(facts)]
+    found = [*facts.notes(about_columns=False), *_check_C(facts), *_check_leverage(facts)]
     checked = ["C against its path"] * (facts.c_path is not None) + ["the number of widths"] * (not facts.chunked)
     checked += ["class sizes" if facts.classes else "outliers", "leverages"]
     checked += ["interval coverage"] * (facts.coverage is not None)

@@ -37,8 +37,7 @@ def data_section(facts: Facts) -> str:
     lines = [(names[c], found.words[c]) for c in order if found.words[c]]
     more = f"<p>{len(lines) - LISTED} more columns have missing cells.</p>" if len(lines) > LISTED else ""
     table = html_table(("column", "found"), lines[:LISTED]) + more if lines else ""
-    notes = [*_cut_off(facts), *map(str, facts.about.get("warnings", ()))]
-    return f"<p>{text}</p>{table}{listed(notes)}"
+    return f"<p>{text}</p>{table}{listed([*_cut_off(facts), *facts.notes(about_columns=True)])}"
 
 
 class _Findings:

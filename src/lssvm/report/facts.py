@@ -13,6 +13,7 @@ from ..arrays import NumericalError
 
 LARGEST_PATH = 3000  # rows of a dense model beyond which the path of C is not computed
 LARGEST_COLUMNS = 5e7  # rows times basis points, likewise
+SHOWN = ("X: column ", "missing ")  # starts of notes on ignored columns, pooled values and missing cells
 MOST_SOLUTIONS = 1500  # columns times members beyond which the importance of columns is not computed
 ALL_ROWS = 60  # columns times members up to which it uses 1000 rows
 
@@ -46,6 +47,11 @@ class Facts:
         self.coverage = None
         if not self.classes and (small or self.chunked):  # a chunked model has a sample
             self.coverage = _known(diagnose.coverage_path, model)
+
+    def notes(self, about_columns: bool) -> list[str]:
+        """Notes of the program that read the table and warnings of the fit, less what the data section shows itself."""
+        notes = [note for note in map(str, self.about.get("warnings", ())) if not note.startswith(SHOWN)]
+        return [note for note in notes if note.startswith("column ") == about_columns]
 
     def number(self, row: int) -> int:
         """The number of a training row in its source, where dropped rows are counted as well."""

@@ -57,8 +57,7 @@ def to_html(
     about : dict or None
         Additional information about the fit: ``target``, ``source``, ``model`` (names), ``warnings`` (list of str),
         ``seconds`` (dict of numbers), ``row`` (number of the first row in the source), ``dropped`` (indices of rows of
-        the source that were not used), ``columns`` (of the source, if `lssvm predict` can read such a table). If None,
-        the model's ``table_`` is used, which the command line writes.
+        the source that were not used). If None, the model's ``table_`` is used, which the command line writes.
 
     Returns
     -------

@@ -13,7 +13,7 @@ def usage_section(facts: Facts) -> str:
     python += "\nmodel.predict_proba(X)\nmodel.predict_set(X, coverage=0.9)" if facts.classes else ""
     python += "" if facts.classes else "\nmodel.predict_interval(X, coverage=0.9)"
     shell = f"lssvm inspect {name}"
-    if facts.about.get("columns"):
+    if hasattr(facts.model, "feature_names_in_"):
         shell = f"lssvm predict {name} new_rows.csv\n" + shell
     return (
         f"<h3>In Python</h3><pre tabindex=0><code>{escaped(python)}</code></pre>"
