@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from stacking import stack_of
 
 import lssvm
 from lssvm import LSSVC, LSSVR, diagnose, kernels, sparsify
+from lssvm.diagnose.shapley_values import raw_contributions
 
 DRAW = np.random.RandomState(0)
 X = DRAW.normal(1.0, 1.0, (60, 4))
@@ -50,7 +52,7 @@ def frame(rows=60):
 
 
 # Importance ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("basis", ["rows", "fewer"])
+@pytest.mark.parametrize("basis", ["rows", "fewer", "points"])
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -64,10 +66,13 @@ def frame(rows=60):
     ids=lambda kernel: type(kernel).__name__,
 )
 def test_importance_equals_refits_without_each_row(kernel, basis):
-    steps = [sparsify.Given(np.arange(0, 60, 3))] if basis == "fewer" else ()
+    points, steps = {
+        "rows": (X, ()),
+        "fewer": (X[::3], [sparsify.Given(np.arange(0, 60, 3))]),
+        "points": (X[::3] + 0.05, [sparsify.Given(X[::3] + 0.05)]),
+    }[basis]
     model = LSSVR(kernel, C=20.0, steps=steps).fit(X, BOTH, WEIGHTS)
     found = diagnose.importance(model)
-    points = X[::3] if basis == "fewer" else X
     for column, error in enumerate(by_column(found)):
         rows, basis_points = with_constant(X, column), with_constant(points, column)
         K_rows, K_basis = model.kernel_(rows, basis_points), model.kernel_(basis_points)
@@ -215,6 +220,15 @@ def test_explanations_survive_files(model, tmp_path):
         np.testing.assert_array_equal(one.counts, other.counts)
 
 
+def test_model_files_of_older_versions_are_explained():
+    """They know neither loss nor coding, which are those of least squares, one class against the rest."""
+    for name in ("regression", "outputs", "two-classes", "three-classes", "chunks"):
+        model = lssvm.load(Path(__file__).parent / "golden" / f"format1-{name}.lssvm")
+        expected = diagnose.scores(model)["log_loss" if isinstance(model, LSSVC) else "rmse"]
+        assert diagnose.importance(model).full == pytest.approx(expected, rel=1e-6)
+        assert len(diagnose.effects(model)) == model.n_features_in_
+
+
 def test_models_without_columns_or_rows_are_refused():
     with pytest.raises(ValueError, match="a precomputed kernel has no columns"):
         diagnose.importance(LSSVR(kernels.Precomputed(), C=1.0).fit(X @ X.T, y))
@@ -224,6 +238,9 @@ def test_models_without_columns_or_rows_are_refused():
     far = LSSVC(kernels.RBF(2.0), C=1.0, loss="logistic", steps=[sparsify.Given(X[::5] + 0.1)]).fit(X, y > 0)
     with pytest.raises(ValueError, match="choose its basis among the rows"):
         diagnose.importance(far)
+    with pytest.raises(ValueError, match=r"Or give X\."):
+        diagnose.effects(far)
+    assert len(diagnose.effects(far, X)) == 4
     with pytest.raises(ValueError, match="rows must be at least 2, got 1"):
         diagnose.importance(substrate, rows=1)
     with pytest.raises(TypeError, match="must be a fitted LSSVR or LSSVC"):
@@ -441,8 +458,10 @@ def test_shapley_values_of_a_table_have_one_factor_per_column():
 def test_contributions_and_base_add_up_to_the_prediction(kernel):
     model = LSSVR(kernel, C=10.0).fit(X, BOTH)
     new = DRAW.normal(size=(20, 4))
+    contributions, base = raw_contributions(model, new)  # before their rounding errors are shared out
+    np.testing.assert_allclose(base + contributions.sum(axis=1), model.predict(new), atol=1e-10)
     found = diagnose.shapley(model, new)
-    np.testing.assert_allclose(found.base + found.contributions.sum(axis=1), model.predict(new), atol=1e-10)
+    np.testing.assert_allclose(found.contributions, contributions, atol=1e-10)
     unused = ~diagnose.columns_used(model)
     assert (found.contributions[:, unused] == 0.0).all()
 
@@ -466,8 +485,21 @@ def test_contributions_of_additive_models_are_their_components():
 @pytest.mark.parametrize("labels", [LABELS, LABELS > 0], ids=["three", "two"])
 def test_contributions_to_decision_values(labels):
     model = LSSVC(kernels.RBF(2.0), C=5.0, loss="logistic", coding="one-vs-rest").fit(X, labels)
+    contributions, base = raw_contributions(model, X)
+    f = model.decision_function(X).reshape(60, -1)
+    np.testing.assert_allclose(base + contributions.sum(axis=1), f, atol=1e-10)
+    np.testing.assert_allclose(
+        diagnose.shapley(model, X).contributions.reshape(contributions.shape), contributions, atol=1e-10
+    )
+
+
+def test_contributions_add_up_although_coefficients_are_large():
+    """A wide kernel and a large C: predictions of about 1 are sums of terms of about 1e8."""
+    model = LSSVR(kernels.RBF(50.0), C=1e10).fit(X, y)
+    assert np.abs(model.dual_coef_).max() > 1e7
     found = diagnose.shapley(model, X)
-    np.testing.assert_allclose(found.base + found.contributions.sum(axis=1), model.decision_function(X), atol=1e-10)
+    scale = np.abs(found.contributions).sum(axis=1).max() + abs(found.base)
+    np.testing.assert_allclose(found.base + found.contributions.sum(axis=1), model.predict(X), atol=1e-14 * scale)
 
 
 def test_many_columns_lose_no_digits():

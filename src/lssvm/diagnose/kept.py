@@ -21,7 +21,6 @@ class Kept:
 
     problem: Problem
     numbers: np.ndarray  # which of the training rows they are, or of the sample
-    own: np.ndarray  # weights without robust weights
     given: np.ndarray  # sample weights as given
     total: int  # number of training rows
 
@@ -32,7 +31,7 @@ class Kept:
         """
         places = np.flatnonzero(np.isin(self.numbers, numbers))
         problem = self.problem.replace(reduced=False).subset(places).replace(support=None, points=None)
-        return replace(self, problem=problem, numbers=numbers, own=self.own[places], given=self.given[places])
+        return replace(self, problem=problem, numbers=numbers, given=self.given[places])
 
 
 def kept_rows(model: Any, what: str) -> Kept:
@@ -49,16 +48,15 @@ def kept_rows(model: Any, what: str) -> Kept:
     if problem is not None:
         if problem.coefficients is not None:
             raise NotKnown(f"{what}: a step has set the coefficients of this model, so that it cannot be solved again.")
-        own, weights = arrays.to_numpy(problem.weights), arrays.to_numpy(model.weights_)
-        fixed = problem.replace(kernel=kernel, C=model.C_, weights=arrays.like(weights, problem.weights), robust=None)
-        return Kept(fixed, np.arange(len(own)), own, given_weights(model), len(own))
+        weights = arrays.like(arrays.to_numpy(model.weights_), problem.weights)
+        rows = np.arange(len(weights))
+        return Kept(problem.replace(weights=weights, robust=None), rows, given_weights(model), len(rows))
     sample = kept_sample(model)
     points, form = model.support_vectors_, {"C": model.C_, "classification": is_classifier(model)}
     if sample is not None:
-        own = arrays.to_numpy(sample.sample_weights)
-        given = own / class_factors(model, arrays.to_numpy(sample.targets))
+        given = arrays.to_numpy(sample.sample_weights) / class_factors(model, arrays.to_numpy(sample.targets))
         problem = Problem(kernel, sample.X, sample.targets, sample.weights, points=points, **form)
-        return Kept(problem, np.arange(len(own)), own, given, sample.total)
+        return Kept(problem, np.arange(len(given)), given, sample.total)
     if "loss_" not in vars(model) or model.support_ is None:
         raise NotKnown(
             f"{what} needs training rows, which this model does not keep: choose its basis among the rows, or fit it "
@@ -67,9 +65,9 @@ def kept_rows(model: Any, what: str) -> Kept:
     rows = arrays.to_numpy(model.support_)
     residuals = arrays.to_numpy(model.loo_residuals_)
     y = coded_targets(model, residuals.reshape(len(residuals), -1))[rows]
-    own = arrays.to_numpy(model.weights_)[rows]
-    problem = Problem(kernel, points, arrays.like(y, points), arrays.like(own, points), **form)
-    return Kept(problem, rows, own, given_weights(model)[rows], len(residuals))
+    weights = arrays.to_numpy(model.weights_)[rows]
+    problem = Problem(kernel, points, arrays.like(y, points), arrays.like(weights, points), **form)
+    return Kept(problem, rows, given_weights(model)[rows], len(residuals))
 
 
 def kept_by_members(model: Any, most: int, what: str) -> list[tuple[Any, float, Kept]]:

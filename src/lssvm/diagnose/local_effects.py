@@ -32,7 +32,7 @@ def effects(
     r"""How the prediction changes with each column, the other columns being as they are in the rows.
 
     For numbers, these are accumulated local effects (Apley & Zhu 2020). The column is cut at quantiles
-    :math:`z_0 < \dots < z_K` of its values, and
+    :math:`z_0 < \ldots < z_K` of its values, and
 
     .. math::
 
@@ -91,8 +91,11 @@ def effects(
     if intervals < 1:
         raise ValueError(f"intervals must be at least 1, got {intervals!r}.")
     if X is None:
-        kept = kept_by_members(model, rows, "Effects without X")[0][2]
-        table = arrays.to_numpy(kept.problem.X)[kept.own > 0]
+        try:
+            kept = kept_by_members(model, rows, "effects(X=None)")[0][2]
+        except NotKnown as error:
+            raise NotKnown(f"{error} Or give X.") from None
+        table = arrays.to_numpy(kept.problem.X)[kept.given > 0]
     else:
         table = encoded_rows(model, X)
     table = table[np.unique(np.linspace(0, len(table) - 1, min(rows, len(table))).astype(int))]

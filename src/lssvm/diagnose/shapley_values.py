@@ -9,7 +9,7 @@ from sklearn.utils import Bunch
 from .. import arrays
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
-from ..estimators.state import column_sources, encoded_rows, is_single, is_stack, members
+from ..estimators.state import column_sources, encoded_rows, is_single, is_stack, members, values
 from ..kernels import Term, pick_columns
 from .access import NotKnown, check_fitted, feature_names
 
@@ -46,7 +46,8 @@ def shapley(model: LSSVR | LSSVC, X: ArrayLike) -> Bunch:
     Bunch
         ``contributions`` (n_samples, n_features), or (n_samples, n_features, n_outputs); ``base``, a number or
         (n_outputs,), which is the value without any column; and ``names`` of the columns. The prediction is
-        ``base + contributions.sum(axis=1)``. A category is one column, and so is a number with its missing cells.
+        ``base + contributions.sum(axis=1)``; rounding errors are shared out to the contributions. A category is one
+        column, and so is a number with its missing cells.
 
     References
     ----------
@@ -65,14 +66,29 @@ def shapley(model: LSSVR | LSSVC, X: ArrayLike) -> Bunch:
     True
     """
     check_fitted(model)
-    if is_classifier(model) and (is_stack(model) or model.coding_ == "one-vs-one"):
+    if is_classifier(model) and (is_stack(model) or getattr(model, "coding_", "") == "one-vs-one"):
         raise NotKnown(
             "Shapley values: the decision values of this classifier are not sums over basis points: give a member of a "
             "stack, model.members_[0], or fit with coding='one-vs-rest'."
         )
     if model.kernel_.is_precomputed:
         raise NotKnown("Shapley values: a precomputed kernel has no columns.")
-    rows, sources = encoded_rows(model, X), column_sources(model)
+    rows, single = encoded_rows(model, X), is_single(model)
+    contributions, base = raw_contributions(model, rows)
+    # share out the rounding errors of both sums, so that the contributions add up to the prediction
+    gap, sizes = values(model, rows) - base - contributions.sum(axis=1), np.abs(contributions)
+    total = sizes.sum(axis=1)[:, None, :]
+    contributions += gap[:, None, :] * np.divide(sizes, total, out=np.zeros_like(sizes), where=total > 0)
+    return Bunch(
+        contributions=contributions[:, :, 0] if single else contributions,
+        base=float(base[0]) if single else base,
+        names=feature_names(model),
+    )
+
+
+def raw_contributions(model: LSSVR | LSSVC, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Contributions (rows, columns, outputs) and base (outputs,) of encoded rows, as they are computed."""
+    sources = column_sources(model)
     inputs = {int(column): np.flatnonzero(sources == column).tolist() for column in np.unique(sources)}
     outputs = np.size(arrays.to_numpy(members(model)[0][0].intercept_))
     contributions, base = np.zeros((len(rows), model.n_features_in_, outputs)), np.zeros(outputs)
@@ -81,15 +97,10 @@ def shapley(model: LSSVR | LSSVC, X: ArrayLike) -> Bunch:
         coef = weight * arrays.to_numpy(member.dual_coef_).reshape(len(points), -1)
         base += weight * arrays.to_numpy(member.intercept_)
         for term in member.kernel_.terms(inputs):
-            values, constant = _of_term(term, rows, points, coef)
-            contributions[:, list(term)] += values
+            part, constant = _of_term(term, rows, points, coef)
+            contributions[:, list(term)] += part
             base += constant
-    single = is_single(model)
-    return Bunch(
-        contributions=contributions[:, :, 0] if single else contributions,
-        base=float(base[0]) if single else base,
-        names=feature_names(model),
-    )
+    return contributions, base
 
 
 def _of_term(term: Term, X: np.ndarray, Z: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -105,7 +116,8 @@ def _of_term(term: Term, X: np.ndarray, Z: np.ndarray, coef: np.ndarray) -> tupl
         return out, constant
     nodes, weights = np.polynomial.legendre.leggauss((len(term) + 1) // 2)  # exact up to the degree len(term)
     for rows in arrays.row_blocks(len(X), 24 * len(term) * len(Z)):
-        less_one = np.stack([k.evaluate(pick_columns(X[rows], g), pick_columns(Z, g)) for g, k in term.values()]) - 1.0
+        less_one = np.stack([k.evaluate(pick_columns(X[rows], g), pick_columns(Z, g)) for g, k in term.values()])
+        less_one -= 1.0
         integrals = np.zeros_like(less_one)
         for t, w in zip((nodes + 1.0) / 2.0, weights / 2.0, strict=True):
             factors = 1.0 + t * less_one

@@ -13,7 +13,7 @@ from ..arrays import Array
 from ..estimators import LSSVC, LSSVR
 from ..estimators.state import column_sources, solved_probabilities
 from ..problem import Problem
-from .access import columns_used, feature_names
+from .access import class_factors, columns_used, feature_names
 from .kept import Kept, kept_by_members
 from .loo import class_scores, number_scores
 
@@ -96,7 +96,8 @@ def _with_constant(problem: Problem, mask: np.ndarray) -> Problem:
 def _loo(member: Any, kept: Kept, problem: Problem) -> np.ndarray:
     """Leave-one-out predictions of a problem, (rows, outputs); for classes, probabilities."""
     if is_classifier(member):
-        return solved_probabilities(member, problem, kept.own)
+        own = kept.given * class_factors(member, arrays.to_numpy(problem.y))
+        return solved_probabilities(member, problem, own)
     return arrays.to_numpy(problem.y - problem.solve().loo_residuals)
 
 

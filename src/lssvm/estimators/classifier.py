@@ -31,6 +31,7 @@ from .base import additive_attributes
 from .chunked import ChunkedLSSVM, RowResults, adds_chunks
 from .planning import class_plan, class_steps, main_path, run_steps
 from .stacked import average
+from .state import class_weights
 from .validation import (
     balanced_weights,
     check_coverage,
@@ -198,7 +199,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
 
         `own` are the weights of the rows without robust weights.
         """
-        if self.loss_ == "squared" and not self._by_pairs:
+        if getattr(self, "loss_", "squared") == "squared" and not self._by_pairs:  # model files of 0.1.0 have no loss_
             fit = problem.solve()
             slopes = self._loo_attributes(problem.y, own, problem.weights, fit)["_slopes_"]
             return probabilities(arrays.to_numpy(problem.y - fit.loo_residuals), arrays.to_numpy(slopes))
@@ -302,7 +303,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             self._class_factors_ = balanced.tolist()
 
     def _without_class_weights(self, targets: Array, weights: Array) -> Array:
-        factors = np.array(self._class_factors_)[class_numbers(targets)]
+        factors = class_weights(self)[class_numbers(targets)]
         return same_kind(arrays.to_numpy(weights) / np.where(factors > 0, factors, 1.0), weights)
 
     def _loo_attributes(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def given_weights(model: Any) -> np.ndarray:
 
 def class_weights(model: Any) -> np.ndarray:
     """The weight of each class."""
-    return np.array(getattr(model, "_class_factors_", [1.0, 1.0]))
+    return np.array(getattr(model, "_class_factors_", [1.0] * len(model.classes_)))  # files of 0.1.0 have none
 
 
 def training_codes(model: Any) -> np.ndarray:
@@ -91,10 +91,15 @@ def encoded_rows(model: Any, X: ArrayLike) -> np.ndarray:
     return arrays.to_numpy(model._checked(X, "predict"))
 
 
+def values(model: Any, rows: np.ndarray) -> np.ndarray:
+    """f(x) of encoded rows, (rows, outputs)."""
+    return arrays.to_numpy(model._finite(model._evaluate(rows)))
+
+
 def responses(model: Any, rows: np.ndarray) -> np.ndarray:
     """Predictions for encoded rows, (rows, outputs); for classes, the probability of each, or of the second of two."""
     if not hasattr(model, "classes_"):
-        return arrays.to_numpy(model._finite(model._evaluate(rows)))
+        return values(model, rows)
     p = arrays.to_numpy(model._class_probabilities(rows))
     return p[:, 1:] if is_single(model) else p
 
