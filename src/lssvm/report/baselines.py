@@ -57,13 +57,14 @@ def model_predictions(facts: Facts) -> Predictions:
 
 
 def constant_predictions(own: Predictions) -> Predictions:
-    """The mean, the median (of robust models, without weights) or the most frequent class of the other rows."""
+    """The mean (of robust models: the median, without weights) of the other rows; the most frequent class of all rows.
+
+    Of two classes of the same size, the other one would always be the most frequent without a row.
+    """
     actual, w = own.actual, own.weights[:, None]
     if own.kind == "wrong":
-        totals = np.bincount(actual[:, 0], own.weights)
-        first, second = np.argsort(-totals, kind="stable")[:2]
-        fewer = (actual == first) & (totals[first] - w < totals[second])  # without this row, the second class leads
-        return replace(own, name="always the most frequent class", predicted=np.where(fewer, second, first))
+        largest = np.argmax(np.bincount(actual[:, 0], own.weights))
+        return replace(own, name="always the most frequent class", predicted=np.full_like(actual, largest))
     if own.kind == "squared":
         total = np.sum(w * actual, axis=0)
         predicted = (total - w * actual) / np.maximum(own.weights.sum() - w, np.finfo(float).tiny)

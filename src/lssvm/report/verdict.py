@@ -64,10 +64,9 @@ def _words(facts: Facts, own: Predictions, constant: Predictions, linear: Predic
     gain = 0 if linear is None else _gain(own, linear, constant)
     same = {0: "about as good", 1: "worse", -1: "better"}[gain]
     if facts.classes:
-        largest = facts.classes[int(np.argmax(np.bincount(own.actual[:, 0], own.weights)))]
         text = (
             f"It names the right class for {1 - own.error[0]:.1%} of new rows. Always naming the most frequent class, "
-            f"“{largest}”, is right for {1 - constant.error[0]:.1%}."
+            f"“{facts.classes[constant.predicted[0, 0]]}”, is right for {1 - constant.error[0]:.1%}."
         )
         if own.error[0] > RARELY * constant.error[0] and _doubt(facts, own) < RARELY:
             text += " It rarely names another class, but its probabilities tell the rows apart."
