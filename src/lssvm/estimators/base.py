@@ -89,25 +89,27 @@ class BaseLSSVM(BaseEstimator):
         members = new_members(self, problem.kernel.parts)
         parts = [problem.replace(kernel=member.kernel, asked=(member.kernel, problem.C)) for member in members]
         solved = self._fitted_each(parts, given)
-        members = members[: len(solved)]
-        for member, (attributes, _) in zip(members, solved, strict=True):
-            member._store(self, attributes)
-        found = stack_attributes(self, members)
-        kept = [place for place, member in enumerate(members) if any(member is other for other in found["members_"])]
+        for place, (attributes, _) in solved.items():
+            members[place]._store(self, attributes)
+        found = stack_attributes(self, [members[place] for place in solved])
+        kept = [place for place in solved if any(members[place] is other for other in found["members_"])]
         worst = max(kept, key=lambda place: solved[place][1])
         warn_of_rounding(solved[worst][1], members[worst].C_)
         return found
 
     def _fitted_one(self, problem: Problem, given: Array | None) -> dict[str, Any]:
         """The attributes of a single model."""
-        [(attributes, lost)] = self._fitted_each([problem], given)
+        attributes, lost = self._fitted_each([problem], given)[0]
         warn_of_rounding(lost, attributes["C_"])
         return attributes
 
     def _fitted_each(
         self, problems: Sequence[Problem], given: Array | None, steps: Any = None
-    ) -> list[tuple[dict[str, Any], float]]:
-        """The attributes of one model per problem, and their rounding errors; the problems differ in kernels only."""
+    ) -> dict[int, tuple[dict[str, Any], float]]:
+        """By place: the attributes of one model per problem, and their rounding errors.
+
+        The problems differ in kernels only. Members of a stack that take too long or are far behind are left out.
+        """
         last = progress.expect(lambda: len(problems) * most_to_solve(problems[0]))
         steps = self.steps if steps is None else steps
         if steps is None:  # all members share the basis of the first one
@@ -119,7 +121,7 @@ class BaseLSSVM(BaseEstimator):
             ready = [run_steps(problem, steps) for problem in problems]
         known = tune_members(ready)
         with last:
-            return [self._solved(problem, given) for problem in known]
+            return {place: self._solved(problem, given) for place, problem in known.items()}
 
     def _solved(self, problem: Problem, given: Array | None) -> tuple[dict[str, Any], float]:
         """The attributes of a model whose parameters are all known, and its rounding errors."""

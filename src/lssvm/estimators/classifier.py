@@ -133,8 +133,8 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
 
     def _fitted_each(
         self, problems: Sequence[Problem], given: Array | None, steps: Any = None
-    ) -> list[tuple[dict[str, Any], float]]:
-        return [self._fitted_classes(problem, given) for problem in problems]
+    ) -> dict[int, tuple[dict[str, Any], float]]:
+        return {place: self._fitted_classes(problem, given) for place, problem in enumerate(problems)}
 
     def _fitted_classes(self, problem: Problem, given: Array | None) -> tuple[dict[str, Any], float]:
         """The attributes of the classifier of one kernel, and its rounding errors."""

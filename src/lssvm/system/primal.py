@@ -65,12 +65,12 @@ class Primal(System):
         return (self.eigenvalues + self.ridge) / (self.eigenvalues + lam)
 
     def _at(self, lam: float) -> tuple[Array, Array]:
-        """Q and B'B of one ridge."""
+        """Q and B of one ridge; B may be replaced by any matrix with the same B'B."""
         spectrum = self._spectrum(lam)
         if spectrum is None:
-            return self.Q, arrays.gram(self.bottom)
+            return self.Q, self.bottom
         xp = arrays.namespace(self.Q)
-        rest = arrays.identity(self.Q.shape[1], self.Q) * (lam / (self.eigenvalues + lam))[None, :]
+        rest = arrays.identity(self.Q.shape[1], self.Q) * xp.sqrt(lam / (self.eigenvalues + lam))[None, :]
         return self.Q * xp.sqrt(spectrum)[None, :], rest
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
@@ -197,7 +197,7 @@ class Primal(System):
         With `disturbed` the columns are perturbed by about their rounding errors, to show the effect of these.
         """
         xp = arrays.namespace(self.Q)
-        Q, penalty = self._at(lam)
+        Q, bottom = self._at(lam)
         others = np.setdiff1d(np.arange(Q.shape[0]), arrays.to_numpy(block))
         w, w_block = arrays.take(self.sqrt_weights, others), arrays.take(self.sqrt_weights, block)
         total = float(w @ w)
@@ -208,9 +208,7 @@ class Primal(System):
         mean = (w * w) @ targets / total
         rows = arrays.add_outer(rows, -w, centre)
         block_rows = arrays.take(Q, block) - w_block[:, None] * centre[None, :]
-        root = arrays.svd(penalty)  # symmetric: its square root stacks under the rows
-        bottom = xp.sqrt(root[1])[:, None] * root[2]
-        rows, bottom, R, _, _ = orthogonalise(rows, bottom, for_own_rows=False)
+        rows, _, R, _, _ = orthogonalise(rows, bottom + 0.0, for_own_rows=False)
         T = arrays.whiten_rows(block_rows + 0.0, R.T)
         coef = rows.T @ (w[:, None] * (targets - mean[None, :]))
         residuals = arrays.take(self.targets, block) - mean[None, :] - (T @ coef) / w_block[:, None]

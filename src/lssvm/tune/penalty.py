@@ -44,9 +44,9 @@ def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
             C = best_C(trial.replace(weights=search_weights(trial.replace(C=C)), robust=None), errors)[0]
     known = problem.replace(C=C)
     if factor is not None and trial.robust is None and len(trial.rows) == len(problem.rows):
-        fit = accurate_fit(factor, C)
+        fit, loo = fit_of_path(factor, C)
         del factor  # there may be memory for only one
-        known = guarded(known.replace(fitted=fit), iterations=1)
+        known = guarded(known.replace(fitted=fit), loo, iterations=1)
     record.C = known.C
     return known
 
@@ -73,18 +73,21 @@ def search_weights(problem: Problem) -> Any:
     return problem.weights * arrays.like(problem.robust.from_scales(residuals, PLAN.lenience * scales), problem.weights)
 
 
-def guarded(problem: Problem, *, fixed_C: bool = False, iterations: int = PLAN.robust_iterations) -> Problem:
+def guarded(
+    problem: Problem, loo: Any = None, *, fixed_C: bool = False, iterations: int = PLAN.robust_iterations
+) -> Problem:
     """The problem of a regression with lower weights of its outliers, if there are any, and the best C for these.
 
     A target whose leave-one-out residual is more than `PLAN.outlier` times their 90th percentile gets the weight with
-    which its square counts as much as one at that limit: a single target decides neither the search nor the fit.
+    which its square counts as much as one at that limit: a single target decides neither the search nor the fit. `loo`
+    are the leave-one-out residuals of the rows with positive weight, if they are known.
     """
     if problem.classification or problem.robust is not None:
         return problem
     weights = problem.weights
     for _ in range(iterations):
-        fit = problem.solve() if problem.fitted is None else problem.fitted
-        sizes = np.abs(arrays.to_numpy(fit.loo_residuals)[problem.rows])
+        loo = arrays.take(problem.solve().loo_residuals, problem.rows) if loo is None else loo
+        sizes = np.abs(arrays.to_numpy(loo))
         limit = PLAN.outlier * np.quantile(sizes, 0.9, axis=0)
         outlying = (sizes > limit) & (limit > 0)
         share = np.min(np.divide(limit, sizes, out=np.ones_like(sizes), where=outlying), axis=1)
@@ -92,7 +95,7 @@ def guarded(problem: Problem, *, fixed_C: bool = False, iterations: int = PLAN.r
             break
         factors = np.ones(problem.X.shape[0])
         factors[problem.rows] = share**2
-        problem = problem.replace(weights=weights * arrays.like(factors, weights))
+        problem, loo = problem.replace(weights=weights * arrays.like(factors, weights)), None
         if not fixed_C:
             problem = problem.replace(C=best_C(problem.replace(C=None))[0])
     return problem
@@ -188,12 +191,16 @@ def best_C_and_factor(
     return float(best[1]), float(best[0]), factor
 
 
-def accurate_fit(factor: Factor, C: float) -> Fit | None:
-    """The fit for one C from the factor for all C; None if a separate factorisation would be more accurate."""
+def fit_of_path(factor: Factor, C: float) -> tuple[Fit | None, Any]:
+    """The fit for one C from the factor for all C, and the leave-one-out residuals of the rows with positive weight.
+
+    The fit is None, and the residuals have a few digits, if a separate factorisation would be more accurate.
+    """
+    quick = factor.system.solution(1.0 / C, careful=False)
+    if not factor.system.serves(1.0 / C, quick.leverage):
+        return None, quick.loo_residuals
     fit = factor.fit(C)
-    if not factor.system.serves(1.0 / C, arrays.take(fit.leverage, factor.rows)):
-        return None
-    return replace(fit, rounding=factor.rounding(fit))
+    return replace(fit, rounding=factor.rounding(fit)), arrays.take(fit.loo_residuals, factor.rows)
 
 
 def kernel_variance(problem: Problem) -> float:

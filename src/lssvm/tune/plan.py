@@ -128,7 +128,7 @@ class SearchPlan:
     """Least gain of an iteration that costs as much as all before it: a search stops by what a second gains. With 0.05
     the errors were the same, and the time 4 % less."""
     hopeless: float = math.log(4.0)
-    """Excess of log PRESS on the first stage above which a member of a stack is not refined: twice the error of another
+    """Excess of log PRESS on the first stage above which a member of a stack is left out: twice the error of another
     member. Without it, the 24 members that it leaves out in 78 fits had weights of at most 0.01."""
     flatness: float = 0.05
     """A search ends when a step gains less than `flatness`/rows, which is below the noise."""

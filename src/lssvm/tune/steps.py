@@ -117,9 +117,10 @@ class LeaveOneOut(Step):
             with expected.search:
                 known, best = self._best_kernel(problem, record, earlier, member)
         covered = len(problem.rows) <= covered_rows(problem) and not (best is not None and best.has_outliers)
-        final = covered or (member and best is not None and best.is_hopeless(earlier))
         with expected.path:
-            if problem.C is None and (known.C is None or (on_all_rows and not final)):
+            if member and best is not None and best.is_hopeless(earlier):
+                return best.current(), best
+            if problem.C is None and (known.C is None or (on_all_rows and not covered)):
                 known = with_best_C(known, record, self.loss)
             elif problem.C is None:
                 record.plan.append("C searched together with the widths")
@@ -155,10 +156,8 @@ class LeaveOneOut(Step):
             best = min(searches, key=Search.value_at_the_end)
             record.plan.append(f"{len(searches)} kernels compared")
         record.free = best.free
-        if member and best.is_hopeless(earlier):
-            record.plan.append("not refined: the first stage of another member has a much smaller error")
-            return best.current(), best
-        return best.finish(), best
+        hopeless = member and best.is_hopeless(earlier)
+        return best.current() if hopeless else best.finish(), best
 
 
 class _Expected(NamedTuple):
@@ -198,24 +197,29 @@ def tuned_each(problem: Problem) -> list[Problem]:
     return [tuned(problem.replace(kernel=kernel), on_all_rows=False) for kernel in choices(problem)]
 
 
-def tune_members(problems: Sequence[Problem]) -> list[Problem]:
-    """The problems of the members of a stack, which differ in their kernels only, with all parameters chosen.
+def tune_members(problems: Sequence[Problem]) -> dict[int, Problem]:
+    """By place: the problems of the members of a stack, which differ in their kernels only, with all parameters chosen.
+
+    A member whose search finds a much larger error on the first stage than another one is left out.
 
     Each search starts from the results of those before it: a kernel with one width per column from the same kernel with
     a common width, and a kernel from another one with as many widths.
     """
-    step, member, found = LeaveOneOut(), len(problems) > 1, []
+    step, member = LeaveOneOut(), len(problems) > 1
     searches: list[Search] = []
+    found: dict[int, Problem] = {}
     expected = [None if problem.is_known else step._expected(problem) for problem in problems]
-    for problem, parts in zip(problems, expected, strict=True):
+    for place, (problem, parts) in enumerate(zip(problems, expected, strict=True)):
         if not problem.is_known:
             problem, search = step._choose(problem, searches, expected=parts, member=member)
+            if search is not None and search.is_hopeless(searches):
+                continue
             searches.extend([] if search is None else [search])
         elif problem.asked is not None and problem.asked[0].is_free and not problem.asked[0].is_choice:
             searches.append(Search.completed(problem, step))  # a step has chosen its parameters
-        found.append(problem)
+        found[place] = problem
     if member:  # one report for all members, if most of them agree
-        chosen = [one for one, parts in zip(found, expected, strict=True) if parts is not None and one.kernel.leaves]
+        chosen = [one for place, one in found.items() if expected[place] is not None and one.kernel.leaves]
         edges = [one for one in chosen if at_edge(one)]
         if edges and 2 * len(edges) >= len(chosen):
             warn_at_edge(edges[0])
