@@ -20,47 +20,52 @@ KINDS = {"number": "numeric", "ranks": "ordered", "category": "categorical", "ig
 def data_section(facts: Facts) -> str:
     names = [] if facts.model.kernel_.is_precomputed else facts.names
     columns = [Column(name) for name in names] if facts.columns is None else list(facts.columns.columns)
-    found = _Findings(facts, columns)
+    found = _findings(facts, columns)
     kinds = [f"{count} {words}" for kind, words in KINDS.items() if (count := sum(c.kind == kind for c in columns))]
     size = counted(facts.rows, "row") if facts.rows is not None else "An unknown number of rows"
     text = f"{size} and {counted(len(columns), 'column')} ({', '.join(kinds)})." if columns else f"{size}."
     if facts.about.get("dropped"):
         text += f" {counted(len(facts.about['dropped']), 'other row')} could not be used."
     if facts.kept is not None:
-        rows = len(facts.kept.numbers)
-        if rows < facts.kept.total:
-            text += f" The model keeps {rows} of the rows, which are described here."
-        missing = int(found.missing.sum())
-        share = f"{missing} of {rows * len(columns)} cells ({missing / (rows * len(columns)):.1%})"
-        text += f" {share} are missing." if missing else " No cells are missing."
-    order = np.argsort(-found.missing, kind="stable")
-    lines = [(names[c], found.words[c]) for c in order if found.words[c]]
-    more = f"<p>{len(lines) - LISTED} more columns have missing cells.</p>" if len(lines) > LISTED else ""
-    table = html_table(("column", "found"), lines[:LISTED]) + more if lines else ""
-    return f"<p>{text}</p>{table}{listed([*_cut_off(facts), *facts.notes(about_columns=True)])}"
+        rows, missing = len(facts.kept.numbers), sum(count for count, _ in found)
+        cells = rows * len(columns)
+        text += f" The model keeps {rows} of the rows, which are described here." if rows < facts.kept.total else ""
+        text += (
+            f" {missing} of {cells} cells ({missing / cells:.1%}) are missing." if missing else " No cells are missing."
+        )
+    # first what is not a matter of missing cells, then the columns with the most of them
+    order = sorted((c for c in range(len(found)) if found[c][1]), key=lambda c: (found[c][0] > 0, -found[c][0]))
+    table = html_table(("column", "found"), [(names[c], found[c][1]) for c in order[:LISTED]]) if order else ""
+    more = f"<p>{counted(len(order) - LISTED, 'more column')}.</p>" if len(order) > LISTED else ""
+    return f"<p>{text}</p>{table}{more}{listed([*_cut_off(facts), *facts.notes(about_columns=True)])}"
 
 
-class _Findings:
-    """What the rows that the model keeps tell about each column."""
+def _findings(facts: Facts, columns: list[Column]) -> list[tuple[int, str]]:
+    """The number of missing cells of each column in the rows that the model keeps, and what is odd about it."""
+    X = np.zeros((0, sum(column.width for column in columns)))
+    X = X if facts.kept is None else arrays.to_numpy(facts.kept.problem.X)
+    all_rows = facts.kept is not None and len(X) == facts.kept.total
+    known: dict[bytes, str] = {}
+    found, start = [], 0
+    for name, column in zip(facts.names, columns, strict=False):
+        cells = X[:, start : start + column.width]
+        start += column.width
+        indicator = len(column.values) if column.kind == "category" else 1
+        missing = int(np.count_nonzero(cells[:, indicator])) if column.missing or column.height > 0 else 0
+        words = [*_column_words(column, cells, missing, all_rows)]
+        if len(cells) and np.any(cells != cells[:1]):
+            other = known.setdefault(_content(column, cells), name)
+            words += [f"the same as {other}"] * (other != name)
+        found.append((missing, "; ".join(words)))
+    return found
 
-    def __init__(self, facts: Facts, columns: list[Column]) -> None:
-        self.missing = np.zeros(len(columns), dtype=int)
-        self.words = []
-        known: dict[bytes, str] = {}
-        X = np.zeros((0, sum(column.width for column in columns)))
-        X = X if facts.kept is None else arrays.to_numpy(facts.kept.problem.X)
-        all_rows = facts.kept is not None and len(X) == facts.kept.total
-        start = 0
-        for number, (name, column) in enumerate(zip(facts.names, columns, strict=False)):
-            cells = X[:, start : start + column.width]
-            start += column.width
-            place = len(column.values) if column.kind == "category" else 1
-            if column.missing or column.height > 0:
-                self.missing[number] = np.count_nonzero(cells[:, place])
-            self.words.append("; ".join(_column_words(column, cells, int(self.missing[number]), all_rows)))
-            if len(cells) and column.width and np.ptp(cells, axis=0).any():
-                other = known.setdefault(cells.tobytes(), name)
-                self.words[-1] += f"{'; ' * bool(self.words[-1])}the same as {other}" if other != name else ""
+
+def _content(column: Column, cells: np.ndarray) -> bytes:
+    """The cells of a column; of a category, which rows have the same value, whatever its name."""
+    if column.kind != "category":
+        return cells.tobytes()
+    _, first, codes = np.unique(np.argmax(cells, axis=1), return_index=True, return_inverse=True)
+    return first[codes].tobytes()
 
 
 def _column_words(column: Column, cells: np.ndarray, missing: int, all_rows: bool) -> Iterator[str]:
@@ -73,12 +78,11 @@ def _column_words(column: Column, cells: np.ndarray, missing: int, all_rows: boo
         yield f"rare values{rows} are treated as one: only the {len(column.values)} most frequent are kept apart"
     if not len(cells) or not column.width:
         return
-    if not np.ptp(cells, axis=0).any():
+    numbers = all_rows and column.kind == "number" and not missing and len(cells) >= FEWEST_ROWS
+    if np.all(cells == cells[:1]):
         yield "the same value in all rows: of no use"
-    elif all_rows and column.kind == "number" and len(cells) >= FEWEST_ROWS:
-        values = np.sort(cells[:, 0])
-        if np.array_equal(values, values[0] + np.arange(len(values))) and not missing:
-            yield "numbers the rows: drop it unless their order matters"
+    elif numbers and np.array_equal(np.sort(cells[:, 0]), cells.min() + np.arange(len(cells))):
+        yield "numbers the rows: drop it unless their order matters"
 
 
 def _cut_off(facts: Facts) -> Iterator[str]:
