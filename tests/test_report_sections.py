@@ -146,6 +146,15 @@ def test_verdicts_without_comparisons():
     assert "linear model" not in matrix
 
 
+def test_an_output_that_is_constant_has_no_part_in_the_verdict():
+    model = LSSVR(kernels.RBF(13.1), C=50.0)
+    alone = section(report.to_html(model.fit(X, y)), "verdict")
+    page = section(report.to_html(model.fit(X, np.column_stack([y, np.ones(len(y))]))), "verdict")
+    headline = re.search(r'class="verdict">[^<]*', alone).group()
+    assert headline in page
+    assert max(float(error) for error in cells(Reader(page), "y 1")[1:]) < 1e-8
+
+
 def test_many_rows_are_compared_on_a_sample(monkeypatch):
     monkeypatch.setattr(baselines, "LINEAR_ROWS", 60)
     model = LSSVR(kernels.RBF(13.1), C=50.0).fit(X, y)

@@ -23,11 +23,10 @@ class Chart:
         y: str,
         *,
         log_x: bool = False,
-        small: bool = False,
         box: tuple[float | None, float | None, float | None, float | None] = (None, None, None, None),
     ) -> None:
         self.title, self.x, self.y, self.log_x, self.box = title, x, y, log_x, box
-        self.width, self.height = (320, 210) if small else (420, 290)
+        self.width, self.height = 420, 290
         self.left, self.right, self.top, self.bottom = 62, 14, 30, 44
         self._marks: list[Callable[[], str]] = []  # called once the scales are known
         self._x: list[np.ndarray] = []
@@ -231,6 +230,6 @@ def _log_ticks(low: float, high: float) -> list[float]:
     return [float(power) for power in range(first, last + 1, step)]
 
 
-def side_by_side(charts: Sequence[str], small: bool = False) -> str:
+def side_by_side(charts: Sequence[str]) -> str:
     """Charts in as many columns as fit on the page."""
-    return f'<div class="charts{" small" if small else ""}">{"".join(charts)}</div>'
+    return f'<div class="charts">{"".join(charts)}</div>'

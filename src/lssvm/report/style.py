@@ -45,7 +45,6 @@ td.n,th.n{font-variant-numeric:tabular-nums}
 tr:target{background:var(--card);outline:2px solid var(--gold)}
 pre{background:var(--card);padding:.7rem 1rem;overflow-x:auto;border-radius:6px;margin:.4rem 0}
 .charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,22rem),1fr));gap:1rem;align-items:start}
-.charts.small{grid-template-columns:repeat(auto-fill,minmax(min(100%,16rem),1fr))}
 figure h3{margin:0 0 .2rem;font-size:.85rem}
 figure p{font-size:.85rem;color:var(--soft)}
 figure{margin:0;background:var(--card);border-radius:6px;padding:.5rem}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -28,10 +29,10 @@ def verdict_section(facts: Facts) -> str:
         return _verdict("The quality of this model is unknown.") + listed(cautions(facts), "bad")
     own = model_predictions(facts)
     constant = constant_predictions(own)
-    if not constant.mean_loss.all():
+    if not constant.mean_loss.any():
         return _verdict(f"All rows have the same {facts.target}.") + listed(cautions(facts), "bad")
     linear = linear_predictions(facts)
-    share = float(np.mean(own.mean_loss / constant.mean_loss))
+    share = _relative(own.mean_loss, constant)
     share = share**2 if own.kind == "absolute" else share  # on the scale of squares
     share = min(share, _doubt(facts, own)) if facts.classes else share
     headline = next(words for start, words in GRADES if share >= start).format(facts.target)
@@ -50,6 +51,12 @@ def verdict_section(facts: Facts) -> str:
 
 def _verdict(words: str) -> str:
     return f'<p class="verdict">{escaped(words)}</p>'
+
+
+def _relative(losses: np.ndarray, constant: Predictions) -> Any:
+    """Losses relative to those of the constant, averaged over the outputs that vary."""
+    varying = constant.mean_loss > 0
+    return np.mean(losses[..., varying] / constant.mean_loss[varying], axis=-1)
 
 
 def _doubt(facts: Facts, own: Predictions) -> float:
@@ -91,12 +98,12 @@ def _less(own: Predictions, other: Predictions) -> str:
 
 def _gain(own: Predictions, linear: Predictions, constant: Predictions) -> int:
     """1 if a linear model is worse, -1 if it is better, 0 if the difference is small or due to chance."""
-    share = float(np.mean(own.mean_loss / constant.mean_loss))
-    gain, noise = float(np.mean(linear.mean_loss / constant.mean_loss)) - share, 0.0
+    share, noise = _relative(own.mean_loss, constant), 0.0
+    gain = _relative(linear.mean_loss, constant) - share
     if linear.rows is not None and own.rows is not None:
         same = own.losses[np.searchsorted(own.rows, linear.rows)]
-        gains = np.mean((linear.losses - same) / constant.mean_loss, axis=1)
-        gain, noise = float(np.average(gains, weights=linear.weights)), 2 * float(np.std(gains)) / len(gains) ** 0.5
+        gains = _relative(linear.losses - same, constant)
+        gain, noise = np.average(gains, weights=linear.weights), 2 * float(np.std(gains)) / len(gains) ** 0.5
     return 0 if abs(gain) <= max(noise, CLOSE * share) else int(np.sign(gain))
 
 
