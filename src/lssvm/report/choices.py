@@ -31,8 +31,14 @@ def technical_section(facts: Facts) -> str:
         rows.append((f"dropped: {len(without)} of {len(facts.names)} columns", ", ".join(without[:LISTED]) + more))
     rows += _search_words(facts)
     rows += [(f"seconds: {name}", f"{value:.2f}") for name, value in (facts.about.get("seconds") or {}).items()]
+    note = (
+        "<p>Leave-one-out errors are exact, without refitting. C, kernel, basis"
+        f"{', the weights of the models' if facts.is_stack else ''} and robust weights are those of the fit on all "
+        "rows; what was tuned was chosen to minimise this error.</p>"
+    )
     return (
-        _stack_table(facts)
+        note
+        + _stack_table(facts)
         + html_table((), rows)
         + side_by_side([*_c_path_chart(facts), *_sparsity_chart(facts)])
         + checks_section(facts)
