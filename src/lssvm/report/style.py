@@ -37,7 +37,7 @@ min-width:4rem;max-width:44rem;overflow-wrap:break-word}
 .wide th,.wide td{vertical-align:middle}
 .wide tbody th{overflow-wrap:anywhere}
 .wide .n{white-space:nowrap;text-align:right;width:1%}
-.bars{width:50%}
+.bars{width:40%}
 .bars svg{height:.9rem}
 thead th{color:var(--soft);font-weight:600}
 tbody th{font-weight:600}
