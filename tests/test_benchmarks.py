@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import jobs, large_classes, loo_classes, tables
+from benchmarks import jobs, large_classes, loo_classes, missing, tables
 
 JOBS = [
     ("dense", {"rows": 250, "loo": True}),
@@ -209,6 +209,32 @@ def test_raw_tables(tmp_path, capsys):
     assert "| 2 sets, 2 splits |" in shown
     with pytest.raises(SystemExit, match="no CSV file"):
         tables.main(["frames", "--data", str(tmp_path), "--sets", "absent"])
+
+
+def test_encodings_of_missing_numbers(tmp_path, capsys):
+    """Targets that depend on which cells are missing need the indicator."""
+    draw = np.random.RandomState(0)
+    x = draw.normal(size=(90, 1))
+    y = np.where(draw.rand(90) < 0.3, 2.0, 0.1 * x[:, 0])
+    (tmp_path / "tables").mkdir()
+    cells = ["" if target == 2.0 else repr(float(cell)) for cell, target in zip(x[:, 0], y, strict=True)]
+    lines = [f"{cell},{target}" for cell, target in zip(cells, y, strict=True)]
+    (tmp_path / "tables" / "holes.csv").write_text("\n".join(["x,y", *lines, ""]), encoding="utf-8")
+    masks = np.arange(90)[:, None] % 5 == 0
+    for kind, targets in (("numbers", x[:, 0]), ("classes", (x[:, 0] > 0).astype(int))):
+        np.savez(tmp_path / f"{kind}.npz", **{"line/X": x, "line/y": targets, "line/masks": masks})
+    missing.main(["--data", str(tmp_path), "--splits", "0"])
+    rows = [line.split("|")[1:-1] for line in capsys.readouterr().out.splitlines()[2:6]]
+    assert [(row[0].strip(), int(row[1])) for row in rows] == [
+        ("in the files", 1),
+        ("at random", 2),
+        ("high values", 2),
+        ("all", 5),
+    ]
+    median, own, chosen = (float(cell.split("(")[0]) for cell in rows[0][2:])
+    assert median > 2.0
+    assert own == pytest.approx(1.0, abs=0.2)
+    assert chosen == pytest.approx(1.0, abs=0.2)
 
 
 def test_ranks_of_equal_errors_are_averaged():

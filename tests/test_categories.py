@@ -1,6 +1,8 @@
 """Tables as they are: categories, ranks and missing cells, against explicit columns and between kinds of frames."""
 
 import re
+import time
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -205,12 +207,21 @@ def test_all_kinds_of_frames_give_the_same_model(estimator, y):
     assert_array_equal(named.predict(holed()), expected)
 
 
-def test_frames_of_numbers_equal_arrays():
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize(("estimator", "y"), [(LSSVR, Y), (LSSVC, LABELS)])
+def test_frames_of_numbers_equal_arrays(estimator, y, missing):
+    """Bit for bit: predictions and leave-one-out values."""
     frame = FRAME[["a", "b"]].assign(c=X1 > 0, d=(10 * X2).astype(int))
+    frame.loc[::7, "a"] = np.nan if missing else 0.0
     array = frame.to_numpy(dtype=float)
-    expected = LSSVR().fit(array, Y).predict(array)
-    for other in (frame, frame.astype({"c": "boolean", "d": "Int64"}), frame.astype({"d": object})):
-        assert_array_equal(LSSVR().fit(other, Y).predict(other), expected)
+    expected = estimator().fit(array, y)
+    pl, pa = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    cells = {name: [None if pd.isna(cell) else cell for cell in frame[name].tolist()] for name in frame}
+    kinds = [frame, frame.astype({"a": "Float64", "c": "boolean", "d": "Int64"}), frame.astype({"d": object})]
+    for other in (*kinds, pl.DataFrame(cells), pa.table(cells)):
+        model = estimator().fit(other, y)
+        assert_array_equal(model.predict(other), expected.predict(array))
+        assert_array_equal(model.loo_residuals_, expected.loo_residuals_)
 
 
 def test_numbers_can_be_categories():
@@ -273,6 +284,38 @@ def test_chunks_that_change_are_noticed():
         LSSVR(kernels.RBF(1.0), C=1.0).fit_chunks(chunks)
 
 
+def test_chunks_of_bad_frames():
+    model = LSSVR(kernels.RBF(1.0), C=1.0, steps=[sparsify.Random(10, random_state=0)]).fit_chunks((FRAME, Y))
+    expected = model.predict(FRAME)
+    for frame, pattern in (
+        (FRAME.assign(city=1.0), r"column 'city' contains text and numbers, e.g. \[1.0, '\w+'\]"),
+        (FRAME.assign(b="x"), r"chunk 1: X: column 'b' contains values that are not numeric"),
+        (FRAME[["city", "a", "b"]], "chunk 1: The feature names should match"),
+        (FRAME.set_axis(["a", "city", "a"], axis=1), r"chunk 1: X has several columns with the name 'a'"),
+    ):
+        with pytest.raises(ValueError, match=pattern):
+            model.fit_chunks([(FRAME, Y), (frame, Y)])
+        assert_array_equal(model.predict(FRAME), expected)  # nothing is lost
+    with pytest.raises(ValueError, match=r"^X has several columns with the name 'a'"):
+        model.fit_chunks((FRAME.set_axis(["a", "city", "a"], axis=1), Y))
+    with pytest.raises(ValueError, match="column 'b' has no values"):
+        model.fit_chunks((FRAME.assign(b=np.nan), Y))
+    with pytest.raises(ValueError, match="column 'city' held text in fit, but now holds numbers"):
+        clone(model).partial_fit(FRAME, Y).partial_fit(FRAME.assign(city=1.0), Y)
+
+
+def test_chunks_of_classes():
+    """Unknown and missing values, by a model file and by Dask."""
+    dd = pytest.importorskip("dask.dataframe")
+    frame, given = holed(), {"kernel": kernels.RBF(1.0), "C": 5.0, "loss": "squared", "coding": "one-vs-rest"}
+    expected = LSSVC(**given, steps=[sparsify.Given([2, 30, 41, 77])]).fit(frame, LABELS)
+    basis = sparsify.Given(expected.support_vectors_)
+    model = LSSVC(**given, steps=[basis]).fit_chunks([(frame[:70], LABELS[:70]), (frame[70:], LABELS[70:])])
+    rows = new_rows().drop(columns="size")
+    assert_allclose(model.decision_function(rows), expected.decision_function(rows), rtol=1e-8)
+    assert_array_equal(model.predict(dd.from_pandas(rows, npartitions=2)).compute(), expected.predict(rows))
+
+
 def new_rows():
     """Rows with unknown and missing values, and with values of all cities."""
     frame = pd.concat([holed()[:20], pd.DataFrame({"a": [0.1], "city": ["Kiel"], "b": [np.nan]})], ignore_index=True)
@@ -298,6 +341,11 @@ def test_files(model, y, tmp_path):
     assert_array_equal(same.feature_names_in_, model.feature_names_in_)
     if isinstance(model, LSSVR):
         assert_array_equal(same.predict_interval(new_rows()), model.predict_interval(new_rows()))
+    else:
+        assert_array_equal(same.predict_proba(new_rows()), model.predict_proba(new_rows()))
+    polars, arrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    for rows in (polars.from_pandas(new_rows()), arrow.Table.from_pandas(new_rows(), preserve_index=False)):
+        assert_array_equal(same.predict(rows), model.predict(new_rows()))
 
 
 @pytest.mark.parametrize(("model", "y"), [(LSSVR(), Y), (LSSVC(), LABELS), (LSSVR(kernels.Additive(kernels.RBF())), Y)])
@@ -316,13 +364,19 @@ def test_export(model, y):
     else:
         assert_array_equal(found, model.predict(rows))
         assert_allclose([module["predict_proba"](row) for row in cells], model.predict_proba(rows), rtol=1e-9)
-    with pytest.raises(ValueError, match="Column 'city' holds 3"):
+    with pytest.raises(ValueError, match="Column 'city' is 3: give a text"):
         module["predict"]({**cells[0], "city": 3})
     with pytest.raises(ValueError, match="Column 'b' is inf"):
         module["predict"]({**cells[0], "b": np.inf})
-    for refused in (export.to_c, export.to_onnx):
-        with pytest.raises(TypeError, match=r"categories or missing cells: use export\.to_python"):
-            refused(model)
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(export.to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
+    feed = {"a": rows[["a"]], "city": rows[["city"]].fillna(""), "b": rows[["b"]]}
+    feed["size"] = rows[["size"]].astype(object).fillna("")
+    (found,) = session.run([session.get_outputs()[0].name], {name: cells.to_numpy() for name, cells in feed.items()})
+    if isinstance(model, LSSVR):
+        assert_allclose(found[:, 0], model.predict(rows), rtol=1e-9)
+    else:
+        assert_array_equal(found, model.predict(rows))
 
 
 # Values of many kinds -------------------------------------------------------------------------------------------------
@@ -355,13 +409,32 @@ def test_identifiers_are_ignored():
 
 
 def test_many_categories():
-    cells = np.repeat([f"v{k}" for k in range(50_000)], 2)
-    x = np.linspace(0, 1, 100_000)
-    with pytest.warns(UserWarning, match="has 50000 values"):
-        model = LSSVR(kernels.RBF(1.0), C=1.0, steps=[sparsify.Random(20, random_state=0)]).fit(
-            pd.DataFrame({"v": cells, "x": x}), x
-        )
-    assert model.support_vectors_.shape == (20, 102)
+    """10^5 values: twice each, and as identifiers."""
+    x = np.linspace(0, 1, 200_000)
+    frame = pd.DataFrame({"v": np.repeat([f"v{k}" for k in range(100_000)], 2), "x": x})
+    model = LSSVR(kernels.RBF(1.0), C=1.0, steps=[sparsify.Random(20, random_state=0)])
+    start = time.process_time()
+    with pytest.warns(UserWarning, match="has 100000 values"):
+        assert clone(model).fit(frame, x).support_vectors_.shape == (20, 102)
+    with pytest.warns(UserWarning, match="ignored: 100000 of its 100000 values differ"):
+        assert clone(model).fit(frame[::2], x[::2]).support_vectors_.shape == (20, 1)
+    assert time.process_time() - start < 30.0  # 1.3 s
+
+
+def test_the_memory_of_chunks_with_many_categories_does_not_grow_with_the_rows():
+    x = np.linspace(0, 1, 40_000)
+    frame = pd.DataFrame({"v": [f"v{k % 1000}" for k in range(40_000)], "x": x})
+    model = LSSVR(kernels.RBF(1.0), C=1.0, steps=[sparsify.Random(20, random_state=0)])
+    peaks = []
+    for n in (20_000, 40_000):
+        parts = [(frame[k : k + 1000], x[k : k + 1000]) for k in range(0, n, 1000)]
+        tracemalloc.start()
+        with pytest.warns(UserWarning, match=r"'v' has 9\d\d values"):
+            clone(model).fit_chunks(parts, leave_one_out="press")
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.05 * peaks[0]
+    assert peaks[1] < 40_000 * 102 * 8  # all encoded rows
 
 
 # Bad input ------------------------------------------------------------------------------------------------------------
@@ -381,6 +454,8 @@ BAD = {
         ValueError,
         r"several columns.*'a'.*rename",
     ),
+    "lists": (FRAME.assign(city=[[1, 2]] * N), {}, ValueError, r"column 'city' contains values that are not numeric"),
+    "complex numbers": (FRAME.assign(b=X2 + 1j), {}, ValueError, r"column 'b' contains complex numbers"),
     "no rows": (FRAME[:0], {}, ValueError, r"0 sample\(s\).*minimum of 2"),
     "no columns": (FRAME[[]], {}, ValueError, r"0 feature\(s\).*minimum of 1"),
     "infinity": (FRAME.assign(b=[np.inf, *X2[1:]]), {}, ValueError, r"^X: column 'b' contains infinity.*row 0"),
@@ -433,6 +508,9 @@ def test_bad_tables_to_predict():
         (FRAME[["a", "city"]], r"feature names should match|has 2 features"),
         (FRAME.to_numpy()[:, :2], r"X has 2 features.*expecting 3"),
         (FRAME.assign(b=np.inf), r"^X: column 'b' contains infinity"),
+        (FRAME.assign(city=[*CITY[1:], 7]), r"column 'city' contains text and numbers, e.g. \[7, '\w+'\]"),
+        (FRAME.set_axis(["a", "city", "a"], axis=1), r"several columns with the name 'a'"),
+        (FRAME[:0], r"0 sample\(s\).*minimum of 1"),
     ):
         with pytest.raises(ValueError, match=pattern):
             model.predict(frame)

@@ -2,6 +2,7 @@
 
 import csv
 import ctypes
+import io
 import json
 import math
 import os
@@ -14,7 +15,6 @@ import mpmath
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.decomposition import PCA
@@ -24,7 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from stacking import stack_of
 
-from lssvm import LSSVC, LSSVR, cli, export, kernels, save, sparsify, tables
+from lssvm import LSSVC, LSSVR, export, kernels, sparsify
 from lssvm.export.c_templates import c_string
 
 COMPILER = shutil.which("gcc") or shutil.which("cc")
@@ -61,7 +61,9 @@ KERNELS = {
     "nothing": kernels.Additive(kernels.RBF(sigma=WIDTHS), active=[]) + kernels.Linear(),
     "choice": kernels.Choice([kernels.RBF(), kernels.Matern(ard=True)]),
 }
-HOLES = np.array([[math.nan, 0.0, 0.0], [0.0, math.inf, 0.0], [0.0, 0.0, -math.inf], [-math.nan, math.nan, 1.0]])
+GAPS = np.array([[math.nan, 0.0, 0.0], [0.3, -math.nan, 0.1], [math.nan, math.nan, 1.0], [math.nan] * 3])
+GIVEN = np.vstack([NEW, GAPS])
+HOLES = np.array([[math.inf, 0.0, 0.0], [0.0, math.inf, 0.0], [0.0, 0.0, -math.inf], [-math.inf, math.nan, 1.0]])
 PIPELINES = {
     "standard": [StandardScaler()],
     "standard-plain": [StandardScaler(with_mean=False), StandardScaler(with_std=False)],
@@ -147,7 +149,7 @@ def run_python(model, rows, folder):
     return out["predict"], out.get("decision_function"), out.get("predict_proba")
 
 
-def assert_parity(model, folder, rows=NEW):
+def assert_parity(model, folder, rows=GIVEN):
     for run in (run_python, run_c, run_onnx):  # what may not be installed comes last
         prediction, decision, probabilities = run(model, rows, folder)
         expected = model.predict(rows)
@@ -249,7 +251,15 @@ def test_models_fitted_on_tensors(labels, tmp_path):
         model = LSSVR(kernel, C=10.0).fit(torch.asarray(X), torch.asarray(Y))
     else:
         model = LSSVC(kernel, C=10.0).fit(torch.asarray(X), labels)
-    assert_parity(model, tmp_path)
+    assert_parity(model, tmp_path, NEW)
+    with pytest.raises(ValueError, match="contains NaN"):  # the rows stay on their device and are not encoded
+        model.predict(GAPS)
+    module: dict = {}
+    exec(export.to_python(model), module)
+    with pytest.raises(ValueError, match="Column 0 is nan: give a finite number"):
+        module["predict"](GAPS[0].tolist())
+    for found in (c_results(model, GAPS, tmp_path, ["-O2"])[0], *run_onnx(model, GAPS)[1:], run_onnx(model, GAPS)[0]):
+        assert found is None or found.dtype.kind != "f" or np.isnan(found).all()
 
 
 def test_streams_and_columns_of_names(tmp_path):
@@ -328,17 +338,17 @@ def test_pairs_that_are_uncertain_or_sure(slope, tmp_path):
 
 
 @pytest.mark.parametrize("optimise", [["-O2"], ["-O3", "-ffast-math"]], ids=" ".join)
-def test_pairs_have_no_prediction_for_nan_and_infinity(optimise, tmp_path):
-    rows = np.vstack([NEW, HOLES])
+def test_pairs_have_no_prediction_for_infinity(optimise, tmp_path):
+    rows = np.vstack([GIVEN, HOLES])
     model = LSSVC(KERNELS["polynomial"], C=10.0, loss="logistic", coding="one-vs-one").fit(X, MANY)
     decision, place, probabilities = c_results(model, rows, tmp_path, optimise)
-    assert_array_equal(model.classes_[place[:-4, 0].astype(int)], model.predict(NEW))
-    assert_allclose(probabilities[:-4], model.predict_proba(NEW), rtol=1e-9, atol=1e-9)
+    assert_array_equal(model.classes_[place[:-4, 0].astype(int)], model.predict(GIVEN))
+    assert_allclose(probabilities[:-4], model.predict_proba(GIVEN), rtol=1e-9, atol=1e-9)
     assert np.isnan(decision[-4:]).all()
     assert np.isnan(probabilities[-4:]).all()
     assert_array_equal(place[-4:], -1.0)
     label, decision, probabilities = run_onnx(model, rows)
-    assert_allclose(probabilities[:-4], model.predict_proba(NEW), rtol=1e-9, atol=1e-9)
+    assert_allclose(probabilities[:-4], model.predict_proba(GIVEN), rtol=1e-9, atol=1e-9)
     assert np.isnan(decision[-4:]).all()
     assert np.isnan(probabilities[-4:]).all()
     assert_array_equal(label[-4:], np.iinfo(np.int64).min)
@@ -403,21 +413,21 @@ def test_members_with_their_own_support_vectors(tmp_path):
 
 
 @pytest.mark.parametrize("optimise", [["-O2"], ["-O3", "-ffast-math"]], ids=" ".join)
-def test_stacks_have_no_prediction_for_nan_and_infinity(optimise, tmp_path):
-    rows = np.vstack([NEW, HOLES])
+def test_stacks_have_no_prediction_for_infinity(optimise, tmp_path):
+    rows = np.vstack([GIVEN, HOLES])
     model = stacked("two")
     (found,) = c_results(model, rows, tmp_path, optimise)
-    assert_allclose(found[:-4], model.predict(NEW), rtol=1e-9, atol=1e-9)
+    assert_allclose(found[:-4], model.predict(GIVEN), rtol=1e-9, atol=1e-9)
     assert np.isnan(found[-4:]).all()
     for target in ("text", "many"):
         model = stacked(target)
         decision, place, probabilities = c_results(model, rows, tmp_path, optimise)
-        assert_allclose(probabilities[:-4], model.predict_proba(NEW), rtol=1e-9, atol=1e-9)
+        assert_allclose(probabilities[:-4], model.predict_proba(GIVEN), rtol=1e-9, atol=1e-9)
         assert np.isnan(decision[-4:]).all()
         assert np.isnan(probabilities[-4:]).all()
         assert_array_equal(place[-4:], -1.0)
         label, decision, probabilities = run_onnx(model, rows)
-        assert_array_equal(label[:-4], model.predict(NEW))
+        assert_array_equal(label[:-4], model.predict(GIVEN))
         assert np.isnan(decision[-4:]).all()
         assert np.isnan(probabilities[-4:]).all()
 
@@ -426,7 +436,7 @@ def test_python_refuses_what_a_stack_refuses():
     module: dict = {}
     cubic = [LSSVC(kernels.Polynomial(3), C=1.0).fit(X, MANY), LSSVC(kernels.RBF(sigma=1.0), C=1.0).fit(X, MANY)]
     exec(export.to_python(stack_of(cubic, [0.5, 0.5])), module)
-    for row, message in ((HOLES[0].tolist(), "Column 0 is nan"), ([0.0], "has 1 values"), ([1e200] * 3, "overflows")):
+    for row, message in ((HOLES[0].tolist(), "Column 0 is inf"), ([0.0], "has 1 values"), ([1e200] * 3, "overflows")):
         for method in ("predict", "decision_function", "predict_proba"):
             with pytest.raises(ValueError, match=message):
                 module[method](row)
@@ -459,17 +469,17 @@ def c_results(model, rows, folder, optimise):
 
 @pytest.mark.parametrize("optimise", [["-O2"], ["-O3", "-ffast-math"]], ids=" ".join)
 @pytest.mark.parametrize("name", ["rbf", "matern2.5", "polynomial", "additive-spline", "active"])
-def test_c_has_no_prediction_for_nan_and_infinity(name, optimise, tmp_path):
-    rows = np.vstack([NEW, HOLES])
+def test_c_has_no_prediction_for_infinity(name, optimise, tmp_path):
+    rows = np.vstack([GIVEN, HOLES])
     model = LSSVR(KERNELS[name], C=10.0).fit(X, Y)
     (found,) = c_results(model, rows, tmp_path, optimise)
-    assert_allclose(found[:-4], model.predict(NEW), rtol=1e-9, atol=1e-9)
+    assert_allclose(found[:-4], model.predict(GIVEN), rtol=1e-9, atol=1e-9)
     assert np.isnan(found[-4:]).all()
     for labels in LABELS.values():
         model = LSSVC(KERNELS[name], C=10.0).fit(X, labels)
         decision, place, probabilities = c_results(model, rows, tmp_path, optimise)
-        assert_array_equal(model.classes_[place[:-4, 0].astype(int)], model.predict(NEW))
-        assert_allclose(probabilities[:-4], model.predict_proba(NEW), rtol=1e-9, atol=1e-9)
+        assert_array_equal(model.classes_[place[:-4, 0].astype(int)], model.predict(GIVEN))
+        assert_allclose(probabilities[:-4], model.predict_proba(GIVEN), rtol=1e-9, atol=1e-9)
         assert np.isnan(decision[-4:]).all()
         assert np.isnan(probabilities[-4:]).all()
         assert_array_equal(place[-4:], -1.0)
@@ -488,17 +498,17 @@ def test_c_has_no_prediction_where_it_overflows(optimise, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["rbf", "polynomial", "additive-spline", "active"])
-def test_onnx_has_no_prediction_for_nan_and_infinity(name):
-    rows = np.vstack([NEW, HOLES])
+def test_onnx_has_no_prediction_for_infinity(name):
+    rows = np.vstack([GIVEN, HOLES])
     model = LSSVR(KERNELS[name], C=10.0).fit(X, Y)
     found = run_onnx(model, rows)[0]
-    assert_allclose(found[:-4], model.predict(NEW), rtol=1e-10, atol=1e-10)
+    assert_allclose(found[:-4], model.predict(GIVEN), rtol=1e-10, atol=1e-10)
     assert np.isnan(found[-4:]).all()
     positive = Y[:, 0] > 0
     for labels, none in ((TWO, ""), (MANY, np.iinfo(np.int64).min), (positive, False), (1.0 + positive, math.nan)):
         model = LSSVC(KERNELS[name], C=10.0).fit(X, labels)
         label, decision, probabilities = run_onnx(model, rows)
-        assert_array_equal(label[:-4], model.predict(NEW))
+        assert_array_equal(label[:-4], model.predict(GIVEN))
         assert_array_equal(label[-4:], np.array([none] * 4))
         assert np.isnan(decision[-4:]).all()
         assert np.isnan(probabilities[-4:]).all()
@@ -512,15 +522,14 @@ def test_python_refuses_what_the_model_refuses(name):
         exec(export.to_python(model), module)
         methods = [module[method] for method in ("predict", "decision_function", "predict_proba") if method in module]
         for row, message in (
-            *((row, "Column [012] is -?(nan|inf): give a finite number") for row in HOLES.tolist()),
+            *((row, "Column [012] is -?inf: give a finite number") for row in HOLES.tolist()),
             ([0.0, 0.0], "has 2 values, but the model takes 3"),
             ([0.0, 0.0, 0.0, 0.0], "has 4 values, but the model takes 3"),
             ([1.7e308, -1.7e308, 1.7e308], "overflows"),
             (np.array([1.7e308, -1.7e308, 1.7e308]), "overflows"),
         ):
-            if not np.isnan(row).any():  # the model takes NaN for a missing cell
-                with pytest.raises(ValueError, match=r"infinity|features|overflow"):
-                    model.predict([row])
+            with pytest.raises(ValueError, match=r"infinity|features|overflow"):
+                model.predict([row])
             for method in methods:
                 with pytest.raises(ValueError, match=message):
                     method(row)
@@ -535,198 +544,235 @@ def test_python_takes_large_values_as_the_model_does():
         assert module["predict"](row) == pytest.approx(model.predict([row])[0], rel=1e-9)
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     exec(export.to_python(LSSVR(kernels.RBF(sigma=1.0), C=10.0).fit(frame, Y)), module)
-    with pytest.raises(ValueError, match="Column 'b' is nan"):
-        module["predict"]([1.0, math.nan, 1.0])
+    with pytest.raises(ValueError, match="Column 'b' is inf"):
+        module["predict"]([1.0, math.inf, 1.0])
     with pytest.raises(ValueError, match="overflows"):
         module["predict"]([1e200, 0.0, 0.0])
 
 
 # Tables ---------------------------------------------------------------------------------------------------------------
-def write_csv(path, rows):
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows(rows)
+CITY, SIZES = 'ci"ty\n?', ["small", "medium", "large", "huge"]
+TEXTS = [CITY, "prediction", "size"]
+UNKNOWN = {
+    CITY: "Rom",
+    "prediction": "",
+    "level": 7.0,
+    "flag": 2.0,
+    "score": 0.3,
+    "age": 33.0,
+    "size": "tiny",
+    "grade": 9.0,
+}
 
 
 @pytest.fixture
-def table(tmp_path):
-    """A table of numbers and texts, some of them missing, and new rows: also unknown categories, and all missing."""
-    pytest.importorskip("pyarrow")
+def table(monkeypatch):
+    """A frame of all kinds of columns; new rows with unknown, pooled and missing values; targets."""
+    monkeypatch.setattr("lssvm.columns.MOST_VALUES", 3)
     rng = np.random.default_rng(0)
-    names = ["age", 'ci"ty\n?', "prediction", "size"]
-    age, size = np.round(rng.uniform(20, 70, 80), 1), rng.integers(0, 3, 80)
-    city, grade = rng.choice(["Köln", 'Os"lo\\', "Paris"], 80), rng.choice(["TRUE", "FALSE"], 80)
-    price = age + 20.0 * (city == "Köln") + 5.0 * (grade == "TRUE") + 3.0 * size + rng.standard_normal(80)
-    rows = [list(map(str, row)) for row in zip(age, city, grade, size, strict=True)]
-    for place, (row, column) in enumerate(rng.integers(0, [80, 4], (12, 2))):
-        rows[row][column] = ["", "NA", "?"][place % 3]
+    age, level, n = np.round(rng.uniform(20, 70, 80), 1), rng.integers(0, 3, 80), 80
+    city = rng.choice(["Köln", 'Os"lo\\', "Paris", "Bern", "Ulm"], n, p=[0.3, 0.3, 0.3, 0.05, 0.05])
+    frame = pd.DataFrame({CITY: city.astype(object), "prediction": rng.choice(["no", "NA"], n), "level": level})
+    frame["key"] = [f"row {number}" for number in range(n)]
+    frame["flag"] = rng.random(n) < 0.5
+    frame["score"] = pd.Categorical(rng.choice([0.25, 0.5, 1e9], n))
+    frame["age"], frame["weight"] = age, rng.standard_normal(n)
+    frame["size"] = pd.Categorical(rng.choice(SIZES[:3], n), SIZES, ordered=True)
+    frame["grade"] = pd.Categorical(rng.choice([10, 20, 30], n), [30, 20, 10], ordered=True)
+    price = age + 20.0 * (city == "Köln") + 5.0 * frame["flag"].to_numpy() + 3.0 * level + rng.standard_normal(n)
+    for name in (CITY, "level", "score", "age", "size"):
+        frame[name] = frame[name].where(rng.random(n) > 0.1)
+    new = [frame[:30], frame[:12].assign(weight=math.nan)]
+    for name, value in UNKNOWN.items():
+        new.append(frame[:1].astype(object).assign(**{name: value}))
+        new.append(frame[:1].astype(object).assign(**{name: None}))
+    new.append(pd.DataFrame({name: [None] for name in frame}))
+    new = pd.concat([rows.astype(object) for rows in new], ignore_index=True).assign(key="new")
     targets = {"number": price, "two": np.where(price > 60, "yes", "no"), "many": np.digitize(price, [45, 65])}
     targets |= {"pairs": targets["many"], "stack": price, "mixture": targets["many"]}
-    new = [
-        *rows[:30],
-        ["33", "Rom", "true", "1"],
-        ["44", "Köln", "zz", "7"],
-        ["", "", "", ""],
-        ["50", "na", "False", "0"],
-    ]
-    new += [["61", "Paris", truth, "2"] for truth in ("True", "False", "true", "false")]
-    write_csv(tmp_path / "new.csv", [names, *new])
-    return names, rows, targets, new
+    return frame.astype({"flag": "category", "level": "category"}), targets, new
 
 
-def fit_table(folder, table, kind, missing):
-    """A model of the command line, with kernel and C given; `size` is a number that is taken as categories."""
-    names, rows, targets, _ = table
-    write_csv(
-        folder / "data.csv", [[*names, "y"], *([*row, str(t)] for row, t in zip(rows, targets[kind], strict=True))]
-    )
-    source = tables.open_table(str(folder / "data.csv"))
-    plan, _, _ = tables.plan(source, "y", categorical=["size"], missing=missing)
-    columns, y, _ = cli.data.rows_of(source, plan)
-    model = (LSSVC if targets[kind].dtype.kind != "f" else LSSVR)(
-        kernels.RBF(sigma=[20.0, *[1.0] * (columns.num_columns - 1)]), C=10.0
-    )
+def fit_table(table, kind):
+    """A model with kernel and C given."""
+    frame, targets, _ = table
+    estimator = LSSVC if targets[kind].dtype.kind != "f" else LSSVR
+    model = estimator(kernels.RBF(sigma=[1.0, 1.5, 1.2, 1.0, 2.0, 1.1, 20.0, 3.0, 2.0, 1.0]), C=10.0)
     if kind == "pairs":
         model.set_params(loss="logistic", coding="one-vs-one")
-    model.fit(columns, y)
+    with pytest.warns(UserWarning, match="are treated as one value|is ignored"):
+        model.fit(frame, targets[kind])
     if kind in ("stack", "mixture"):
-        other = clone(model).set_params(kernel=kernels.Matern(sigma=model.kernel.sigma)).fit(columns, y)
-        model = stack_of([model, other], [0.75, 0.25])
-    model.table_ = plan.to_dict()
-    save(model, folder / "model.lssvm")
-    options = ["--proba"] if isinstance(model, LSSVC) else []
-    result = CliRunner().invoke(cli.main, ["predict", str(folder / "model.lssvm"), str(folder / "new.csv"), *options])
-    assert result.exit_code == 0, result.output
-    return model, list(csv.reader(result.stdout.splitlines()))[1:]
+        other = clone(model).set_params(kernel=kernels.Matern(sigma=model.kernel.sigma))
+        with pytest.warns(UserWarning, match="are treated as one value|is ignored"):
+            model = stack_of([model, other.fit(frame, targets[kind])], [0.75, 0.25])
+    kinds = [column.kind for column in model._columns_.columns]
+    assert kinds == [*["category"] * 3, "ignored", *["category"] * 2, *["number"] * 2, *["ranks"] * 2]
+    assert model._columns_.columns[0].pooled
+    return model
 
 
-def table_by_python(model, names, rows, folder):
+def plain_cells(rows):
+    """The rows as lists, with None for missing cells."""
+    return [[None if pd.isna(cell) else cell for cell in row] for row in rows.to_numpy(dtype=object)]
+
+
+def table_by_python(model, rows, folder):
     (folder / "exported.py").write_text(export.to_python(model), encoding="ascii")
     module = runpy.run_path(str(folder / "exported.py"))
-    records = [dict(zip(names, row, strict=True)) for row in rows]
-    assert [module["predict"](row) for row in rows] == [module["predict"](row) for row in records]
+    records = rows.to_dict("records")
+    cells = plain_cells(rows)
+    assert [module["predict"](row) for row in cells] == [module["predict"](row) for row in records]
     if "predict_proba" not in module:
-        return [[module["predict"](row)] for row in records]
-    return [[module["predict"](row), *(module["predict_proba"](row) or [])] for row in records]
+        return [module["predict"](row) for row in records], None
+    return [module["predict"](row) for row in records], [module["predict_proba"](row) for row in records]
 
 
-def table_by_onnx(model, names, rows, folder):
+def table_by_onnx(model, rows, folder):
     runtime = pytest.importorskip("onnxruntime")
     session = runtime.InferenceSession(export.to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
     feed = {}
-    for column, node in enumerate(session.get_inputs()):
-        values = [row[column] for row in rows]
-        assert node.name.removesuffix("_input") == names[column]
+    assert [node.name.removesuffix("_input") for node in session.get_inputs()] == [
+        name for name in rows if name != "key"
+    ]
+    for node in session.get_inputs():
+        cells = rows[node.name.removesuffix("_input")]
         if node.type == "tensor(double)":
-            values = [float(value) if value not in ("", "NA", "?") else math.nan for value in values]
-        feed[node.name] = np.array(values, dtype=float if node.type == "tensor(double)" else object)[:, None]
+            feed[node.name] = pd.to_numeric(cells).to_numpy(dtype=float)[:, None]
+        else:
+            feed[node.name] = cells.fillna("").to_numpy(dtype=object)[:, None]
     outputs = dict(zip([out.name for out in session.get_outputs()], session.run(None, feed), strict=True))
-    complete = outputs.pop("complete", np.ones(len(rows), dtype=bool))
     if "prediction" in outputs:
-        assert np.array_equal(np.isnan(outputs["prediction"][:, 0]), ~complete)
-        return [[value] if known else [None] for (value,), known in zip(outputs["prediction"], complete, strict=True)]
-    assert np.isnan(outputs["decision_function"][~complete]).all()
-    assert np.isnan(outputs["probabilities"][~complete]).all()
-    assert set(outputs["label"][~complete].tolist()) <= {"", np.iinfo(np.int64).min}
-    labels, probabilities = outputs["label"], outputs["probabilities"]
-    return [[labels[i], *probabilities[i]] if complete[i] else [None] for i in range(len(rows))]
+        return outputs["prediction"][:, 0], None
+    return outputs["label"], outputs["probabilities"]
 
 
-def table_by_fast_c(model, names, rows, folder):
-    return table_by_c(model, names, rows, folder, ["-O3", "-ffast-math"])
+def table_by_fast_c(model, rows, folder):
+    return table_by_c(model, rows, folder, ["-O3", "-ffast-math"])
 
 
-def table_by_c(model, names, rows, folder, optimise=("-O2",)):
+def table_by_c(model, rows, folder, optimise=("-O2",)):
     if COMPILER is None:
         pytest.skip("no C compiler")
     header = export.to_c(model, name="m")
     (folder / "m.h").write_text(header, encoding="ascii")
-    classes = "m_classes" in header
-    text = "char *const m_classes" in header
-    label = 'printf("%s\\n", m_classes[m_predict(x)])' if text else 'printf("%lld\\n", m_classes[m_predict(x)])'
-    result = (
-        f"m_predict_proba(x, f); for (int c = 0; c < {len(getattr(model, 'classes_', []))}; c++) " if classes else ""
-    )
-    result += 'printf("%.17g ", f[c]);' if classes else 'm_predict(x, f); printf("%.17g\\n", f[0]);'
-    none = "m_predict(x) == -1" if classes else "(m_predict(x, f), !m_all_finite(f, 1))"
-    numbers, texts = [c for c in range(4) if names[c] == "age"], [c for c in range(4) if names[c] != "age"]
+    classes = getattr(model, "classes_", ())
+    label = 'printf("%d ", m_predict(x)); m_predict_proba(x, f);' if len(classes) else "m_predict(x, f);"
     source = ['#include "m.h"', "#include <stdio.h>", "int main(void) {", "    double x[m_inputs], f[9];"]
-    for row in rows:
-        values = [row[c] if row[c] not in ("", "NA", "?") else "NAN" for c in numbers]
-        words = [c_string(row[c]) if row[c] else "0" for c in texts]  # NULL is missing, too
-        source += [
-            f"    {{ const double n[] = {{{', '.join(values)}}}; const char *const t[] = {{{', '.join(words)}}};"
+    for row in rows.to_dict("records"):
+        numbers = [
+            "NAN" if pd.isna(cell) else repr(float(cell)) for name, cell in row.items() if name not in [*TEXTS, "key"]
         ]
+        texts = ["0" if pd.isna(row[name]) else c_string(row[name]) for name in TEXTS]  # NULL is missing
         source += [
-            f'    if (!m_encode(n, t, x)) puts({none} ? "" : "a prediction"); else {{',
-            f"    {result}{label if classes else ''}; }} }}",
+            f"    {{ const double n[] = {{{', '.join(numbers)}}}; const char *const t[] = {{{', '.join(texts)}}};",
+            "    if (!m_encode(n, t, x)) { return 1; }",
+            f"    {label}",
+            f"    for (int c = 0; c < {max(len(classes), 1)}; c++)",
+            '        printf("%.17g ", f[c]);',
+            '    puts(""); }',
         ]
-    (folder / "m.c").write_text("\n".join([*source, "    return 0;", "}", ""]), encoding="ascii")
+    source += ["    const double bad[] = {0, 0, 0, INFINITY, 0, 0}; const char *const t[] = {0, 0, 0};"]
+    source += ["    return m_encode(bad, t, x);", "}", ""]
+    (folder / "m.c").write_text("\n".join(source), encoding="ascii")
     options = ["-std=c99", *optimise, "-Wall", "-Wextra", "-Werror", "-pedantic"]
     subprocess.run([COMPILER, *options, "-o", folder / "m", folder / "m.c", "-lm"], check=True, capture_output=True)
     lines = subprocess.run([folder / "m"], check=True, capture_output=True, encoding="utf-8").stdout.splitlines()
-    found = [line.split(" ") if line else [None] for line in lines]
-    return [[values[-1], *values[:-1]] for values in found] if classes else found
+    found = np.array([line.split() for line in lines], dtype=float)
+    return (classes[found[:, 0].astype(int)], found[:, 1:]) if len(classes) else (found[:, 0], None)
 
 
-@pytest.mark.parametrize("missing", ["drop", "fill"])
 @pytest.mark.parametrize("kind", ["number", "two", "many", "pairs", "stack", "mixture"])
 @pytest.mark.parametrize("run", [table_by_python, table_by_c, table_by_fast_c, table_by_onnx])
-def test_tables_are_taken_as_they_are(run, kind, missing, table, tmp_path):
-    """Categories, known or not, and missing values, filled in or not, as `lssvm predict` takes them."""
-    names, _, _, new = table
-    model, expected = fit_table(tmp_path, table, kind, missing)
-    found = run(model, names, new, tmp_path)
-    empty = [row[0] == "" for row in expected]
-    assert any(empty) == (missing == "drop")
-    assert len(found) == len(expected)
-    for mine, theirs, none in zip(found, expected, empty, strict=True):
-        if none:
-            assert mine == [None]
-        elif kind in ("number", "stack"):
-            assert float(mine[0]) == pytest.approx(float(theirs[0]), rel=1e-12, abs=1e-12)
-        else:
-            assert str(mine[0]) == theirs[0]
-            close = {"rtol": 1e-9, "atol": 1e-9} if kind in ("pairs", "mixture") else {"rtol": 1e-11, "atol": 1e-12}
-            assert_allclose(np.array(mine[1:], dtype=float), np.array(theirs[1:], dtype=float), **close)
+def test_tables_are_taken_as_they_are(run, kind, table, tmp_path):
+    """Categories and ranks, of texts and of numbers; known, pooled, unknown and missing values."""
+    _, _, new = table
+    model = fit_table(table, kind)
+    predicted, probabilities = run(model, new, tmp_path)
+    expected = model.predict(new)
+    if kind in ("number", "stack"):
+        assert_allclose(predicted, expected, rtol=1e-10, atol=1e-10)
+        assert len(np.unique(expected.round(8))) > 50  # the rows differ
+    else:
+        assert_array_equal(predicted, expected)
+        tolerance = 1e-9 if run is table_by_fast_c or kind in ("pairs", "mixture") else 1e-10
+        assert_allclose(probabilities, model.predict_proba(new), rtol=tolerance, atol=tolerance)
 
 
-def test_values_of_other_types_in_python(table, tmp_path):
-    """Numbers stand for categories that are numbers, None and NaN for nothing; text may have blanks around it."""
-    names, _, _, _ = table
-    model, _ = fit_table(tmp_path, table, "number", "fill")
+@pytest.mark.parametrize("run", [run_python, run_c, run_onnx])
+def test_missing_numbers_of_the_training_rows(run, tmp_path):
+    """Indicators of missing cells, for a matrix of numbers and after a scaler."""
+    holed = np.where(np.random.default_rng(1).random(X.shape) < 0.2, math.nan, X)
+    for model in (LSSVR(KERNELS["rbf"], C=10.0), make_pipeline(StandardScaler(), LSSVR(KERNELS["rbf-one"], C=10.0))):
+        model.fit(holed, Y)
+        assert_allclose(run(model, GIVEN, tmp_path)[0], model.predict(GIVEN), rtol=1e-10, atol=1e-10)
+
+
+def test_rows_of_a_file_in_python(table):
+    """Texts as `csv.DictReader` returns them."""
+    model = fit_table(table, "number")
     module: dict = {}
     exec(export.to_python(model), module)
-    predicted = module["predict"]([33, "Köln", "TRUE", 1])
-    assert predicted == module["predict"]([" 33 ", " Köln ", "TRUE", "1"])
-    assert predicted == module["predict"]([33.0, "Köln", True, 1.0]) != module["predict"]([33.0, "Köln", False, 1.0])
-    assert predicted == module["predict"]([np.float64(33), "Köln", np.True_, np.int64(1)])
-    assert module["predict"]([None, None, None, None]) == module["predict"]([math.nan, "", "NA", math.nan])
-    assert module["INPUTS"] == names
+    frame = table[0]
+    file = io.StringIO()
+    frame.astype({"grade": int}).to_csv(file, index=False, na_rep="?")
+    file.seek(0)
+    rows = list(csv.DictReader(file))
+    assert_allclose([module["predict"](row) for row in rows], model.predict(frame), rtol=1e-10)
+    assert module["INPUTS"] == list(frame)
+    first = module["predict"](rows[0])
+    assert module["predict"](rows[0] | {CITY: f" {rows[0][CITY]} ", "other": "1"}) == first
+    missing = module["predict"](rows[0] | {"age": None, CITY: None})
+    for word in ("", " ", "?"):
+        assert module["predict"](rows[0] | {"age": word, CITY: word}) == missing
+    assert module["predict"](rows[0] | {"age": "NA", CITY: pd.NA}) == missing
+    assert module["predict"](rows[0] | {"prediction": "NA"}) != module["predict"](rows[0] | {"prediction": "no"})
 
 
-def test_rows_of_a_table_that_python_refuses(table, tmp_path):
-    names, _, _, _ = table
-    model, _ = fit_table(tmp_path, table, "two", "fill")
+def test_rows_of_a_table_that_python_refuses(table):
+    model = fit_table(table, "two")
     module: dict = {}
     exec(export.to_python(model), module)
-    row = ["33", "Köln", "TRUE", "1"]
-    surplus = next(csv.DictReader([",".join(["33", "Paris", "TRUE", "1", "5"])], fieldnames=names))
+    names = list(table[0])
+    row = dict(zip(names, ["Köln", "no", 1, "key", True, 0.5, 33.0, 0.1, "small", 20], strict=True))
+    surplus = next(csv.DictReader([",".join(["1"] * 11)], fieldnames=names))
     for value, message in (
-        ([*row, "5"], "has 5 values, but the model takes 4"),
-        (row[:3], "has 3 values, but the model takes 4"),
-        (surplus, r"more values than the header: \['5'\]"),
-        ([math.inf, *row[1:]], "Column 'age' holds inf: give a finite number"),
-        (["1e999", *row[1:]], "Column 'age' holds '1e999'"),
-        ([10**400, *row[1:]], "Column 'age' holds inf: give a finite number"),
-        (["old", *row[1:]], "Column 'age' holds 'old'"),
+        ([*row.values(), "5"], "has 11 values, but the model takes 10"),
+        (list(row.values())[:9], "has 9 values, but the model takes 10"),
+        (surplus, r"more values than the header: \['1'\]"),
+        (row | {"age": math.inf}, "Column 'age' is inf: give a finite number"),
+        (row | {"age": "1e999"}, "Column 'age' is '1e999'"),
+        (row | {"age": 10**400}, "Column 'age' is inf: give a finite number"),
+        (row | {"age": "old"}, "Column 'age' is 'old'"),
+        (row | {"level": "high"}, "Column 'level' is 'high': give a finite number"),
+        (row | {"prediction": 3}, "Column 'prediction' is 3: give a text"),
     ):
         for method in ("predict", "decision_function", "predict_proba"):
             with pytest.raises(ValueError, match=message):
                 module[method](value)
-    more = dict(zip(names, row, strict=True)) | {"other": "1"}  # a table may have more columns
-    assert module["predict"](more) == module["predict"](row)
-    for other in (math.inf, 10**400):  # an unknown category
-        assert module["predict"]([*row[:3], other]) == module["predict"]([*row[:3], "inf"])
+
+
+def test_categories_that_floats_do_not_tell_apart():
+    keys = 2**60 + np.arange(2)[np.arange(50) % 2]
+    frame = pd.DataFrame({"key": pd.Categorical(keys), "x": X[:, 0]})
+    model = LSSVR(kernels.RBF(sigma=1.0), C=10.0).fit(frame, Y[:, 0])
+    module: dict = {}
+    exec(export.to_python(model), module)
+    found = [module["predict"](row) for row in frame.astype(object).to_dict("records")]
+    assert_allclose(found, model.predict(frame), rtol=1e-10)
+    for convert in (export.to_c, export.to_onnx):
+        with pytest.raises(TypeError, match=r"'key' has the value 1152921504606846977.*export\.to_python"):
+            convert(model)
+
+
+@pytest.mark.filterwarnings("ignore:X. column 1 is ignored:UserWarning")
+@pytest.mark.parametrize("categories", [MANY, np.arange(50)], ids=["classes", "identifiers"])
+def test_a_pipeline_before_categories_is_refused(categories):
+    table = np.column_stack([X[:, 0], categories])
+    model = make_pipeline(MaxAbsScaler(), LSSVR(kernels.Linear(), C=1.0, categorical_features=[1])).fit(table, Y)
+    for convert in (export.to_c, export.to_onnx, export.to_python):
+        with pytest.raises(TypeError, match="Pipeline before a model with categories"):
+            convert(model)
 
 
 def test_a_whole_number_beyond_all_floats_is_refused_as_infinity_is():
@@ -739,20 +785,14 @@ def test_a_whole_number_beyond_all_floats_is_refused_as_infinity_is():
             module["predict"](row)
 
 
-def test_columns_named_like_outputs_of_the_graph(tmp_path):
+def test_columns_named_like_outputs_of_the_graph():
     runtime = pytest.importorskip("onnxruntime")
-    pytest.importorskip("pyarrow")
-    names = ["label", "label_input", "lssvm:x"]
-    write_csv(tmp_path / "data.csv", [[*names, "y"], *([*row, y] for row, y in zip(X, Y[:, 0], strict=True))])
-    source = tables.open_table(str(tmp_path / "data.csv"))
-    plan, _, _ = tables.plan(source, "y")
-    columns, y, _ = cli.data.rows_of(source, plan)
-    model = LSSVR(kernels.RBF(sigma=WIDTHS), C=10.0).fit(columns, y)
-    model.table_ = plan.to_dict()
+    frame = pd.DataFrame({"label": X[:, 0], "label_input": X[:, 1], "lssvm:x": np.where(X[:, 2] > 0, "a", "b")})
+    model = LSSVR(kernels.RBF(sigma=WIDTHS), C=10.0).fit(frame, Y[:, 0])
     session = runtime.InferenceSession(export.to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
-    feed = {node.name: X[:, [place]] for place, node in enumerate(session.get_inputs())}
+    feed = {node.name: frame.iloc[:, [place]].to_numpy() for place, node in enumerate(session.get_inputs())}
     assert list(feed) == ["label_input", "label_input_input", "lssvm:x_input"]
-    assert_allclose(session.run(["prediction"], feed)[0][:, 0], model.predict(columns), rtol=1e-10)
+    assert_allclose(session.run(["prediction"], feed)[0][:, 0], model.predict(frame), rtol=1e-10)
 
 
 def test_what_cannot_be_exported_says_so():

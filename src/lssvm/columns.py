@@ -89,6 +89,7 @@ class Column:
 
     def _with_values(self, present: np.ndarray, *, missing: bool) -> Column:
         counts = Counter(present.tolist())
+        _refuse_mixed(counts, self.name)  # chunks may differ
         if len(present) >= FEWEST_ROWS and len(counts) > IDENTIFIER * len(present):
             warnings.warn(
                 f"X: column {self.name!r} is ignored: {len(counts)} of its {len(present)} values differ, as those of "
@@ -149,9 +150,6 @@ class Columns:
         names = column_names(X, X.shape[1])
         if not names:
             raise ValueError(f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
-        if frame is not None and len(set(names)) < len(names):
-            name = next(name for name, count in Counter(names).items() if count > 1)
-            raise ValueError(f"X has several columns with the name {name!r}: rename or drop them.")
         if isinstance(asked, str) and asked == "from_dtype":
             kinds = [("number", ())] * len(names) if frame is None else [_kind(cells) for cells in frame]
         else:
@@ -238,6 +236,13 @@ def column_names(X: Any, count: int) -> list[Any]:
     return list(getattr(X, "column_names", getattr(X, "columns", range(count))))  # pyarrow, frames
 
 
+def refuse_equal_names(X: Any) -> None:
+    """Raise ValueError for a frame in which two columns have the same name."""
+    name, count = Counter(column_names(X, 0)).most_common(1)[0] if series_of(X) else ("", 0)
+    if count > 1:
+        raise ValueError(f"X has several columns with the name {name!r}: rename or drop them.")
+
+
 def _name(name: Any) -> str | int:
     return int(name) if isinstance(name, (int, np.integer)) else str(name)
 
@@ -309,16 +314,23 @@ def _values(cells: Any, name: str | int) -> np.ndarray:
     if not all(issubclass(kind, (str, Real)) for kind in kinds):
         kind = next(kind for kind in kinds if not issubclass(kind, (str, Real)))
         raise TypeError(f"X: column {name!r} contains values of type {kind.__name__}: {REMEDY}.")
-    if str in kinds and len(kinds) > 1:
-        examples = [next(cell for cell in found if type(cell) is kind) for kind in sorted(kinds, key=str)]
-        raise ValueError(f"X: column {name!r} contains text and numbers, e.g. {examples}: {REMEDY}.")
+    _refuse_mixed(found, name)
     if float in kinds:
         _refuse_infinite(np.array([cell if isinstance(cell, float) else 0.0 for cell in found]), name)
     return found
 
 
+def _refuse_mixed(values: Iterable[Any], name: str | int) -> None:
+    examples = {isinstance(value, str): value for value in values if value is not None}
+    if len(examples) > 1:
+        shown = [examples[False], examples[True]]
+        raise ValueError(f"X: column {name!r} contains text and numbers, e.g. {shown}: {REMEDY}.")
+
+
 def _floats(cells: Any, name: str | int) -> np.ndarray:
     """The cells of a column of numbers; NaN for missing cells."""
+    if getattr(getattr(cells, "dtype", None), "kind", "") == "c":
+        raise ValueError(f"X: column {name!r} contains complex numbers: use their real and imaginary parts as columns.")
     try:
         if hasattr(cells, "iloc"):
             found = cells.to_numpy(dtype=np.float64, na_value=np.nan)

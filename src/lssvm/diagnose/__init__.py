@@ -14,6 +14,7 @@ from ..estimators.state import is_stack as is_stack
 from ..estimators.state import is_streamed as is_streamed
 from ..estimators.state import members as members
 from ..estimators.state import probability_slopes as probability_slopes
+from ..estimators.state import table_columns as table_columns
 from ..estimators.state import training_codes as training_codes
 from .access import NotKnown as NotKnown
 from .access import basis_points as basis_points

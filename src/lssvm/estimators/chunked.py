@@ -16,6 +16,7 @@ from sklearn.utils.validation import validate_data
 from .. import arrays
 from ..arrays import Array, ArrayLike
 from ..cluster import DaskChunks
+from ..columns import refuse_equal_names
 from ..kernels import as_kernel
 from ..problem import Problem
 from ..problem.rescue import warn_of_rounding
@@ -301,6 +302,7 @@ class ChunkedLSSVM(BaseLSSVM):
 
     def _start_chunks(self, X: Any, y: Any, weight: Any) -> None:
         """Learn the kinds of the columns and the number of outputs from the first chunk."""
+        refuse_equal_names(X)
         validate_data(self, X, reset=True, skip_check_array=True)
         columns = kinds_of_columns(self, X)
         if columns is not None:

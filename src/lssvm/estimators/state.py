@@ -23,15 +23,20 @@ def members(model: Any) -> list[tuple[Any, float]]:
     return list(model._weighted_members) if is_stack(model) else [(model, 1.0)]
 
 
+def table_columns(model: Any) -> Columns | None:
+    """How the columns of a table are encoded; None if they are not, as for rows on a device."""
+    return vars(model).get("_columns_")
+
+
 def encoder(model: Any) -> Columns | None:
     """How the columns of a table are encoded; None if the inputs of the model are numbers as they are."""
-    columns: Columns | None = vars(model).get("_columns_")
+    columns = table_columns(model)
     return None if columns is None or columns.are_plain else columns
 
 
 def column_sources(model: Any) -> np.ndarray:
     """The number of the column of the table behind every encoded column."""
-    columns: Columns | None = vars(model).get("_columns_")
+    columns = table_columns(model)
     return np.arange(model.n_features_in_) if columns is None else columns.sources
 
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from .. import arrays
 from ..arrays import Array
-from ..columns import Columns, column_names, is_missing, series_of
+from ..columns import Columns, column_names, is_missing, refuse_equal_names, series_of
 from ..problem import class_numbers
 
 
@@ -38,6 +38,7 @@ def validate(
     refuse_missing(y)
     if arrays.is_foreign(X):
         return _validate_foreign(model, X, y, sample_weight=sample_weight, **options)
+    refuse_equal_names(X)
     refuse_times("X", X)
     if arrays.is_foreign(y):
         y = arrays.to_numpy(y)
@@ -53,7 +54,8 @@ def validate(
         text = str(error)
         if text.startswith("X: column"):  # of `columns`
             raise
-        if any(part in text for part in ("could not convert", "must be real", "must be a string or a", "promoted")):
+        parts = ("could not convert", "must be real", "must be a string or a", "promoted", "element with a sequence")
+        if any(part in text for part in parts):
             explain_text(model, X, y, text)
         if "'<' not supported" in text:
             raise ValueError(

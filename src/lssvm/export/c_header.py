@@ -25,7 +25,7 @@ from .c_templates import (
     c_string,
 )
 from .kernel_functions import Function, kernel_functions, uses_splines
-from .model import Affine, Member, ModelContent, read_model
+from .model import Member, ModelContent, read_model
 
 __all__ = ["to_c"]
 
@@ -36,7 +36,7 @@ def to_c(model: LSSVR | LSSVC | Pipeline, name: str = "lssvm") -> str:
     Parameters
     ----------
     model : LSSVR or LSSVC
-        Fitted to numbers without missing cells; or a Pipeline that only scales columns before it.
+        Fitted; or a Pipeline that only scales columns before it.
     name : str
         Prefix of all names in the header.
 
@@ -45,12 +45,12 @@ def to_c(model: LSSVR | LSSVC | Pipeline, name: str = "lssvm") -> str:
     str
         The header. For regression, ``NAME_predict(x, f)`` writes the outputs f of one row x. For classification,
         ``NAME_predict(x)`` returns the index of the class in ``NAME_classes``, ``NAME_decision_function(x, f)`` writes
-        the decision values and ``NAME_predict_proba(x, p)`` one probability per class. If a value of x is NaN or
-        infinite, or if the outputs overflow, they write NaN and the class is -1: check it before using it as an index.
-        This also holds under ``-ffast-math``. For a model fitted by the command line,
-        ``NAME_encode(numbers, texts, x)`` computes x from a row of the table: its numbers (NaN if missing) in the order
-        of ``NAME_number_names`` and its texts in the order of ``NAME_text_names``. It returns 0 if a value is missing
-        and is not filled in; such a row has no prediction.
+        the decision values and ``NAME_predict_proba(x, p)`` one probability per class. NaN is a missing cell. If a
+        value of x is infinite, or if the outputs overflow, they write NaN and the class is -1: check it before using it
+        as an index. This also holds under ``-ffast-math``. For a model with categories, ``NAME_encode(numbers, texts,
+        x)`` computes x from a row of the table: its numbers (NaN if missing) in the order of ``NAME_number_names``, its
+        texts (UTF-8; NULL or empty if missing) in the order of ``NAME_text_names``. It returns 0 if a number is
+        infinite; such a row has no prediction.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def to_c(model: LSSVR | LSSVC | Pipeline, name: str = "lssvm") -> str:
     >>> "motorcycle_predict" in export.to_c(model, name="motorcycle")
     True
     """
-    content = read_model(model).without_encoder("to_c")
+    content = read_model(model)
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         raise ValueError(f"name={name!r} is not a valid C identifier: use letters, digits and _.")
     d, guard = content.width, f"{name.upper()}_H"
@@ -79,23 +79,19 @@ def to_c(model: LSSVR | LSSVC | Pipeline, name: str = "lssvm") -> str:
         "",
         FINITE.replace("NAME", f"{name}_"),
         "",
-        f"enum {{ {name}_inputs = {d}, {name}_outputs = {content.decisions} }};",
+        f"enum {{ {name}_inputs = {_length(content)}, {name}_outputs = {content.decisions} }};",
     ]
-    if content.columns is not None:
-        text += encode_function(content.columns, name)
-    elif content.inputs:
-        text.append(c_array(f"const char *const {name}_input_names[{d}]", map(c_string, content.inputs)))
+    if content.is_matrix and content.names:
+        text.append(c_array(f"const char *const {name}_input_names[{content.columns}]", map(c_string, content.names)))
     if content.classes is not None:
         kind, values = _labels(content.classes)
         text.append(c_array(f"{kind}{name}_classes[{len(values)}]", values))
-    text.append("")
+    text += ["", *encode_function(content, name), ""]
     for place, points in enumerate(content.tables):
         text.append(c_array(f"const double {name}_points{place}[{len(points)}][{d}]", map(c_row, points)))
     text += [c_nested(f"{name}_columns", np.arange(d)), *_kernels(functions, name)]
     for place, (member, kernel) in enumerate(zip(content.members, kernels, strict=True)):
         text += ["", *_member(member, place, name, kernel, d)]
-    if content.affine is not None:
-        text += ["", *_scaling(content.affine, name)]
     text += ["", *(_regression(content, name) if content.classes is None else _classification(content, name))]
     return "\n".join([*text, "", f"#endif /* {guard} */", ""])
 
@@ -134,38 +130,23 @@ def _member(member: Member, place: int, name: str, kernel: str, d: int) -> list[
     ]
 
 
-def _scaling(affine: Affine, name: str) -> list[str]:
-    """The function that computes the inputs of the members."""
-    d = len(affine[0])
-    return [
-        f"static inline void {name}_scale(const double x[{d}], double scaled[{d}])",
-        "{",
-        *(
-            f"    {c_array(f'const double {part}[{d}]', map(c_number, values))}"
-            for part, values in zip(("centre", "scale", "offset"), affine, strict=True)
-        ),
-        f"    for (int c = 0; c < {d}; c++)",
-        "        scaled[c] = (x[c] - centre[c]) * scale[c] + offset[c];",
-        "}",
-    ]
+def _length(content: ModelContent) -> int:
+    """The length of x: a row of numbers, or what NAME_encode has computed."""
+    return content.columns if content.is_matrix else content.width
 
 
 def _prepared(content: ModelContent, name: str, values: str, count: int) -> tuple[list[str], str]:
-    """The first lines of a function that computes values of a row x, and the name of its scaled inputs."""
-    lines = [
-        f"    if (!{name}_all_finite(x, {content.width})) {{",
-        f"        {name}_set_nan({values}, {count});",
-        "        return;",
-        "    }",
-    ]
-    if content.affine is None:
-        return lines, "x"
-    return [*lines, f"    double scaled[{content.width}];", f"    {name}_scale(x, scaled);"], "scaled"
+    """The first lines of a function that computes values of a row x, and the name of the inputs of the members."""
+    lines = [f"    if (!{name}_all_finite(x, {content.width})) {{"]
+    if content.is_matrix:
+        lines = [f"    double inputs[{content.width}];", f"    if (!{name}_encode(x, inputs)) {{"]
+    lines += [f"        {name}_set_nan({values}, {count});", "        return;", "    }"]
+    return lines, "inputs" if content.is_matrix else "x"
 
 
 def _regression(content: ModelContent, name: str) -> list[str]:
     """The function that averages the outputs of the members."""
-    d, k = content.width, content.decisions
+    k = content.decisions
     prepared, x = _prepared(content, name, "f", k)
     lines = [f"    double part[{k}];", f"    for (int o = 0; o < {k}; o++)", "        f[o] = 0.0;"]
     for place, member in enumerate(content.members):
@@ -176,7 +157,7 @@ def _regression(content: ModelContent, name: str) -> list[str]:
         ]
     return [
         "/* The outputs of one row x; NaN if x is not finite or if they overflow. */",
-        f"static inline void {name}_predict(const double x[{d}], double f[{k}])",
+        f"static inline void {name}_predict(const double x[{_length(content)}], double f[{k}])",
         "{",
         *prepared,
         *lines,
@@ -203,7 +184,7 @@ def _classification(content: ModelContent, name: str) -> list[str]:
 def _probabilities(content: ModelContent, name: str) -> list[str]:
     """The function that averages the probabilities of the members."""
     assert content.classes is not None
-    d, classes = content.width, len(content.classes)
+    classes = len(content.classes)
     prepared, x = _prepared(content, name, "p", classes)
     most = max(member.coef.shape[1] for member in content.members)
     lines = [
@@ -227,7 +208,7 @@ def _probabilities(content: ModelContent, name: str) -> list[str]:
     return [
         f"/* The probability of each class for one row x, in the order of {name}_classes; NaN if x is not finite",
         " * or if the decision values overflow. */",
-        f"static inline void {name}_predict_proba(const double x[{d}], double p[{classes}])",
+        f"static inline void {name}_predict_proba(const double x[{_length(content)}], double p[{classes}])",
         "{",
         *prepared,
         *lines,
@@ -238,7 +219,7 @@ def _probabilities(content: ModelContent, name: str) -> list[str]:
 def _decision(content: ModelContent, name: str) -> list[str]:
     """The function that computes the decision values."""
     assert content.classes is not None
-    d, k = content.width, content.decisions
+    k = content.decisions
     prepared, x = _prepared(content, name, "f", k)
     lines = [*prepared, f"    {name}_member0({x}, f);", f"    if (!{name}_all_finite(f, {k}))"]
     lines += [f"        {name}_set_nan(f, {k});"]
@@ -257,7 +238,7 @@ def _decision(content: ModelContent, name: str) -> list[str]:
     what = ", 2 p - 1 of the probabilities p" if content.mixes else ""
     return [
         f"/* The decision values of one row x{what}; NaN if x is not finite or if they overflow. */",
-        f"static inline void {name}_decision_function(const double x[{d}], double f[{k}])",
+        f"static inline void {name}_decision_function(const double x[{_length(content)}], double f[{k}])",
         "{",
         *lines,
         "}",
@@ -278,7 +259,7 @@ def _predict(content: ModelContent, name: str) -> list[str]:
         ]
     return [
         f"/* The index of the class of one row x in {name}_classes; -1 if the decision values are NaN. */",
-        f"static inline int {name}_predict(const double x[{content.width}])",
+        f"static inline int {name}_predict(const double x[{_length(content)}])",
         "{",
         f"    double f[{k}];",
         f"    {name}_decision_function(x, f);",

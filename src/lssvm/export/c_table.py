@@ -1,79 +1,70 @@
-"""The part of a C99 header that turns the columns of a table into inputs."""
+"""The part of a C99 header that turns a row of the table into the inputs of the members."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from ..tables import MISSING, Column, spellings
-from .c_templates import IS_NAN, c_array, c_nested, c_number, c_string
+from .c_templates import FIND, c_array, c_nested, c_number, c_string
+from .model import ModelContent
 
 
-def encode_function(columns: Sequence[Column], name: str) -> list[str]:
-    """The function that turns a row of the table into inputs."""
-    numbers = [column for column in columns if column.categories is None]
-    texts = [column for column in columns if column.categories is not None]
-    arrays, work = [], []
-    for kind, own in (("number", numbers), ("text", texts)):
-        names = [c_string(column.name) for column in own] or ["0"]  # C has no empty arrays
-        arrays.append(f"enum {{ {name}_{kind}s = {len(own)} }};")
-        arrays.append(c_array(f"const char *const {name}_{kind}_names[{len(names)}]", names))
-    arrays.append(c_array(f"const char *const {name}_missing[{len(MISSING)}]", map(c_string, MISSING)))
-    place, refuses = 0, False
-    for column in columns:
-        if column.categories is None:
-            value, fill = f"numbers[{numbers.index(column)}]", c_number(column.fill or 0.0)
-            missing = f"{name}_is_nan(&{value})"
-            work.append(f"    x[{place}] = {missing} ? {fill} : {value};")
+def encode_function(content: ModelContent, name: str) -> list[str]:
+    """The function that encodes a row: numbers and, unless the table is a matrix of numbers, texts."""
+    arrays, work, place = [], [], 0
+    counts = {"numbers": 0, "texts": 0}
+    for column in content.inputs:
+        kind = "texts" if column.is_text else "numbers"
+        number = counts[kind]
+        cell = f"{kind}[{number}]"
+        counts[kind] += 1
+        width = column.rows.shape[1]
+        if column.values:
+            own, size = f"{name}_{kind}{number}", len(column.values)
+            values = map(c_string, column.values) if column.is_text else map(c_number, column.numbers)
+            arrays.append(
+                c_array(f"const {'char *const' if column.is_text else 'double'} {own}_values[{size}]", values)
+            )
+            arrays.append(c_nested(f"{own}_rows", column.rows))
+            found = f"{name}_find_{kind}({cell if column.is_text else '&' + cell}, {own}_values, {size})"
+            work.append(f"    memcpy(x + {place}, {own}_rows[{found}], sizeof {own}_rows[0]);")
         else:
-            number, known = texts.index(column), spellings(column.categories)
-            value, count = f"texts[{number}]", len(known)
-            arrays.append(c_array(f"const char *const {name}_categories{number}[{count}]", map(c_string, known)))
-            arrays.append(c_nested(f"{name}_places{number}", place + np.array([*known.values()])))
-            work += [
-                f"    for (int c = 0; c < {len(column.categories)}; c++)",
-                f"        x[{place} + c] = 0.0;",
-                f"    for (int c = 0; c < {count}; c++)",
-                f"        if ({value} && !strcmp({value}, {name}_categories{number}[c]))",
-                f"            x[{name}_places{number}[c]] = 1.0;",
-            ]
-            missing = f"{name}_is_missing({value})"
-        if column.fill is None:
-            work.append(f"    complete &= !{missing};")
-            refuses = True
-        place += len(column.encoded)
+            value, missing = cell, column.rows[0]
+            if content.affine is not None:
+                centre, scale, offset = (c_number(values[column.place]) for values in content.affine)
+                value = f"({cell} - ({centre})) * {scale} + {offset}"
+            filled = [value, "0.0"][:width]
+            if not np.isnan(missing[0]):
+                filled = [f"{name}_is_nan(&{cell}) ? {c_number(m)} : {f}" for m, f in zip(missing, filled, strict=True)]
+            work += [f"    x[{place + c}] = {line};" for c, line in enumerate(filled)]
+        place += width
+    parameters = f"const double *numbers, double x[{place}]"
+    comment = ["/* Compute the inputs x of the model from a row of numbers; 0 if one is not finite. */"]
+    if not content.is_matrix:
+        parameters = f"const double *numbers, const char *const *texts, double x[{place}]"
+        arrays += [*_names(content, name), "", FIND.replace("NAME", f"{name}_")]
+        work.insert(0, "    (void)numbers, (void)texts;")
+        comment = [
+            "/* Compute x from a row of the table: its numbers (NaN: missing) in the order of",
+            f" * {name}_number_names, its texts (UTF-8; NULL or empty: missing) in the order of {name}_text_names.",
+            " * Returns 0 if a number is infinite; the row then has no prediction. */",
+        ]
     return [
         *arrays,
         "",
-        *([IS_NAN.replace("NAME", f"{name}_"), ""] if numbers else []),
-        *_is_missing(name),
-        "",
-        "/* Compute the inputs x from a row of the table: its numbers (NaN: missing) in the order of",
-        f" * {name}_number_names, its texts (UTF-8, stripped of blanks; NULL: missing) in the order of",
-        f" * {name}_text_names. An unknown text belongs to no category. Returns 0 and sets x to NaN if a value is",
-        " * missing and is not filled in; the row then has no prediction. */",
-        f"static inline int {name}_encode(const double *numbers, const char *const *texts, double x[{place}])",
+        *comment,
+        f"static inline int {name}_encode({parameters})",
         "{",
-        "    int complete = 1;",
-        "    (void)numbers, (void)texts;",
         *work,
-        *(["    if (!complete)", f"        {name}_set_nan(x, {place});"] if refuses else []),
-        "    return complete;",
+        f"    return {name}_all_finite(x, {place});",
         "}",
     ]
 
 
-def _is_missing(name: str) -> list[str]:
-    """The function that recognises missing texts."""
-    return [
-        f"static inline int {name}_is_missing(const char *text)",
-        "{",
-        "    if (!text)",
-        "        return 1;",
-        f"    for (int i = 0; i < {len(MISSING)}; i++)",
-        f"        if (!strcmp(text, {name}_missing[i]))",
-        "            return 1;",
-        "    return 0;",
-        "}",
-    ]
+def _names(content: ModelContent, name: str) -> list[str]:
+    """The names of the columns of numbers and of texts."""
+    text = []
+    for kind in ("number", "text"):
+        own = [c_string(str(column.name)) for column in content.inputs if column.is_text == (kind == "text")]
+        text.append(f"enum {{ {name}_{kind}s = {len(own)} }};")
+        text.append(c_array(f"const char *const {name}_{kind}_names[{max(len(own), 1)}]", own or ["0"]))  # never empty
+    return text

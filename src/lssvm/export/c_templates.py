@@ -90,10 +90,29 @@ static inline void NAMEset_nan(double *values, int count)
     const uint64_t bits = UINT64_C(0x7ff8000000000000);
     for (int i = 0; i < count; i++)
         memcpy(values + i, &bits, sizeof bits);
-}"""
-IS_NAN = """static inline int NAMEis_nan(const double *value)
+}
+
+static inline int NAMEis_nan(const double *value)
 {
     return NAMEmagnitude_bits(value) > UINT64_C(0x7ff0000000000000);
+}"""
+# The place of a cell among the values of a column; that of an unknown value is their number, a missing cell comes next
+FIND = """static inline int NAMEfind_numbers(const double *cell, const double *values, int count)
+{
+    if (NAMEis_nan(cell))
+        return count + 1;
+    for (int i = 0; i < count; i++)
+        if (*cell == values[i])
+            return i;
+    return count;
+}
+
+static inline int NAMEfind_texts(const char *cell, const char *const *values, int count)
+{
+    for (int i = 0; cell && i < count; i++)
+        if (!strcmp(cell, values[i]))
+            return i;
+    return cell && *cell ? count : count + 1;
 }"""
 # The cubic spline kernel of two positions, in units of the knots' span (`kernels.Spline`)
 SPLINE = """static inline double NAMEspline_mean(double u)

@@ -1,7 +1,8 @@
-"""The contents of a fitted model that every export target writes: members, points, scaling, classes."""
+"""The contents of a fitted model that every export target writes: inputs, members, points, scaling, classes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,13 +13,40 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__, arrays
 from ..columns import Columns
-from ..diagnose import check_fitted, encoder, members, probability_slopes
+from ..diagnose import check_fitted, members, probability_slopes, table_columns
 from ..estimators import LSSVC, LSSVR
 from ..kernels import RBF, Additive, Kernel, Linear, Matern, Polynomial, Product, Spline, Sum, spline_factors
-from ..tables import Column, Plan
 
 Affine = tuple[np.ndarray, np.ndarray, np.ndarray]  # centre, scale and offset of each column
 SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
+
+
+@dataclass(frozen=True)
+class Input:
+    """A column of the table, and the encoded columns that its cells become.
+
+    Categories and ranks are looked up in `values`. A number x becomes x, followed by 0 if there is an indicator.
+    """
+
+    name: str | int
+    place: int  # among the columns of the table
+    values: tuple[Any, ...]  # of categories and ranks: text or numbers
+    rows: np.ndarray  # encoded: the values and an unknown one, if there are values; a missing cell (NaN: refused)
+
+    @property
+    def is_text(self) -> bool:
+        return bool(self.values) and isinstance(self.values[0], str)
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The values that are looked up, if they are numbers."""
+        lost = next((value for value in self.values if value != float(value)), None)
+        if lost is not None:
+            raise TypeError(
+                f"Column {self.name!r} has the value {lost}, which is not exact in float64: use export.to_python, or "
+                "convert the column to text before fit."
+            )
+        return np.array(self.values, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -38,33 +66,24 @@ class Member:
 class ModelContent:
     """The members of a model (a model that is not a stack has one), and what comes before and after them.
 
-    The inputs of the members are (x - centre) scale + offset. Regression averages their outputs. Classification
-    averages their probabilities p, and the decision values are 2 p - 1; only those of a single model that separates
-    each class from the rest are its outputs.
+    Scalers before the model compute (x - centre) scale + offset; then the columns are encoded. Regression averages the
+    outputs of the members. Classification averages their probabilities p, and the decision values are 2 p - 1; only
+    those of a single model that separates each class from the rest are its outputs.
     """
 
     members: tuple[Member, ...]
     tables: tuple[np.ndarray, ...]  # support vectors (n, d); members with the same ones share a table
     affine: Affine | None
     classes: list[Any] | None  # of one type: str, int, float or bool
-    inputs: list[str]  # names of the columns, if known
+    inputs: tuple[Input, ...]  # without the columns that the model ignores
+    columns: int  # of the table, with those that the model ignores
+    names: list[str]  # of these columns, if known
     single: bool  # a prediction or decision value is a number, not a list
-    columns: tuple[Column, ...] | None  # of the table, if the model stores them
-    encoder: Columns | None  # of categories and missing cells
-
-    def without_encoder(self, target: str) -> ModelContent:
-        """The content itself; TypeError if the model encodes categories or missing cells."""
-        if self.encoder is not None:
-            raise TypeError(
-                f"{target} does not support models with categories or missing cells: use export.to_python, or encode "
-                "the table before fit and before the exported model."
-            )
-        return self
 
     @property
-    def refuses(self) -> bool:
-        """True if a row of the table can lack a value that is not filled in."""
-        return self.columns is not None and any(column.fill is None for column in self.columns)
+    def is_matrix(self) -> bool:
+        """Whether the inputs are the columns of a matrix of numbers."""
+        return len(self.inputs) == self.columns and not any(column.values for column in self.inputs)
 
     @property
     def mixes(self) -> bool:
@@ -80,7 +99,7 @@ class ModelContent:
 
     @property
     def width(self) -> int:
-        """Number of inputs."""
+        """Number of encoded columns."""
         return self.tables[0].shape[1]
 
     @property
@@ -92,7 +111,7 @@ class ModelContent:
     def size(self) -> str:
         models = f"{len(self.members)} models, " if len(self.members) > 1 else ""
         n = sum(map(len, self.tables))
-        return f"{models}{n} support vectors, {self.width} inputs, {self.decisions} outputs"
+        return f"{models}{n} support vectors, {len(self.inputs)} inputs, {self.decisions} outputs"
 
     @property
     def kernels(self) -> str:
@@ -116,27 +135,45 @@ def read_model(model: Any) -> ModelContent:
             f"export takes a fitted LSSVR or LSSVC, alone or last in a Pipeline, got {type(model).__name__}."
         )
     classifies = isinstance(model, LSSVC)
-    columns = _table_columns(model)
-    if columns is not None:
-        names = [column.name for column in columns]
-    encoded = encoder(model)
-    if encoded is not None and scalers:
+    columns = int(model.n_features_in_)
+    inputs = _inputs(table_columns(model), columns, [] if names is None else names)
+    if scalers and (len(inputs) < columns or any(column.values for column in inputs)):
         raise TypeError(
-            "A Pipeline before a model with categories or missing cells cannot be exported: fit the model to the "
-            "columns as they are, without scalers."
+            "A Pipeline before a model with categories cannot be exported: fit the model to the columns as they are, "
+            "without scalers."
         )
     kept = members(model)
     own, tables = _members(kept, classifies)
     return ModelContent(
         members=own,
         tables=tables,
-        affine=_affine(scalers, int(model.n_features_in_)) if scalers else None,
+        affine=_affine(scalers, columns) if scalers else None,
         classes=_labels(model.classes_) if classifies else None,
-        inputs=[] if names is None else [str(name) for name in names],
-        single=kept[0][0].dual_coef_.ndim == 1,
+        inputs=inputs,
         columns=columns,
-        encoder=encoded,
+        names=[] if names is None else [str(name) for name in names],
+        single=kept[0][0].dual_coef_.ndim == 1,
     )
+
+
+def _inputs(columns: Columns | None, count: int, names: Sequence[Any]) -> tuple[Input, ...]:
+    """The inputs; a model without `columns` takes numbers and has no values for missing cells."""
+    if columns is None:
+        columns = Columns.of_numbers(range(count))
+        columns = replace(columns, columns=tuple(replace(column, median=np.nan) for column in columns.columns))
+    found = []
+    for place, column in enumerate(columns.columns):
+        if column.kind == "ignored":
+            continue
+        cells: list[Any] = [None]
+        if column.kind != "number":
+            kind = str if isinstance(column.values[0], str) else int
+            unknown = next(value for value in map(kind, range(len(column.values) + 1)) if value not in column.values)
+            cells = [*column.values, unknown, None]
+        rows = np.zeros((len(cells), column.width))
+        column.encode(column.read(cells), rows)
+        found.append(Input(str(names[place]) if len(names) else column.name, place, column.values, rows))
+    return tuple(found)
 
 
 def _members(kept: list[tuple[Any, float]], classifies: bool) -> tuple[tuple[Member, ...], tuple[np.ndarray, ...]]:
@@ -161,17 +198,6 @@ def _members(kept: list[tuple[Any, float]], classifies: bool) -> tuple[tuple[Mem
         own[0] |= not own.any()  # a constant has no support vectors, but C has no empty arrays
     shortened = (replace(member, coef=member.coef[used[member.table]]) for member in found)
     return tuple(shortened), tuple(points[own] for points, own in zip(tables, used, strict=True))
-
-
-def _table_columns(model: Any) -> tuple[Column, ...] | None:
-    """The columns of the table, if the model was fitted by the command line."""
-    table = getattr(model, "table_", None)
-    if not isinstance(table, dict) or "columns" not in table:
-        return None
-    plan = Plan.from_dict(table)
-    if len(plan.names) != model.n_features_in_:
-        raise ValueError(f"table_ has {len(plan.names)} encoded columns, but the model has {model.n_features_in_}.")
-    return plan.columns
 
 
 def _check_kernel(kernel: Kernel) -> None:

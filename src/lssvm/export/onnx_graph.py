@@ -12,8 +12,7 @@ from .. import __version__
 from ..coding import SURE, TINY, pairs_of
 from ..estimators import LSSVC, LSSVR
 from ..kernels import RBF, Additive, Linear, Matern, Product, Spline, Sum, spline_kernel
-from ..tables import MISSING, spellings
-from .model import Member, ModelContent, column_widths, component_places, read_model, spline_tables
+from .model import Input, Member, ModelContent, column_widths, component_places, read_model, spline_tables
 
 if TYPE_CHECKING:
     import onnx
@@ -22,7 +21,7 @@ __all__ = ["to_onnx"]
 
 OPSET = 18
 INT64, STRING, BOOL, DOUBLE = 7, 8, 9, 11  # the values in onnx.TensorProto, which is imported lazily
-OUTPUTS = ("prediction", "label", "decision_function", "probabilities", "complete")
+OUTPUTS = ("prediction", "label", "decision_function", "probabilities")
 
 
 def to_onnx(model: LSSVR | LSSVC | Pipeline) -> onnx.ModelProto:
@@ -31,34 +30,29 @@ def to_onnx(model: LSSVR | LSSVC | Pipeline) -> onnx.ModelProto:
     Parameters
     ----------
     model : LSSVR or LSSVC
-        Fitted to numbers without missing cells; or a Pipeline that only scales columns before it.
+        Fitted; or a Pipeline that only scales columns before it.
 
     Returns
     -------
     onnx.ModelProto
-        Input: ``X`` (rows, columns). Outputs: for regression ``prediction`` (rows, outputs); for classification
-        ``label`` (rows,), ``decision_function`` (rows, 1 or classes) and ``probabilities`` (rows, classes).
+        Input: ``X`` (rows, columns), where NaN is a missing cell. A model with categories has one input (rows, 1) per
+        column that it uses instead, named after the column: numbers, with NaN for missing cells, and texts, empty if
+        missing, which the operator LabelEncoder of ai.onnx.ml looks up.
+        Outputs: for regression ``prediction`` (rows, outputs); for classification ``label`` (rows,),
+        ``decision_function`` (rows, 1 or classes) and ``probabilities`` (rows, classes).
         Save it with ``onnx.save(graph, path)``.
-        A graph cannot raise errors: a row with a NaN or infinite value, or whose outputs overflow, gets NaN and,
-        depending on the type of the classes, the label "", the smallest integer, NaN or False.
-        A model fitted by the command line has one input (rows, 1) per column of its table instead: numbers, with NaN
-        for missing values, and texts, which the operator LabelEncoder of ai.onnx.ml looks up. If missing values are
-        not filled in, there is an output ``complete`` (rows,), and an incomplete row is treated like one with NaN.
+        A graph cannot raise errors: a row with an infinite value, or whose outputs overflow, gets NaN and, depending on
+        the type of the classes, the label "", the smallest integer, NaN or False.
     """
-    content = read_model(model).without_encoder("to_onnx")
+    content = read_model(model)
     try:
         import onnx  # noqa: F401
     except ImportError:
         raise ImportError("to_onnx requires the package onnx: pip install 'lssvm[onnx]'.") from None
     graph = _Graph()
-    X = _table(graph, content)
-    if content.affine is not None:
-        for operator, values in zip(("Sub", "Mul", "Add"), content.affine, strict=True):
-            X = graph.add(operator, X, graph.constant(values[None, :]))
+    X = _encoded(graph, content)
     parts = [_outputs(graph, X, content.tables[member.table], member) for member in content.members]
     weights = [member.weight for member in content.members]
-    if graph.complete:
-        graph.output("complete", graph.add("Squeeze", graph.complete, graph.constant(np.array([1]))))
     known = _known(graph, X, parts)
     nothing = graph.constant(np.array(np.nan))
     if content.classes is None:
@@ -97,37 +91,48 @@ def _twice_less_one(graph: _Graph, content: ModelContent, p: str) -> str:
 
 
 def _known(graph: _Graph, X: str, outputs: Sequence[str]) -> str:
-    """Which rows have a prediction, (rows, 1): complete rows with finite inputs and outputs."""
+    """Which rows have a prediction, (rows, 1): those with finite inputs and outputs."""
     values = graph.add("Concat", X, *outputs, axis=1)
     zeros = graph.add("Sub", values, values)  # NaN if a value is NaN or infinite
     total = graph.add("ReduceSum", zeros, graph.constant(np.array([1])), keepdims=1)
-    finite = graph.add("Not", graph.add("IsNaN", total))
-    return str(graph.add("And", graph.complete, finite)) if graph.complete else str(finite)
+    return str(graph.add("Not", graph.add("IsNaN", total)))
 
 
-def _table(graph: _Graph, content: ModelContent) -> str:
-    """The encoded input columns, (rows, columns)."""
-    if content.columns is None:
-        return graph.input("X", DOUBLE, content.width)
+def _encoded(graph: _Graph, content: ModelContent) -> str:
+    """The encoded rows, (rows, encoded columns)."""
+    if content.is_matrix:
+        X = graph.input("X", DOUBLE, content.columns)
+        if content.affine is not None:
+            for operator, values in zip(("Sub", "Mul", "Add"), content.affine, strict=True):
+                X = graph.add(operator, X, graph.constant(values[None, :]))
+        cells = graph.split(X, content.columns)
+    else:
+        kinds = [STRING if column.is_text else DOUBLE for column in content.inputs]
+        cells = [graph.input(str(own.name), kind, 1) for own, kind in zip(content.inputs, kinds, strict=True)]
     parts = []
-    unknown, absent = -1, -2
-    for column in content.columns:
-        name = graph.input(column.name, DOUBLE if column.categories is None else STRING, 1)
-        if column.categories is None:
-            missing = graph.add("IsNaN", name)
-            parts.append(graph.add("Where", missing, graph.constant(np.array(column.fill or 0.0)), name))
-        else:
-            codes = dict.fromkeys(MISSING, absent) | spellings(column.categories)
-            options: dict[str, Any] = {"keys_strings": list(codes), "values_int64s": list(codes.values())}
-            options["default_int64"] = unknown
-            code = graph.add("LabelEncoder", name, domain="ai.onnx.ml", **options)
-            missing = graph.add("Equal", code, graph.constant(np.array(absent)))
-            numbers = graph.constant(np.arange(len(column.categories))[None, :])
-            parts.append(graph.add("Cast", graph.add("Equal", code, numbers), to=DOUBLE))
-        if column.fill is None:
-            there = graph.add("Not", missing)
-            graph.complete = graph.add("And", graph.complete, there) if graph.complete else there
+    for column, cell in zip(content.inputs, cells, strict=True):
+        rows = graph.constant(column.rows)
+        if column.values:
+            code = graph.add("Squeeze", _code(graph, column, cell), graph.constant(np.array([1])))
+            parts.append(graph.add("Gather", rows, code))
+            continue
+        number = graph.constant(np.eye(1, column.rows.shape[1]))
+        parts.append(graph.add("Where", graph.add("IsNaN", cell), rows, graph.add("Mul", cell, number)))
     return str(graph.add("Concat", *parts, axis=1))
+
+
+def _code(graph: _Graph, column: Input, cell: str) -> str:
+    """The row of a cell in `Input.rows`, (rows, 1)."""
+    unknown, missing = len(column.values), len(column.values) + 1
+    if column.is_text:
+        codes = {"": missing} | {value: code for code, value in enumerate(column.values)}
+        options: dict[str, Any] = {"keys_strings": list(codes), "values_int64s": list(codes.values())}
+        return str(graph.add("LabelEncoder", cell, domain="ai.onnx.ml", default_int64=unknown, **options))
+    places = graph.constant(np.arange(unknown)[None, :])
+    equal = graph.add("Equal", cell, graph.constant(column.numbers[None, :]))
+    code = graph.add("Where", equal, places, graph.constant(np.array(unknown)))
+    code = graph.add("ReduceMin", code, graph.constant(np.array([1])), keepdims=1)
+    return str(graph.add("Where", graph.add("IsNaN", cell), graph.constant(np.array(missing)), code))
 
 
 class _Graph:
@@ -142,7 +147,6 @@ class _Graph:
         self.constants: list[Any] = []
         self.inputs: list[Any] = []
         self.outputs: list[str] = []
-        self.complete = ""  # (rows, 1): which rows are complete, if they may be incomplete
 
     def input(self, name: str, kind: int, columns: int) -> str:
         """The name of a new input; a name that the graph itself uses gets a suffix."""
@@ -165,6 +169,10 @@ class _Graph:
             self.nodes.append(helper.make_node(operator, inputs, names, **attributes))
             self.known[key] = names if outputs else names[0]
         return self.known[key]
+
+    def split(self, X: str, columns: int) -> Any:
+        """The names of the columns of a matrix, (rows, 1) each."""
+        return self.add("Split", X, outputs=columns, axis=1, num_outputs=columns)
 
     def average(self, parts: Sequence[str], weights: Sequence[float]) -> str:
         """The name of a weighted sum."""
@@ -213,7 +221,6 @@ class _Graph:
             "label": (types[type(classes[0])] if classes else DOUBLE, [None]),
             "decision_function": (DOUBLE, [None, k]),
             "probabilities": (DOUBLE, [None, len(classes)]),
-            "complete": (BOOL, [None]),
         }
         graph = helper.make_graph(
             self.nodes,
@@ -237,14 +244,10 @@ class _KernelMatrices:
 
     def __init__(self, graph: _Graph, X: str, points: np.ndarray) -> None:
         self.graph, self.X, self.points = graph, X, points
-        self.split: list[str] = []
 
     def column(self, c: int) -> str:
         """Column c of the rows, (rows, 1)."""
-        if not self.split:
-            d = self.points.shape[1]
-            self.split = self.graph.add("Split", self.X, outputs=d, axis=1, num_outputs=d)
-        return self.split[c]
+        return str(self.graph.split(self.X, self.points.shape[1])[c])
 
     def kernel(self, kernel: Any, columns: Sequence[int]) -> str:
         """The matrix of a kernel, (rows, support vectors)."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from sklearn.pipeline import Pipeline
 
 from ..coding import SURE, TINY
-from ..columns import HEIGHT, Columns
 from ..estimators import LSSVC, LSSVR
-from ..tables import MISSING, Column, spellings
 from .kernel_functions import kernel_functions, uses_splines
 from .model import ModelContent, read_model
 
@@ -75,6 +74,57 @@ CALIBRATE = """def calibrate(f, slopes):
     p = [math.exp(value - max(z)) for value in z]
     return [value / sum(p) for value in p]"""
 
+# The inputs of the members (`columns.Column.encode`)
+ENCODE = """TRUTH = {"true": 1.0, "false": 0.0}
+
+
+def is_missing(cell, values, texts):
+    if isinstance(cell, str):
+        word = cell.strip().lower()
+        return cell not in values and (word in ("", "?", "nan") or not texts and word in ("na", "n/a", "none", "null"))
+    try:
+        return cell is None or bool(cell != cell)
+    except TypeError:  # NA of pandas
+        return True
+
+
+def as_number(name, cell):
+    try:
+        number = float(TRUTH.get(cell.strip().lower(), cell) if isinstance(cell, str) else cell)
+    except (TypeError, ValueError):
+        number = math.nan
+    except OverflowError:  # an integer larger than any float
+        cell = number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"Column {name!r} is {cell!r}: give a finite number.")
+    return number
+
+
+def encode(row):
+    keyed = hasattr(row, "keys")
+    if not keyed and len(row) != COUNT:
+        raise ValueError(f"The row has {len(row)} values, but the model takes COUNT.")
+    if keyed and None in row.keys():  # how csv.DictReader returns surplus cells
+        raise ValueError(f"The row has more values than the header: {row[None]!r}.")
+    x = []
+    for name, place, values, others, missing, scaling in COLUMNS:
+        cell = row[name] if keyed else row[place]
+        texts = any(isinstance(value, str) for value in values)
+        if missing is not None and is_missing(cell, values, texts):
+            x += missing
+        elif texts:
+            if not isinstance(cell, str):
+                raise ValueError(f"Column {name!r} is {cell!r}: give a text, as in fit.")
+            x += values.get(cell, values.get(cell.strip(), others))
+        else:
+            number = as_number(name, cell)
+            if values:
+                x += values.get(number if isinstance(cell, str) else cell, others)
+                continue
+            if scaling is not None:
+                number = (number - scaling[0]) * scaling[1] + scaling[2]
+            x += [number, *others]
+    return x"""
 OUTPUTS = """def outputs(x, kernel, points, coefficients, intercept):
     try:
         k = [kernel(x, z, range(len(x))) for z in points]
@@ -97,14 +147,12 @@ def to_python(model: LSSVR | LSSVC | Pipeline) -> str:
     Returns
     -------
     str
-        The source code. It defines ``predict(x)`` for one row x (a list of numbers) and, for classification, also
-        ``decision_function(x)`` and ``predict_proba(x)``. A result has the shape of one row of the model's results. For
-        a model fitted by the command line, x is a row of its table: a dict keyed by column, such as a row of
-        ``csv.DictReader``, or a list in the order of ``INPUTS``, of numbers or texts. If a value is missing and is not
-        filled in, the result is None. For a model with categories or missing cells, x is a list of the same values as
-        in a row of the training frame, or a dict keyed by column; None and NaN are missing cells. Infinite
-        values, too few or too many values, and results that overflow raise ValueError, as in the model; so does NaN if
-        the training rows had no missing cells.
+        The source code. It defines ``predict(x)`` for one row x and, for classification, also ``decision_function(x)``
+        and ``predict_proba(x)``. A result has the shape of one row of the model's results. A row is a list of the
+        values of a row of the training table, or a dict keyed by column. None and NaN are missing cells. Rows may come
+        from ``csv.DictReader``: numbers and booleans may be texts, and empty texts, "?" and "NaN" are missing cells,
+        too, unless they were values in fit. Infinite values, too few or too many values, a number in place of a text,
+        and results that overflow raise ValueError, as in the model.
 
     Examples
     --------
@@ -119,8 +167,8 @@ def to_python(model: LSSVR | LSSVC | Pipeline) -> str:
     content = read_model(model)
     functions, kernels = kernel_functions((member.kernel for member in content.members), content.width, BODIES, "")
     text = [f'"""{content.title}: {content.size}."""', "", "import math", ""]
-    if content.inputs:
-        text.append(f"INPUTS = [{', '.join(map(ascii, content.inputs))}]")
+    if content.names:
+        text.append(f"INPUTS = [{', '.join(map(ascii, content.names))}]")
     if content.classes is not None:
         text.append(f"CLASSES = [{', '.join(map(ascii, content.classes))}]")
     text.append("# support vectors")
@@ -132,13 +180,7 @@ def to_python(model: LSSVR | LSSVC | Pipeline) -> str:
         text += ["", *(f"{function}_{table} = {values.tolist()!r}" for table, values in tables.items())]
         text += ["", "", f"def {function}(x, z, columns):", body]
     text += ["", "", OUTPUTS]
-    if content.columns is not None:
-        text += _encode(content.columns)
-    elif content.encoder is not None:
-        text += _encode_cells(content.encoder)
-    else:
-        text += _checked(content)
-    text += [*_members(content, kernels), *_inputs(content), *_methods(content)]
+    text += [*_encode(content), *_members(content, kernels), *_methods(content)]
     return "\n".join([*text, ""])
 
 
@@ -166,159 +208,32 @@ def _members(content: ModelContent, kernels: Sequence[str]) -> list[str]:
     ]
 
 
-def _encode(columns: Sequence[Column]) -> list[str]:
-    """The function that turns a row of the table into inputs."""
-    table = [(c.name, None if c.categories is None else spellings(c.categories), c.fill) for c in columns]
+def _encode(content: ModelContent) -> list[str]:
+    """The function that turns a row of the table into the inputs of the members."""
+    lines = []
+    for column in content.inputs:
+        missing = None if math.isnan(column.rows[-1, 0]) else column.rows[-1].tolist()
+        cells = dict(zip(column.values, column.rows.tolist(), strict=False))
+        unknown = column.rows[-2].tolist() if cells else [0.0] * (column.rows.shape[1] - 1)
+        scaling = None if content.affine is None else tuple(float(values[column.place]) for values in content.affine)
+        lines.append(f"    ({column.name!a}, {column.place}, {cells!a}, {unknown!r}, {missing!r}, {scaling!r}),")
     return [
         "",
         "",
-        "# name, positions of the categories (None: a number), and the value that replaces a missing one (None: none)",
+        "# name, place; inputs for the values of a category, for other values (after a number: what follows it), for a",
+        "# missing cell; centre, scale and offset of a number",
         "COLUMNS = [",
-        *(f"    ({name!a}, {places!a}, {fill!r})," for name, places, fill in table),
-        "]",
-        f"MISSING = {list(MISSING)!a}",
-        "",
-        "",
-        "def is_missing(value):",
-        "    if isinstance(value, str):",
-        "        return value.strip() in MISSING",
-        "    return value is None or value != value",
-        "",
-        "",
-        "def as_category(value):",
-        "    if isinstance(value, str):",
-        "        return value.strip()",
-        '    if type(value).__name__ in ("bool", "bool_"):  # also of NumPy',
-        '        return "true" if value else "false"',
-        "    whole = isinstance(value, int) or math.isfinite(value) and value == int(value)",
-        "    return str(int(value)) if whole else repr(float(value))",
-        "",
-        "",
-        "def as_number(name, value):",
-        "    try:",
-        "        number = float(value)",
-        "    except ValueError:",
-        "        number = math.nan",
-        "    except OverflowError:  # an integer larger than any float",
-        "        value = number = math.inf",
-        "    if not math.isfinite(number):",
-        '        raise ValueError(f"Column {name!r} holds {value!r}: give a finite number, or None if it is missing.")',
-        "    return number",
-        "",
-        "",
-        "def encode(row):",
-        '    """The inputs of a row of the table; None if a value is missing and is not filled in."""',
-        '    if not hasattr(row, "keys") and len(row) != len(COLUMNS):',
-        '        raise ValueError(f"The row has {len(row)} values, but the model takes {len(COLUMNS)}: {INPUTS}.")',
-        '    if hasattr(row, "keys") and None in row.keys():  # how csv.DictReader returns surplus cells',
-        '        raise ValueError(f"The row has more values than the header: {row[None]!r}.")',
-        "    x = []",
-        "    for number, (name, places, fill) in enumerate(COLUMNS):",
-        '        value = row[name] if hasattr(row, "keys") else row[number]',
-        "        missing = is_missing(value)",
-        "        if missing and fill is None:",
-        "            return None",
-        "        if places is None:",
-        "            x.append(fill if missing else as_number(name, value))",
-        "        else:",
-        "            own = None if missing else places.get(as_category(value))",
-        "            x += [float(own == place) for place in range(1 + max(places.values()))]",
-        "    return x",
-    ]
-
-
-# The inputs of a row of a frame (`columns.Column.encode`)
-ENCODE = """def encode(row):
-    if not hasattr(row, "keys") and len(row) != len(COLUMNS):
-        raise ValueError(f"The row has {len(row)} values, but the model takes {len(COLUMNS)}.")
-    x = []
-    for number, (name, kind, values, median, height, missing, pooled) in enumerate(COLUMNS):
-        value = row[name] if hasattr(row, "keys") else row[number]
-        value = None if value != value else value
-        if kind == "category":
-            if value is not None and isinstance(value, str) != isinstance(values[0], str):
-                raise ValueError(f"Column {name!r} holds {value!r}, but held values such as {values[0]!r} in fit.")
-            width = len(values) + missing + pooled
-            place = width - 1 if pooled else width
-            if value in values:
-                place = values.index(value)
-            elif value is None and missing:
-                place = len(values)
-            other = 0.0 if place < width else (1.0 - math.sqrt(1.0 + width)) / (math.sqrt(2.0) * width)
-            x += [HEIGHT if own == place else other for own in range(width)]
-        elif kind != "ignored":
-            if kind == "ranks":
-                value = values.index(value) if value in values else None
-            if value is not None and not math.isfinite(float(value)):
-                raise ValueError(f"Column {name!r} is {value}: give a finite number.")
-            x.append(median if value is None else float(value))
-            x += [height * (value is None)] if height else []
-    return x"""
-
-
-def _encode_cells(columns: Columns) -> list[str]:
-    """The function that turns a row of a frame into inputs."""
-    return [
-        "",
-        "",
-        "# name, kind, values, median, height of the indicator, whether missing cells and rare values have a column",
-        "COLUMNS = [",
-        *(
-            f"    ({c.name!a}, {c.kind!r}, {list(c.values)!a}, {c.median!r}, {c.height!r}, {c.missing}, {c.pooled}),"
-            for c in columns.columns
-        ),
+        *lines,
         "]",
         "",
         "",
-        ENCODE.replace("HEIGHT", repr(HEIGHT)),
+        ENCODE.replace("COUNT", str(content.columns)),
     ]
-
-
-def _checked(content: ModelContent) -> list[str]:
-    """The function that rejects the rows that the model rejects."""
-    d = content.width
-    name = "INPUTS[c]" if content.inputs else "c"
-    return [
-        "",
-        "",
-        "def checked(x):",
-        f"    if len(x) != {d}:",
-        f'        raise ValueError(f"The row has {{len(x)}} values, but the model takes {d}.")',
-        "    for c, value in enumerate(x):",
-        "        try:",
-        "            finite = math.isfinite(value)",
-        "        except OverflowError:  # an integer larger than any float",
-        "            finite, value = False, math.inf",
-        "        if not finite:",
-        f'            raise ValueError(f"Column {{{name}!r}} is {{value}}: give a finite number.")',
-        "    return [float(value) for value in x]",
-    ]
-
-
-def _inputs(content: ModelContent) -> list[str]:
-    """The function that computes the inputs of the members."""
-    text = ["", "", "def inputs(x):"]
-    if content.encoder is not None:
-        text += ["    x = encode(x)"]
-    elif content.columns is None:
-        text += ["    x = checked(x)"]
-    else:
-        text += ["    x = encode(x)", *_nothing(content, "x")]
-    if content.affine is not None:
-        for part, values in zip(("centre", "scale", "offset"), content.affine, strict=True):
-            text.append(f"    {part} = {values.tolist()!r}")
-        text.append("    x = [(value - c) * s + o for value, c, s, o in zip(x, centre, scale, offset)]")
-    return [*text, "    return x"]
-
-
-def _nothing(content: ModelContent, value: str) -> list[str]:
-    """Lines that return None for a row that has no prediction."""
-    return [f"    if {value} is None:", "        return None"] if content.refuses else []
 
 
 def _methods(content: ModelContent) -> list[str]:
     """The functions named after the methods of the model."""
-    start = ["    x = inputs(x)", *_nothing(content, "x")]
+    start = ["    x = encode(x)"]
     if content.classes is None:
         k = content.decisions
         average = [
@@ -330,7 +245,7 @@ def _methods(content: ModelContent) -> list[str]:
     decision = [*start, "    f = outputs(x, *MEMBERS[0][1:5])", f"    return {'f[0]' if content.single else 'f'}"]
     if content.mixes:
         value = "2.0 * p[1] - 1.0" if content.single else "[2.0 * value - 1.0 for value in p]"
-        decision = ["    p = predict_proba(x)", *_nothing(content, "p"), f"    return {value}"]
+        decision = ["    p = predict_proba(x)", f"    return {value}"]
     return [
         *("", "", "def predict_proba(x):", *start),
         "    parts = [",
@@ -339,5 +254,5 @@ def _methods(content: ModelContent) -> list[str]:
         "    ]",
         "    return [sum(weight * p[c] for weight, p in parts) for c in range(len(CLASSES))]",
         *("", "", "def decision_function(x):", *decision),
-        *("", "", "def predict(x):", "    f = decision_function(x)", *_nothing(content, "f"), f"    return {choice}"),
+        *("", "", "def predict(x):", "    f = decision_function(x)", f"    return {choice}"),
     ]

@@ -22,6 +22,8 @@ def widths_with_few_rows(problem: Problem) -> int:
 
     Dropped columns do not count: coverage depends on the number of rows per width that is kept.
     """
+    if ROWS_PER_WIDTH * len(problem.kernel.leaves) * problem.X.shape[1] <= len(problem.rows):
+        return 0
     widths = chosen_widths(problem)
     return widths if ROWS_PER_WIDTH * widths > len(problem.rows) else 0
 
