@@ -86,7 +86,7 @@ LAYERS = {
     "problem": 2,
     **dict.fromkeys(["sparsify", "tune", "stream", "cluster", "columns"], 3),
     **dict.fromkeys(["estimators", "intervals", "diagnose"], 4),
-    **dict.fromkeys(["persist", "export", "plotting", "report", "tables", "cli"], 5),
+    **dict.fromkeys(["persist", "export", "plotting", "report", "cli"], 5),
     "__main__": 6,
 }
 SAME_LAYER = {
@@ -96,8 +96,7 @@ SAME_LAYER = {
     ("diagnose", "estimators"),
     ("sparsify", "tune"),
     ("cluster", "stream"),
-    ("export", "tables"),
-    *(("cli", module) for module in ("persist", "export", "report", "tables")),
+    *(("cli", module) for module in ("persist", "export", "report")),
 }
 # Heavy or optional packages: imported inside the functions that need them. click's decorators are the command line.
 OPTIONAL = {

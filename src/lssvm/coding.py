@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 from scipy.special import expit
 
 from . import arrays
@@ -109,7 +109,7 @@ def best_slope(
         return float(weights @ losses(log_slope))
 
     if guess is None:
-        found = float(minimize_scalar(total, bounds=SLOPES, method="bounded", options={"xatol": 0.05}).x)
+        found = float(scipy.optimize.minimize_scalar(total, bounds=SLOPES, method="bounded", options={"xatol": 0.05}).x)
         return math.exp(found), losses(found)
     found = vertex(total, math.log(guess), STEP, MOVES)
     return math.exp(found), losses(found)

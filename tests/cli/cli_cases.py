@@ -19,17 +19,17 @@ CITY = RNG.choice(["Köln", "Oslo", "Paris"], 60)
 PRICE = np.round(2.0 * AGE + 30.0 * (CITY == "Oslo") + RNG.normal(0, 5, 60), 2)
 ROWS = [(str(age), str(city), f"{price:.2f}") for age, city, price in zip(AGE, CITY, PRICE, strict=True)]
 NAMES = ("age", "city", "price")
-ENCODED = np.column_stack([AGE, *((city == CITY).astype(float) for city in ("Köln", "Oslo", "Paris"))])
 
 
 def lines(rows=ROWS, names=NAMES, delimiter=","):
     return "".join(delimiter.join(row) + "\n" for row in ([names] if names else []) + list(rows))
 
 
-def named(rows):
+def people(age=AGE, city=CITY):
+    """The inputs as a frame."""
     import pyarrow
 
-    return pyarrow.table(list(rows.T.astype(float)), names=["age", "city=Köln", "city=Oslo", "city=Paris"])
+    return pyarrow.table({"age": np.asarray(age, dtype=float), "city": pyarrow.array(list(city), pyarrow.string())})
 
 
 def write_parquet(path):
@@ -39,7 +39,8 @@ def write_parquet(path):
 
 
 def planned(text, folder, target="y", **options):
-    from lssvm.tables import open_table, plan
+    from lssvm.cli.reading import open_table
+    from lssvm.cli.roles import plan
 
     (folder / "table.csv").write_text(text, encoding="utf-8")
     return plan(open_table("table.csv"), target, **options)

@@ -20,7 +20,16 @@ FIT = ("fit", "table.csv", "-y", "y", "-o", "m.lssvm")
         ("x,Y\n1,2\n", FIT, 2, r"-y 'y': table.csv has no such column. Did you mean 'Y'\? Its columns: x, Y"),
         ("x,y\n1,2\n", (*FIT, "--drop", "z"), 2, r"--drop 'z'"),
         ("5.1,3.5\n4.9,3.0\n", FIT, 1, "--no-header"),
-        ("5.1,setosa\n4.9,setosa\n", FIT, 2, "These look like data.*--no-header"),
+        (
+            "5.1,setosa\n4.9,setosa\n",
+            FIT,
+            2,
+            r"setosa. The first line looks like data \('5.1'\).*--no-header",
+        ),
+        ("red,big\nblue,small\nred,small\n", FIT, 2, r"The first line looks like data \('red'\).*--no-header"),
+        ("b,30.83,0,0,+\na,58.67,4.46,0,-\n", FIT, 1, "'0' is duplicated.*The first line looks like data.*--no-header"),
+        ("b,,,+\nb,2,3,-\n", FIT, 1, "2 columns have no name.*The first line looks like data.*--no-header"),
+        ("5,1;3,5\n4,9;3,0\n", FIT, 1, "the first line looks like data.*--no-header"),
         ("x y\n1 2\n", FIT, 1, "only one column was found, 'x y'.*--delimiter"),
         ("made by us\nx,y\n1,2\n", FIT, 1, "only one column was found, 'made by us'.*lines above"),
         ("x,y,,\n1,2,,\n", FIT, 1, "2 columns have no name.*at the ends of the lines"),
@@ -112,7 +121,7 @@ def test_infinite_values_of_parquet_are_named(run, folder):
     assert result.exit_code == 1
     assert re.search(r"column 'age' contains .* not numeric \('inf' in row 4", result.stderr)
     assert run("fit", "rows.parquet", "-y", "price", "-o", "m.lssvm", "--categorical", "age").exit_code == 0
-    assert "inf" in load("m.lssvm").table_["columns"][0]["categories"]
+    assert "inf" in load("m.lssvm")._columns_.columns[0].values
 
 
 def test_mistakes_in_the_target_of_other_rows(run, folder, fitted):
@@ -122,16 +131,14 @@ def test_mistakes_in_the_target_of_other_rows(run, folder, fitted):
     assert "'price' contains a value that is not numeric ('much' in row 3): correct it;" in result.stderr
     assert "--task" not in result.stderr  # no option of report
     (folder / "other.csv").write_text("age,city,price\n1,Oslo,2\n")
-    assert "1 complete row(s), at least 2 are required" in run("report", fitted, "other.csv").stderr
+    assert "1 row(s) with a target, at least 2 are required" in run("report", fitted, "other.csv").stderr
 
 
 def test_files_without_permission_are_named(run, folder, fitted, monkeypatch):
     def closed(path):
         raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr(
-        "lssvm.tables.reading._is_parquet", closed
-    )  # root reads everything, so that chmod shows nothing
+    monkeypatch.setattr("lssvm.cli.reading._is_parquet", closed)  # root reads everything, so that chmod shows nothing
     result = run("fit", "people.csv", "-y", "price", "-o", "m.lssvm")
     assert result.exit_code == 1
     assert result.stderr.strip().endswith(
@@ -161,7 +168,7 @@ def test_other_encodings_are_named(run, folder):
     assert result.exit_code == 1
     assert "--encoding latin-1" in result.stderr
     assert run("fit", "latin.csv", "-y", "price", "-o", "m.lssvm", "--encoding", "latin-1").exit_code == 0
-    assert load("m.lssvm").table_["columns"][1]["categories"][0] == "Köln"
+    assert load("m.lssvm")._columns_.columns[1].values[0] == "Köln"
 
 
 def test_without_pyarrow_the_extra_is_named(run, folder, fitted, monkeypatch):

@@ -3,17 +3,20 @@
 import csv
 import json
 import runpy
+import shutil
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_cases import ENCODED, named, read_table
+from cli_cases import AGE, CITY, PRICE, lines, people, read_table
 from stacking import stack_of
 
 from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, load, save
 
 
 def test_json_has_no_number_for_what_is_not_known(run, folder):
-    save(LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(ENCODED, np.ones(60)), "constant.lssvm")
+    save(LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(people(), np.ones(60)), "constant.lssvm")
     assert "nan" in run("inspect", "constant.lssvm").stdout
     assert json.loads(run("inspect", "constant.lssvm", "--json").stdout)["leave_one_out_R2"] is None
     assert "NaN" not in run("inspect", "constant.lssvm", "--json").stdout
@@ -27,24 +30,80 @@ def test_report_of_a_file_and_of_other_rows(run, folder, fitted):
     assert "Other rows" in (folder / "other.html").read_text(encoding="utf-8")
 
 
-def test_export_to_python_predicts_the_same(run, folder, fitted):
-    result = run("export", fitted, "--to", "python")
-    assert result.stdout == "people.py\n"
+# Exports --------------------------------------------------------------------------------------------------------------
+NEW = [("33", "Oslo"), ("", "Paris"), ("41", ""), ("52.5", "Rome"), ("60", "none"), ("", ""), ("20", "na")]
+
+
+def by_python(folder, rows):
+    predict = runpy.run_path(str(folder / "m.py"))["predict"]
+    keyed = [dict(zip(("age", "city"), row, strict=True)) for row in rows]
+    assert [predict(row) for row in keyed] == [predict(row) for row in rows]
+    return [predict(row) for row in keyed]
+
+
+def by_onnx(folder, rows):
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(str(folder / "m.onnx"), providers=["CPUExecutionProvider"])
+    age, city = zip(*rows, strict=True)
+    feed = {"age": np.array([float(cell or "nan") for cell in age])[:, None], "city": np.array(city, object)[:, None]}
+    return session.run(None, feed)[0].ravel().tolist()
+
+
+def by_c(folder, rows):
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    classes = "lssvm_classes" in (folder / "m.h").read_text(encoding="utf-8")
+    show = "puts(lssvm_classes[lssvm_predict(x)]);" if classes else 'lssvm_predict(x, f); printf("%.17g\\n", f[0]);'
+    source = ['#include "m.h"', "#include <stdio.h>", "int main(void) { double x[lssvm_inputs], f[1]; (void)f;"]
+    for age, city in rows:
+        cells = f"const double n[] = {{{age or 'NAN'}}}; const char *const t[] = {{{json.dumps(city)}}};"
+        source.append(f"    {{ {cells} if (!lssvm_encode(n, t, x)) {{ return 1; }} {show} }}")
+    (folder / "m.c").write_text("\n".join([*source, "    return 0; }", ""]), encoding="utf-8")
+    options = ["-std=c99", "-O2", "-Wall", "-Werror", "-o", folder / "m", folder / "m.c", "-lm"]
+    subprocess.run([compiler, *options], check=True, capture_output=True)
+    return subprocess.run([folder / "m"], check=True, capture_output=True, encoding="utf-8").stdout.split()
+
+
+@pytest.mark.parametrize("target", ["price", "old"])
+@pytest.mark.parametrize(("kind", "by"), [("python", by_python), ("onnx", by_onnx), ("c", by_c)])
+def test_exports_predict_the_same_rows_alike(run, folder, kind, by, target):
+    """Known and unknown values, missing cells, and words that look like missing cells."""
+    if kind == "onnx":
+        pytest.importorskip("onnx")
+    city = ["", "none", *CITY[2:].tolist()]
+    age = ["" if place % 9 == 5 else str(age) for place, age in enumerate(AGE)]
+    goal = [f"{price:.2f}" for price in PRICE] if target == "price" else np.where(AGE > 50, "yes", "no")
+    Path("t.csv").write_text(lines(zip(age, city, goal, strict=True), ("age", "city", target)), encoding="utf-8")
+    Path("new.csv").write_text(lines(NEW, ("age", "city")), encoding="utf-8")
+    assert run("fit", "t.csv", "-y", target, "-o", "m.lssvm").exit_code == 0
+    result = run("export", "m.lssvm", "--to", kind)
+    assert result.exit_code == 0, result.output
     assert "inputs: age (number), city (text)" in result.stderr
-    exported = runpy.run_path("people.py")
-    model = load(fitted)
-    with open("people.csv", encoding="utf-8") as file:
-        found = [exported["predict"](row) for row in csv.DictReader(file)]
+    expected, found = run("predict", "m.lssvm", "new.csv").stdout.split()[1:], by(folder, NEW)
+    if target == "old":
+        assert found == expected
+        return
+    model = load("m.lssvm")
     rounding = 1e-14 * max(np.abs(part.dual_coef_).sum() for part, _ in diagnose.members(model))  # large coefficients
-    np.testing.assert_allclose(found, model.predict(named(ENCODED)), rtol=1e-10, atol=rounding)
-    assert run("export", fitted, "--to", "c", "-o", "m.h").exit_code == 0
-    assert "#include <math.h>" in (folder / "m.h").read_text(encoding="utf-8")
+    np.testing.assert_allclose(np.array(found, float), np.array(expected, float), rtol=1e-10, atol=rounding)
+    assert len(set(expected)) == len(NEW)
 
 
-def test_export_to_onnx(run, folder, fitted):
-    onnx = pytest.importorskip("onnx")
-    assert run("export", fitted, "--to", "onnx").stdout == "people.onnx\n"
-    onnx.checker.check_model(onnx.load("people.onnx"))
+def test_models_with_the_columns_of_version_0_1(run, folder):
+    """The command line of 0.1 had an encoding of its own."""
+    rows = np.column_stack([AGE, CITY == "Oslo", CITY != "Oslo"]).astype(float)
+    model = LSSVR(kernels.RBF(sigma=20.0), C=1.0).fit(rows, PRICE)
+    columns = [{"name": "age", "categories": None, "fill": None}, {"name": "o", "categories": ["n", "y"], "fill": None}]
+    model.table_ = {"target": "price", "task": "regression", "labels": "number", "columns": columns}
+    save(model, "old.lssvm")
+    np.testing.assert_array_equal(load("old.lssvm").predict(rows), model.predict(rows))
+    for command in (("predict", "old.lssvm", "people.csv"), ("report", "old.lssvm", "people.csv")):
+        result = run(*command)
+        assert result.exit_code == 1
+        assert "version 0.1, which encoded the columns in another way: fit it again." in result.stderr
+    assert read_table(run("inspect", "old.lssvm").stdout)["target"] == "price"
+    assert run("report", "old.lssvm").exit_code == 0
 
 
 def test_inspect(run, fitted):
@@ -108,7 +167,7 @@ def test_models_saved_from_python_are_inspected_and_reported(run, folder):
     assert run("report", "r.lssvm").exit_code == 0
     result = run("predict", "r.lssvm", "people.csv")
     assert result.exit_code == 1
-    assert "saved from Python" in result.stderr
+    assert "fitted in Python to an array, which has no column names" in result.stderr
 
 
 def test_inspect_names_the_dropped_columns(run, folder):

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_cases import AGE, CITY, ENCODED, PRICE, ROWS, lines, named, write_parquet
+from cli_cases import AGE, CITY, PRICE, ROWS, lines, people, write_parquet
 from click.testing import CliRunner
 
-from lssvm import cli, load, persist, tables
+from lssvm import LSSVC, LSSVR, cli, kernels, load, persist, save
 from lssvm.cli import main
 
 
@@ -49,6 +49,23 @@ def write_folder(path):
         rows = table({"age": AGE[part], "city": CITY[part], "price": PRICE[part]})
         parquet.write_table(rows, path / f"part-{part.start}.parquet")
     (path / "_SUCCESS").touch()
+
+
+def test_decimal_commas_that_are_not_inferred(run, folder, fitted):
+    """Decimals below the rows from which the format is inferred, or between commas and quotation marks."""
+    whole = [(age, city, "7") for age, city, _ in ROWS] * 2
+    (folder / "late.csv").write_text(lines([*whole, ("40,5", "Oslo", "7")], delimiter=";"), encoding="utf-8")
+    assert "'40,5' in row 122" in run("predict", fitted, "late.csv").stderr
+    quoted = [(f'"{age},5"', city, "7") for age, city, _ in ROWS]
+    (folder / "quoted.csv").write_text(lines(quoted), encoding="utf-8")
+    for name, age in (("late.csv", [*AGE, *AGE, 40.5]), ("quoted.csv", AGE + 0.5)):
+        city = CITY if len(age) == 60 else [*CITY, *CITY, "Oslo"]
+        found = run("predict", fitted, name, "--decimal", ",").stdout.split()[1:]
+        np.testing.assert_allclose(np.array(found, float), load(fitted).predict(people(age, city)), rtol=1e-9)
+    (folder / "points.csv").write_text("age;city\n1.040,5;Oslo\n")  # thousands
+    assert "'1.040,5' in row 2" in run("predict", fitted, "points.csv", "--decimal", ",").stderr
+    (folder / "points.csv").write_text("age;city\n1.040;Oslo\n")
+    assert "'1.040' in row 2" in run("predict", fitted, "points.csv", "--decimal", ",").stderr
 
 
 @pytest.mark.parametrize(
@@ -88,15 +105,57 @@ def test_standard_input(folder, fitted):
     assert typed.stdout == result.stdout
 
 
+def test_predictions_import_what_they_need(folder, fitted):
+    """Packages that would take longer to import than everything else."""
+    command = [sys.executable, "-X", "importtime", "-m", "lssvm", "predict", fitted, "people.csv"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = {line.rpartition("|")[2].strip() for line in result.stderr.splitlines()}
+    assert {"sklearn.base", "pyarrow"} <= found
+    unused = {
+        "matplotlib",
+        "pandas.core",
+        "scipy.optimize",
+        "scipy.stats._stats_py",
+        "sklearn.cluster",
+        "sklearn.metrics",
+    }
+    assert not unused & found
+
+
+def test_models_fitted_to_frames_in_python(run, folder):
+    """Categories of words and of numbers, ranks, truth values and missing cells."""
+    pandas = pytest.importorskip("pandas")
+    draw = np.random.RandomState(0)
+    frame = pandas.DataFrame(
+        {"age": np.where(AGE[3] == AGE, np.nan, AGE), "city": CITY, "floor": draw.randint(0, 4, 60)}
+    )
+    frame["size"] = pandas.Categorical(draw.choice(["S", "M", "L"], 60), ["S", "M", "L"], ordered=True)
+    frame["garden"], frame["mark"] = draw.rand(60) < 0.5, draw.choice(["?", "x"], 60)
+    model = LSSVR(kernels.RBF(sigma=3.0), C=1.0, categorical_features=["city", "floor", "size", "mark"])
+    ordered = LSSVR(kernels.RBF(sigma=3.0), C=1.0)
+    for number, own in enumerate((model, ordered)):
+        save(own.fit(frame, PRICE), f"m{number}.lssvm")
+        frame.to_csv("frame.csv", index=False)
+        result = run("predict", f"m{number}.lssvm", "frame.csv")
+        assert result.stderr == ""  # no target, no unknown values
+        np.testing.assert_allclose(np.array(result.stdout.split()[1:], float), own.predict(frame), rtol=1e-12)
+    assert "without the name of the target" in run("report", "m0.lssvm", "frame.csv").stderr
+    labels = np.array(["low", "middle", "high"])[np.digitize(PRICE, [100, 150])]
+    save(LSSVC(kernels.RBF(sigma=3.0), C=1.0).fit(frame, labels), "c.lssvm")
+    assert run("predict", "c.lssvm", "frame.csv").stdout.split()[1:] == load("c.lssvm").predict(frame).tolist()
+    save(model.fit(frame, np.column_stack([PRICE, AGE])), "two.lssvm")
+    assert "predicts several targets" in run("predict", "two.lssvm", "frame.csv").stderr
+
+
 # Predictions ----------------------------------------------------------------------------------------------------------
 def test_predictions_and_intervals_are_the_models(run, folder, fitted):
     model = load(fitted)
     result = run("predict", fitted, "people.csv", "--interval", "0.8", "-o", "out.csv")
     assert result.stdout == ""
     table = np.genfromtxt("out.csv", delimiter=",", names=True)
-    np.testing.assert_allclose(table["prediction"], model.predict(named(ENCODED)), rtol=1e-12)
+    np.testing.assert_allclose(table["prediction"], model.predict(people()), rtol=1e-12)
     ends = np.column_stack([table["lower"], table["upper"]])
-    np.testing.assert_allclose(ends, model.predict_interval(named(ENCODED), 0.8))
+    np.testing.assert_allclose(ends, model.predict_interval(people(), 0.8))
     assert sorted(path.name for path in folder.iterdir()) == ["out.csv", "people.csv"]
     json_lines = run("predict", fitted, "people.csv", "--interval", "0.999", "--json").stdout.splitlines()
     first = json.loads(json_lines[0])
@@ -105,7 +164,7 @@ def test_predictions_and_intervals_are_the_models(run, folder, fitted):
 
 
 def test_predictions_that_fail_midway_leave_the_previous_file(run, folder, fitted, monkeypatch):
-    monkeypatch.setattr(tables.reading, "BLOCK_BYTES", 512)
+    monkeypatch.setattr(cli.reading, "BLOCK_BYTES", 512)
     (folder / "new.csv").write_text(lines([*ROWS, ("forty", "Oslo", "1")]), encoding="utf-8")
     (folder / "out.csv").write_text("the predictions before")
     result = run("predict", fitted, "new.csv", "-o", "out.csv")
@@ -226,7 +285,7 @@ def test_unknown_categories_are_said(run, folder, fitted):
     (folder / "rome.csv").write_text("age,city\n40,Rome\n40,Oslo\n41,Rome\n")
     result = run("predict", fitted, "rome.csv")
     assert "city=Rome (2 rows)" in result.stderr
-    expected = load(fitted).predict(named(np.array([[40, 0, 0, 0], [40, 0, 1, 0], [41, 0, 0, 0]])))
+    expected = load(fitted).predict(people([40, 40, 41], ["Rome", "Oslo", "Rome"]))
     np.testing.assert_allclose([float(cell) for cell in result.stdout.splitlines()[1:]], expected)
 
 

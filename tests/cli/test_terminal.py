@@ -64,7 +64,7 @@ def test_text_of_the_data_does_not_steer_the_terminal(run, folder, steering):
         ("fit", data, "-y", old, "-o", model, "--report", page),
         ("fit", data, "-y", "nothing", "-o", model),
         ("fit", rome, "-y", old, "-o", model),
-        ("fit", "gaps.csv", "-y", old, "-o", model),
+        ("fit", "gaps.csv", "-y", old, "-o", f"gaps{model}"),
         ("fit", f"no{STEERING}", "-y", old, "-o", model),
         ("fit", data, "-y", old, "-o", f"no{STEERING}/m.lssvm"),
         ("inspect", model),
@@ -257,7 +257,7 @@ def test_a_fit_in_memory_shows_how_far_it_is(folder, terminal, options):
     if not terminal or options:
         assert b"\r" not in shown.replace(b"\r\n", b"\n")
         return
-    assert b"fitting 60 rows, 4 columns  [" in shown
+    assert b"fitting 60 rows, 2 columns  [" in shown
     steps = shares(shown)
     assert steps == sorted(steps)
     assert len(steps) > 10

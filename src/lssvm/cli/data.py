@@ -2,70 +2,82 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from lssvm.tables import Plan, Source
+    from .reading import Source
+    from .roles import Roles
 
 
-def encoded(batch: Any, source: Source, scheme: Plan, row: int) -> tuple[Any, Any, Any]:
-    """The complete rows of a batch: inputs, targets, and a mask of these rows."""
+def rows_in(batch: Any, source: Source, roles: Roles, row: int, *, drop: bool = False) -> tuple[Any, Any, Any]:
+    """The rows of a batch that have a target: inputs, targets, and a mask of these rows.
+
+    With `drop`, rows with missing values are left out as well.
+    """
+    import numpy as np
     import pyarrow
+    import pyarrow.compute
 
-    X, complete = scheme.encode(batch, source, row + source.first_row, Counter())
-    y, there = scheme.targets(batch, source, row + source.first_row)
-    kept = complete & there
-    return (X if kept.all() else X.filter(pyarrow.array(kept))), y[kept], kept
+    X = roles.cells(batch, source, row + source.first_row)
+    y, kept = roles.targets(batch, source, row + source.first_row)
+    for column in X.columns if drop else ():
+        kept = kept & ~pyarrow.compute.is_null(column, nan_is_null=True).to_numpy()
+    return (X if np.all(kept) else X.filter(pyarrow.array(kept))), y[kept], kept
 
 
-def rows_of(source: Source, scheme: Plan) -> tuple[Any, Any, list[int]]:
-    """All complete rows at once, and the indices of the others."""
+def rows_of(source: Source, roles: Roles, *, drop: bool = False) -> tuple[Any, Any, list[int]]:
+    """All rows at once, and the indices of those left out."""
     import numpy as np
     import pyarrow
 
     tables, targets, dropped, row = [], [], [], 0
     for batch in source.batches():
-        X, y, kept = encoded(batch, source, scheme, row)
+        X, y, kept = rows_in(batch, source, roles, row, drop=drop)
         tables.append(X)
         targets.append(y)
         dropped += [row + int(place) for place in np.flatnonzero(~kept)]
         row += batch.num_rows
     y = np.concatenate(targets)
     if len(y) < 2:
-        raise ValueError(
-            f"{source.name}: {len(y)} complete row(s), at least 2 are required: add rows, or fit with --missing fill."
-        )
+        which = "without missing values" if drop else "with a target"
+        raise ValueError(f"{source.name}: {len(y)} row(s) {which}, at least 2 are required: add rows.")
     return pyarrow.concat_tables(tables), y, dropped
 
 
 def own_spelling(model: Any, y: Any) -> Any:
-    """Labels in the spelling of the model: boolean values may differ in case."""
+    """Labels in the spelling of the model: programs write boolean values differently."""
     import numpy as np
 
-    from ..tables import spellings
-
-    if y.dtype.kind != "U":
+    own = {str(label).lower(): label for label in getattr(model, "classes_", ())}
+    if y.dtype.kind != "U" or not own.keys() <= {"true", "false"}:
         return y
-    known = {text: str(model.classes_[place]) for text, place in spellings(model.classes_.tolist()).items()}
-    return np.array([known.get(text, text) for text in y.tolist()])
+    return np.array([own.get(text.lower(), text) for text in y.tolist()])
 
 
-def load_model(path: str) -> tuple[Any, Plan]:
-    """A model that `lssvm fit` wrote, and its columns."""
+def load_model(path: str) -> tuple[Any, Roles]:
+    """A model that was fitted to a table, and the roles of its columns."""
+    from ..estimators.state import is_single
     from ..persist import load
-    from ..tables import Plan
+    from .roles import Roles
 
     model = load(path)
-    if not isinstance(getattr(model, "table_", None), dict):
+    if "columns" in getattr(model, "table_", {}):
         raise ValueError(
-            f"{path!r} was saved from Python and does not store the columns of a table: use it from Python "
-            "(lssvm.load), or fit it with lssvm fit."
+            f"{path!r} was written by lssvm fit of version 0.1, which encoded the columns in another way: fit it again."
         )
-    return model, Plan.from_dict(model.table_)
+    if not hasattr(model, "feature_names_in_"):
+        raise ValueError(
+            f"{path!r} was fitted in Python to an array, which has no column names: use it from Python (lssvm.load), "
+            "or fit it to a frame or with lssvm fit."
+        )
+    if not hasattr(model, "classes_") and not is_single(model):
+        raise ValueError(
+            f"{path!r} predicts several targets: use it from Python (lssvm.load), or fit one model for each."
+        )
+    return model, Roles.of(model)
 
 
 def summary(model: Any) -> dict[str, Any]:

@@ -13,13 +13,15 @@ import click
 if TYPE_CHECKING:
     from typing import Any
 
-    from lssvm.tables import Plan, Source
-from .data import encoded, rows_of, summary
+    from .reading import Source
+    from .roles import Roles
+from .data import rows_in, rows_of, summary
 from .program import FILE, data_argument, json_option, main, plain_errors, reading_options
 from .terminal import bar, check_output, print_values, progress_line, recorded_warnings, row_counter, say, share_bar
 
 MEMORY_SHARE = 0.5  # a fit that needs more than this share of the free memory is done in chunks
 MEMORY_TABLE = Path("/proc/meminfo")
+CHUNK_BYTES = 1 << 25  # of encoded rows
 WORKING_COLUMNS = 2000  # a fit with a basis holds about so many arrays with one number per row
 CODINGS = ("auto", "one-vs-rest", "one-vs-one")
 LOSSES = ("auto", "squared", "squared_hinge", "logistic")
@@ -36,10 +38,10 @@ ROBUST = ("hampel", "huber", "logistic", "myriad")
 @click.option("--categorical", multiple=True, metavar="COLUMN", help="A categorical column; may be repeated.")
 @click.option(
     "--missing",
-    type=click.Choice(["error", "drop", "fill"]),
-    default="error",
+    type=click.Choice(["fill", "drop"]),
+    default="fill",
     show_default=True,
-    help="Missing values: stop and list them, drop their rows, or fill in the mean of the column.",
+    help="Fill in missing values, or drop their rows.",
 )
 @click.option("--robust", type=click.Choice(ROBUST), help="Give less weight to outliers.")
 @click.option("--loss", type=click.Choice(LOSSES), help="Loss of a classifier; chosen by default.")
@@ -65,7 +67,8 @@ def fit(
     """Fit a model to a table: CSV, TSV, Parquet, a folder of Parquet, or - for standard input.
 
     The kernel, its widths and C are chosen by leave-one-out. Text columns become categories; whether the target is a
-    number or a class is inferred and reported. A table that does not fit into memory is read in chunks.
+    number or a class is inferred and reported. Rows without a target are dropped. A table that does not fit into memory
+    is read in chunks.
     """
     check_output(output, "-o", data)
     check_output(page, "--report", data, output)
@@ -74,29 +77,28 @@ def fit(
     from .. import diagnose, progress
     from ..estimators import LSSVC, LSSVR
     from ..persist import save
-    from ..tables import open_table, plan
+    from .reading import open_table
+    from .roles import plan
 
     start = perf_counter()
     source = open_table(data, **reading)
     with row_counter() as seen:
-        scheme, summaries, remarks = plan(
-            source, target, task=task, drop=drop, categorical=categorical, missing=missing, seen=seen
-        )
+        roles, summaries, remarks = plan(source, target, task=task, drop=drop, categorical=categorical, seen=seen)
     for remark in remarks:
         say(remark)
     n_rows = summaries[target].rows
     read = perf_counter()
-    classify = scheme.task == "classification"
-    if not classify and (loss is not None or coding is not None):
+    if not roles.labels and (loss is not None or coding is not None):
         option = "--coding" if loss is None else "--loss"
         raise click.UsageError(
             f"{option} is an option of classification, but {target!r} holds numbers to predict: leave it out, or use "
             "--task classification."
         )
     model: Any = LSSVR(robust=robust)
-    if classify:
+    if roles.labels:
         model = LSSVC(robust=robust, loss=loss or "auto", coding=coding or "auto")
-    chunked = _needs_chunks(n_rows, len(scheme.names))
+    n_columns = _encoded_columns(roles, summaries)
+    chunked = _needs_chunks(n_rows, n_columns)
     if chunked and (loss not in (None, "auto", "squared") or coding == "one-vs-one"):
         raise ValueError(
             f"{n_rows} rows at once would take more than half of the free memory, and rows in chunks are fitted with "
@@ -105,18 +107,19 @@ def fit(
     with recorded_warnings() as raised:
         if chunked:
             say(f"{n_rows} rows at once would take more than half of the free memory; they are read in chunks")
-            chunks = _Chunks(source, scheme, n_rows)
+            chunks = _Chunks(source, roles, n_rows, n_columns, drop=missing == "drop")
             with progress.listening(chunks.plans):
                 model.fit_chunks(chunks)
             dropped = chunks.dropped
         else:
-            X, y, dropped = rows_of(source, scheme)
-            with share_bar(f"fitting {len(y)} rows, {len(scheme.names)} columns"):
+            X, y, dropped = rows_of(source, roles, drop=missing == "drop")
+            with share_bar(f"fitting {len(y)} rows, {len(roles.inputs)} columns"):
                 model.fit(X, y)
     done = perf_counter()
-    notes = [remark for remark in remarks if remark.startswith(("column ", "missing "))]
-    table = scheme.to_dict()
-    table.update(
+    notes = [remark for remark in remarks if remark.startswith("column ")]
+    model.table_ = dict(
+        target=target,
+        task="classification" if roles.labels else "regression",
         source=source.name if data == "-" else os.path.basename(os.path.abspath(data)),
         model=output.name,
         row=source.first_row,
@@ -124,7 +127,6 @@ def fit(
         warnings=notes + raised,
         seconds={"read and check the table": read - start, "fit and tune": done - read},
     )
-    model.table_ = table
     save(model, output)
     result = summary(model)
     with suppress(ValueError):
@@ -143,14 +145,15 @@ def fit(
 
 
 class _Chunks:
-    """The encoded rows of a source, in chunks, as often as needed; on a terminal a bar shows each pass.
+    """The rows of a source, in chunks, as often as needed; on a terminal a bar shows each pass.
 
     The first iteration only looks at the first chunk and is not a pass. Between the passes, the kernel and C are chosen
     on a sample.
     """
 
-    def __init__(self, source: Source, scheme: Plan, n_rows: int) -> None:
-        self.source, self.scheme, self.n_rows = source, scheme, n_rows
+    def __init__(self, source: Source, roles: Roles, n_rows: int, n_columns: int, *, drop: bool) -> None:
+        self.source, self.roles, self.n_rows, self.drop = source, roles, n_rows, drop
+        self.size = CHUNK_BYTES // (8 * n_columns) + 1
         self.dropped: list[int] = []
         self.passes = -1
         self.reading = False
@@ -168,14 +171,22 @@ class _Chunks:
         self.reading = True
         with bar(self.n_rows, f"pass {self.passes}") if self.passes else nullcontext(int) as advance:
             row = 0
-            for batch in self.source.batches():
-                X, y, kept = encoded(batch, self.source, self.scheme, row)
+            for batch in self.source.batches(self.size):
+                X, y, kept = rows_in(batch, self.source, self.roles, row, drop=self.drop)
                 self.dropped += [row + int(place) for place in (~kept).nonzero()[0]]
                 row += batch.num_rows
                 advance(batch.num_rows)
                 if len(y):
                     yield X, y
         self.reading = False
+
+
+def _encoded_columns(roles: Roles, summaries: dict[str, Any]) -> int:
+    """The number of columns after encoding, at most."""
+    from ..columns import MOST_VALUES
+
+    counts = (summaries[name].counts for name, is_text in roles.inputs.items() if is_text)
+    return len(roles.inputs) + sum(MOST_VALUES if own is None else min(len(own), MOST_VALUES) for own in counts)
 
 
 def _needs_chunks(n_rows: int, n_columns: int) -> bool:

@@ -37,14 +37,16 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
     if data is None:
         to_html(load(model), output)
     else:
-        from ..tables import open_table
+        from .reading import open_table
 
-        fitted, scheme = load_model(model)
+        fitted, roles = load_model(model)
         source = open_table(data, **reading)
-        scheme.check(source)
-        if scheme.target not in source.names:
-            raise ValueError(f"{data} lacks the target column {scheme.target!r}: the report needs the true values.")
-        X, y, _ = rows_of(source, scheme)
+        roles.check(source)
+        if roles.target is None:
+            raise ValueError(f"{model} was saved from Python, without the name of the target: use lssvm.report there.")
+        if roles.target not in source.names:
+            raise ValueError(f"{data} lacks the target column {roles.target!r}: the report needs the true values.")
+        X, y, _ = rows_of(source, roles)
         to_html(fitted, output, X=X, y=own_spelling(fitted, y))
     progress_line("")
     print_path(output)
@@ -71,13 +73,11 @@ def export(model: str, kind: str, output: Path | None) -> None:
     content = result.SerializeToString() if hasattr(result, "SerializeToString") else result
     with written(output) as file:
         file.write(content if isinstance(content, bytes) else str(content).encode())
-    table = getattr(fitted, "table_", None)
-    if table is not None:
-        from ..tables import Plan
+    if hasattr(fitted, "feature_names_in_"):
+        from .roles import Roles
 
-        kinds = {True: "number", False: "text"}
-        columns = Plan.from_dict(table).columns
-        say("inputs: " + ", ".join(f"{column.name} ({kinds[column.categories is None]})" for column in columns))
+        kinds = {True: "text", False: "number"}
+        say("inputs: " + ", ".join(f"{name} ({kinds[is_text]})" for name, is_text in Roles.of(fitted).inputs.items()))
     print_path(output)
 
 
@@ -92,14 +92,13 @@ def inspect(model: str, as_json: bool) -> None:
 
     fitted = load(model)
     result = summary(fitted)
-    table = getattr(fitted, "table_", None)
-    if table is not None:
-        from ..tables import Plan
+    if hasattr(fitted, "feature_names_in_"):
+        from .roles import Roles
 
-        scheme = Plan.from_dict(table)
+        known = Roles.of(fitted).known
         result["input columns"] = [
-            column.name if column.categories is None else f"{column.name} ({', '.join(column.categories)})"
-            for column in scheme.columns
+            f"{name} ({', '.join(map(str, known[name]))})" if known.get(name) else name
+            for name in map(str, fitted.feature_names_in_)
         ]
     result["bytes"] = os.path.getsize(model)
     print_values(result, as_json)

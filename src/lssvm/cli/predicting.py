@@ -19,7 +19,8 @@ from .._files import written
 if TYPE_CHECKING:
     from typing import Any
 
-    from lssvm.tables import Plan, Source
+    from .reading import Source
+    from .roles import Roles
 from .data import load_model, own_spelling
 from .program import FILE, data_argument, json_option, main, model_argument, plain_errors, printable, reading_options
 from .terminal import bar, check_output, check_standard_output, row_counter, say, shows_progress
@@ -65,45 +66,42 @@ def predict(
 ) -> None:
     """Predict the rows of a table, one line per row: CSV or, with --json, one JSON object per line.
 
-    If the table also contains the target, the error is reported on standard error. Rows with missing values get an
-    empty prediction, unless the model was fitted with --missing fill. In CSV, class names that a spreadsheet would run
-    as formulas (=1+1) get a leading ', unless --raw is given.
+    If the table also contains the target, the error is reported on standard error. In CSV, class names that a
+    spreadsheet would run as formulas (=1+1) get a leading ', unless --raw is given.
     """
     check_output(output, "-o", model, data)
     if output is None:
         check_standard_output("give -o FILE")
-    from ..tables import open_table
+    from .reading import open_table
 
-    fitted, scheme = load_model(model)
-    if interval is not None and scheme.task == "classification":
+    fitted, roles = load_model(model)
+    if interval is not None and roles.labels:
         raise click.UsageError("--interval is for regression, but this model predicts classes: use --set or --proba.")
-    if (proba or coverage is not None) and scheme.task == "regression":
+    if (proba or coverage is not None) and not roles.labels:
         option = "--proba" if proba else "--set"
         raise click.UsageError(f"{option} is for classification, but this model predicts numbers: use --interval 0.9.")
     source = open_table(data, **reading)
-    scheme.check(source)
+    roles.check(source)
     header = ["prediction"]
     header += ["lower", "upper"] if interval is not None else []
     header += ["set"] if coverage is not None else []
     header += [f"P({label})" for label in fitted.classes_] if proba else []
     unknown: Counter[str] = Counter()
-    score = _Score(fitted, scheme) if scheme.target in source.names else None
-    incomplete = row = 0
+    score = _Score(fitted, roles) if roles.target in source.names else None
+    row = 0
     formulas = [] if raw or as_json else [label for label in getattr(fitted, "classes_", ()) if _is_formula(label)]
     if formulas:
         found = ", ".join(map(repr, map(str, formulas[:5]))) + (" ..." if len(formulas) > 5 else "")
         say(f"class names that a spreadsheet would run as formulas get a leading ' ({found}); --raw omits it")
     shown = printable if output is None and sys.stdout.isatty() else str
     with _writer(output) as write, _prediction_bar(source, output) as advance:
-        for batch in _pieces(source):
-            X, complete = scheme.encode(batch, source, row + source.first_row, unknown)
+        for batch in source.batches(PIECE):
+            X = roles.cells(batch, source, row + source.first_row)
+            _count_unknown(fitted, X, unknown)
             columns = _predictions(fitted, X, interval, coverage, proba)
-            rows = zip(zip(*columns, strict=True), complete, strict=True)
-            lines: list[Any] = [values if known else [None] * len(header) for values, known in rows]
+            lines: list[Any] = list(zip(*columns, strict=True))
             if coverage is not None and not as_json:
-                lines = [
-                    [*values[:1], values[1] and SEPARATOR.join(map(str, values[1])), *values[2:]] for values in lines
-                ]
+                lines = [[values[0], SEPARATOR.join(map(str, values[1])), *values[2:]] for values in lines]
             if formulas:
                 lines = [[f"'{value}" if _is_formula(value) else value for value in values] for values in lines]
             if not row and not as_json:  # only after the first rows are predicted, so that a failure writes nothing
@@ -112,14 +110,11 @@ def predict(
                 part = lines[start : start + 1000]
                 write(shown(_json_lines(header, part) if as_json else _csv_lines(part)))
             if score is not None:
-                score.add(batch, source, row, columns[0], complete)
-            incomplete += int((~complete).sum())
+                score.add(batch, source, row, columns[0])
             row += batch.num_rows
             advance(batch.num_rows)
         if not row:
             raise ValueError(f"{source.name} has no rows below its header: give a file with data.")
-    if incomplete:
-        say(f"{incomplete} of {row} rows lack values and get no prediction: fill them in, or fit with --missing fill.")
     for category, count in unknown.most_common(5):
         say(f"the category {category} ({count} rows) is unknown to the model and is treated as none of the known ones")
     if score is not None and score.rows:
@@ -131,13 +126,6 @@ def _check_coverage(value: float | None) -> float | None:
         percent = f": {value:g} % is {value / 100:g}" if 1 < value < 100 else ", e.g. 0.9"
         raise click.BadParameter(f"{value:g} is not between 0 and 1{percent}.")
     return value
-
-
-def _pieces(source: Source) -> Iterator[Any]:
-    """The batches of a table, in pieces that are predicted quickly."""
-    for batch in source.batches():
-        for start in range(0, batch.num_rows, PIECE):
-            yield batch.slice(start, PIECE)
 
 
 @contextmanager
@@ -158,6 +146,17 @@ def _prediction_bar(source: Source, output: Path | None) -> Iterator[Callable[[i
         yield advance
 
 
+def _count_unknown(fitted: Any, X: Any, unknown: Counter[str]) -> None:
+    """Count the texts that are none of the categories of the model."""
+    from ..estimators.state import encoder
+
+    columns = encoder(fitted)
+    for column in () if columns is None else columns.columns:
+        if column.kind == "category" and not column.pooled:
+            found = Counter(X[column.name].drop_null().to_pylist())
+            unknown.update({f"{column.name}={v}": count for v, count in found.items() if v not in column.values})
+
+
 def _predictions(fitted: Any, X: Any, interval: float | None, coverage: float | None, proba: bool) -> list[list[Any]]:
     """The output columns for some rows, as plain values."""
     columns = [fitted.predict(X).tolist()]
@@ -173,27 +172,26 @@ def _predictions(fitted: Any, X: Any, interval: float | None, coverage: float | 
 class _Score:
     """The error on rows with a known target, summed batch by batch."""
 
-    def __init__(self, fitted: Any, scheme: Plan) -> None:
-        self.fitted, self.scheme = fitted, scheme
+    def __init__(self, fitted: Any, roles: Roles) -> None:
+        self.fitted, self.roles = fitted, roles
         self.rows, self.loss = 0, 0.0
 
-    def add(self, batch: Any, source: Source, row: int, predicted: list[Any], complete: Any) -> None:
+    def add(self, batch: Any, source: Source, row: int, predicted: list[Any]) -> None:
         import numpy as np
 
         try:
-            y, there = self.scheme.targets(batch, source, row + source.first_row)
+            y, use = self.roles.targets(batch, source, row + source.first_row)
         except ValueError:  # a column of the same name with other contents
             return
-        use = there & complete
         y = own_spelling(self.fitted, y)
         found = np.asarray(predicted)[use]
-        wrong = found != y[use] if self.scheme.task == "classification" else (found - y[use]) ** 2
+        wrong = found != y[use] if self.roles.labels else (found - y[use]) ** 2
         self.rows += int(use.sum())
         self.loss += float(np.sum(wrong))
 
     def words(self) -> str:
-        what = f"{self.rows} rows with {self.scheme.target!r}"
-        if self.scheme.task == "classification":
+        what = f"{self.rows} rows with {self.roles.target!r}"
+        if self.roles.labels:
             return f"error rate {self.loss / self.rows:.2%} on {what}"
         return f"root mean square error {(self.loss / self.rows) ** 0.5:.4g} on {what}"
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from .startup import start_quickly
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -28,6 +30,8 @@ class Program(click.Group):
         """Run a command. Messages to a closed standard error are discarded."""
         if sys.stderr is None:
             sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+        if not arguments and options.keys() <= {"prog_name"}:  # the process ends with the command
+            start_quickly()
         return super().main(*arguments, **options)
 
     def invoke(self, context: click.Context) -> Any:
@@ -83,6 +87,7 @@ def reading_options(command: Command) -> Command:
     for option in (
         click.option("--encoding", help="Encoding of text files; UTF-8 by default."),
         click.option("--header/--no-header", default=None, help="Whether the first line contains the column names."),
+        click.option("--decimal", type=click.Choice([".", ","]), help="Decimal separator; inferred by default."),
         click.option("--delimiter", help="Delimiter of text files; inferred by default. \\t is a tab."),
     ):
         command = option(command)

@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
 from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -479,6 +478,8 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy: the share of the rows whose class is predicted correctly."""
+        from sklearn.metrics import accuracy_score
+
         return score_of(accuracy_score, self.predict(X), y, sample_weight)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.metrics import r2_score
 
 from .. import arrays
 from ..arrays import Array, ArrayLike
@@ -229,4 +228,6 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Coefficient of determination R^2 of the predictions."""
+        from sklearn.metrics import r2_score
+
         return score_of(r2_score, self.predict(X), y, sample_weight)

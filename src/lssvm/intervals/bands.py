@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.stats import norm
+import scipy
+from scipy.special import ndtr, ndtri
 
 from .. import arrays
 from ..arrays import Array
@@ -43,7 +43,7 @@ def confidence_bands(
 
     fitted = model.predict(rows)
     deviation = _noise(model, targets - fitted, scale)
-    critical = np.full(targets.shape[1], norm.ppf(0.5 + coverage / 2))
+    critical = np.full(targets.shape[1], ndtri(0.5 + coverage / 2))
     if simultaneous:
         critical = np.array([_critical(corrected, X, rows, column, coverage) for column in deviation.T])
     ends = np.empty((X.shape[0], 2, targets.shape[1]))
@@ -80,8 +80,8 @@ def _critical(
         kappa = np.linalg.norm(
             np.diff(_directions(smoother(arrays.like(grid, rows)) * deviation), axis=0), axis=1
         ).sum()
-        excess = lambda c: kappa / math.pi * math.exp(-c * c / 2) + 2 * norm.sf(c) - (1 - coverage)  # noqa: E731
-        return float(brentq(excess, 0.0, 100.0))
+        excess = lambda c: kappa / math.pi * math.exp(-c * c / 2) + 2 * ndtr(-c) - (1 - coverage)  # noqa: E731
+        return float(scipy.optimize.brentq(excess, 0.0, 100.0))
     draw = np.random.RandomState(0)
     z = draw.standard_normal((len(deviation), DRAWS))
     largest = np.zeros(DRAWS)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import rankdata
+import scipy
 
 from .. import arrays
 from ..arrays import Array
@@ -106,7 +106,7 @@ class Jackknife:
     def loo_distribution(self) -> np.ndarray:
         """The distribution function of every training row at its target, without that row, (l, k); see `loo_crps`."""
         z, _ = self.normalised
-        below = (rankdata(z, "min", axis=0) + rankdata(z, "max", axis=0)) / 2 - 1.0  # without the row itself
+        below = scipy.stats.rankdata(z, axis=0) - 1.0  # without the row itself
         return (below + 0.5) / len(z)
 
     def loo_crps(self) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import softmax
 
 
@@ -39,7 +39,7 @@ def _slope(logits: np.ndarray, target: np.ndarray, weights: np.ndarray) -> float
         return low
     while derivative(high) < 0.0:
         high *= 2.0
-    return float(brentq(derivative, low, high, xtol=1e-14 * high, rtol=1e-14))
+    return float(scipy.optimize.brentq(derivative, low, high, xtol=1e-14 * high, rtol=1e-14))
 
 
 def probabilities(decision: np.ndarray, slopes: np.ndarray) -> np.ndarray:

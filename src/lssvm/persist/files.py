@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from .. import __version__, _files, arrays
-from ..diagnose import check_fitted
 from ..estimators import LSSVC, LSSVR
 from .schema import check_model
 from .values import CODES, DTYPES, Reader, Writer
@@ -75,6 +74,8 @@ def save(model: LSSVR | LSSVC, path: str | os.PathLike[str]) -> None:
     >>> bool((same.predict(X) == model.predict(X)).all())
     True
     """
+    from ..diagnose import check_fitted
+
     check_fitted(model)
     if MODELS.get(type(model).__name__) is not type(model):
         raise TypeError(f"save expects a fitted LSSVR or LSSVC, got {type(model).__name__}: save the model itself.")

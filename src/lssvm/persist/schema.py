@@ -260,11 +260,7 @@ def paths(value: Any, name: str, sizes: Sizes) -> None:
 def table(value: Any, name: str, sizes: Sizes) -> None:
     """Information about the table or the data, from the command line or the user."""
     entries(TABLE)(value, name, sizes)
-    if "columns" in value:
-        entries({}, needed=("target", "task", "labels"))(value, name, sizes)
-        widths = (1 if column["categories"] is None else len(column["categories"]) for column in value["columns"])
-        demand(sum(widths) == sizes["features"], f"{name}['columns']")
-        demand((value["task"] == "classification") == ("classes" in sizes), f"{name}['task']")
+    demand("task" not in value or (value["task"] == "classification") == ("classes" in sizes), f"{name}['task']")
 
 
 # The schema -----------------------------------------------------------------------------------------------------------
@@ -373,13 +369,11 @@ LISTED = [  # of the same length
     ("rho", "max_variation", "kept", "scores"),
     ("zeta", "coef", "intercept", "supports", "scores"),
 ]
-COLUMN = dict(name=TEXT, categories=optional(TEXTS), fill=optional(number(-1e300)))
-TABLE: dict[str, Rule] = {  # see `tables.Plan` and `report.to_html`
+TABLE: dict[str, Rule] = {  # see `report.to_html`
     **dict.fromkeys(("target", "source", "model"), TEXT),
-    **dict(task=option("regression", "classification"), labels=option("number", "text")),
+    **dict(task=option("regression", "classification")),
     **dict(row=number(0, MOST, int), dropped=PLACES, warnings=TEXTS),
     "seconds": test(lambda v: isinstance(v, dict) and all(type(s) in (int, float) and s >= 0 for s in v.values())),
-    "columns": items(entries(COLUMN, needed=tuple(COLUMN)), list, least=1),
 }
 
 RECORDS: dict[type, dict[str, Rule]] = {

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 from scipy.linalg import blas
-from scipy.optimize import minimize
 from sklearn.utils import Bunch, check_random_state
 
 from .. import arrays, system
@@ -229,7 +228,7 @@ class Prune(Step):
             tried = at(logs)
             return self._score(tried, tried.solve(), start, folds, held_out)
 
-        found = minimize(
+        found = scipy.optimize.minimize(
             score,
             corners[0],
             method="Nelder-Mead",

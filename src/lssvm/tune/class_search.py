@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from .. import arrays, progress
 from ..arrays import NumericalError
@@ -23,8 +23,6 @@ SLOPE_STEPS = 12  # at most, of Newton's method for the slope
 SLOPE_ACCURACY = 1e-3  # of its logarithm; the error of the loss is of the order of the square
 SLOPES = (-3.0, 6.0)  # range of the log slopes
 SLOPE_CENTRE = 0.5  # of the prior on the log slope
-
-minimize: Any = optimize.minimize  # its stubs know neither bounds nor options together
 
 
 @dataclass(frozen=True)
@@ -270,7 +268,9 @@ class ClassSearch:
 
         flat = PLAN.class_flatness / max(first[0], unit)  # L-BFGS compares gains with max(value, 1)
         options = {"maxiter": iterations, "maxfun": 2 * iterations, "ftol": flat, "gtol": 1e-3}
-        found = minimize(scaled, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        found = scipy.optimize.minimize(  # type: ignore[call-overload]
+            scaled, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options
+        )
         return unit * float(found.fun), self.at(found.x)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.stats import rankdata
+import scipy
 
 from .plan import PLAN
 
@@ -20,7 +20,7 @@ def relevance(X: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """
     rows, columns = X.shape
     count = max(1, min(PLAN.cosines, PLAN.screened // columns, rows - 1))
-    ranks = (rankdata(X, axis=0) - 0.5) / rows
+    ranks = (scipy.stats.rankdata(X, axis=0) - 0.5) / rows
     cosines = np.stack([np.cos(math.pi * j * ranks.T) for j in range(1, count + 1)], axis=2)
     Q, R = np.linalg.qr(cosines - cosines.mean(axis=1, keepdims=True))
     independent = np.abs(np.diagonal(R, axis1=1, axis2=2)) > 1e-6 * math.sqrt(rows)  # fewer for columns of few values

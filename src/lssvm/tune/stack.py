@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.optimize import nnls
+import scipy
 
 from ..arrays import EPS
 
@@ -55,7 +55,7 @@ def _smallest_square(Q: np.ndarray) -> np.ndarray:
         return np.full(count, 1.0 / count)
     values, vectors = np.linalg.eigh(Q / size)
     root = np.sqrt(np.maximum(values, EPS))[:, None] * vectors.T
-    found, _ = nnls(np.vstack([root, np.ones(count)]), np.append(np.zeros(count), 1.0))
+    found, _ = scipy.optimize.nnls(np.vstack([root, np.ones(count)]), np.append(np.zeros(count), 1.0))
     return np.asarray(found / found.sum())
 
 

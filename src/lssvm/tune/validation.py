@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import sklearn.model_selection as model_selection
-from scipy import optimize
+import scipy
 from sklearn.utils import Bunch
 
 from .. import arrays
@@ -54,7 +53,9 @@ class Validation(Step):
         if any(free):
             middle = shifts[int(np.argmin(scores))]
             bounds = (middle - 0.5, middle + 0.5)
-            optimize.minimize_scalar(score, bounds=bounds, method="bounded", options={"maxiter": 8, "xatol": 0.05})
+            scipy.optimize.minimize_scalar(
+                score, bounds=bounds, method="bounded", options={"maxiter": 8, "xatol": 0.05}
+            )
         value, kernel, C = best
         widths = [arrays.to_numpy(leaf.sigma) for leaf in kernel.leaves]
         path = Bunch(score=value, C=C, widths=widths, shifts=shifts, scores=np.array(scores))
@@ -111,6 +112,8 @@ class KFold(Validation):
         self.random_state = random_state
 
     def _parts(self, problem: Problem) -> list[np.ndarray]:
+        from sklearn import model_selection
+
         rows = problem.rows
         if not isinstance(self.n_splits, (int, np.integer)) or isinstance(self.n_splits, bool) or self.n_splits < 2:
             raise ValueError(f"KFold: n_splits must be an integer of at least 2, got {self.n_splits!r}.")
@@ -160,7 +163,7 @@ class KFold(Validation):
     def by_row(self) -> str:
         if self.groups is not None:
             return "groups"
-        return "splitter" if isinstance(self.splitter, model_selection.PredefinedSplit) else ""
+        return "splitter" if hasattr(self.splitter, "test_fold") else ""
 
     def _error(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, Callable[[Factor, float], float]]:
         together = np.concatenate(parts)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import optimize
+import scipy
 from sklearn.utils import Bunch
 
 from .. import arrays
@@ -22,8 +22,6 @@ from .screening import relevance
 
 if TYPE_CHECKING:
     from .steps import LeaveOneOut
-
-minimize: Any = optimize.minimize  # its stubs know neither bounds nor options together
 
 
 class Search(Objective):
@@ -161,7 +159,7 @@ class Search(Objective):
             step = math.log(PLAN.widths[1] / PLAN.widths[0])
             middle = min(scores)[1]
             one = lambda log_width: self._grid(sample, np.zeros(sum(self._sizes())), [log_width])[0]  # noqa: E731
-            found = optimize.minimize_scalar(
+            found = scipy.optimize.minimize_scalar(
                 lambda log_width: one(log_width)[0],
                 bounds=(middle - step, middle + step),
                 method="bounded",
@@ -359,7 +357,7 @@ class Search(Objective):
             bounds = [(-3.0, 3.0), *bounds[len(dropped) :]]
         zero = np.zeros(moves.shape[1])
         if self.method == "simplex":
-            found = minimize(
+            found = scipy.optimize.minimize(  # type: ignore[call-overload]
                 lambda step: self._value(start + moves @ step, trial),
                 zero,
                 method="Nelder-Mead",
@@ -376,13 +374,13 @@ class Search(Objective):
                 self.spent += each
                 return value, moves.T @ gradient
 
-            def stop(intermediate_result: optimize.OptimizeResult) -> None:
+            def stop(intermediate_result: scipy.optimize.OptimizeResult) -> None:
                 values.append(float(intermediate_result.fun))
                 if len(values) > 4 and values[-5] - values[-1] < 4.0 * PLAN.rate * each / self.spent:
                     raise StopIteration
 
             options = {"maxiter": iterations, "ftol": least}
-            found = minimize(
+            found = scipy.optimize.minimize(  # type: ignore[call-overload]
                 objective, zero, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=stop
             )
         logs = start + moves @ found.x

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import Bunch, check_random_state
 
 from ... import arrays, conjugate, progress
@@ -255,6 +254,8 @@ class KMeans(Step):
         distinct = np.unique(X, axis=0)
         if len(distinct) > self.n:
             weights = arrays.to_numpy(problem.weights)[rows]
+            from sklearn.cluster import MiniBatchKMeans
+
             means = MiniBatchKMeans(self.n, random_state=self.random_state, n_init=1, batch_size=4096)
             distinct = np.unique(means.fit(X, sample_weight=weights).cluster_centers_, axis=0)
         return problem.with_basis(points=arrays.like(distinct * spread, problem.X))

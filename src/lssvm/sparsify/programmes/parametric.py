@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls
+import scipy
 
 SHIFT = 1e-14  # multiple of |P| that is added to its diagonal
 SLACK = 1e-12  # multiple of its multiplier by which a row may exceed its bound
@@ -165,7 +165,7 @@ class Parametric:
         """
         A, size = self._matrix(optimum.working), float(optimum.multipliers.max(initial=0.0)) or 1.0
         try:
-            multipliers = size * nnls(A.T, optimum.multipliers / size @ A)[0]
+            multipliers = size * scipy.optimize.nnls(A.T, optimum.multipliers / size @ A)[0]
         except RuntimeError:  # too many iterations
             return optimum
         kept = np.flatnonzero(multipliers)

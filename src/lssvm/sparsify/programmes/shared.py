@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import numpy as np
-from scipy.optimize import linprog
+import scipy
 
 from ...arrays import cached_property
 from .blocks import Blocks
@@ -50,7 +50,7 @@ class SharedStructure(Structure):
         size = float(np.abs(g).max(initial=0.0))
         while size > 0.0:
             rows, G = self._constraints()
-            found = linprog(
+            found = scipy.optimize.linprog(
                 np.append(-g / size, np.zeros(d)),
                 A_ub=np.vstack([G, np.append(np.zeros(r), np.ones(d))]),
                 b_ub=np.append(np.zeros(len(rows)), 1.0),

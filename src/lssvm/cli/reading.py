@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -20,25 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DELIMITERS = ",;\t|"
-MISSING = (
-    "",
-    "NA",
-    "N/A",
-    "n/a",
-    "na",
-    "N.A.",
-    "n.a.",
-    "NaN",
-    "nan",
-    "NAN",
-    "null",
-    "NULL",
-    "None",
-    "none",
-    "?",
-    "#N/A",
-)
-NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+HINT = " The first line looks like data ({}): if it contains no column names, use --no-header."
 STATED_DELIMITER = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
 BLOCK_BYTES = 1 << 23
 SAMPLE_SIZE = 1 << 16  # characters from which the format is inferred; more if they contain too few rows
@@ -72,13 +55,16 @@ class Source:
     start: Callable[[], Iterator[pa.RecordBatch]]
     notes: tuple[str, ...] = ()  # what was inferred
     decimal: str = "."
+    hint: str = ""  # if the first line looks like data
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The batches, from the start; reader errors become TableErrors."""
+    def batches(self, rows: int = 1 << 30) -> Iterator[pa.RecordBatch]:
+        """The batches, from the start, of at most so many rows; reader errors become TableErrors."""
         import pyarrow
 
         try:
-            yield from self.start()
+            for batch in self.start():
+                for first in range(0, batch.num_rows, rows):
+                    yield batch.slice(first, rows)
         except pyarrow.ArrowInvalid as error:
             text = str(error)
             if "UTF8" in text:
@@ -94,7 +80,12 @@ class Source:
 
 
 def open_table(
-    path: str, *, delimiter: str | None = None, header: bool | None = None, encoding: str | None = None
+    path: str,
+    *,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    encoding: str | None = None,
+    decimal: str | None = None,
 ) -> Source:
     """Infer the format of a file. "-" is standard input.
 
@@ -102,10 +93,11 @@ def open_table(
     With ``header=None``, the first line contains names, and a first line of numbers is an error.
     """
     need_pyarrow()
+    open_text = partial(_open_text, delimiter=delimiter, header=header, encoding=encoding, decimal=decimal)
     if path == "-":
         if sys.stdin is None:
             raise TableError("Standard input is closed: give a file, or pipe one in, e.g. lssvm fit - < data.csv")
-        return _open_stream(sys.stdin.buffer, "standard input", delimiter, header, encoding)
+        return _open_stream(sys.stdin.buffer, "standard input", open_text)
     file = Path(path)
     if not file.exists():
         near = difflib.get_close_matches(file.name, os.listdir(file.parent) if file.parent.is_dir() else [], 1)
@@ -113,12 +105,12 @@ def open_table(
         raise TableError(f"There is no file {path!r}. {hint}")
     if not file.is_dir() and not file.is_file():
         with open(path, "rb") as stream:
-            return _open_stream(stream, path, delimiter, header, encoding)
+            return _open_stream(stream, path, open_text)
     if file.is_dir() or file.suffix.lower() in (".parquet", ".pq") or _is_parquet(path):
         return _open_parquet(file)
     if file.suffix.lower() in (".xlsx", ".xls", ".ods"):
         raise TableError(f"{path!r} is a spreadsheet: save it as CSV (UTF-8) first.")
-    return _open_text(path, path, delimiter, header, encoding)
+    return open_text(path, path)
 
 
 def _is_parquet(path: str) -> bool:
@@ -126,9 +118,7 @@ def _is_parquet(path: str) -> bool:
         return file.read(4) == b"PAR1"
 
 
-def _open_stream(
-    stream: BinaryIO, name: str, delimiter: str | None, header: bool | None, encoding: str | None
-) -> Source:
+def _open_stream(stream: BinaryIO, name: str, open_text: Callable[[str, str], Source]) -> Source:
     """A copy of a stream as a table, because a fit reads the rows several times."""
     import atexit
     import shutil
@@ -141,7 +131,7 @@ def _open_stream(
         shutil.copyfileobj(stream, file)
     if _is_parquet(file.name):
         return replace(_open_parquet(Path(file.name)), name=name)
-    return _open_text(file.name, name, delimiter, header, encoding)
+    return open_text(file.name, name)
 
 
 def _open_parquet(file: Path) -> Source:
@@ -164,7 +154,9 @@ def _open_parquet(file: Path) -> Source:
     return Source(str(file), names, 0, data.to_batches)
 
 
-def _open_text(path: str, name: str, delimiter: str | None, header: bool | None, encoding: str | None) -> Source:
+def _open_text(
+    path: str, name: str, *, delimiter: str | None, header: bool | None, encoding: str | None, decimal: str | None
+) -> Source:
     import pyarrow
     import pyarrow.csv
 
@@ -179,6 +171,8 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
             "--no-header (the columns are then column1, column2, ...), add a line of names at the top, or, if these "
             "are names, use --header."
         )
+    data = _data_cells(lines) if header is None else []
+    hint = HINT.format(quoted(data[0])) if data else ""
     header = header is not False
     names = tuple(cell.strip() for cell in first) if header else tuple(f"column{c + 1}" for c in range(len(first)))
     if len(names) < 2:
@@ -186,9 +180,10 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
             f"{name}: only one column was found, {quoted(first)}: if there are more, give the --delimiter; if there "
             "are lines above the column names, remove them."
         )
-    _check_names(names, name)
-    decimal = "," if found != "," and _decimal_comma(lines) else "."
-    if decimal == ",":
+    _check_names(names, name, hint)
+    notes += [hint.strip()] if hint else []
+    if decimal is None and found != "," and _decimal_comma(lines):
+        decimal = ","
         notes.append("numbers are written with a decimal comma")
 
     block_size = max(BLOCK_BYTES, 4 * sum(len(cell) + 3 for cell in first))  # the names must fit into one block
@@ -210,7 +205,7 @@ def _open_text(path: str, name: str, delimiter: str | None, header: bool | None,
             )
             yield from reader
 
-    return Source(name, names, 1 + (names_end if header else above), start, tuple(notes), decimal)
+    return Source(name, names, 1 + (names_end if header else above), start, tuple(notes), decimal or ".", hint)
 
 
 class _Layout(NamedTuple):
@@ -307,21 +302,23 @@ def _sniff(sample: str) -> str:
         rows = [len(row) for row in records if row]
         return rows[0] if rows and min(rows) == max(rows) else 0
 
-    best = max(DELIMITERS, key=cells)
-    if cells(best) > 1:
+    best = max(DELIMITERS[1:], key=cells)
+    if cells(best) > 1 and cells(best) >= cells(",") - 1:  # one comma per cell is a decimal comma
         return best
+    if cells(",") > 1:
+        return ","
     return max(DELIMITERS, key=sample.split("\n", 1)[0].count)  # unequal lines: the reader reports the first
 
 
 def _decimal_comma(lines: Sequence[Sequence[str]]) -> bool:
     cells = [cell.strip() for line in lines[1:50] for cell in line]
-    comma = sum(looks_numeric(cell.replace(",", ".")) and "," in cell for cell in cells)
+    comma = sum(looks_numeric(cell) and "," in cell for cell in cells)
     return comma > 0 and not any("." in cell and looks_numeric(cell) for cell in cells)
 
 
 def looks_numeric(text: str) -> bool:
     try:
-        float(text)
+        float(text.replace(",", "."))
     except ValueError:
         return False
     return bool(text.strip().lower() not in ("nan", "inf", "-inf", "infinity"))
@@ -331,15 +328,22 @@ def _spell(delimiter: str) -> str:
     return {"\t": "tabs", ";": "semicolons", "|": "bars"}.get(delimiter, repr(delimiter))
 
 
-def _check_names(names: Sequence[str], source: str) -> None:
+def _data_cells(lines: Sequence[Sequence[str]]) -> list[str]:
+    """The cells of the first line that look like data: numbers, and texts that occur again below."""
+    below = [set(column) for column in zip(*lines[1:], strict=False)]
+    pairs = zip(lines[0], below, strict=False)
+    return [cell for cell, others in pairs if cell and (looks_numeric(cell) or cell in others)]
+
+
+def _check_names(names: Sequence[str], source: str, hint: str = "") -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if "" in twice:
         raise TableError(
             f"{source}: {list(names).count('')} columns have no name: give them names or, if they are empty, remove "
-            "the delimiters at the ends of the lines."
+            f"the delimiters at the ends of the lines.{hint}"
         )
     if twice:
-        raise TableError(f"{source}: the column name {twice[0]!r} is duplicated: give each column a unique name.")
+        raise TableError(f"{source}: the column name {twice[0]!r} is duplicated: give each column a unique name.{hint}")
 
 
 def plain_name(name: str) -> str:

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from lssvm import load, tables
-from lssvm.tables import TableError, open_table
+from lssvm import cli, load
+from lssvm.cli.reading import TableError, open_table
 
 pytest.importorskip("pyarrow")
 
@@ -21,7 +21,7 @@ def read(source):
 
 # Headers --------------------------------------------------------------------------------------------------------------
 def test_header_longer_than_a_block_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables.reading, "BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(cli.reading, "BLOCK_BYTES", 1 << 12)
     names = [f"n{i}" for i in range(2_000)]
     (tmp_path / "wide.csv").write_text(",".join(names) + "\n" + ",".join(["1"] * 2_000) + "\n")
     assert read(open_table(str(tmp_path / "wide.csv"))) == [["1"] * 2_000]
@@ -57,7 +57,7 @@ def test_rows_below_a_long_header_show_the_decimal_comma(tmp_path):
 
 
 def test_quotation_mark_that_is_not_closed_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables.reading, "SAMPLE_LIMIT", 1 << 20)
+    monkeypatch.setattr(cli.reading, "SAMPLE_LIMIT", 1 << 20)
     (tmp_path / "open.csv").write_text('x,"y\n' + "1,2\n" * 500_000)
     with pytest.raises(TableError, match="take more than 1 MiB: look for an unclosed quotation mark"):
         open_table(str(tmp_path / "open.csv"))
@@ -118,7 +118,7 @@ def test_fit_from_a_pipe_that_has_a_path(tmp_path, path):
 
 
 def test_the_copy_of_a_pipe_is_removed(tmp_path):
-    script = "import sys; from lssvm.tables import open_table; print(len(list(open_table('-').batches())))"
+    script = "import sys; from lssvm.cli.reading import open_table; print(len(list(open_table('-').batches())))"
     result = subprocess.run(
         [sys.executable, "-c", script],
         input=TEXT,

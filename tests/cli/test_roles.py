@@ -1,4 +1,4 @@
-"""What the command line takes a column for: numbers, categories, truth values, nothing."""
+"""What the command line takes a column for: numbers, text, truth values, nothing."""
 
 import csv
 import runpy
@@ -7,87 +7,127 @@ import numpy as np
 import pytest
 from cli_cases import AGE, PRICE, lines, planned
 
-from lssvm import tables
+from lssvm import load
+from lssvm.cli.reading import open_table
+from lssvm.cli.roles import plan
 
 
 # What a column is -----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("values", "task", "labels"),
     [
-        (["1.5", "2.5", "3.5", "4"] * 5, "regression", "number"),
+        (["1.5", "2.5", "3.5", "4"] * 5, "regression", ""),
         (["0", "1"] * 10, "classification", "number"),
         (["-1", "1.0"] * 10, "classification", "number"),
-        ([str(v) for v in range(20)], "regression", "number"),
+        ([str(v) for v in range(20)], "regression", ""),
         (["yes", "no"] * 10, "classification", "text"),
         (["True", "False"] * 10, "classification", "text"),
         (["1", "2", "x", "y"] * 5, "classification", "text"),
-        (["1e3", "-.5", "+7", "2."] * 5, "regression", "number"),
+        (["1e3", "-.5", "+7", "2."] * 5, "regression", ""),
     ],
 )
 def test_task_is_guessed_from_the_target(folder, values, task, labels):
     rows = [(f"{i}.5", value) for i, value in enumerate(values)]
-    scheme, _, remarks = planned(lines(rows, ("x", "y")), folder)
-    assert (scheme.task, scheme.labels) == (task, labels)
+    roles, _, remarks = planned(lines(rows, ("x", "y")), folder)
+    assert roles.labels == labels
     assert any(remark.startswith(f"task: {task}") for remark in remarks)
 
 
+@pytest.mark.parametrize(
+    ("values", "hint"),
+    [
+        (range(1, 9), True),  # 8 numbers in 20 rows
+        ([v % 15 for v in range(150)], True),
+        ([v % 40 for v in range(150)], False),
+        ([v % 15 + 0.5 for v in range(150)], False),
+    ],
+)
+def test_whole_numbers_that_repeat_may_be_classes(folder, values, hint):
+    values = list(values) if len(values) > 20 else [*values, *values, *list(values)[:4]]
+    _, _, remarks = planned(lines([(f"{i}.5", str(v)) for i, v in enumerate(values)], ("x", "y")), folder)
+    (task,) = [remark for remark in remarks if remark.startswith("task:")]
+    assert task.startswith("task: regression")
+    assert ("if these are classes, use --task classification" in task) == hint
+
+
 def test_columns_without_information_are_dropped_and_reported(folder):
-    rows = [(str(i), f"name {i}", "same", "", str(i % 7), str(i / 3)) for i in range(60)]
-    scheme, _, remarks = planned(lines(rows, ("", "name", "constant", "void", "x", "y")), folder)
-    assert scheme.names == ["x"]
+    rows = [(str(i), "same", "", str(i % 7), str(i / 3)) for i in range(60)]
+    names = ("", "constant", "void", "x", "y")
+    roles, _, remarks = planned(lines(rows, names), folder)
+    assert roles.inputs == {"x": False}
     text = " ".join(remarks)
-    for found in ("column '' is dropped: it has no name", "'name' is dropped: 60 distinct", "'constant'", "'void'"):
+    for found in (
+        "column '' is dropped: it has no name",
+        "'constant' is dropped: it has the same",
+        "'void' is dropped",
+    ):
         assert found in text
-    scheme, _, _ = planned(
-        lines(rows, ("", "name", "constant", "void", "x", "y")), folder, categorical=["name", "x"], drop=["void"]
-    )
-    assert len(scheme.columns[0].categories) == 60
-    assert scheme.columns[1].categories == tuple("0123456")
+    roles, _, _ = planned(lines(rows, names), folder, categorical=["x"], drop=["void"])
+    assert roles.inputs == {"x": True}
+    rows[7] = (*rows[7][:1], "", *rows[7][2:])  # a constant with missing cells tells rows apart
+    assert list(planned(lines(rows, names), folder)[0].inputs) == ["constant", "x"]
 
 
-def test_dates_units_and_distinct_texts_are_dropped(folder):
+def test_dates_are_dropped_and_numbers_with_units_are_reported(folder):
     def column(i):
         return f"2021-{i % 12 + 1:02d}-{i % 28 + 1:02d}", f"{i % 20}.5%", f"H{i % 25}", f"1{'ab'[i % 2]}"
 
     rows = [(*column(i), str(i / 3)) for i in range(40)]
     names = ("sold on", "share", "id", "grade", "y")
-    scheme, _, remarks = planned(lines(rows, names), folder)
-    assert [c.name for c in scheme.columns] == ["share", "grade"]  # 20 shares in 40 rows may be categories
+    roles, _, remarks = planned(lines(rows, names), folder)
+    assert roles.inputs == {"share": True, "id": True, "grade": True}
     text = "\n".join(remarks)
     assert "column 'sold on' is dropped: it contains dates ('2021-01-01'); use numbers" in text
-    assert "column 'id' is dropped: 25 distinct texts such as 'H0' (--categorical id accepts" in text
-    assert "treated as categorical: 'share' (20), 'grade' (2)" in text
-    _, _, remarks = planned(lines(rows[:30], names), folder)
-    assert "'share' is dropped: 20 distinct texts such as '0.5%'; write plain numbers" in "\n".join(remarks)
+    assert "treated as categorical: 'share' (20), 'id' (25), 'grade' (2)" in text
+    odd = "column {!r} is treated as text, because {} of 40 values are not numeric, such as {!r}: write plain numbers"
+    assert odd.format("share", 40, "0.5%") in text
+    assert sum("plain numbers" in remark for remark in remarks) == 1
     mixed = [(f"({i}.5)" if i % 2 else f"{i}.5", *row) for i, row in enumerate(rows)]
     _, _, remarks = planned(lines(mixed, ("account", *names)), folder)
-    assert (
-        "column 'account' is dropped: 20 of 40 values are not numeric, such as '(1.5)'; write plain numbers, such as "
-        "-1234.5"
-    ) in remarks
-    scheme, _, _ = planned(lines(rows, names), folder, categorical=["sold on", "id"])
-    assert [c.name for c in scheme.columns] == list(names[:4])
+    assert odd.format("account", 20, "(1.5)") in "\n".join(remarks)
+    roles, _, _ = planned(lines(rows, names), folder, categorical=["sold on"])
+    assert list(roles.inputs) == list(names[:4])
     _, _, remarks = planned(lines(rows, names), folder, target="grade")
     assert any(remark.startswith("task: classification ('grade' has 2 classes: 1a, 1b") for remark in remarks)
 
 
 def test_doubts_are_reported(folder):
-    rows = [(str(i + 7), str(i), str(i % 5), ["Yes", "no", "yes "][i % 3], str(i % 2)) for i in range(40)]
-    rows[20] = ("27", "19", *rows[20][2:])
-    scheme, _, remarks = planned(lines(rows, ("row no", "almost", "x", "smoker", "y")), folder)
-    assert len(scheme.columns) == 4
-    doubts = [remark for remark in remarks if remark.startswith("column ")]
-    assert doubts == [
+    shuffled = np.random.RandomState(0).permutation(2000) + 5
+    same_sums = np.array([*range(1, 7), 8, 8, 9, 9, *range(11, 17)])  # ends and sum as those of 1 to 16
+    assert same_sums.sum() == np.arange(1, 17).sum()
+    rows = [
+        (str(i + 7), str(shuffled[i]), str(same_sums[i % 16]), f"199105{i % 28 + 3:02d}", ["Yes", "no", "yes "][i % 3])
+        for i in range(2000)
+    ]
+    names = ("row no", "shuffled", "x", "day", "smoker")
+    text = lines([(*row, str(i % 2)) for i, row in enumerate(rows)], (*names, "y"))
+    roles, _, remarks = planned(text, folder)
+    assert list(roles.inputs) == list(names)
+    assert [remark for remark in remarks if remark.startswith("column ")] == [
         "column 'row no' numbers the rows: drop it with --drop 'row no', unless their order matters",
+        "column 'shuffled' numbers the rows: drop it with --drop shuffled, unless their order matters",
+        "column 'day' looks like dates written as numbers (19910503): use e.g. the year or the days since the first, "
+        "or drop it with --drop day",
         "column 'smoker' contains 'Yes' and 'yes': are they the same?",
     ]
+    _, _, remarks = planned(lines([(str(v), str(i % 2)) for i, v in enumerate(same_sums)], ("x", "y")), folder)
+    assert not any("numbers the rows" in remark for remark in remarks)
+
+
+def test_text_that_differs_in_every_row_is_ignored(folder, run):
+    rows = [(f"name {i}", str(age), str(price)) for i, (age, price) in enumerate(zip(AGE, PRICE, strict=True))]
+    (folder / "t.csv").write_text(lines(rows, ("name", "age", "price")))
+    result = run("fit", "t.csv", "-y", "price", "-o", "m.lssvm")
+    assert "warning: X: column 'name' is ignored: 60 of its 60 values differ" in result.stderr
+    (folder / "new.csv").write_text("age,name\n40,x\n40,\n40,3\n")
+    assert len(set(run("predict", "m.lssvm", "new.csv").stdout.split()[1:])) == 1
 
 
 def test_numbers_with_leading_zeros_are_codes(folder, run):
     """Reported for inputs; kept unchanged in a target."""
     rows = [(f"{100 * (i % 9):05d}", str(i % 5), f"{i % 3:02d}") for i in range(60)]
-    scheme, _, remarks = planned(lines(rows, ("zip code", "x", "y")), folder)
-    assert scheme.labels == "text"
+    roles, _, remarks = planned(lines(rows, ("zip code", "x", "y")), folder)
+    assert roles.labels == "text"
     assert [remark for remark in remarks if remark.startswith("column ")] == [
         "column 'zip code' is treated as numeric, but some values have leading zeros ('00000'): if they are codes, use "
         "--categorical 'zip code' or --drop 'zip code'"
@@ -95,8 +135,8 @@ def test_numbers_with_leading_zeros_are_codes(folder, run):
     (folder / "codes.csv").write_text(lines(rows, ("zip code", "x", "y")))
     assert run("fit", "codes.csv", "-y", "y", "-o", "m.lssvm", "--categorical", "zip code").exit_code == 0
     assert set(run("predict", "m.lssvm", "codes.csv").stdout.split()[1:]) <= {"00", "01", "02"}
-    scheme, _, remarks = planned(lines([("0", "0.5", "10"), ("0", "0.7", "20")] * 20, ("a", "b", "y")), folder)
-    assert scheme.labels == "number"
+    roles, _, remarks = planned(lines([("0", "0.5", "10"), ("0", "0.7", "20")] * 20, ("a", "b", "y")), folder)
+    assert roles.labels == "number"
     assert not any("zeros" in remark for remark in remarks)
 
 
@@ -104,8 +144,8 @@ def test_numbers_with_leading_zeros_are_codes(folder, run):
 def test_names_with_line_breaks_and_empty_lines_before_them(folder, start):
     rows = [(str(i), str(i % 7), str(i / 3)) for i in range(20)]
     text = start + '"first\nname",x,y\n' + lines(rows, None)
-    scheme, summaries, _ = planned(text, folder)
-    assert scheme.names == ["first\nname", "x"]
+    roles, summaries, _ = planned(text, folder)
+    assert list(roles.inputs) == ["first\nname", "x"]
     assert summaries["y"].rows == 20
     with pytest.raises(ValueError, match=f"'abc' in row {22 + len(start)}"):
         planned(text.replace("\n19,", "\nabc,"), folder)
@@ -139,11 +179,11 @@ def test_truth_values_are_known_however_they_are_spelled(run, folder):
         results = [run("predict", "m.lssvm", other) for other in names]
         assert {result.stdout for result in results} == {results[0].stdout}
         assert not any("is unknown to the model" in result.stderr for result in results)
+        assert load("m.lssvm")._columns_.columns[1].kind == "number"  # as in a frame
         assert run("export", "m.lssvm", "--to", "python", "-o", "exported.py").exit_code == 0
         predict = runpy.run_path("exported.py")["predict"]
         for value in (True, np.True_, "true", "True", "TRUE"):
-            assert predict({"age": 40, "garden": value}) == predict([40, "True"]) != predict([40, False])
-        assert predict([40, "tru"]) not in (predict([40, "True"]), predict([40, "False"]))
+            assert predict({"age": 40, "garden": value}) == predict([40, 1]) != predict([40, False])
 
 
 def test_truth_values_as_classes(run, folder):
@@ -161,12 +201,17 @@ def test_truth_values_as_classes(run, folder):
         assert all(reports[0] == other for other in reports)
 
 
-def test_truth_values_spelled_in_two_ways_are_one_category(folder):
+def test_truth_values_among_other_values(folder):
     (folder / "mixed.csv").write_text(truth_table(str) + "3,TRUE,1\n4,false,1\n")
-    plan, _, remarks = tables.plan(tables.open_table("mixed.csv"), "price")
-    assert plan.columns[1].categories == ("False", "True")
+    roles, _, remarks = plan(open_table("mixed.csv"), "price")
+    assert roles.inputs == {"age": False, "garden": False}
     assert not any("the same?" in remark for remark in remarks)
     (folder / "other.csv").write_text("x,flag,price\n" + "1,True,2.5\n2,true,3.5\n3,maybe,4\n4,Maybe,5.5\n" * 9)
-    plan, _, remarks = tables.plan(tables.open_table("other.csv"), "price")
-    assert plan.columns[1].categories == ("Maybe", "True", "maybe", "true")  # no truth values
+    roles, _, remarks = plan(open_table("other.csv"), "price")
+    assert roles.inputs == {"x": False, "flag": True}
     assert sum("the same?" in remark for remark in remarks) == 2
+    (folder / "few.csv").write_text("x,flag,price\n" + "1,True,2.5\n2,False,3.5\n" * 20 + "4,unknown,5.5\n")
+    assert plan(open_table("few.csv"), "price")[0].inputs["flag"]  # text, not numbers with a mistake
+    (folder / "numbers.csv").write_text("x,price\n" + "1,2.5\n2,3.5\n" * 20 + "TRUE,5.5\n")
+    _, _, remarks = plan(open_table("numbers.csv"), "price")
+    assert "column 'x' contains numbers and truth values, which are read as 1 and 0" in remarks
