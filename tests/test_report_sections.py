@@ -170,7 +170,12 @@ def frame():
     """A table with categories, missing cells and columns without use."""
     draw = np.random.default_rng(1)
     n = 150
-    table = pd.DataFrame({"number": np.arange(n) + 1001, "size of the lot in square metres": draw.normal(size=n)})
+    table = pd.DataFrame(
+        {
+            "number": np.delete(np.arange(n + 5) + 1001, [3, 9, 27, 81, 99]),
+            "size of the lot in square metres": draw.normal(size=n),
+        }
+    )
     table["kind"] = draw.choice(["flat", "house", "<b>villa</b>"], n)
     table["level"] = pd.Categorical(draw.choice(["low", "high"], n), ["low", "high"], ordered=True)
     table["gaps"] = np.where(draw.uniform(size=n) < 0.1, np.nan, draw.normal(size=n))
@@ -315,6 +320,17 @@ def test_ordinary_tables_have_nothing_odd():
         assert source.endswith("133 rows and 1 column (1 numeric). No cells are missing.</p></section>")
     counts = np.random.default_rng(0).poisson(1.0, 133)  # the smallest is frequent, and so is its neighbour
     assert "cut off" not in report.to_html(LSSVR(kernels.RBF(13.1), C=0.1).fit(X, counts))
+
+
+def test_integers_that_repeat_or_have_gaps_do_not_number_the_rows(frame):
+    table, worth = frame
+    for values in (np.arange(150) // 2, 2 * np.arange(150), np.arange(150) + 0.5):
+        model = LSSVR(kernels.RBF(sigma=3.0), C=10.0).fit(table[["level"]].assign(number=values), worth)
+        assert "numbers the rows" not in report.to_html(model)
+    model.fit(table[["number"]], worth)
+    assert "numbers the rows" in report.to_html(model)
+    note = "column 'number' numbers the rows"
+    assert section(report.to_html(model, about={"warnings": [note]}), "data").count("numbers the rows") == 1
 
 
 def test_notes_are_shown_once_and_where_they_belong():

@@ -12,7 +12,8 @@ from .facts import Facts
 from .markup import counted, html_table, listed, rounded
 
 LISTED = 15  # maximum number of columns in the table
-FEWEST_ROWS = 20  # from which on a column of consecutive integers numbers the rows
+FEWEST_ROWS = 20  # from which on a column of consecutive integers numbers the rows,
+FILLED = 1.1  # if their range is smaller than this multiple of the number of rows
 CUT_OFF = 0.01  # share of the rows with the same extreme target, at least
 KINDS = {"number": "numeric", "ranks": "ordered", "category": "categorical", "ignored": "ignored"}
 
@@ -45,6 +46,7 @@ def _findings(facts: Facts, columns: list[Column]) -> list[tuple[int, str]]:
     X = np.zeros((0, sum(column.width for column in columns)))
     X = X if facts.kept is None else arrays.to_numpy(facts.kept.problem.X)
     all_rows = facts.kept is not None and len(X) == facts.kept.total
+    notes = facts.notes(about_columns=True)
     known: dict[bytes, str] = {}
     found, start = [], 0
     for name, column in zip(facts.names, columns, strict=False):
@@ -52,7 +54,8 @@ def _findings(facts: Facts, columns: list[Column]) -> list[tuple[int, str]]:
         start += column.width
         indicator = len(column.values) if column.kind == "category" else 1
         missing = int(np.count_nonzero(cells[:, indicator])) if column.missing or column.height > 0 else 0
-        words = [*_column_words(column, cells, missing, all_rows)]
+        noted = any(note.startswith(f"column {name!r} ") for note in notes)
+        words = [*_column_words(column, cells, missing, all_rows and not noted)]
         if len(cells) and np.any(cells != cells[:1]):
             other = known.setdefault(_content(column, cells), name)
             words += [f"the same as {other}"] * (other != name)
@@ -68,7 +71,7 @@ def _content(column: Column, cells: np.ndarray) -> bytes:
     return first[codes].tobytes()
 
 
-def _column_words(column: Column, cells: np.ndarray, missing: int, all_rows: bool) -> Iterator[str]:
+def _column_words(column: Column, cells: np.ndarray, missing: int, may_number: bool) -> Iterator[str]:
     if column.kind == "ignored":
         yield "ignored: a different value in almost every row, as in an identifier"
     if missing:
@@ -78,11 +81,16 @@ def _column_words(column: Column, cells: np.ndarray, missing: int, all_rows: boo
         yield f"rare values{rows} are treated as one: only the {len(column.values)} most frequent are kept apart"
     if not len(cells) or not column.width:
         return
-    numbers = all_rows and column.kind == "number" and not missing and len(cells) >= FEWEST_ROWS
     if np.all(cells == cells[:1]):
         yield "the same value in all rows: of no use"
-    elif numbers and np.array_equal(np.sort(cells[:, 0]), cells.min() + np.arange(len(cells))):
+    elif may_number and column.kind == "number" and not missing and _are_consecutive(cells[:, 0]):
         yield "numbers the rows: drop it unless their order matters"
+
+
+def _are_consecutive(values: np.ndarray) -> bool:
+    """Whether these are different integers without large gaps; some rows may be absent."""
+    differ = len(values) >= FEWEST_ROWS and np.ptp(values) < FILLED * len(values)
+    return differ and len(np.unique(values)) == len(values) and bool(np.all(values == np.round(values)))
 
 
 def _cut_off(facts: Facts) -> Iterator[str]:
