@@ -23,21 +23,20 @@ class Chart:
         y: str,
         *,
         log_x: bool = False,
-        small: bool = False,
         box: tuple[float | None, float | None, float | None, float | None] = (None, None, None, None),
     ) -> None:
         self.title, self.x, self.y, self.log_x, self.box = title, x, y, log_x, box
-        self.width, self.height = (320, 210) if small else (520, 340)
+        self.width, self.height = 420, 290
         self.left, self.right, self.top, self.bottom = 62, 14, 30, 44
         self._marks: list[Callable[[], str]] = []  # called once the scales are known
         self._x: list[np.ndarray] = []
         self._y: list[np.ndarray] = []
         self._labels: list[tuple[str, str]] = []
 
-    def line(self, x: np.ndarray, y: np.ndarray, dots: bool = False) -> None:
+    def line(self, x: np.ndarray, y: np.ndarray, dots: bool = False, style: str = "c0") -> None:
         """A curve, optionally with a dot at each value."""
         self._see(x, y)
-        self._marks.append(lambda: f'<path class="line" d="M{" L".join(self._places(x, y))}"/>')
+        self._marks.append(lambda: f'<path class="line {style}" d="M{" L".join(self._places(x, y))}"/>')
         if dots:
             self._marks.append(lambda: self._dots(x, y, "dots big"))
 
@@ -126,7 +125,7 @@ class Chart:
         label = f"{self.title}. Horizontal axis: {self.x}. Vertical axis: {self.y}."
         return (
             f'<figure><svg viewBox="0 0 {self.width} {self.height}" role="group" aria-label="{escaped(label)}">'
-            f'<text class="title" x="{self.left}" y="18">{escaped(shortened(self.title, 60))}</text>{axes}{marks}</svg>'
+            f'<text class="title" x="{self.left}" y="18">{escaped(shortened(self.title, 48))}</text>{axes}{marks}</svg>'
             f"{caption}</figure>"
         )
 
@@ -177,11 +176,12 @@ class Chart:
         for value, shown in marks if self.log_x else self._few(labelled(round_ticks(*self._range_x, 6))):
             across = self._across(10.0**value if self.log_x else value)
             parts.append(f'<path class="grid" d="M{across:.1f} {self.top}V{floor}"/>')
-            parts.append(f'<text class="middle" x="{across:.1f}" y="{floor + 16}">{shown}</text>')
+            inside = min(across, self.width - 4 * len(shown))  # a long number at the right end
+            parts.append(f'<text class="middle" x="{inside:.1f}" y="{floor + 16}">{shown}</text>')
         parts.append(f'<path class="axis" d="M{self.left} {self.top}V{floor}H{right}"/>')
         middle = (self.left + right) / 2, (self.top + floor) / 2
         parts.append(
-            f'<text class="middle" x="{middle[0]}" y="{self.height - 8}">{escaped(shortened(self.x, 60))}</text>'
+            f'<text class="middle" x="{middle[0]}" y="{self.height - 8}">{escaped(shortened(self.x, 48))}</text>'
         )
         turned = f'transform="translate(13 {middle[1]}) rotate(-90)"'
         parts.append(f'<text class="middle" {turned}>{escaped(shortened(self.y, self.height // 7))}</text>')
@@ -230,27 +230,6 @@ def _log_ticks(low: float, high: float) -> list[float]:
     return [float(power) for power in range(first, last + 1, step)]
 
 
-def side_by_side(charts: Sequence[str], small: bool = False) -> str:
+def side_by_side(charts: Sequence[str]) -> str:
     """Charts in as many columns as fit on the page."""
-    return f'<div class="charts{" small" if small else ""}">{"".join(charts)}</div>'
-
-
-def bar_chart(title: str, names: Sequence[str], values: np.ndarray, notes: Sequence[str]) -> str:
-    """Horizontal bars, each with a name before it and a note after it."""
-    width, left, step = 520, 196, 20
-    height = 34 + step * len(names)
-    longest = float(np.max(values, initial=0.0)) or 1.0
-    parts = []
-    for number, (name, value, note) in enumerate(zip(names, values, notes, strict=True)):
-        top = 30 + step * number
-        length = (width - left - 70) * float(value) / longest
-        parts.append(
-            f"<g><title>{escaped(name)}: {escaped(note)}</title>"
-            f'<text class="end" x="{left - 8}" y="{top + 13}">{escaped(shortened(name))}</text>'
-            f'<rect class="bar" x="{left}" y="{top + 2}" width="{length:.1f}" height="14"/>'
-            f'<text x="{left + length + 6:.1f}" y="{top + 13}">{escaped(note)}</text></g>'
-        )
-    return (
-        f'<figure><svg viewBox="0 0 {width} {height}" role="img" aria-label="{escaped(title)}">'
-        f'<text class="title" x="8" y="18">{escaped(title)}</text>{"".join(parts)}</svg></figure>'
-    )
+    return f'<div class="charts">{"".join(charts)}</div>'

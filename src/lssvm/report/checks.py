@@ -1,4 +1,4 @@
-"""The warnings section: possible problems of the model."""
+"""Possible problems of the model."""
 
 from __future__ import annotations
 
@@ -11,45 +11,39 @@ import numpy as np
 from .. import diagnose
 from ..intervals import ROWS_PER_WIDTH
 from .facts import Facts
-from .markup import escaped, rounded
+from .markup import listed, rounded
 from .outliers import distances
 
 MANY_LIGHT = 0.1  # share of the rows of a classifier that may be down-weighted without a warning
 
 
-def warnings_section(facts: Facts) -> str:
-    found = [str(warning) for warning in facts.about.get("warnings", ())]
-    for check in (_check_quality, _check_C, _check_widths, _check_outliers, _check_coverage):
-        found += check(facts)
-    if not found:
-        checked = ["quality against a constant"]
-        checked += ["C against its path"] * (facts.c_path is not None)
-        checked += ["the number of widths"] * (not facts.chunked)
-        checked += ["class sizes"] if facts.classes else ["outliers"]
-        checked += ["leverages"]
-        checked += ["interval coverage"] * (facts.coverage is not None)
-        return f'<p class="good">None. Checked: {", ".join(checked)}.</p>'
-    return '<ul class="bad">' + "".join(f"<li>{escaped(warning)}</li>" for warning in found) + "</ul>"
+def cautions(facts: Facts) -> list[str]:
+    """Reasons to doubt the errors or the rows, for the verdict."""
+    return [
+        words for check in (_check_quality, _check_widths, _check_outliers, _check_coverage) for words in check(facts)
+    ]
+
+
+def checks_section(facts: Facts) -> str:
+    """Doubts about the settings, and what was checked besides."""
+    found = [*facts.notes(about_columns=False), *_check_C(facts), *_check_leverage(facts)]
+    checked = ["C against its path"] * (facts.c_path is not None) + ["the number of widths"] * (not facts.chunked)
+    checked += ["class sizes" if facts.classes else "outliers", "leverages"]
+    checked += ["interval coverage"] * (facts.coverage is not None)
+    return listed(found, "bad") + f"<p>Checked: the number of rows, {', '.join(checked)}.</p>"
 
 
 def _check_quality(facts: Facts) -> Iterable[str]:
     if facts.loo is None:
-        yield "This model has no leave-one-out values: evaluate it on other rows."
+        yield "It has no leave-one-out values: evaluate it on other rows."
         return
     if facts.rows is not None and facts.rows < 30:
         yield f"Only {facts.rows} rows: all figures below are rough."
     if facts.classes:
         counts = np.bincount(facts.probability[1][facts.loo.given > 0], minlength=len(facts.classes))
-        if not diagnose.beats_constant(facts.model):
-            yield (
-                "The leave-one-out error is no smaller than that of always predicting the largest class: the columns "
-                "hardly help to predict it."
-            )
         smallest = int(np.argmin(counts))
         if counts[smallest] < 10 and len(facts.loo.given) == facts.rows:
             yield f"Class {facts.classes[smallest]!r} has only {counts[smallest]} rows: its figures are rough."
-    elif not diagnose.beats_constant(facts.model):
-        yield "The leave-one-out error is no smaller than that of the mean: the columns hardly help to predict it."
 
 
 def _check_C(facts: Facts) -> Iterable[str]:
@@ -71,8 +65,8 @@ def _check_widths(facts: Facts) -> Iterable[str]:
     share = sum(weight for member, weight in facts.members if _chooses_widths(member))
     if share >= 0.5 and ROWS_PER_WIDTH * len(facts.names) > (facts.rows or 0):
         yield (
-            f"{len(facts.names)} widths were chosen by the leave-one-out error of only {facts.rows} rows, so this "
-            "error is too optimistic. Evaluate the model on other rows, or use a single width: kernel=kernels.RBF()."
+            f"The model has adjusted a width for each of {len(facts.names)} columns to only {facts.rows} rows, so that "
+            "errors on new rows may be larger. Evaluate it on other rows, or use one width: kernel=kernels.RBF()."
         )
 
 
@@ -94,21 +88,25 @@ def _check_outliers(facts: Facts) -> Iterable[str]:
         robust = facts.loo.robust[facts.loo.weights > 0]
         gone, rows = int(np.sum(robust < 1e-3)), len(robust)
         if gone:
-            yield f"{gone} of {rows} rows have a robust weight of (almost) zero: see the residuals below."
+            yield f"{gone} of {rows} rows were taken for outliers and (almost) ignored: see the largest errors below."
         light = float(np.mean(robust < 0.5))
         if facts.classes and light > MANY_LIGHT:
             yield (
-                f"{light:.0%} of the rows have a robust weight below 1/2: are so many labels wrong? If the classes "
-                "overlap, large residuals do not indicate wrong labels; compare the log loss with that of a fit "
-                "without robust weights."
+                f"{light:.0%} of the rows count less than half: are so many labels wrong? If the classes overlap, a "
+                "large error does not indicate a wrong label; compare the log loss with that of a fit without robust "
+                "weights."
             )
     elif not facts.classes:
         residuals = facts.loo.residuals[facts.loo.given > 0]
         distance, scale = distances(residuals)
         far = int(np.sum((distance > 6 * scale).any(axis=1))) if (scale > 0).all() else 0
         if far:
-            yield f"{far} leave-one-out residual(s) exceed 6 robust standard deviations: try robust='hampel'."
-    high = int(np.sum(facts.loo.leverage > 0.99))
+            who = "1 row is" if far == 1 else f"{far} rows are"
+            yield f"{who} off by more than 6 times the usual error: see the largest errors, or try robust='hampel'."
+
+
+def _check_leverage(facts: Facts) -> Iterable[str]:
+    high = 0 if facts.loo is None else int(np.sum(facts.loo.leverage > 0.99))
     if high:
         yield f"{high} row(s) determine the function near them alone (leverage above 0.99): no other rows are near."
 
@@ -121,4 +119,4 @@ def _check_coverage(facts: Facts) -> Iterable[str]:
     for asked, shares in zip(facts.coverage.asked, observed, strict=True):
         for share in shares:
             if asked - share > 3 * math.sqrt(asked * (1 - asked) / tested):
-                yield f"Intervals with a nominal coverage of {asked:.0%} cover only {share:.1%} of the rows."
+                yield f"Prediction intervals that should contain {asked:.0%} of the rows contain only {share:.1%}."

@@ -1,4 +1,4 @@
-"""The sections on what was requested, and on what was chosen and why: kernel, C, basis, searches, widths."""
+"""The technical section: what was requested, what was chosen and why: kernel, C, basis, searches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from .. import arrays, diagnose
 from ..kernels import Kernel
-from .charts import Chart, bar_chart, side_by_side
+from .charts import Chart, side_by_side
+from .checks import checks_section
 from .facts import Facts
 from .markup import html_table, rounded
 
@@ -18,46 +19,30 @@ LISTED = 20  # maximum number of dropped columns that are named
 TUNERS = {"KFold": "k-fold cross-validation", "Holdout": "the error on held-out rows", "LeaveOneOut": "leave-one-out"}
 
 
-def asked_section(facts: Facts) -> str:
-    rows = [("model", type(facts.model).__name__), ("target", facts.target)]
-    if facts.classes:
-        rows.append(("classes", ", ".join(facts.classes)))
-    if facts.about.get("source"):
-        rows.append(("data", str(facts.about["source"])))
-    chosen = f"chosen automatically{_how(facts)}"
-    meaning = {  # of None
-        "kernel": chosen,
-        "C": chosen,
-        "steps": "chosen by the number of rows",
-        "robust": "no robust weights",
-        "class_weight": "all rows have the same weight",
-    }
-    for name, value in facts.model.get_params(deep=False).items():
-        automatic = name in ("coding", "loss") and value == "auto"
-        words = "'auto': chosen automatically" if automatic else repr(value)
-        rows.append((name, f"None: {meaning.get(name, 'no')}" if value is None else words))
-    return html_table((), rows)
-
-
-def chosen_section(facts: Facts) -> str:
+def technical_section(facts: Facts) -> str:
+    """Settings, members, searches, checks and timings."""
     model = facts.model
-    rows = [("basis", _basis_words(facts))]
+    rows = [("requested", " ".join(repr(model).split())), ("basis", _basis_words(facts))]
     if not facts.is_stack:
-        rows = [("kernel", _kernel_words(model.kernel_)), ("C", _why_C(facts)), *rows, *_classifier_words(facts)]
-    without = [name for name, used in zip(facts.names, diagnose.columns_used(model), strict=True) if not used]
+        rows[1:1] = [("kernel", _kernel_words(model.kernel_)), ("C", _why_C(facts)), *_classifier_words(facts)]
+    without = [name for name, used in zip(facts.names, facts.used, strict=True) if not used]
     if without:
         more = f" and {len(without) - LISTED} more" if len(without) > LISTED else ""
         rows.append((f"dropped: {len(without)} of {len(facts.names)} columns", ", ".join(without[:LISTED]) + more))
     rows += _search_words(facts)
-    charts = [*_c_path_chart(facts), *_sparsity_chart(facts)]
-    note = ""
-    if facts.inverse_widths is not None and len(facts.names) > 1:
-        charts.append(_widths_chart(facts))
-        note = (
-            "<p>The longer the bar of a column, the faster the function can vary along it; a column with a short bar "
-            "has an almost linear effect, if any.</p>"
-        )
-    return _stack_table(facts) + html_table((), rows) + side_by_side(charts) + note
+    rows += [(f"seconds: {name}", f"{value:.2f}") for name, value in (facts.about.get("seconds") or {}).items()]
+    note = (
+        "<p>Leave-one-out errors are exact, without refitting. C, kernel, basis"
+        f"{', the weights of the models' if facts.is_stack else ''} and robust weights are those of the fit on all "
+        "rows; what was tuned was chosen to minimise this error.</p>"
+    )
+    return (
+        note
+        + _stack_table(facts)
+        + html_table((), rows)
+        + side_by_side([*_c_path_chart(facts), *_sparsity_chart(facts)])
+        + checks_section(facts)
+    )
 
 
 def _stack_table(facts: Facts) -> str:
@@ -65,7 +50,7 @@ def _stack_table(facts: Facts) -> str:
     if not facts.is_stack:
         return ""
     path = facts.model.path_
-    error = "leave-one-out log loss" if facts.classes else f"leave-one-out RMSE ({_unit(facts)})"
+    error = f"leave-one-out {'log loss' if facts.classes else 'RMSE'}"
     header = ("model", "weight", error, "C", *(("coding, loss",) if facts.classes else ()))
     size = float if facts.classes else math.sqrt
     kept = iter(facts.members)  # in the order of the record, which also has those of weight 0
@@ -240,12 +225,3 @@ def _sparsity_chart(facts: Facts) -> list[str]:
     if place < len(sizes) and sizes[place] == path.chosen:
         chart.mark(float(path.chosen), scores[place], f"{path.chosen} vectors")
     return [chart.svg()]
-
-
-def _widths_chart(facts: Facts) -> str:
-    values, shown = facts.inverse_widths, 25
-    order = np.argsort(-np.round(values / (values.max() or 1.0), 6), kind="stable")[:shown]  # ties keep their order
-    rest = f", {shown} of {len(values)} columns" if len(values) > shown else ""
-    notes = ["dropped" if values[c] == 0 else rounded(values[c]) for c in order]
-    title = f"Widths: spread / width of each column{rest}"
-    return bar_chart(title, [facts.names[c] for c in order], values[order], notes)

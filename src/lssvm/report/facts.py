@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from ..arrays import NumericalError
 
 LARGEST_PATH = 3000  # rows of a dense model beyond which the path of C is not computed
 LARGEST_COLUMNS = 5e7  # rows times basis points, likewise
+SHOWN = ("X: column ", "missing ")  # starts of notes on ignored columns, pooled values and missing cells
+MOST_SOLUTIONS = 1500  # columns times members beyond which the importance of columns is not computed
+ALL_ROWS = 60  # columns times members up to which it uses 1000 rows
 
 
 class Facts:
@@ -34,12 +38,20 @@ class Facts:
         self._numbers += int(about.get("row", 0))
         self.scores = _known(diagnose.scores, model)
         self.probability: Any = _known(diagnose.loo_probabilities, model) if self.classes else None
-        self.inverse_widths = _known(diagnose.inverse_widths, model)
+        self.used = diagnose.columns_used(model)
+        self.columns = diagnose.encoder(model)  # None if the rows are numbers as they are
+        self.kept = _known(partial(diagnose.kept_rows, what="The data"), self.members[0][0])
+        self.importance = _known(_importance, model)
         small = all(problem is not None and _is_small(problem) for problem in self.problems)
         self.c_path = _known(diagnose.c_path, model) if small else None
         self.coverage = None
         if not self.classes and (small or self.chunked):  # a chunked model has a sample
             self.coverage = _known(diagnose.coverage_path, model)
+
+    def notes(self, about_columns: bool) -> list[str]:
+        """Notes of the program that read the table and warnings of the fit, less what the data section shows itself."""
+        notes = [note for note in map(str, self.about.get("warnings", ())) if not note.startswith(SHOWN)]
+        return [note for note in notes if note.startswith("column ") == about_columns]
 
     def number(self, row: int) -> int:
         """The number of a training row in its source, where dropped rows are counted as well."""
@@ -53,6 +65,14 @@ class Facts:
     @property
     def unit(self) -> str:
         return "targets -1, +1" if self.classes else f"units of {self.target}"
+
+
+def _importance(model: Any) -> Any:
+    """The importance of the columns, with fewer rows if there are many columns: every column is one solution."""
+    solutions = model.n_features_in_ * len(diagnose.members(model))
+    if solutions > MOST_SOLUTIONS:
+        raise diagnose.NotKnown(f"The importance of {model.n_features_in_} columns takes too long.")
+    return diagnose.importance(model, rows=int(1000 * min(1.0, ALL_ROWS / solutions) ** (1 / 3)))
 
 
 def is_chunked(member: Any) -> bool:

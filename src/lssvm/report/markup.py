@@ -51,3 +51,33 @@ def html_table(
 def _number_class(value: str) -> str:
     """The class attribute of a cell that contains a number: its digits have one width."""
     return ' class="n"' if re.fullmatch(r"-?[\d.]+(e[+-]?\d+)?( ?%)?( points)?", value) else ""
+
+
+def listed(lines: Sequence[str], style: str = "") -> str:
+    """A list; nothing if there are no lines."""
+    kind = f' class="{style}"' if style else ""
+    return f"<ul{kind}>" + "".join(f"<li>{escaped(line)}</li>" for line in lines) + "</ul>" if lines else ""
+
+
+def bar_table(
+    header: tuple[str, str], rows: Sequence[tuple[str, float, str]], ends: tuple[float, float] | None = None
+) -> str:
+    """A table of names, notes and bars from 0 (to the left if negative); names of any length fit on the page."""
+    values = [value for _, value, _ in rows] if ends is None else ends
+    low, high = min(0.0, *values), max(0.0, *values)
+    unit = 100.0 / ((high - low) or 1.0)
+    body = []
+    for name, value, note in rows:
+        start, length = unit * (min(value, 0.0) - low), unit * abs(value)
+        bar = f'<rect class="bar" x="{start:.2f}" width="{length:.2f}" height="10"/>'
+        body.append(
+            f'<tr><th scope="row">{escaped(name)}</th><td class="n">{escaped(note)}</td><td class="bars">'
+            f'<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">{bar}</svg></td></tr>'
+        )
+    head = f'<th scope="col">{escaped(header[0])}</th><th scope="col" class="n">{escaped(header[1])}</th>'
+    return f'<table class="wide"><thead><tr>{head}<td></td></tr></thead><tbody>{"".join(body)}</tbody></table>'
+
+
+def counted(count: int, what: str) -> str:
+    """A number and a noun in the singular or plural."""
+    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -1,14 +1,14 @@
-"""The residuals and outliers section: the rows with the largest leave-one-out errors."""
+"""The rows with the largest leave-one-out errors."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .charts import DRAWN, Chart, side_by_side
+from .charts import Chart
 from .facts import Facts
 from .markup import html_table, rounded
 
-LISTED = 20  # maximum number of rows in the table
+LISTED = 10  # maximum number of rows in the table
 
 
 def residuals_section(facts: Facts) -> str:
@@ -19,13 +19,9 @@ def residuals_section(facts: Facts) -> str:
 
 def _number_outliers(facts: Facts) -> str:
     rows = facts.loo
-    sizes = np.abs(rows.residuals) / _scale(rows.residuals)
-    worst = np.argsort(-sizes.max(axis=1), kind="stable")[:LISTED]
-    charts = side_by_side(
-        [_residuals_chart(facts, output, worst) for output in range(min(rows.actual.shape[1], DRAWN))]
-    )
     if facts.sampled:
-        return charts
+        return ""
+    sizes, worst = _worst(rows.residuals)
     several, weighted = rows.actual.shape[1] > 1, facts.model.robust is not None
     lines = []
     for i in worst:
@@ -43,14 +39,16 @@ def _number_outliers(facts: Facts) -> str:
         )
     header = ("row", *(("target",) if several else ()), "actual", "leave-one-out prediction", "residual")
     header += ("in robust standard deviations", *(("robust weight",) if weighted else ()), "leverage")
-    return (
-        f"{charts}<h3>The {len(lines)} largest residuals</h3>"
-        + _rows_note(facts)
-        + html_table(header, lines, sortable=True, anchors=[facts.number(i) for i in worst])
-    )
+    return _rows_note(facts) + html_table(header, lines, sortable=True, anchors=[facts.number(i) for i in worst])
 
 
-def _residuals_chart(facts: Facts, output: int, worst: np.ndarray) -> str:
+def _worst(residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The sizes of residuals in robust standard deviations, and the rows with the largest."""
+    sizes = np.abs(residuals) / _scale(residuals)
+    return sizes, np.argsort(-sizes.max(axis=1), kind="stable")[:LISTED]
+
+
+def residuals_chart(facts: Facts, output: int) -> str:
     """The residuals of one output, coloured by robust weight; the worst rows link to their lines in the table."""
     rows = facts.loo
     name = f": {facts.target} {output}" if rows.actual.shape[1] > 1 else ""
@@ -64,6 +62,7 @@ def _residuals_chart(facts: Facts, output: int, worst: np.ndarray) -> str:
         chart.cloud(x, e, e, shown=gone, style="none")
         chart.legend([("dots", "robust weight 1"), ("half", "between 0 and 1"), ("none", "0")])
     if not facts.sampled:
+        worst = _worst(rows.residuals)[1]
         chart.links(x[worst], e[worst], [facts.number(i) for i in worst])
     return chart.svg()
 

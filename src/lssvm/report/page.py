@@ -13,15 +13,16 @@ from .._files import written
 from ..arrays import ArrayLike
 from ..diagnose import check_fitted
 from ..estimators import LSSVC, LSSVR
-from .checks import warnings_section
-from .choices import asked_section, chosen_section
-from .components import components_section
+from .choices import technical_section
+from .data import data_section
+from .explain import effects_section, importance_section
 from .facts import Facts
 from .markup import escaped
 from .outliers import residuals_section
-from .overview import figures_section, timings_section, usage_section
 from .quality import intervals_section, other_rows_section, quality_section
 from .style import SCRIPT, STYLE
+from .usage import usage_section
+from .verdict import verdict_section
 
 __all__ = ["to_html"]
 
@@ -37,7 +38,11 @@ def to_html(
     title: str | None = None,
     about: dict[str, Any] | None = None,
 ) -> str:
-    """Write an HTML report on a fitted model: warnings, settings, leave-one-out quality, outliers, intervals.
+    """Write an HTML report on a fitted model, which begins with a verdict in plain words.
+
+    The verdict compares the leave-one-out error with that of a linear model and of a constant. The report then shows
+    which columns matter and how (`diagnose.importance`, `diagnose.effects`), how well rows are predicted, what is odd
+    about the data and, at the end, kernel, C, members and checks.
 
     Parameters
     ----------
@@ -52,8 +57,7 @@ def to_html(
     about : dict or None
         Additional information about the fit: ``target``, ``source``, ``model`` (names), ``warnings`` (list of str),
         ``seconds`` (dict of numbers), ``row`` (number of the first row in the source), ``dropped`` (indices of rows of
-        the source that were not used), ``columns`` (of the source, if `lssvm predict` can read such a table). If None,
-        the model's ``table_`` is used, which the command line writes.
+        the source that were not used). If None, the model's ``table_`` is used, which the command line writes.
 
     Returns
     -------
@@ -73,19 +77,18 @@ def to_html(
         raise ValueError("to_html: give both X and y of the other rows, or neither.")
     facts = Facts(model, _checked_about(getattr(model, "table_", {}) if about is None else about))
     sections = [
-        ("warnings", "Warnings", warnings_section(facts)),
-        ("figures", "Key figures", figures_section(facts)),
-        ("asked", "What was requested", asked_section(facts)),
-        ("chosen", "What was chosen, and why", chosen_section(facts)),
-        ("quality", "Leave-one-out quality", quality_section(facts)),
-        ("residuals", "Residuals and outliers", residuals_section(facts)),
-        ("intervals", "Prediction sets" if facts.classes else "Prediction intervals", intervals_section(facts)),
-        ("components", "Components", components_section(facts)),
+        ("verdict", "Verdict", verdict_section(facts)),
         ("other", "Other rows", "" if X is None else other_rows_section(facts, X, y)),
-        ("timings", "Timings", timings_section(facts)),
-        ("load", "How to use this model", usage_section(facts)),
+        ("importance", "Which columns matter most", importance_section(facts)),
+        ("effects", "How the prediction depends on the columns", effects_section(facts)),
+        ("quality", "Predictions of new rows", quality_section(facts)),
+        ("intervals", "Prediction sets" if facts.classes else "Prediction intervals", intervals_section(facts)),
+        ("residuals", "Rows with the largest errors", residuals_section(facts)),
+        ("data", "Data", data_section(facts)),
+        ("technical", "Technical details", technical_section(facts)),
+        ("use", "How to use this model", usage_section(facts)),
     ]
-    heading = title or f"{type(model).__name__}: {facts.target}"
+    heading = title or f"Model of {facts.target}"
     page = _page(heading, facts, [section for section in sections if section[2]])
     if path is not None:
         with written(path) as file:
@@ -132,7 +135,7 @@ def _page(heading: str, facts: Facts, sections: Sequence[Section]) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{escaped(heading)}</title><style>{STYLE}</style></head>\n<body>"
-        '<a class="skip" href="#warnings">Skip to the warnings</a>'
+        '<a class="skip" href="#verdict">Skip to the verdict</a>'
         f'<header><div class="top"><div><h1>{escaped(heading)}</h1><p>{task}{source}</p></div>'
         '<button type="button" class="theme" hidden>Colours: system</button></div>'
         f'<nav aria-label="Sections"><ul>{links}</ul></nav></header>\n<main>{body}</main>\n'

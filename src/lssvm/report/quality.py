@@ -9,23 +9,21 @@ import numpy as np
 
 from .. import arrays, diagnose
 from .charts import DRAWN, Chart, side_by_side
+from .classes import class_quality
 from .facts import Facts
-from .markup import escaped, html_table, rounded
+from .markup import html_table, rounded
+from .outliers import residuals_chart
 
 
 def quality_section(facts: Facts) -> str:
     if facts.scores is None:
         return "<p>Unknown: this model has no leave-one-out residuals.</p>"
-    note = (
-        "<p>Each row is predicted by the model fitted without it (exactly, and without refitting). C, kernel, basis"
-        f"{', the weights of the models' if facts.is_stack else ''} and robust weights are those of the fit on all "
-        "rows; what was tuned was chosen to minimise this error.</p>"
-    )
+    note = ""
     if facts.sampled and len(facts.loo.weights) < facts.loo.total:
         note += f"<p>These figures come from a random sample of {len(facts.loo.weights)} of the {facts.rows} rows.</p>"
     if np.ptp(facts.loo.given) > 0:
         note += "<p>Averages use the sample weights; tables of classes count the rows with positive weight.</p>"
-    return note + (_class_quality(facts) if facts.classes else _number_quality(facts))
+    return note + (class_quality(facts) if facts.classes else _number_quality(facts))
 
 
 def _number_quality(facts: Facts) -> str:
@@ -41,51 +39,9 @@ def _number_quality(facts: Facts) -> str:
             chart = Chart(f"Predicted against actual: {name}", "leave-one-out prediction", "actual value")
             chart.diagonal(actual, predicted)
             chart.cloud(predicted, actual, actual - predicted)
-            charts.append(chart.svg())
+            charts += [chart.svg(), residuals_chart(facts, output)]
     header = ("target", "RMSE", "mean absolute error", "R²", "largest error")
     return html_table(header, lines) + side_by_side(charts)
-
-
-def _class_quality(facts: Facts) -> str:
-    counting = facts.loo.given > 0
-    probability, codes = (array[counting] for array in facts.probability)
-    score = facts.scores
-    summary = [(f"{score['error_rate']:.2%}", rounded(score["log_loss"]), rounded(score["brier"]))]
-    bins = diagnose.reliability(probability, codes, weights=facts.loo.given[counting])
-    return (
-        html_table(("error rate", "log loss", "Brier score"), summary)
-        + "<h3>Confusion matrix (leave-one-out)</h3>"
-        + _confusion(facts, codes, np.argmax(probability, axis=1))
-        + side_by_side([_reliability_chart(facts, bins)])
-    )
-
-
-def _confusion(facts: Facts, codes: np.ndarray, predicted: np.ndarray) -> str:
-    """The confusion matrix; of many classes, only the largest."""
-    assert facts.classes is not None
-    counts = np.zeros((len(facts.classes), len(facts.classes)), dtype=int)
-    np.add.at(counts, (codes, predicted), 1)
-    shown = sorted(np.argsort(-counts.sum(axis=1), kind="stable")[:15])
-    lines = []
-    for c in shown:
-        share = counts[c, c] / max(counts[c].sum(), 1)
-        lines.append((facts.classes[c], *(str(counts[c, k]) for k in shown), f"{share:.1%}"))
-    header = ("actual class", *(f"predicted {facts.classes[k]}" for k in shown), "correct")
-    all_shown = len(shown) == len(facts.classes)
-    more = "" if all_shown else f"<p>The {len(shown)} largest of {len(facts.classes)} classes.</p>"
-    return html_table(header, lines) + more
-
-
-def _reliability_chart(facts: Facts, bins: Any) -> str:
-    assert facts.classes is not None
-    of = f"class {facts.classes[1]}" if len(facts.classes) == 2 else "the predicted class"
-    chart = Chart(
-        "Reliability of the probabilities", f"predicted probability of {of}", "observed frequency", box=(0, 1, 0, 1)
-    )
-    chart.diagonal(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
-    chart.whiskers(bins.predicted, bins.low, bins.high)
-    chart.line(bins.predicted, bins.observed, dots=True)
-    return chart.svg()
 
 
 def intervals_section(facts: Facts) -> str:
@@ -110,10 +66,10 @@ def intervals_section(facts: Facts) -> str:
                     rounded(width) if math.isfinite(width) else "infinite: too few rows",
                 )
             )
-    header = ("nominal", *(("target",) if several else ()), "observed", "sampling error (95 %)", "mean width")
+    header = ("interval", *(("target",) if several else ()), "rows inside", "margin of error", "mean width")
     return (
-        f"<p>The share of {len(found.rows)} rows that lie inside their exact leave-one-out jackknife+ interval. "
-        f"Widths are in {escaped(facts.unit)}.</p>" + html_table(header, lines) + _regions_table(facts)
+        f"<p>How many of {len(found.rows)} rows lie inside the prediction interval (jackknife+) of the model fitted "
+        f"without them.</p>" + html_table(header, lines) + _regions_table(facts)
     )
 
 
@@ -127,7 +83,7 @@ def _regions_table(facts: Facts) -> str:
     ]
     return (
         "<h3>By predicted value</h3><p>90 % intervals of the default method, which follow the noise where it varies "
-        "beyond chance.</p>" + html_table(("prediction", "rows", "observed", "mean width"), lines)
+        "beyond chance.</p>" + html_table(("prediction", "rows", "rows inside", "mean width"), lines)
     )
 
 
@@ -140,9 +96,8 @@ def _sets_table(facts: Facts) -> str:
         for asked, observed, size in zip(found.asked, found.observed, found.size, strict=True)
     ]
     return (
-        "<p>The share of the rows whose class is in its prediction set (<code>predict_set</code>), with leave-one-out "
-        "probabilities, and the mean number of classes in the sets.</p>"
-        + html_table(("nominal", "observed", "mean size"), lines)
+        "<p>How many rows have their class in the prediction set (<code>predict_set</code>) of a model fitted without "
+        "them.</p>" + html_table(("set", "rows inside", "mean number of classes"), lines)
     )
 
 

@@ -1,0 +1,94 @@
+"""The sections on the columns: which matter most, and how the prediction changes with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import diagnose
+from .charts import Chart, side_by_side
+from .facts import Facts
+from .markup import bar_table, escaped, html_table, rounded
+
+RANKED = 15  # columns in the ranking, at most
+DRAWN = 6  # columns whose effects are shown
+MOST_VALUES = 7  # of a category
+MOST_CURVES = 4  # classes or targets in one chart, those with the largest effects
+
+
+def importance_section(facts: Facts) -> str:
+    found = facts.importance
+    used = [] if found is None else [k for k, column in enumerate(found.columns) if facts.used[column]]
+    if not used or len(found.names) < 2 or not found.full > 0:
+        return ""
+    bars = [(found.names[k], float(found.increase[k]), f"{found.increase[k] / found.full:+.1%}") for k in used[:RANKED]]
+    rest = f" The {RANKED} most important of {len(used)} columns are shown." * (len(used) > RANKED)
+    rest += f" {len(found.names) - len(used)} of {len(found.names)} columns are not used." * (
+        len(used) < len(found.names)
+    )
+    sample = f" Computed with {found.rows} of the rows." if found.sampled else ""
+    return (
+        f"<p>How much larger the error on new rows ({found.measure}) is without the column. Columns that contain the "
+        f"same information can replace each other, and each then looks unimportant.{rest}{sample}</p>"
+        + bar_table(("column", "error without it"), bars)
+    )
+
+
+def effects_section(facts: Facts) -> str:
+    if facts.importance is None:
+        return ""
+    ranking = zip(facts.importance.columns, facts.importance.increase, strict=True)
+    drawn = [int(column) for column, increase in ranking if increase > 0][:DRAWN]
+    if not drawn:
+        return ""
+    found = diagnose.effects(facts.model, columns=drawn)
+    outputs = found[0].effect.reshape(len(found[0].effect), -1).shape[1]
+    names = [facts.target] if outputs == 1 else [f"{facts.target} {output}" for output in range(outputs)]
+    if facts.classes:
+        names = facts.classes if outputs > 1 else [f"probability of {facts.classes[1]}"]
+    ends = min(float(one.effect.min()) for one in found), max(float(one.effect.max()) for one in found)
+    what = ("the probability of each class" if outputs > 1 else f"the {names[0]}") if facts.classes else facts.target
+    unit = ", in percentage points for categories" if facts.classes else ""
+    return (
+        f"<p>How the prediction of {escaped(what)} changes with one column while the others stay as they are, on "
+        f"average over the rows{unit}. Between two dots lie equally many rows.</p>"
+        + side_by_side([_card(one, names, ends, 100.0 if facts.classes else 1.0) for one in found])
+    )
+
+
+def _card(one: Any, names: list[str], ends: tuple[float, float], unit: float) -> str:
+    """A curve for a number, a table for a category or ranks."""
+    effect = one.effect.reshape(len(one.effect), -1)
+    if np.asarray(one.grid).dtype.kind == "f":
+        label = f"change of {names[0]}" if len(names) == 1 else "change"
+        chart = Chart(one.name, one.name, label, box=(None, None, *ends))
+        chart.zero()
+        for number, output in enumerate(np.argsort(-np.ptp(effect, axis=0), kind="stable")[:MOST_CURVES]):
+            chart.line(one.grid, effect[:, output], dots=True, style=f"c{number}")
+            chart.legend([(f"c{number}", names[output])] * (len(names) > 1))
+        return chart.svg()
+    labels = ["missing" if value is None else str(value) for value in one.grid]
+    order = np.arange(len(labels))
+    if one.kind == "category":
+        order = np.argsort(-one.counts * np.sum(effect**2, axis=1), kind="stable")[:MOST_VALUES]
+        order = order[np.argsort(-effect[order, 0], kind="stable")]
+    more = f"<p>{len(order)} of {len(labels)} values: those with the largest effects</p>" * (len(order) < len(labels))
+    if len(names) == 1:
+        bars = [(labels[k], float(effect[k, 0]), _signed(unit * effect[k, 0])) for k in order]
+        table = bar_table(("value", "change"), bars, ends)
+    else:
+        lines = [(labels[k], _extreme(effect[k], names, unit), _extreme(-effect[k], names, -unit)) for k in order]
+        table = html_table(("value", "favours", "disfavours"), lines)
+    return f"<figure><h3>{escaped(one.name)}</h3>{table}{more}</figure>"
+
+
+def _extreme(effect: np.ndarray, names: list[str], unit: float) -> str:
+    """The name and the effect of the output with the largest effect."""
+    largest = int(np.argmax(effect))
+    return f"{names[largest]} {_signed(unit * effect[largest])}"
+
+
+def _signed(value: float) -> str:
+    shown = rounded(float(f"{value:.3g}"))
+    return f"+{shown}" if value > 0 else shown
