@@ -2,8 +2,8 @@
 
 A snippet is a fenced block. ``python`` is executed; ``pycon`` also has to print what the page shows, up to a unit of
 the last digit or two per cent; ``console`` has to print the words that the page shows, with any numbers; ``c`` is
-written to main.c. Blocks of a page share their names. A comment above a block can say ``<!-- needs: NAME -->``, a package
-or a program, or ``<!-- not run: reason -->``.
+written to main.c. Blocks of a page share their names. A comment above a block can say ``<!-- needs: NAME -->``, with a
+package or a program, or ``<!-- not run: reason -->``.
 """
 
 import doctest
