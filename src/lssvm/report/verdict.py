@@ -16,8 +16,8 @@ CLOSE = 0.06  # relative difference of mean losses (3 % of a root mean square) t
 RARELY = 0.9  # share of the constant's mistakes from which on a classifier is rarely sure of another class
 GRADES = (  # from this share of the constant's loss on
     (0.98, "These columns do not predict {}."),
-    (0.85, "These columns say little about {}."),
-    (0.5, "The model predicts {} roughly."),
+    (0.85, "These columns predict {} only weakly."),
+    (0.4, "The model predicts {} moderately well."),
     (0.15, "The model predicts {} well."),
     (0.0, "The model predicts {} very well."),
 )
