@@ -25,4 +25,4 @@ if __name__ == "__main__":
             exec(body if language == "python" else doctest.script_from_examples(body), names)
         effects = Image.open("effects.png").convert("RGB").quantize(128, dither=Image.Dither.NONE)
         effects.save(DOCS / "images" / "tutorial_effects.png", optimize=True)
-        photograph(Path(folder, "rents.html"), DOCS / "images" / "tutorial_report.png", 1300)
+        photograph(Path(folder, "rents.html"), DOCS / "images" / "tutorial_report.png", 1270)
