@@ -116,7 +116,8 @@ def predict(
         if not row:
             raise ValueError(f"{source.name} has no rows below its header: give a file with data.")
     for category, count in unknown.most_common(5):
-        say(f"the category {category} ({count} rows) is unknown to the model and is treated as none of the known ones")
+        rows = "1 row" if count == 1 else f"{count} rows"
+        say(f"the category {category} ({rows}) is unknown to the model and is treated as none of the known ones")
     if score is not None and score.rows:
         say(score.words())
 
