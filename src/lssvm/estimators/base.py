@@ -24,7 +24,6 @@ from ..problem.rescue import CHECKED_ROWS, warn_of_rounding, with_digits
 from ..robust import as_weight_function
 from ..tune import LeaveOneOut, describe, tune_members
 from .planning import (
-    affordable_members,
     default_kernel,
     default_steps,
     for_encoded_columns,
@@ -32,6 +31,7 @@ from .planning import (
     most_to_solve,
     retuned,
     run_steps,
+    worthwhile_members,
 )
 from .stacked import NO_SINGLE_VALUE, average, new_members, stack_attributes
 from .validation import is_symmetric, same_kind, validate
@@ -114,9 +114,11 @@ class BaseLSSVM(BaseEstimator):
         steps = self.steps if steps is None else steps
         if steps is None:  # all members share the basis of the first one
             first = run_steps(problems[0], default_steps(problems[0]))
+            if first.is_known and len(problems) > 1:
+                first = first.replace(fitted=first.solve())
             basis = {"support": first.support, "points": first.points}
             ready = [first, *(problem.replace(**basis) for problem in problems[1:])]
-            ready = ready[: affordable_members(first)] if self.kernel is None else ready
+            ready = ready[: worthwhile_members(first)] if self.kernel is None else ready
         else:
             ready = [run_steps(problem, steps) for problem in problems]
         known = tune_members(ready)

@@ -14,6 +14,7 @@ from .samples import with_every_class as with_every_class
 from .scores import class_errors as class_errors
 from .scores import loo_errors as loo_errors
 from .scores import mean_loss as mean_loss
+from .scores import unexplained as unexplained
 from .scores import warn_of_no_signal as warn_of_no_signal
 from .stack import average_weights as average_weights
 from .stack import mixture_weights as mixture_weights

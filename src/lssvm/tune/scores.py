@@ -42,11 +42,16 @@ def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
     return np.where(np.isfinite(errors), errors / weights.sum(), np.inf)
 
 
-def warn_of_no_signal(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> None:
-    """Warn if a regression explains next to nothing, from targets and leave-one-out residuals (rows, outputs)."""
+def unexplained(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
+    """The share of the variance of targets that is left in their leave-one-out residuals, both (rows, outputs)."""
     deviation = y - np.average(y, axis=0, weights=weights)
     total = float(np.sum(weights @ deviation**2))
-    explained = 1.0 - float(np.sum(weights @ loo**2)) / total if total > 0 else 1.0
+    return float(np.sum(weights @ loo**2)) / total if total > 0 else 0.0
+
+
+def warn_of_no_signal(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> None:
+    """Warn if a regression explains next to nothing, from targets and leave-one-out residuals (rows, outputs)."""
+    explained = 1.0 - unexplained(y, loo, weights)
     if explained < PLAN.explained:
         warnings.warn(
             f"By leave-one-out, the model explains {max(explained, 0.0):.1%} of the variance of the targets: they look "
