@@ -516,6 +516,8 @@ def test_bad_tables_to_predict():
             model.predict(frame)
     with pytest.raises(ValueError, match="column 'city'"):
         model.fit(FRAME.assign(city=None), Y)
+    with pytest.raises(ValueError, match=r"^y contains values that are not numeric.*'hot'"):
+        model.fit(FRAME, ["hot", *map(str, Y[1:])])  # not the city, which is a category
     assert_array_equal(model.predict(FRAME), expected)  # nothing is lost
     numbers = LSSVR(kernels.RBF(1.0), C=1.0).fit(FRAME[["a", "b"]], Y)
     with pytest.raises(ValueError, match=r"column 'b'.*not numeric"):

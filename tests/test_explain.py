@@ -369,9 +369,10 @@ def test_wrong_columns_of_effects_are_refused():
     with pytest.warns(UserWarning, match="'key' is ignored"):
         model = LSSVR(kernels.RBF(2.0), C=20.0).fit(table, targets)
     for columns, words in [
-        (["price"], "columns holds 'price'"),
+        (["price"], "columns contains 'price', which is not a column"),
         ([5], "0 to 4"),
         (["key"], "ignores as an identifier"),
+        ("colour", r"got 'colour': write \['colour'\]"),
     ]:
         with pytest.raises(ValueError, match=words):
             diagnose.effects(model, table, columns)

@@ -52,6 +52,18 @@ FIT = ("fit", "table.csv", "-y", "y", "-o", "m.lssvm")
         ("x,y\n1,2\n", FIT, 1, "has 1 row: at least 2"),
         ("x;y\n" + "".join(f"{i};€ {i}.000,5\n" for i in range(9)), FIT, 1, r"\('€ 0.000,5'\): write plain numbers"),
         ("x,y\n" + "".join(f'{i},"{i},000"\n' for i in range(9)), FIT, 1, r"\('0,000'\): write plain numbers"),
+        (
+            "x;y\n" + "".join(f"{i};{i},5\n" for i in range(9)),
+            (*FIT, "--decimal", "."),
+            1,
+            r"\('0,5'\): write plain numbers.*give the --decimal separator",
+        ),
+        (
+            "x,y\n" + "".join(f"{i},2020-01-0{i + 1}\n" for i in range(9)),
+            FIT,
+            1,
+            r"'y' contains dates \('2020-01-01'\): use numbers",
+        ),
         (  # the value shown is one that is not numeric
             "x,y\n" + "".join(f"{i},{i}.5\n" for i in range(9)) + "".join(f'{i},"{i},000"\n' for i in range(1, 9)),
             FIT,

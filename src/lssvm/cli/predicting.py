@@ -26,6 +26,7 @@ from .program import FILE, data_argument, json_option, main, model_argument, pla
 from .terminal import bar, check_output, check_standard_output, row_counter, say, shows_progress
 
 PIECE = 10_000  # number of rows predicted at once
+LISTED = 5  # unknown categories that are named
 SEPARATOR = "; "  # between the classes of a set
 
 
@@ -115,8 +116,11 @@ def predict(
             advance(batch.num_rows)
         if not row:
             raise ValueError(f"{source.name} has no rows below its header: give a file with data.")
-    for category, count in unknown.most_common(5):
-        say(f"the category {category} ({count} rows) is unknown to the model and is treated as none of the known ones")
+    for category, count in unknown.most_common(LISTED):
+        rows = "1 row" if count == 1 else f"{count} rows"
+        say(f"the category {category} ({rows}) is unknown to the model and is treated as different from all known ones")
+    if len(unknown) > LISTED:
+        say(f"{len(unknown) - LISTED} more categories are unknown to the model")
     if score is not None and score.rows:
         say(score.words())
 

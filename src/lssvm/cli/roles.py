@@ -175,11 +175,16 @@ def _labels(source: Source, target: str, summary: Summary, asked: str | None, re
             remarks.append(f"task: regression ({target!r} has {shown} distinct numbers{hint})")
         return ""
     many = values is None or (asked is None and len(values) > 2 and 2 * len(values) > summary.present)
-    if many and _all_match(SIGNED, summary) and not _all_match(DATE, summary):
+    if many and _all_match(DATE, summary):
+        raise TableError(
+            f"{source.name}: column {target!r} contains dates ({quoted(summary.texts[0])}): use numbers, e.g. the days "
+            "since the first, or choose another target with -y."
+        )
+    if many and _all_match(SIGNED, summary):
         odd = summary.odd_values[0][0] if summary.odd_values else summary.texts[0]
         raise TableError(
             f"{source.name}: column {target!r} contains numbers with other characters ({quoted(odd)}): "
-            "write plain numbers, such as 1234.5, or choose another target with -y."
+            "write plain numbers, such as 1234.5, give the --decimal separator, or choose another target with -y."
         )
     if values is None:
         raise TableError(
@@ -251,7 +256,8 @@ def _doubts(name: str, summary: Summary, is_text: bool) -> Iterator[str]:
     if not summary.is_number and distinct and (_all_match(SIGNED, summary) or summary.numbers >= summary.odd):
         yield (
             f"column {name!r} is treated as text, because {summary.odd} of {summary.present} values are not numeric, "
-            f"such as {quoted(summary.odd_values[0][0])}: write plain numbers, such as -1234.5"
+            f"such as {quoted(summary.odd_values[0][0])}: write plain numbers, such as -1234.5, "
+            "or give the --decimal separator"
         )
     groups: dict[str, list[str]] = {}
     for text in summary.counts or ():

@@ -123,13 +123,16 @@ def _numbers(model: Any, columns: Any, known: Sequence[Column]) -> list[int]:
     names = feature_names(model)
     if columns is None:
         return [number for number, column in enumerate(known) if column.kind != "ignored"]
+    if isinstance(columns, str):
+        raise ValueError(f"columns must be a sequence of names or numbers, got {columns!r}: write [{columns!r}].")
     found = []
     for asked in columns:
         number = names.index(asked) if isinstance(asked, str) and asked in names else asked
         if isinstance(number, str) or not 0 <= number < len(names):
-            raise ValueError(f"columns holds {asked!r}: give names or numbers of columns, 0 to {len(names) - 1}.")
+            raise ValueError(f"columns contains {asked!r}, which is not a column of the model: give names, or numbers from 0 to "
+                f"{len(names) - 1}.")
         if known[number].kind == "ignored":
-            raise ValueError(f"columns holds {asked!r}, which the model ignores as an identifier: leave it out.")
+            raise ValueError(f"columns contains {asked!r}, which the model ignores as an identifier: leave it out.")
         found.append(int(number))
     return found
 
