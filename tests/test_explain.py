@@ -360,7 +360,7 @@ def test_effects_of_constant_pooled_and_unknown_values():
     model = LSSVR(kernels.RBF(1.0), C=1.0).fit(table[["colour", "weight"]], targets)
     new = pd.DataFrame({"colour": ["red", "pink"], "weight": [math.nan, math.nan]})
     assert diagnose.effects(model, new, ["colour"])[0].counts == [1]
-    with pytest.raises(ValueError, match="column 'weight' has no values that were known in fit"):
+    with pytest.raises(ValueError, match="column 'weight' has no values that were seen in fit"):
         diagnose.effects(model, new)
 
 
