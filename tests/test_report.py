@@ -169,7 +169,7 @@ def test_dropped_columns_are_named_without_their_widths(tuned):
         page = report.to_html(model)
         reader = Reader(page)
         assert cells(reader, "dropped: 3 of 5 columns")[1] == "column 2, column 3, column 4"
-        assert "sigma=(one width per column)" in cells(reader, "kernel")[1]
+        assert "sigma=(one value per column, in its units)" in cells(reader, "kernel")[1]
         assert not re.search(r"e\+0[56]|1184", " ".join(reader.text))
     both = LSSVR(kernels.RBF(sigma=[1.0, 1.0, 1e7, 1e7, 1e7]) + kernels.Linear(), C=1.0).fit(*tuned[2:])
     assert not any("dropped" in row[0] for row in Reader(report.to_html(both)).rows if row)  # all act linearly
@@ -312,7 +312,7 @@ def test_a_sample_of_many_rows_has_no_row_numbers(monkeypatch):
         page = report.to_html(model)
         assert f"These figures come from a random sample of 60 of the {total} rows." in page
         assert f"<p>{total} rows and " in page
-        assert "The model keeps 60 of the rows" in page
+        assert "This section describes the 60 rows that the model keeps." in page
         assert 'id="row-' not in page
         assert "The first row of the data" not in page
     assert "How many of 60 rows lie inside" in report.to_html(numbers)

@@ -133,7 +133,7 @@ def test_probabilities_of_a_rare_class_count():
     inputs = draw.normal(size=(600, 1))
     labels = np.where(draw.uniform(size=600) < 0.45 * (inputs[:, 0] > 0.2), "rare", "usual")
     found = section(report.to_html(LSSVC(kernels.RBF(1.0), C=1.0).fit(inputs, labels)), "verdict")
-    assert "It rarely names another class, but its probabilities tell the rows apart." in found
+    assert "It rarely names another class, but its probabilities are informative." in found
     assert "do not predict" not in found
 
 

@@ -118,7 +118,7 @@ def test_text_that_differs_in_every_row_is_ignored(folder, run):
     rows = [(f"name {i}", str(age), str(price)) for i, (age, price) in enumerate(zip(AGE, PRICE, strict=True))]
     (folder / "t.csv").write_text(lines(rows, ("name", "age", "price")))
     result = run("fit", "t.csv", "-y", "price", "-o", "m.lssvm")
-    assert "warning: X: column 'name' is ignored, because it looks like an identifier: 60 of its 60 values" in result.stderr
+    assert "warning: X: column 'name' is ignored, because it looks like an identifier: 60 of its 60" in result.stderr
     (folder / "new.csv").write_text("age,name\n40,x\n40,\n40,3\n")
     assert len(set(run("predict", "m.lssvm", "new.csv").stdout.split()[1:])) == 1
 
