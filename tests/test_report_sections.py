@@ -335,7 +335,7 @@ def test_integers_that_repeat_or_have_gaps_do_not_number_the_rows(frame):
 
 def test_notes_are_shown_once_and_where_they_belong():
     model = LSSVR(kernels.RBF(13.1), C=50.0).fit(X, y)
-    notes = ["column 'x' looks odd", "missing values: 'x' 3", "X: column 'id' is ignored", "C is large"]
+    notes = ["column 'x' looks odd", "missing cells: 'x' 3", "X: column 'id' is ignored", "C is large"]
     page = report.to_html(model, about={"warnings": notes, "dropped": [3]})
     assert "<li>column &#x27;x&#x27; looks odd</li>" in section(page, "data")
     assert "1 other row could not be used." in section(page, "data")

@@ -214,4 +214,4 @@ def test_truth_values_among_other_values(folder):
     assert plan(open_table("few.csv"), "price")[0].inputs["flag"]  # text, not numbers with a mistake
     (folder / "numbers.csv").write_text("x,price\n" + "1,2.5\n2,3.5\n" * 20 + "TRUE,5.5\n")
     _, _, remarks = plan(open_table("numbers.csv"), "price")
-    assert "column 'x' contains numbers and truth values, which are read as 1 and 0" in remarks
+    assert "column 'x' contains numbers and booleans, which are read as 1 and 0" in remarks

@@ -39,7 +39,7 @@ SEPARATOR = "; "  # between the classes of a set
     type=float,
     metavar="COVERAGE",
     callback=lambda _, __, value: _check_coverage(value),
-    help="Add the ends of prediction intervals with this coverage, e.g. 0.9.",
+    help="Add the bounds of prediction intervals with this coverage, e.g. 0.9.",
 )
 @click.option(
     "--set",
@@ -93,7 +93,7 @@ def predict(
     formulas = [] if raw or as_json else [label for label in getattr(fitted, "classes_", ()) if _is_formula(label)]
     if formulas:
         found = ", ".join(map(repr, map(str, formulas[:5]))) + (" ..." if len(formulas) > 5 else "")
-        say(f"class names that a spreadsheet would run as formulas get a leading ' ({found}); --raw omits it")
+        say(f"class names that a spreadsheet would run as formulas get a leading ' ({found}); use --raw to omit it")
     shown = printable if output is None and sys.stdout.isatty() else str
     with _writer(output) as write, _prediction_bar(source, output) as advance:
         for batch in source.batches(PIECE):
