@@ -340,6 +340,6 @@ def test_notes_are_shown_once_and_where_they_belong():
     assert "<li>column &#x27;x&#x27; looks odd</li>" in section(page, "data")
     assert "1 other row could not be used." in section(page, "data")
     assert "<li>C is large</li>" in section(page, "technical")
-    assert "missing values" not in page
+    assert "missing cells: " not in page
     assert "id&#x27; is ignored" not in page
     assert [page.count(word) for word in ("looks odd", "C is large")] == [1, 1]
