@@ -1,8 +1,9 @@
 """The documents are true: all snippets of README.md and docs run and show what they give; examples draw the gallery.
 
 A snippet is a fenced block. ``python`` is executed; ``pycon`` also has to print what the page shows, up to a unit of
-the last digit or two per cent; ``console`` has to print the words that the page shows, with any numbers. Blocks of a
-page share their names. A comment above a block can say ``<!-- needs: package -->`` or ``<!-- not run: reason -->``.
+the last digit or two per cent; ``console`` has to print the words that the page shows, with any numbers; ``c`` is
+written to main.c. Blocks of a page share their names. A comment above a block can say ``<!-- needs: NAME -->``, with a
+package or a program, or ``<!-- not run: reason -->``.
 """
 
 import doctest
@@ -10,6 +11,7 @@ import math
 import os
 import pkgutil
 import re
+import shutil
 import subprocess
 import sys
 from importlib import import_module
@@ -83,13 +85,16 @@ def test_snippets_run_and_show_what_they_give(page, tmp_path, monkeypatch):
         elif language == "console":
             pytest.importorskip("pyarrow")
             run_console(body, tmp_path)
+        elif language == "c":
+            Path("main.c").write_text(body, encoding="utf-8")
 
 
-def installed(package):
+def installed(name):
+    """Whether a package or a program is there."""
     try:
-        import_module(package)
+        import_module(name)
     except ImportError:
-        return False
+        return shutil.which(name) is not None
     return True
 
 

@@ -107,7 +107,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
     >>> model.predict([[15.0]]).shape
     (1,)
     >>> len(model.members_), float(round(model.stack_weights_.sum(), 6))
-    (4, 1.0)
+    (3, 1.0)
     >>> one = LSSVR(kernels.RBF()).fit(X, y)  # one model instead
     >>> one.dual_coef_.shape
     (133,)
