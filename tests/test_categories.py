@@ -300,7 +300,7 @@ def test_chunks_of_bad_frames():
         model.fit_chunks((FRAME.set_axis(["a", "city", "a"], axis=1), Y))
     with pytest.raises(ValueError, match="column 'b' has no values"):
         model.fit_chunks((FRAME.assign(b=np.nan), Y))
-    with pytest.raises(ValueError, match="column 'city' held text in fit, but now holds numbers"):
+    with pytest.raises(ValueError, match="column 'city' contained text in fit, but now contains numbers"):
         clone(model).partial_fit(FRAME, Y).partial_fit(FRAME.assign(city=1.0), Y)
 
 
@@ -386,7 +386,7 @@ def test_rare_values_are_pooled():
     values, counts = np.unique(cells, return_counts=True)
     frame = pd.DataFrame({"v": cells})
     columns = Columns.of(frame, "from_dtype")
-    with pytest.warns(UserWarning, match=f"column 'v' has {len(values)} values. All but the 100 most frequent"):
+    with pytest.warns(UserWarning, match=f"column 'v' has {len(values)} distinct values. All but the 100 most"):
         columns = columns.fitted(columns.read(frame))
     (column,) = columns.columns
     assert column.width == 101
@@ -414,9 +414,9 @@ def test_many_categories():
     frame = pd.DataFrame({"v": np.repeat([f"v{k}" for k in range(100_000)], 2), "x": x})
     model = LSSVR(kernels.RBF(1.0), C=1.0, steps=[sparsify.Random(20, random_state=0)])
     start = time.process_time()
-    with pytest.warns(UserWarning, match="has 100000 values"):
+    with pytest.warns(UserWarning, match="has 100000 distinct values"):
         assert clone(model).fit(frame, x).support_vectors_.shape == (20, 102)
-    with pytest.warns(UserWarning, match="ignored: 100000 of its 100000 values differ"):
+    with pytest.warns(UserWarning, match="ignored.*: 100000 of its 100000 values are distinct"):
         assert clone(model).fit(frame[::2], x[::2]).support_vectors_.shape == (20, 1)
     assert time.process_time() - start < 30.0  # 1.3 s
 
@@ -429,7 +429,7 @@ def test_the_memory_of_chunks_with_many_categories_does_not_grow_with_the_rows()
     for n in (20_000, 40_000):
         parts = [(frame[k : k + 1000], x[k : k + 1000]) for k in range(0, n, 1000)]
         tracemalloc.start()
-        with pytest.warns(UserWarning, match=r"'v' has 9\d\d values"):
+        with pytest.warns(UserWarning, match=r"'v' has 9\d\d distinct values"):
             clone(model).fit_chunks(parts, leave_one_out="press")
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
@@ -502,7 +502,7 @@ def test_bad_tables_to_predict():
     model = LSSVR(kernels.RBF(1.0), C=1.0).fit(FRAME, Y)
     expected = model.predict(FRAME)
     for frame, pattern in (
-        (FRAME.assign(city=1.0), r"^X: column 'city' held text in fit, but now holds numbers \(1.0\)"),
+        (FRAME.assign(city=1.0), r"^X: column 'city' contained text in fit, but now contains numbers \(1.0\)"),
         (FRAME.assign(b="x"), r"^X: column 'b' contains values that are not numeric"),
         (FRAME[["city", "a", "b"]], r"feature names should match"),
         (FRAME[["a", "city"]], r"feature names should match|has 2 features"),
@@ -516,6 +516,8 @@ def test_bad_tables_to_predict():
             model.predict(frame)
     with pytest.raises(ValueError, match="column 'city'"):
         model.fit(FRAME.assign(city=None), Y)
+    with pytest.raises(ValueError, match=r"^y contains values that are not numeric.*'hot'"):
+        model.fit(FRAME, ["hot", *map(str, Y[1:])])  # not the city, which is a category
     assert_array_equal(model.predict(FRAME), expected)  # nothing is lost
     numbers = LSSVR(kernels.RBF(1.0), C=1.0).fit(FRAME[["a", "b"]], Y)
     with pytest.raises(ValueError, match=r"column 'b'.*not numeric"):

@@ -360,7 +360,7 @@ def test_effects_of_constant_pooled_and_unknown_values():
     model = LSSVR(kernels.RBF(1.0), C=1.0).fit(table[["colour", "weight"]], targets)
     new = pd.DataFrame({"colour": ["red", "pink"], "weight": [math.nan, math.nan]})
     assert diagnose.effects(model, new, ["colour"])[0].counts == [1]
-    with pytest.raises(ValueError, match="column 'weight' has no values that were known in fit"):
+    with pytest.raises(ValueError, match="column 'weight' has no values that were seen in fit"):
         diagnose.effects(model, new)
 
 
@@ -369,9 +369,10 @@ def test_wrong_columns_of_effects_are_refused():
     with pytest.warns(UserWarning, match="'key' is ignored"):
         model = LSSVR(kernels.RBF(2.0), C=20.0).fit(table, targets)
     for columns, words in [
-        (["price"], "columns holds 'price'"),
+        (["price"], "columns contains 'price', which is not a column"),
         ([5], "0 to 4"),
         (["key"], "ignores as an identifier"),
+        ("colour", r"got 'colour': write \['colour'\]"),
     ]:
         with pytest.raises(ValueError, match=words):
             diagnose.effects(model, table, columns)

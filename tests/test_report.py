@@ -169,7 +169,7 @@ def test_dropped_columns_are_named_without_their_widths(tuned):
         page = report.to_html(model)
         reader = Reader(page)
         assert cells(reader, "dropped: 3 of 5 columns")[1] == "column 2, column 3, column 4"
-        assert "sigma=(one width per column)" in cells(reader, "kernel")[1]
+        assert "sigma=(one value per column, in its units)" in cells(reader, "kernel")[1]
         assert not re.search(r"e\+0[56]|1184", " ".join(reader.text))
     both = LSSVR(kernels.RBF(sigma=[1.0, 1.0, 1e7, 1e7, 1e7]) + kernels.Linear(), C=1.0).fit(*tuned[2:])
     assert not any("dropped" in row[0] for row in Reader(report.to_html(both)).rows if row)  # all act linearly
@@ -227,9 +227,9 @@ def test_classifiers_that_were_compared_are_listed(load_data):
 
 def test_a_classifier_with_one_width_per_column_and_few_rows_is_warned_of():
     model = LSSVC(kernels.RBF(sigma=[0.5, 0.6]), loss="logistic").fit(RIPLEY[::8], LABELS[::8])
-    assert "a width for each" not in report.to_html(model)
+    assert "were tuned on only" not in report.to_html(model)
     model.path_.plan.append("one width per column")  # as a search records it
-    assert "a width for each of 2 columns to only 32 rows" in report.to_html(model)
+    assert "The widths of 2 columns were tuned on only 32 rows" in report.to_html(model)
 
 
 def test_confusion_and_wrong_rows_are_those_of_the_model():
@@ -270,7 +270,7 @@ def test_other_rows_get_a_section():
         (lambda: LSSVC(kernels.RBF(sigma=0.5), C=5.0, robust="huber").fit(RIPLEY, LABELS), "are so many labels wrong"),
         (lambda: LSSVR(**GIVEN).fit(X, np.where(np.arange(len(y)) == 9, 1e4, y)), "robust='hampel'"),
         (lambda: LSSVR(kernels.RBF(ard=True)).fit(np.column_stack([X, np.cos(9 * X)])[::4], y[::4]), "of 2 columns"),
-        (lambda: LSSVR(**GIVEN).fit(X[:10], y[:10]), "Only 10 rows"),
+        (lambda: LSSVR(**GIVEN).fit(X[:10], y[:10]), "There are only 10 rows"),
         (
             lambda: LSSVR(**GIVEN, steps=[sparsify.Adaline(final_solve=False)]).fit(X, y),
             "no leave-one-out values",
@@ -312,7 +312,7 @@ def test_a_sample_of_many_rows_has_no_row_numbers(monkeypatch):
         page = report.to_html(model)
         assert f"These figures come from a random sample of 60 of the {total} rows." in page
         assert f"<p>{total} rows and " in page
-        assert "The model keeps 60 of the rows" in page
+        assert "This section describes the 60 rows that the model keeps." in page
         assert 'id="row-' not in page
         assert "The first row of the data" not in page
     assert "How many of 60 rows lie inside" in report.to_html(numbers)

@@ -133,7 +133,7 @@ def test_probabilities_of_a_rare_class_count():
     inputs = draw.normal(size=(600, 1))
     labels = np.where(draw.uniform(size=600) < 0.45 * (inputs[:, 0] > 0.2), "rare", "usual")
     found = section(report.to_html(LSSVC(kernels.RBF(1.0), C=1.0).fit(inputs, labels)), "verdict")
-    assert "It rarely names another class, but its probabilities tell the rows apart." in found
+    assert "It rarely names another class, but its probabilities are informative." in found
     assert "do not predict" not in found
 
 
@@ -335,11 +335,11 @@ def test_integers_that_repeat_or_have_gaps_do_not_number_the_rows(frame):
 
 def test_notes_are_shown_once_and_where_they_belong():
     model = LSSVR(kernels.RBF(13.1), C=50.0).fit(X, y)
-    notes = ["column 'x' looks odd", "missing values: 'x' 3", "X: column 'id' is ignored", "C is large"]
+    notes = ["column 'x' looks odd", "missing cells: 'x' 3", "X: column 'id' is ignored", "C is large"]
     page = report.to_html(model, about={"warnings": notes, "dropped": [3]})
     assert "<li>column &#x27;x&#x27; looks odd</li>" in section(page, "data")
     assert "1 other row could not be used." in section(page, "data")
     assert "<li>C is large</li>" in section(page, "technical")
-    assert "missing values" not in page
+    assert "missing cells: " not in page
     assert "id&#x27; is ignored" not in page
     assert [page.count(word) for word in ("looks odd", "C is large")] == [1, 1]

@@ -2,9 +2,9 @@
 
 A category has one encoded column per value, which is 1/sqrt(2) in the rows with that value and 0 in the others. With
 one width for all of them, rows with the same value have distance 0 and rows with different values distance 1, in units
-of the width. A number with missing cells has a second column of the same width, the indicator of the missing cells. Its
-height is the spread s of the column, and missing cells are filled in with the median m: the mean squared distance of a
-missing cell to the others, s^2 + E(x - m)^2, is then about 2 s^2, as between any two cells.
+of the width. A number with missing cells has a second column with the same width, the indicator of the missing cells.
+Missing cells are filled in with the median m, and the height of the indicator is the spread s of the column: the mean
+squared distance between a missing cell and the others, s^2 + E(x - m)^2, is then about 2 s^2, as between any two cells.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LARGEST = float(np.finfo(np.float64).max)
 HEIGHT = math.sqrt(0.5)  # of the columns of a category
 MOST_VALUES = 100  # of a category that have a column of their own
 IDENTIFIER = 0.9  # distinct values per row above which a category is taken for an identifier
-FEWEST_ROWS = 20  # for that
+FEWEST_ROWS = 20  # below which no column is taken for an identifier
 CATEGORIES = ("categor", "enum", "dictionary", "str", "large_string", "utf8", "large_utf8")  # starts of dtypes
 REMEDY = "drop the column, or convert it to one type, e.g. with astype(str)"
 
@@ -76,7 +76,7 @@ class Column:
         return np.array([ranks.get(value, math.nan) for value in found], dtype=np.float64)
 
     def fitted(self, cells: np.ndarray) -> Column:
-        """The column with what its cells show: the median, or the values."""
+        """The column with what is learned from its cells: the median, or the values."""
         missing = np.array([cell is None for cell in cells]) if cells.dtype == object else np.isnan(cells)
         if missing.all():
             raise ValueError(f"X: column {self.name!r} has no values, only missing cells: drop it.")
@@ -92,8 +92,8 @@ class Column:
         _refuse_mixed(counts, self.name)  # chunks may differ
         if len(present) >= FEWEST_ROWS and len(counts) > IDENTIFIER * len(present):
             warnings.warn(
-                f"X: column {self.name!r} is ignored: {len(counts)} of its {len(present)} values differ, as those of "
-                "an identifier. Drop it, or convert it to numbers if its values are numeric.",
+                f"X: column {self.name!r} is ignored, because it looks like an identifier: {len(counts)} of its "
+                f"{len(present)} values are distinct. Drop it, or convert it to numbers if its values are numeric.",
                 stacklevel=arrays.user_level(),
             )
             return replace(self, kind="ignored")
@@ -102,8 +102,8 @@ class Column:
         if pooled:
             rows = len(present) - sum(counts[value] for value in kept)
             warnings.warn(
-                f"X: column {self.name!r} has {len(counts)} values. All but the {MOST_VALUES} most frequent ones, in "
-                f"{rows} of {len(present)} rows, are treated as one value.",
+                f"X: column {self.name!r} has {len(counts)} distinct values. All but the {MOST_VALUES} most frequent, "
+                f"in {rows} of {len(present)} rows, are treated as one value.",
                 stacklevel=arrays.user_level(),
             )
         return replace(self, values=tuple(sorted(kept)), missing=missing, pooled=pooled)
@@ -123,8 +123,8 @@ class Column:
         if other is not None:
             kinds = ("text", "numbers") if known else ("numbers", "text")
             raise ValueError(
-                f"X: column {self.name!r} held {kinds[0]} in fit, but now holds {kinds[1]} ({other!r}): give the same "
-                "columns, in the same order."
+                f"X: column {self.name!r} contained {kinds[0]} in fit, but now contains {kinds[1]} ({other!r}): give "
+                "the same columns as in fit, in the same order and with the same types."
             )
         places: dict[Any, int] = {value: place for place, value in enumerate(self.values)}
         if self.missing:
@@ -185,7 +185,7 @@ class Columns:
         return out
 
     def joined(self, cells: Sequence[np.ndarray]) -> np.ndarray:
-        """The cells as one matrix, of objects if there are any."""
+        """The cells as one matrix, of objects if there are categories."""
         return np.column_stack(cells)
 
     def split(self, matrix: np.ndarray) -> list[np.ndarray]:
@@ -194,7 +194,7 @@ class Columns:
         return [cells.astype(kind) for cells, kind in zip(matrix.T, kinds, strict=True)]
 
     def numbers(self, *, encoded: bool) -> np.ndarray:
-        """The places of numbers and ranks in the table, or of their values among the encoded columns."""
+        """The positions of numbers and ranks in the table, or of their values among the encoded columns."""
         found = [c for c, column in enumerate(self.columns) if column.kind in ("number", "ranks")]
         ends = np.cumsum([column.width for column in self.columns])
         return np.array([ends[c] - self.columns[c].width for c in found] if encoded else found, dtype=np.intp)
@@ -206,7 +206,7 @@ class Columns:
 
     @property
     def groups(self) -> np.ndarray | None:
-        """Numbers, from 0 on, that encoded columns of the same source share; None if every column is its own source."""
+        """Numbers from 0 that encoded columns of the same source share; None if every column is its own source."""
         groups = np.unique(self.sources, return_inverse=True)[1]
         return None if len(groups) == len(np.unique(groups)) else groups
 
@@ -240,7 +240,7 @@ def refuse_equal_names(X: Any) -> None:
     """Raise ValueError for a frame in which two columns have the same name."""
     name, count = Counter(column_names(X, 0)).most_common(1)[0] if series_of(X) else ("", 0)
     if count > 1:
-        raise ValueError(f"X has several columns with the name {name!r}: rename or drop them.")
+        raise ValueError(f"X has several columns with the name {name!r}: rename all but one, or drop them.")
 
 
 def _name(name: Any) -> str | int:

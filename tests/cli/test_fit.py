@@ -85,7 +85,7 @@ def test_loss_and_coding_are_options_of_classification(run, folder):
     for option, value in (("--loss", "logistic"), ("--coding", "one-vs-one")):
         result = run("fit", "people.csv", "-y", "price", "-o", "m.lssvm", option, value)
         assert result.exit_code == 2
-        assert f"{option} is an option of classification, but 'price' holds numbers" in result.stderr
+        assert f"{option} is for classification, but 'price' contains numbers" in result.stderr
         assert "coding" not in run("fit", "people.csv", "-y", "price", "-o", "m.lssvm").stdout
     assert run("fit", "people.csv", "-y", "price", "-o", "m.lssvm", "--loss", "hinge").exit_code == 2
 
@@ -98,7 +98,7 @@ def test_losses_that_need_all_rows_are_refused_in_chunks(run, folder, monkeypatc
     )
     result = run("fit", "l.csv", "-y", "who", "-o", "w.lssvm", "--loss", "logistic")
     assert result.exit_code == 1
-    assert "--loss squared --coding one-vs-rest only" in result.stderr
+    assert "only --loss squared and --coding one-vs-rest are available" in result.stderr
     assert run("fit", "l.csv", "-y", "who", "-o", "w.lssvm", "--loss", "squared").exit_code == 0
 
 
@@ -128,7 +128,7 @@ def test_missing_values_are_those_of_a_frame(run, gaps, word):
     (gaps / "gaps.csv").write_text(lines(rows[1:]), encoding="utf-8")
     result = run("fit", "gaps.csv", "-y", "price", "-o", "m.lssvm")
     assert result.exit_code == 0, result.output
-    assert "missing values: 'age' 1, 'city' 1\n" in result.stderr
+    assert "missing cells: 'age' 1, 'city' 1\n" in result.stderr
     assert "rows without a value of 'price' are dropped: 1\n" in result.stderr
     model = load("m.lssvm")
     assert model.table_["dropped"] == [9]
@@ -143,7 +143,7 @@ def test_missing_values_are_those_of_a_frame(run, gaps, word):
 @pytest.mark.filterwarnings("ignore:Rounding errors")  # the targets are free of noise
 def test_rows_with_missing_values_are_dropped_and_numbers_stay(run, gaps):
     result = run("fit", "gaps.csv", "-y", "price", "-o", "m.lssvm", "--missing", "drop", "--drop", "city")
-    assert "missing values: 'age' 1\n" in result.stderr
+    assert "missing cells: 'age' 1\n" in result.stderr
     model = load("m.lssvm")
     assert model.table_["dropped"] == [3, 9]
     X, y = holed(3, 9)
@@ -163,7 +163,7 @@ def test_words_that_are_values_and_words_that_are_missing(run, folder):
     (folder / "words.csv").write_text(lines(rows, ("word", "x", "y")))
     result = run("fit", "words.csv", "-y", "y", "-o", "m.lssvm")
     assert result.exit_code == 0, result.output
-    assert "missing values: 'x' 60\n" in result.stderr
+    assert "missing cells: 'x' 60\n" in result.stderr
     word, x = load("m.lssvm")._columns_.columns
     assert word.values == tuple(sorted(words))
     assert not word.missing
@@ -175,7 +175,7 @@ def test_classes_that_may_denote_missing_values_are_reported(run, folder):
     rows = [(str(age), ["low", "NA"][int(age > 50)]) for age in AGE]
     (folder / "c.csv").write_text(lines(rows, ("age", "class")))
     result = run("fit", "c.csv", "-y", "class", "-o", "c.lssvm")
-    assert "the class 'NA' of 'class' may denote missing values" in result.stderr
+    assert "the class 'NA' of 'class' may denote missing cells" in result.stderr
     assert list(load("c.lssvm").classes_) == ["NA", "low"]
     rows = [(age, "NA" if place % 9 == 5 else {"NA": "01", "low": "02"}[c]) for place, (age, c) in enumerate(rows)]
     (folder / "c.csv").write_text(lines(rows, ("age", "class")))

@@ -49,9 +49,21 @@ FIT = ("fit", "table.csv", "-y", "y", "-o", "m.lssvm")
         ("x,y\n1,a\n2,a\n", FIT, 1, "only one class, 'a'"),
         ("x,y\n" + "".join(f"{i},n{i}\n" for i in range(9)), FIT, 1, "9 distinct texts in 9 rows, too many"),
         ("x,y\n1,\n2,\n", FIT, 1, "'y' has no values"),
-        ("x,y\n1,2\n", FIT, 1, "has 1 row: at least 2"),
+        ("x,y\n1,2\n", FIT, 1, "has 1 row, but at least 2"),
         ("x;y\n" + "".join(f"{i};€ {i}.000,5\n" for i in range(9)), FIT, 1, r"\('€ 0.000,5'\): write plain numbers"),
         ("x,y\n" + "".join(f'{i},"{i},000"\n' for i in range(9)), FIT, 1, r"\('0,000'\): write plain numbers"),
+        (
+            "x;y\n" + "".join(f"{i};{i},5\n" for i in range(9)),
+            (*FIT, "--decimal", "."),
+            1,
+            r"\('0,5'\): write plain numbers.*give the --decimal separator",
+        ),
+        (
+            "x,y\n" + "".join(f"{i},2020-01-0{i + 1}\n" for i in range(9)),
+            FIT,
+            1,
+            r"'y' contains dates \('2020-01-01'\): use numbers",
+        ),
         (  # the value shown is one that is not numeric
             "x,y\n" + "".join(f"{i},{i}.5\n" for i in range(9)) + "".join(f'{i},"{i},000"\n' for i in range(1, 9)),
             FIT,
@@ -131,7 +143,7 @@ def test_mistakes_in_the_target_of_other_rows(run, folder, fitted):
     assert "'price' contains a value that is not numeric ('much' in row 3): correct it;" in result.stderr
     assert "--task" not in result.stderr  # no option of report
     (folder / "other.csv").write_text("age,city,price\n1,Oslo,2\n")
-    assert "1 row(s) with a target, at least 2 are required" in run("report", fitted, "other.csv").stderr
+    assert "1 row(s) with a target, but at least 2 are required" in run("report", fitted, "other.csv").stderr
 
 
 def test_files_without_permission_are_named(run, folder, fitted, monkeypatch):

@@ -281,12 +281,16 @@ def test_columns_may_come_in_another_order_and_more(run, folder, fitted):
     assert run("predict", fitted, "turned.csv").stdout == run("predict", fitted, "people.csv").stdout
 
 
-def test_unknown_categories_are_said(run, folder, fitted):
+def test_unknown_categories_are_reported(run, folder, fitted):
     (folder / "rome.csv").write_text("age,city\n40,Rome\n40,Oslo\n41,Rome\n")
     result = run("predict", fitted, "rome.csv")
     assert "city=Rome (2 rows)" in result.stderr
     expected = load(fitted).predict(people([40, 40, 41], ["Rome", "Oslo", "Rome"]))
     np.testing.assert_allclose([float(cell) for cell in result.stdout.splitlines()[1:]], expected)
+    (folder / "many.csv").write_text("age,city\n" + "".join(f"40,town {i}\n" for i in range(7)))
+    *named, rest = run("predict", fitted, "many.csv").stderr.splitlines()
+    assert [line.split(" is unknown")[0] for line in named] == [f"the category city=town {i} (1 row)" for i in range(5)]
+    assert rest == "2 more categories are unknown to the model"
 
 
 def test_the_size_of_the_pieces_does_not_matter(run, folder, fitted, monkeypatch):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def rows_in(batch: Any, source: Source, roles: Roles, row: int, *, drop: bool = False) -> tuple[Any, Any, Any]:
     """The rows of a batch that have a target: inputs, targets, and a mask of these rows.
 
-    With `drop`, rows with missing values are left out as well.
+    With `drop`, rows with missing cells are dropped as well.
     """
     import numpy as np
     import pyarrow
@@ -29,7 +29,7 @@ def rows_in(batch: Any, source: Source, roles: Roles, row: int, *, drop: bool = 
 
 
 def rows_of(source: Source, roles: Roles, *, drop: bool = False) -> tuple[Any, Any, list[int]]:
-    """All rows at once, and the indices of those left out."""
+    """All rows at once, and the indices of those that were dropped."""
     import numpy as np
     import pyarrow
 
@@ -42,8 +42,8 @@ def rows_of(source: Source, roles: Roles, *, drop: bool = False) -> tuple[Any, A
         row += batch.num_rows
     y = np.concatenate(targets)
     if len(y) < 2:
-        which = "without missing values" if drop else "with a target"
-        raise ValueError(f"{source.name}: {len(y)} row(s) {which}, at least 2 are required: add rows.")
+        which = "without missing cells" if drop else "with a target"
+        raise ValueError(f"{source.name} has {len(y)} row(s) {which}, but at least 2 are required: add rows.")
     return pyarrow.concat_tables(tables), y, dropped
 
 

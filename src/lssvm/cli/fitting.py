@@ -41,11 +41,15 @@ ROBUST = ("hampel", "huber", "logistic", "myriad")
     type=click.Choice(["fill", "drop"]),
     default="fill",
     show_default=True,
-    help="Fill in missing values, or drop their rows.",
+    help="Fill in missing cells, or drop their rows.",
 )
 @click.option("--robust", type=click.Choice(ROBUST), help="Give less weight to outliers.")
-@click.option("--loss", type=click.Choice(LOSSES), help="Loss of a classifier; chosen by default.")
-@click.option("--coding", type=click.Choice(CODINGS), help="How several classes are separated; chosen by default.")
+@click.option("--loss", type=click.Choice(LOSSES), help="Loss of a classifier; chosen by leave-one-out by default.")
+@click.option(
+    "--coding",
+    type=click.Choice(CODINGS),
+    help="How several classes are separated; chosen by leave-one-out by default.",
+)
 @reading_options
 @json_option
 @plain_errors
@@ -91,7 +95,7 @@ def fit(
     if not roles.labels and (loss is not None or coding is not None):
         option = "--coding" if loss is None else "--loss"
         raise click.UsageError(
-            f"{option} is an option of classification, but {target!r} holds numbers to predict: leave it out, or use "
+            f"{option} is for classification, but {target!r} contains numbers to predict: omit it, or use "
             "--task classification."
         )
     model: Any = LSSVR(robust=robust)
@@ -101,12 +105,12 @@ def fit(
     chunked = _needs_chunks(n_rows, n_columns)
     if chunked and (loss not in (None, "auto", "squared") or coding == "one-vs-one"):
         raise ValueError(
-            f"{n_rows} rows at once would take more than half of the free memory, and rows in chunks are fitted with "
-            "--loss squared --coding one-vs-rest only: leave out these options, or fit fewer rows."
+            f"Fitting {n_rows} rows at once would take more than half of the free memory, and in chunks only "
+            "--loss squared and --coding one-vs-rest are available: omit these options, or fit fewer rows."
         )
     with recorded_warnings() as raised:
         if chunked:
-            say(f"{n_rows} rows at once would take more than half of the free memory; they are read in chunks")
+            say(f"fitting {n_rows} rows at once would take more than half of the free memory: they are read in chunks")
             chunks = _Chunks(source, roles, n_rows, n_columns, drop=missing == "drop")
             with progress.listening(chunks.plans):
                 model.fit_chunks(chunks)

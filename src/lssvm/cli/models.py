@@ -43,9 +43,11 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
         source = open_table(data, **reading)
         roles.check(source)
         if roles.target is None:
-            raise ValueError(f"{model} was saved from Python, without the name of the target: use lssvm.report there.")
+            raise ValueError(
+                f"{model} was saved in Python, without the name of the target: use lssvm.report in Python."
+            )
         if roles.target not in source.names:
-            raise ValueError(f"{data} lacks the target column {roles.target!r}: the report needs the true values.")
+            raise ValueError(f"{data} lacks the target column {roles.target!r}: add it, or omit DATA.")
         X, y, _ = rows_of(source, roles)
         to_html(fitted, output, X=X, y=own_spelling(fitted, y))
     progress_line("")
@@ -60,7 +62,7 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
 def export(model: str, kind: str, output: Path | None) -> None:
     """Write a model as ONNX, as a C99 header or as a Python file without dependencies.
 
-    The exported model accepts the columns of the table as they are and treats categories and missing values as
+    The exported model accepts the columns of the table as they are and treats categories and missing cells as
     predict does.
     """
     from .. import export as exporter

@@ -26,6 +26,7 @@ from .program import FILE, data_argument, json_option, main, model_argument, pla
 from .terminal import bar, check_output, check_standard_output, row_counter, say, shows_progress
 
 PIECE = 10_000  # number of rows predicted at once
+LISTED = 5  # unknown categories that are named
 SEPARATOR = "; "  # between the classes of a set
 
 
@@ -38,7 +39,7 @@ SEPARATOR = "; "  # between the classes of a set
     type=float,
     metavar="COVERAGE",
     callback=lambda _, __, value: _check_coverage(value),
-    help="Add the ends of prediction intervals with this coverage, e.g. 0.9.",
+    help="Add the bounds of prediction intervals with this coverage, e.g. 0.9.",
 )
 @click.option(
     "--set",
@@ -92,7 +93,7 @@ def predict(
     formulas = [] if raw or as_json else [label for label in getattr(fitted, "classes_", ()) if _is_formula(label)]
     if formulas:
         found = ", ".join(map(repr, map(str, formulas[:5]))) + (" ..." if len(formulas) > 5 else "")
-        say(f"class names that a spreadsheet would run as formulas get a leading ' ({found}); --raw omits it")
+        say(f"class names that a spreadsheet would run as formulas get a leading ' ({found}); use --raw to omit it")
     shown = printable if output is None and sys.stdout.isatty() else str
     with _writer(output) as write, _prediction_bar(source, output) as advance:
         for batch in source.batches(PIECE):
@@ -115,9 +116,11 @@ def predict(
             advance(batch.num_rows)
         if not row:
             raise ValueError(f"{source.name} has no rows below its header: give a file with data.")
-    for category, count in unknown.most_common(5):
+    for category, count in unknown.most_common(LISTED):
         rows = "1 row" if count == 1 else f"{count} rows"
-        say(f"the category {category} ({rows}) is unknown to the model and is treated as none of the known ones")
+        say(f"the category {category} ({rows}) is unknown to the model and is treated as different from all known ones")
+    if len(unknown) > LISTED:
+        say(f"{len(unknown) - LISTED} more categories are unknown to the model")
     if score is not None and score.rows:
         say(score.words())
 

@@ -67,7 +67,7 @@ class Roles:
         for name, is_text in self.inputs.items():
             column = column_values(batch, name)
             if column is None:
-                raise TableError(f"{source.name}: column {name!r} contains neither numbers nor text.")
+                raise TableError(f"{source.name}: column {name!r} contains neither numbers nor text: convert it.")
             if is_text:
                 columns.append(texts_of(column, self.known.get(name, ())))
             else:
@@ -119,10 +119,15 @@ def plan(
         )
     names = [name for name in source.names if name != target and name not in drop]
     if not names:
-        raise TableError(f"{source.name} has no column besides the target {target!r}: there is nothing to learn from.")
+        raise TableError(
+            f"{source.name} has no column besides the target {target!r}, so there is nothing to learn from: add "
+            "columns, or drop fewer."
+        )
     summaries = scan(source, [target, *names], seen)
     if max(summary.rows for summary in summaries.values()) < 2:
-        raise TableError(f"{source.name} has 1 row: at least 2 are required, and 30 or more to evaluate a model.")
+        raise TableError(
+            f"{source.name} has 1 row, but at least 2 are required, and 30 or more to evaluate a model: add rows."
+        )
     remarks = list(source.notes)
     labels = _labels(source, target, summaries[target], task, remarks)
     inputs: dict[str, bool] = {}
@@ -145,7 +150,7 @@ def plan(
     for name, is_text in inputs.items():
         remarks += _doubts(name, summaries[name], is_text)
     gaps = [f"{name!r} {summaries[name].missing}" for name in inputs if summaries[name].missing]
-    remarks += [f"missing values: {_list(gaps)}"] if gaps else []
+    remarks += [f"missing cells: {_list(gaps)}"] if gaps else []
     if summaries[target].missing:
         remarks.append(f"rows without a value of {target!r} are dropped: {summaries[target].missing}")
     return Roles(target, labels, inputs, {target: summaries[target].values or ()}), summaries, remarks
@@ -175,11 +180,16 @@ def _labels(source: Source, target: str, summary: Summary, asked: str | None, re
             remarks.append(f"task: regression ({target!r} has {shown} distinct numbers{hint})")
         return ""
     many = values is None or (asked is None and len(values) > 2 and 2 * len(values) > summary.present)
-    if many and _all_match(SIGNED, summary) and not _all_match(DATE, summary):
+    if many and _all_match(DATE, summary):
+        raise TableError(
+            f"{source.name}: column {target!r} contains dates ({quoted(summary.texts[0])}): use numbers, e.g. the days "
+            "since the first, or choose another target with -y."
+        )
+    if many and _all_match(SIGNED, summary):
         odd = summary.odd_values[0][0] if summary.odd_values else summary.texts[0]
         raise TableError(
             f"{source.name}: column {target!r} contains numbers with other characters ({quoted(odd)}): "
-            "write plain numbers, such as 1234.5, or choose another target with -y."
+            "write plain numbers, such as 1234.5, give the --decimal separator, or choose another target with -y."
         )
     if values is None:
         raise TableError(
@@ -200,7 +210,7 @@ def _labels(source: Source, target: str, summary: Summary, asked: str | None, re
         other = "; --task regression treats them as numbers" if whole else ""
         remarks.append(f"task: classification ({target!r} has {len(values)} classes: {_list(sorted(values))}{other})")
     remarks += [
-        f"the class {word!r} of {target!r} may denote missing values: if it does, leave these cells empty"
+        f"the class {word!r} of {target!r} may denote missing cells: if it does, leave these cells empty"
         for word in ABSENT
         if word in values
     ]
@@ -245,13 +255,14 @@ def _doubts(name: str, summary: Summary, is_text: bool) -> Iterator[str]:
                 f"({quoted(summary.padded)}): if they are codes, use --categorical {option} or --drop {option}"
             )
         if 0 < summary.truths < summary.present:
-            yield f"column {name!r} contains numbers and truth values, which are read as 1 and 0"
+            yield f"column {name!r} contains numbers and booleans, which are read as 1 and 0"
         return
     distinct = summary.counts is None or len(summary.counts) > MOST_CLASSES
     if not summary.is_number and distinct and (_all_match(SIGNED, summary) or summary.numbers >= summary.odd):
         yield (
             f"column {name!r} is treated as text, because {summary.odd} of {summary.present} values are not numeric, "
-            f"such as {quoted(summary.odd_values[0][0])}: write plain numbers, such as -1234.5"
+            f"such as {quoted(summary.odd_values[0][0])}: write plain numbers, such as -1234.5, "
+            "or give the --decimal separator"
         )
     groups: dict[str, list[str]] = {}
     for text in summary.counts or ():

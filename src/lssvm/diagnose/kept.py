@@ -27,7 +27,7 @@ class Kept:
     def subset(self, numbers: np.ndarray) -> Kept:
         """The dense problem on some of the rows.
 
-        C stays as it is: fewer rows say less about the function, but the noise of each row is the same.
+        C stays as it is: fewer rows contain less information about the function, but the noise of each row is the same.
         """
         places = np.flatnonzero(np.isin(self.numbers, numbers))
         problem = self.problem.replace(reduced=False).subset(places).replace(support=None, points=None)
@@ -37,9 +37,8 @@ class Kept:
 def kept_rows(model: Any, what: str) -> Kept:
     """The rows that a single model keeps.
 
-    These are the training rows of `fit`; a sample of the rows of `partial_fit` and `fit_chunks`; and those training
-    rows of a classifier with another loss or coding than least squares, one class against the rest, that are support
-    vectors.
+    After `fit`, these are all training rows; after `partial_fit` and `fit_chunks`, a sample. A classifier whose loss is
+    not squared or whose coding is not one-vs-rest keeps only the training rows that are support vectors.
     """
     kernel: Kernel = model.kernel_
     if kernel.is_precomputed:
@@ -73,7 +72,7 @@ def kept_rows(model: Any, what: str) -> Kept:
 def kept_by_members(model: Any, most: int, what: str) -> list[tuple[Any, float, Kept]]:
     """The members of a model, their weights and the rows that all of them keep.
 
-    More than `most` rows of positive weight are thinned evenly; those of classes in the proportions of the classes.
+    Of more than `most` rows with positive weight, an evenly spaced subset is used; for classes, in their proportions.
     """
     check_fitted(model)
     if most < 2:

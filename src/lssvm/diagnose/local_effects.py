@@ -29,7 +29,7 @@ def effects(
     intervals: int = 20,
     rows: int = 1000,
 ) -> list[Bunch]:
-    r"""How the prediction changes with each column, the other columns being as they are in the rows.
+    r"""How the prediction changes with each column, while the other columns stay as they are.
 
     For numbers, these are accumulated local effects (Apley & Zhu 2020). The column is cut at quantiles
     :math:`z_0 < \ldots < z_K` of its values, and
@@ -39,13 +39,14 @@ def effects(
         \mathrm{effect}(z_k) = \sum_{j \le k} \frac{1}{n_j} \sum_{i:\, z_{j-1} < x_i \le z_j}
         \left( f(x_i \mid z_j) - f(x_i \mid z_{j-1}) \right) - \mathrm{constant}
 
-    with :math:`f(x_i \mid z)` the prediction for row i with z in the column. Only predictions near the rows are used,
-    also if columns are correlated. The constant makes the mean of the effect over the rows 0, with the mean of both
-    ends in each interval. In an additive model, the effect is the component of the column, less its mean.
+    where :math:`f(x_i \mid z)` is the prediction for row i with the value z in the column. Only predictions near the
+    rows are used, even if columns are correlated. The constant makes the mean effect over the rows 0; in each interval,
+    the effect counts as the mean of its two ends. In an additive model, the effect is the component of the column, less
+    its mean.
 
-    For a category, the effect of a value is the mean prediction if all rows had that value, less the mean of these over
-    the values, weighted by their numbers of rows. Missing cells are a value of a category; rows with a missing
-    number do not contribute to the effect of that column.
+    For a category, the effect of a value is the mean prediction if all rows had that value, less the average of these
+    means over the values, weighted by their numbers of rows. In a category, missing cells are a value of their own.
+    Rows with a missing number do not contribute to the effect of that column.
 
     Parameters
     ----------
@@ -56,17 +57,18 @@ def effects(
     columns : sequence of column numbers or names, or None
         None: all columns, except those that the model ignores as identifiers.
     intervals : int
-        Largest number of intervals K; there are fewer if the column has few distinct values.
+        Maximum number of intervals K; there are fewer if the column has few distinct values.
     rows : int
-        Largest number of rows to use; more are thinned evenly.
+        Maximum number of rows to use. If there are more, an evenly spaced subset is used.
 
     Returns
     -------
     list of Bunch
         For each column: ``name``, ``column`` (its number), ``kind`` ("number" or "category"), ``grid`` (the ends of
         the intervals, or the values of the category that occur; None stands for missing cells and "other values" for
-        pooled rare ones), ``effect`` (one value per entry of ``grid``, or (grid, outputs)) and ``counts`` (the numbers
-        of rows in the intervals, or with each value). Ordered categories are numbers, with their levels as ``grid``.
+        pooled rare values), ``effect`` (one value per entry of ``grid``, or (grid, outputs)) and ``counts`` (the number
+        of rows in each interval, or with each value). Ordered categories are treated as numbers, and ``grid`` contains
+        their levels.
 
     References
     ----------
@@ -119,17 +121,22 @@ def effects(
 
 
 def _numbers(model: Any, columns: Any, known: Sequence[Column]) -> list[int]:
-    """The numbers of the columns that are asked for."""
+    """The numbers of the requested columns."""
     names = feature_names(model)
     if columns is None:
         return [number for number, column in enumerate(known) if column.kind != "ignored"]
+    if isinstance(columns, str):
+        raise ValueError(f"columns must be a sequence of names or numbers, got {columns!r}: write [{columns!r}].")
     found = []
     for asked in columns:
         number = names.index(asked) if isinstance(asked, str) and asked in names else asked
         if isinstance(number, str) or not 0 <= number < len(names):
-            raise ValueError(f"columns holds {asked!r}: give names or numbers of columns, 0 to {len(names) - 1}.")
+            raise ValueError(
+                f"columns contains {asked!r}, which is not a column of the model: give names, or numbers from 0 to "
+                f"{len(names) - 1}."
+            )
         if known[number].kind == "ignored":
-            raise ValueError(f"columns holds {asked!r}, which the model ignores as an identifier: leave it out.")
+            raise ValueError(f"columns contains {asked!r}, which the model ignores as an identifier: leave it out.")
         found.append(int(number))
     return found
 
@@ -155,7 +162,7 @@ def _of_number(response: Response, table: np.ndarray, places: np.ndarray, column
 
 
 def _of_category(response: Response, table: np.ndarray, places: np.ndarray, column: Column) -> Bunch:
-    """The mean predictions with every value that occurs in all rows, centred."""
+    """The mean prediction with each value that occurs set in all rows, centred."""
     block = table[:, places]
     codes = np.where(np.any(block > 0, axis=1), np.argmax(block, axis=1), -1)  # -1: a value unknown in fit
     counts = np.bincount(codes[codes >= 0], minlength=len(places))
@@ -174,4 +181,4 @@ def _of_category(response: Response, table: np.ndarray, places: np.ndarray, colu
 
 def _require(count: int, column: Column) -> None:
     if not count:
-        raise ValueError(f"X: column {column.name!r} has no values that were known in fit: leave it out of columns.")
+        raise ValueError(f"X: column {column.name!r} has no values that were seen in fit: leave it out of columns.")

@@ -17,27 +17,27 @@ from .access import NotKnown, check_fitted, feature_names
 def shapley(model: LSSVR | LSSVC, X: ArrayLike) -> Bunch:
     r"""Exact Shapley values: the prediction of each row as a sum of contributions of its columns.
 
-    For a product kernel such as `RBF`, the value of a set S of columns is the model whose kernel has the factors of S
-    alone (PKeX-Shapley, Mohammadi et al. 2025),
+    For a product kernel such as `RBF`, the value of a set S of columns is the prediction of the model with only the
+    factors of S in its kernel (PKeX-Shapley, Mohammadi et al. 2025),
 
     .. math:: v(S) = b + \sum_j \alpha_j \prod_{c \in S} k_c(x_c, z_{jc})
 
-    The average over all orders of the columns, over :math:`2^d` sets, is an integral of a polynomial, which a Gauss
-    rule with d/2 nodes computes exactly (see docs/theory.md):
+    The average over all orders of the d columns involves :math:`2^d` sets. It equals the integral of a polynomial,
+    which a Gauss rule with d/2 nodes computes exactly (see docs/theory.md):
 
     .. math::
 
         \phi_c = \sum_j \alpha_j \, (k_c(x_c, z_{jc}) - 1)
                  \int_0^1 \prod_{l \ne c} \left( 1 - t + t \, k_l(x_l, z_{jl}) \right) dt
 
-    A function of one column alone (`Linear`, `Spline`, `Additive`) contributes its value, less its mean over the basis
-    points. The values of a sum of kernels, and of a stack, are sums.
+    A function of a single column (`Linear`, `Spline`, `Additive`) contributes its value, less its mean over the basis
+    points. The Shapley values of a sum of kernels, or of a stack, are the sums of those of its parts.
 
     Parameters
     ----------
     model : LSSVR or LSSVC
-        Fitted with one of these kernels: `RBF`, `Linear`, `Spline`, `Additive` of a kernel, or a sum of them. For
-        `LSSVC`, the values are those of `decision_function`; it must be a single model that is not coded one-vs-one.
+        Fitted model whose kernel is `RBF`, `Linear`, `Spline`, `Additive`, or a sum or stack of them. For `LSSVC`, the
+        values are those of `decision_function`, and stacks and one-vs-one coding are not supported.
     X : array or frame (n_samples, n_features)
         Rows to explain.
 
@@ -45,8 +45,8 @@ def shapley(model: LSSVR | LSSVC, X: ArrayLike) -> Bunch:
     -------
     Bunch
         ``contributions`` (n_samples, n_features), or (n_samples, n_features, n_outputs); ``base``, a number or
-        (n_outputs,), which is the value without any column; and ``names`` of the columns. The prediction is
-        ``base + contributions.sum(axis=1)``; rounding errors are shared out to the contributions. A category is one
+        (n_outputs,), which is the value without any columns; and ``names`` of the columns. The prediction is
+        ``base + contributions.sum(axis=1)``; rounding errors are distributed over the contributions. A category is one
         column, and so is a number with its missing cells.
 
     References
@@ -75,7 +75,7 @@ def shapley(model: LSSVR | LSSVC, X: ArrayLike) -> Bunch:
         raise NotKnown("Shapley values: a precomputed kernel has no columns.")
     rows, single = encoded_rows(model, X), is_single(model)
     contributions, base = raw_contributions(model, rows)
-    # share out the rounding errors of both sums, so that the contributions add up to the prediction
+    # distribute the rounding errors of both sums, so that the contributions add up to the prediction
     gap, sizes = values(model, rows) - base - contributions.sum(axis=1), np.abs(contributions)
     total = sizes.sum(axis=1)[:, None, :]
     contributions += gap[:, None, :] * np.divide(sizes, total, out=np.zeros_like(sizes), where=total > 0)
@@ -130,7 +130,7 @@ def _of_term(term: Term, X: np.ndarray, Z: np.ndarray, coef: np.ndarray) -> tupl
 
 
 def _products_of_others(factors: np.ndarray) -> np.ndarray:
-    """For each of the first axis, the product of all others; without division, as a factor may be 0."""
+    """For each entry of the first axis, the product of all others; without division, because a factor may be 0."""
     out = np.empty_like(factors)
     out[-1] = 1.0
     for place in range(len(factors) - 1, 0, -1):

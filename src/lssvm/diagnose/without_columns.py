@@ -19,31 +19,31 @@ from .loo import class_scores, number_scores
 
 
 def importance(model: LSSVR | LSSVC, rows: int = 1000) -> Bunch:
-    """How much the exact leave-one-out error grows if a column is made constant.
+    """How much the exact leave-one-out error increases if a column is made constant.
 
-    Every cell of the column is set to its median, in rows and in basis points, and the model is solved again with the
-    same kernel, widths, C, weights and basis; for the kernels `RBF` and `Matern`, that is the model without the column.
+    All cells of the column are set to its median, in rows and basis points, and the model is solved again with the same
+    kernel, widths, C, weights and basis. For the kernels `RBF` and `Matern`, this is the model without the column.
     A category is one column, and so is a number with its missing cells. Members of a stack keep their weights. No rows
     are held out.
 
-    A column whose information is also in other columns has a small importance, as the model can do without it. A
-    negative increase means that the error is smaller without the column.
+    A column whose information is also contained in other columns has a small importance, because the model can do
+    without it. A negative increase means that the error is smaller without the column.
 
     Parameters
     ----------
     model : LSSVR or LSSVC
         Fitted model.
     rows : int
-        Largest number of rows to use. If the model keeps more rows of positive weight, they are thinned evenly, and the
-        dense model of these rows takes the place of the model.
+        Maximum number of rows to use. If the model keeps more rows with positive weight, an evenly spaced subset is
+        used, and the dense model of these rows replaces the model.
 
     Returns
     -------
     Bunch
-        Arrays over the columns, the most important first: ``names``, ``columns`` (their numbers), ``errors`` without
-        the column and their ``increase``, which is ``errors - full``. ``full`` is the error with all columns and
-        ``measure`` its name: "RMSE", over all outputs, or "log loss" for classes. ``rows`` is the number of rows used
-        and ``sampled`` is True if these are only a part of the training rows.
+        One entry per column, the most important first: ``names``, ``columns`` (their numbers), ``errors`` without the
+        column and their ``increase``, which is ``errors - full``. ``full`` is the error with all columns, and
+        ``measure`` is its name: "RMSE", over all outputs, or "log loss" for classes. ``rows`` is the number of rows
+        used, and ``sampled`` is True if these are only some of the training rows.
 
     Examples
     --------

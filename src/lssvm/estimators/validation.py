@@ -328,21 +328,32 @@ def score_of(metric: Any, predicted: Any, y: Any, sample_weight: Any) -> float:
 
 
 def explain_text(model: BaseEstimator, X: Any, y: Any, text: str) -> None:
-    """Raise an error that names the first column of X that is not numeric, or else y."""
+    """Raise an error that names the targets of a regression, or else the first column of X that is not numeric.
+
+    The targets come first, because text in X may be a category.
+    """
+    if isinstance(model, RegressorMixin) and not isinstance(y, str) and _conversion_error(y):
+        raise ValueError(
+            f"y contains values that are not numeric ({text}): LSSVR predicts numbers, LSSVC classes."
+        ) from None
     table = np.asarray(X, dtype=object)
     for c in range(table.shape[1] if table.ndim == 2 else 0):
-        try:
-            table[:, c].astype(np.float64)
-        except (TypeError, ValueError) as error:
+        error = _conversion_error(table[:, c])
+        if error is not None:
             name = column_names(X, table.shape[1])[c]
             raise type(error)(
                 f"X: column {name!r} contains values that are not numeric ({text}): name it in categorical_features if "
                 "it is a category, or drop it."
             ) from None
-    if isinstance(model, RegressorMixin):
-        raise ValueError(
-            f"y contains values that are not numeric ({text}): LSSVR predicts numbers, LSSVC classes."
-        ) from None
+
+
+def _conversion_error(values: Any) -> TypeError | ValueError | None:
+    """The error of converting values to floats."""
+    try:
+        np.asarray(values, dtype=object).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        return error
+    return None
 
 
 def winning_class(decision: Array, classes: np.ndarray) -> Array:

@@ -35,15 +35,15 @@ def checks_section(facts: Facts) -> str:
 
 def _check_quality(facts: Facts) -> Iterable[str]:
     if facts.loo is None:
-        yield "It has no leave-one-out values: evaluate it on other rows."
+        yield "The model has no leave-one-out values: evaluate it on other rows."
         return
     if facts.rows is not None and facts.rows < 30:
-        yield f"Only {facts.rows} rows: all figures below are rough."
+        yield f"There are only {facts.rows} rows, so all figures below are rough."
     if facts.classes:
         counts = np.bincount(facts.probability[1][facts.loo.given > 0], minlength=len(facts.classes))
         smallest = int(np.argmin(counts))
         if counts[smallest] < 10 and len(facts.loo.given) == facts.rows:
-            yield f"Class {facts.classes[smallest]!r} has only {counts[smallest]} rows: its figures are rough."
+            yield f"Class {facts.classes[smallest]!r} has only {counts[smallest]} rows, so its figures are rough."
 
 
 def _check_C(facts: Facts) -> Iterable[str]:
@@ -65,8 +65,8 @@ def _check_widths(facts: Facts) -> Iterable[str]:
     share = sum(weight for member, weight in facts.members if _chooses_widths(member))
     if share >= 0.5 and ROWS_PER_WIDTH * len(facts.names) > (facts.rows or 0):
         yield (
-            f"The model has adjusted a width for each of {len(facts.names)} columns to only {facts.rows} rows, so that "
-            "errors on new rows may be larger. Evaluate it on other rows, or use one width: kernel=kernels.RBF()."
+            f"The widths of {len(facts.names)} columns were tuned on only {facts.rows} rows, so errors on new rows may "
+            "be larger than reported. Evaluate the model on other rows, or use one width: kernel=kernels.RBF()."
         )
 
 
@@ -88,13 +88,13 @@ def _check_outliers(facts: Facts) -> Iterable[str]:
         robust = facts.loo.robust[facts.loo.weights > 0]
         gone, rows = int(np.sum(robust < 1e-3)), len(robust)
         if gone:
-            yield f"{gone} of {rows} rows were taken for outliers and (almost) ignored: see the largest errors below."
+            yield f"{gone} of {rows} rows were taken for outliers and almost ignored: see the largest errors below."
         light = float(np.mean(robust < 0.5))
         if facts.classes and light > MANY_LIGHT:
             yield (
-                f"{light:.0%} of the rows count less than half: are so many labels wrong? If the classes overlap, a "
-                "large error does not indicate a wrong label; compare the log loss with that of a fit without robust "
-                "weights."
+                f"{light:.0%} of the rows have a robust weight below 0.5: are so many labels wrong? If the classes "
+                "overlap, a large error does not indicate a wrong label. Compare the log loss with that of a fit "
+                "without robust weights."
             )
     elif not facts.classes:
         residuals = facts.loo.residuals[facts.loo.given > 0]
@@ -108,7 +108,7 @@ def _check_outliers(facts: Facts) -> Iterable[str]:
 def _check_leverage(facts: Facts) -> Iterable[str]:
     high = 0 if facts.loo is None else int(np.sum(facts.loo.leverage > 0.99))
     if high:
-        yield f"{high} row(s) determine the function near them alone (leverage above 0.99): no other rows are near."
+        yield f"{high} row(s) alone determine the function nearby (leverage above 0.99): no other rows are near them."
 
 
 def _check_coverage(facts: Facts) -> Iterable[str]:

@@ -32,9 +32,9 @@ def technical_section(facts: Facts) -> str:
     rows += _search_words(facts)
     rows += [(f"seconds: {name}", f"{value:.2f}") for name, value in (facts.about.get("seconds") or {}).items()]
     note = (
-        "<p>Leave-one-out errors are exact, without refitting. C, kernel, basis"
+        "<p>Leave-one-out errors are exact and need no refits. C, kernel, basis"
         f"{', the weights of the models' if facts.is_stack else ''} and robust weights are those of the fit on all "
-        "rows; what was tuned was chosen to minimise this error.</p>"
+        "rows; those that were tuned were chosen to minimise this error.</p>"
     )
     return (
         note
@@ -111,7 +111,8 @@ def _worded(kernel: Kernel) -> Kernel:
             setattr(kernel, name, _worded(value))
         elif name == "sigma":
             widths = np.unique(np.asarray(arrays.to_numpy(value), float))
-            setattr(kernel, name, float(f"{widths[0]:.4g}") if len(widths) == 1 else _Words("(one width per column)"))
+            several = _Words("(one value per column, in its units)")
+            setattr(kernel, name, float(f"{widths[0]:.4g}") if len(widths) == 1 else several)
         elif name == "knots":
             setattr(kernel, name, _Words(f"({len(value)} per column)"))
         elif name == "active" and value is not None:
@@ -146,7 +147,7 @@ def _search_words(facts: Facts) -> list[tuple[str, str]]:
         steps = [] if facts.is_stack else [*map(str, search.get("plan", ()))]
         if search.get("evaluations"):
             steps.append(f"{search.evaluations} models evaluated")
-        rows.append(("search by leave-one-out", "; ".join(steps) or "nothing to choose"))
+        rows.append(("search by leave-one-out", "; ".join(steps) or "nothing to tune"))
     for name in ("KFold", "Holdout"):
         record = paths.get(name)
         if record is not None:

@@ -56,8 +56,8 @@ def _curves(facts: Facts, probability: np.ndarray, codes: np.ndarray, weights: n
     sizes = np.bincount(codes, minlength=len(facts.classes))
     largest = [c for c in np.argsort(-sizes, kind="stable") if 0 < sizes[c] < len(codes)]
     shown = [1] * (1 in largest) if len(facts.classes) == 2 else largest[:MOST_CLASSES]
-    roc = Chart("ROC curve", "false alarms: share of the other rows", "share of the class found", box=(0, 1, 0, 1))
-    recall_chart = Chart("Precision and recall", "share of the class found", "right when named", box=(0, 1, 0, 1))
+    roc = Chart("ROC curve", "false positive rate", "true positive rate", box=(0, 1, 0, 1))
+    recall_chart = Chart("Precision and recall", "recall", "precision", box=(0, 1, 0, 1))
     roc.diagonal(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
     lines = []
     for number, c in enumerate(shown):

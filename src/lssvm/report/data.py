@@ -1,4 +1,4 @@
-"""The data section: missing cells, columns without use, and targets that were cut off."""
+"""The data section: missing cells, useless columns, and targets that were cut off."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def data_section(facts: Facts) -> str:
     if facts.kept is not None:
         rows, missing = len(facts.kept.numbers), sum(count for count, _ in found)
         cells = rows * len(columns)
-        text += f" The model keeps {rows} of the rows, which are described here." if rows < facts.kept.total else ""
+        text += f" This section describes the {rows} rows that the model keeps." if rows < facts.kept.total else ""
         text += (
             f" {missing} of {cells} cells ({missing / cells:.1%}) are missing." if missing else " No cells are missing."
         )
@@ -73,16 +73,16 @@ def _content(column: Column, cells: np.ndarray) -> bytes:
 
 def _column_words(column: Column, cells: np.ndarray, missing: int, may_number: bool) -> Iterator[str]:
     if column.kind == "ignored":
-        yield "ignored: a different value in almost every row, as in an identifier"
+        yield "ignored: almost every row has a different value, so it looks like an identifier"
     if missing:
         yield f"{missing} missing ({missing / len(cells):.1%})"
     if column.pooled:
         rows = f" in {np.count_nonzero(cells[:, -1])} rows" if len(cells) else ""
-        yield f"rare values{rows} are treated as one: only the {len(column.values)} most frequent are kept apart"
+        yield f"rare values{rows} are treated as one value: only the {len(column.values)} most frequent values are kept"
     if not len(cells) or not column.width:
         return
     if np.all(cells == cells[:1]):
-        yield "the same value in all rows: of no use"
+        yield "the same value in all rows: not useful"
     elif may_number and column.kind == "number" and not missing and _are_consecutive(cells[:, 0]):
         yield "numbers the rows: drop it unless their order matters"
 

@@ -29,8 +29,8 @@ def importance_section(facts: Facts) -> str:
     )
     sample = f" Computed with {found.rows} of the rows." if found.sampled else ""
     return (
-        f"<p>How much larger the error on new rows ({found.measure}) is without the column. Columns that contain the "
-        f"same information can replace each other, and each then looks unimportant.{rest}{sample}</p>"
+        f"<p>How much the error on new rows ({found.measure}) increases without the column. Columns that contain the "
+        f"same information can replace each other, so each of them looks unimportant.{rest}{sample}</p>"
         + bar_table(("column", "error without it"), bars)
     )
 
@@ -48,11 +48,13 @@ def effects_section(facts: Facts) -> str:
     if facts.classes:
         names = facts.classes if outputs > 1 else [f"probability of {facts.classes[1]}"]
     ends = min(float(one.effect.min()) for one in found), max(float(one.effect.max()) for one in found)
-    what = ("the probability of each class" if outputs > 1 else f"the {names[0]}") if facts.classes else facts.target
+    what = f"prediction of {facts.target}"
+    if facts.classes:
+        what = "probability of each class" if outputs > 1 else names[0]
     unit = ", in percentage points for categories" if facts.classes else ""
     return (
-        f"<p>How the prediction of {escaped(what)} changes with one column while the others stay as they are, on "
-        f"average over the rows{unit}. Between two dots lie equally many rows.</p>"
+        f"<p>How the {escaped(what)} changes with one column while the others stay as they are, on average over the "
+        f"rows{unit}. There are about equally many rows between neighbouring dots.</p>"
         + side_by_side([_card(one, names, ends, 100.0 if facts.classes else 1.0) for one in found])
     )
 
@@ -73,7 +75,7 @@ def _card(one: Any, names: list[str], ends: tuple[float, float], unit: float) ->
     if one.kind == "category":
         order = np.argsort(-one.counts * np.sum(effect**2, axis=1), kind="stable")[:MOST_VALUES]
         order = order[np.argsort(-effect[order, 0], kind="stable")]
-    more = f"<p>{len(order)} of {len(labels)} values: those with the largest effects</p>" * (len(order) < len(labels))
+    more = f"<p>{len(order)} of {len(labels)} values: those with the largest effects.</p>" * (len(order) < len(labels))
     if len(names) == 1:
         bars = [(labels[k], float(effect[k, 0]), _signed(unit * effect[k, 0])) for k in order]
         table = bar_table(("value", "change"), bars, ends)

@@ -48,7 +48,7 @@ def intervals_section(facts: Facts) -> str:
     if facts.classes:
         return _sets_table(facts)
     if facts.coverage is None:
-        return "<p>Not computed: this requires leave-one-out values and a model that is not too large.</p>"
+        return "<p>Not computed: the model has no leave-one-out values, or is too large.</p>"
     found = facts.coverage
     several = found.observed.ndim > 1
     lines = []
@@ -82,7 +82,7 @@ def _regions_table(facts: Facts) -> str:
         for (low, high), count, observed, width in zip(edges, found.count, found.observed, found.width, strict=True)
     ]
     return (
-        "<h3>By predicted value</h3><p>90 % intervals of the default method, which follow the noise where it varies "
+        "<h3>By predicted value</h3><p>90% intervals of the default method, whose width follows the noise if it varies "
         "beyond chance.</p>" + html_table(("prediction", "rows", "rows inside", "mean width"), lines)
     )
 

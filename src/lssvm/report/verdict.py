@@ -13,8 +13,8 @@ from .facts import Facts
 from .markup import bar_table, escaped, html_table, listed, rounded
 
 CLOSE = 0.06  # relative difference of mean losses (3 % of a root mean square) that is not worth mentioning
-RARELY = 0.9  # share of the constant's mistakes from which on a classifier is rarely sure of another class
-GRADES = (  # from this share of the constant's loss on
+RARELY = 0.9  # share of the constant's mistakes above which a classifier rarely names another class
+GRADES = (  # from this share of the constant's loss upwards
     (0.98, "These columns do not predict {}."),
     (0.85, "These columns predict {} only weakly."),
     (0.4, "The model predicts {} moderately well."),
@@ -36,7 +36,7 @@ def verdict_section(facts: Facts) -> str:
     share = share**2 if own.kind == "absolute" else share  # on the scale of squares
     share = min(share, _doubt(facts, own)) if facts.classes else share
     headline = next(words for start, words in GRADES if share >= start).format(facts.target)
-    note = "Each row is predicted by a model fitted without it: these are errors on new rows of the same kind."
+    note = "Each row is predicted by a model fitted without it, so these are errors on new rows of the same kind."
     note += " The typical error is the root mean square error." if own.kind == "squared" else ""
     if linear is not None and len(linear.weights) < len(own.weights):
         note += f" The linear model is fitted to {len(linear.weights)} of the rows."
@@ -76,7 +76,7 @@ def _words(facts: Facts, own: Predictions, constant: Predictions, linear: Predic
             f"“{facts.classes[constant.predicted[0, 0]]}”, is right for {1 - constant.error[0]:.1%}."
         )
         if own.error[0] > RARELY * constant.error[0] and _doubt(facts, own) < RARELY:
-            text += " It rarely names another class, but its probabilities tell the rows apart."
+            text += " It rarely names another class, but its probabilities are informative."
         return text if linear is None else f"{text} A linear model is {same} ({1 - linear.error[0]:.1%})."
     if len(own.error) > 1:
         text = "The errors of its predictions for new rows are listed below."
