@@ -302,6 +302,16 @@ def test_the_default_has_as_many_members_as_the_time_allows(monkeypatch):
         assert len(given.fit(X, y).path_.members) == own
 
 
+def test_the_default_has_one_member_if_that_leaves_nothing_to_explain(monkeypatch):
+    X = np.random.default_rng(0).uniform(-3.0, 3.0, (2200, 2))
+    y = np.sin(X[:, 0]) * np.cos(X[:, 1])
+    model = LSSVR().fit(X, y)
+    assert np.mean(model.loo_residuals_**2) < planning.EXPLAINED * y.var()
+    assert len(model.members_) == 1
+    monkeypatch.setattr(planning, "EXPLAINED", 0.0)
+    assert len(LSSVR().fit(X, y).path_.members) > 1
+
+
 def test_members_that_are_far_behind_are_left_out():
     rng = np.random.default_rng(0)
     X = rng.uniform(-3.0, 3.0, (400, 2))
