@@ -107,7 +107,8 @@ class SearchPlan:
     dropped_width: float = math.log(1e6)
     """Log width that marks a dropped column within a search; its sigma is infinite."""
     stayed: int = 3
-    """Number of columns in a row, from the widest on, that cannot be dropped before narrower ones are not tried."""
+    """Number of columns in a row, from the widest on, that cannot be dropped before narrower ones are not tried. Three
+    splits of 20 tables: trying all columns had 0.997 of the error in 1.02 of the time; with 1 it was 1.008 in 0.95."""
     cosines: int = 4
     """Functions per column by which columns are screened. With normal inputs, x1 and x2 of the generated table matter
     only as a pair; without the screening, the error with 2000 rows is 0.43 instead of 0.33."""
