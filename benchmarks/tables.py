@@ -7,10 +7,11 @@
 
 The last two run `benchmarks.leaderboard`, which writes docs/leaderboard.md, and `benchmarks.frames`. FOLDER/classes.npz
 and FOLDER/numbers.npz hold name/X, name/y and name/masks (rows x splits, True for test rows); FOLDER/peers.csv the
-columns set, split, model, error, log_loss and fit_cpu_seconds. Errors are error rates, or RMSE over the standard deviation of the training targets. A split without
-the peers that every set needs ("lightgbm" and "lssvm 0.1.0"; for classes also "svm tuned" and "random forest") is
-skipped; other peers count where they were measured. Errors are means over the splits of a set; ratios and ranks are
-those of the means. Seconds are the process time of `fit`, with one BLAS thread. Prints Markdown.
+columns set, split, model, error, log_loss and fit_cpu_seconds. Errors are error rates, or RMSE over the standard
+deviation of the training targets. A split without the peers that every set needs ("lightgbm" and "lssvm 0.1.0"; for
+classes also "svm tuned" and "random forest") is skipped; other peers count where they were measured. Errors are means
+over the splits of a set; ratios and ranks are those of the means. Seconds are the process time of `fit`, with one BLAS
+thread. Prints Markdown.
 """
 
 from __future__ import annotations
