@@ -290,7 +290,8 @@ accurate, but take longer.
 
 `python -m benchmarks.tables leaderboard --data FOLDER --jobs 15` measured lssvm and neo-ls-svm and wrote this page. All
 models get the same numeric columns (categories are one-hot encoded, missing cells are replaced by the median) and the
-same {splits}; a tenth to a fifth of the rows is for the test. The tables and the results of the other models are not part of this repository.
+same {splits}; a tenth to a fifth of the rows is for the test. The tables and the results of the other models are not
+part of this repository.
 
 | model | settings |
 |---|---|
