@@ -98,9 +98,9 @@ def draw_ratios(own: str, rows: list[tuple[str, dict[str, float]]], file: Path, 
                 values, places, marker, color=colour, ms=9 if marker == "*" else 6, mec="white", mew=0.4, label=name
             )
     largest = [max(*ratios.values(), LEAST) for _, ratios in rows]
-    ax.plot(largest, range(len(rows)), "o", mfc="none", mec="black", ms=12, mew=1, label="best of these", zorder=1)
+    ax.plot(largest, range(len(rows)), "o", mfc="none", mec="black", ms=12, mew=1, label="best other model", zorder=1)
     ax.axvline(1.0, color="black", lw=0.8, zorder=0)
-    ax.set(xscale="log", xlabel=f"{label} of {own} / {label} of the other model (below 1: {own} is better)")
+    ax.set(xscale="log", xlabel=f"{label} of {own} / that of the other model\n(below 1: {own} is better)")
     ticks = [LEAST, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0]
     shown = [tick for tick in ticks if tick <= ax.get_xlim()[1]]
     ax.set_xticks(shown, [f"\u2264 {LEAST:g}", *(f"{tick:g}" for tick in shown[1:])])
