@@ -180,7 +180,7 @@ def section(kind: str, records: Peers, sets: dict[str, dict[str, np.ndarray]], i
     ]
     return Section(
         "Regression" if numbers else "Classification",
-        f"{len(runs)} splits of {len(rows)} {'regression' if numbers else 'classification'} sets",
+        f"{len(rows)} {'regression' if numbers else 'classification'} tables ({len(runs)} splits)",
         summary(own, rankings[0], each, rows),
         "\n\n".join(parts),
     )
@@ -263,24 +263,27 @@ def summary(own: str, ranking: pictures.Ranking, each: dict[str, Comparison], ro
     )
     times = below_and_above(
         {peer: time_ratio(of) for peer, of in each.items()},
-        "less than",
-        "more than",
+        "less CPU time than",
+        "more CPU time than",
         lambda ratio: f"{ratio:.2g} times",
     )
     worst = sorted(((max(ratios.values()), name) for name, ratios in rows), reverse=True)
+    behind = sum(ratio > 1 + EQUAL for ratio, _ in worst)
     much = [f"`{name}` ({100 * (ratio - 1):.0f} %)" for ratio, name in worst if ratio > 1.1]
     return (
         f"`{own}` is number {place + 1} of {len(ranking.names)} models by its mean rank, {ranking.ranks[place]:.2f} "
-        f"({', '.join(others)}). In the geometric mean over the sets, its error is {errors}. On "
-        f"{sum(ratio > 1 + EQUAL for ratio, _ in worst)} of {len(rows)} sets at least one other model has a smaller error"
+        f"({', '.join(others)}). In the geometric mean over the sets, its error is {errors}. "
+        f"On {behind} of {len(rows)} sets at least one other model has a smaller error"
         + (f"; the best one is ahead by more than 10 % on {listed(much)}. " if much else ". ")
-        + f"A fit takes {times} in CPU seconds."
+        + f"A fit takes {times}."
     )
 
 
 PAGE = """# Leaderboard
 
 <!-- written by python -m benchmarks.tables leaderboard -->
+
+`LSSVR()` and `LSSVC()`, with their defaults, compared with other models on {sizes}.
 
 {summaries}
 
@@ -292,7 +295,7 @@ accurate, but take longer.
 
 `python -m benchmarks.tables leaderboard --data FOLDER --jobs 15` measured lssvm, neo-ls-svm and CatBoost where it was
 missing, and wrote this page. All models get the same numeric columns (categories are one-hot encoded, missing cells
-are replaced by the median) and the same {splits}; a tenth to a fifth of the rows is for the test. The tables and the
+are replaced by the median) and the same splits; a tenth to a fifth of the rows is for the test. The tables and the
 results of the other models are not part of this repository.
 
 | model | settings |
@@ -325,7 +328,7 @@ of each set among the models shown, and hollow markers are times from the slower
 def page(sections: list[Section]) -> str:
     text = PAGE.format(
         summaries="\n\n".join(f"**{of.title}.** {of.summary}" for of in sections),
-        splits=" and ".join(of.size for of in sections),
+        sizes=" and ".join(of.size for of in sections),
         sections="\n\n".join(f"## {of.title}\n\n{of.text}" for of in sections),
     )
     words = partial(fill, width=WIDTH, break_long_words=False, break_on_hyphens=False)
