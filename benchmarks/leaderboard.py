@@ -9,27 +9,21 @@ docs/leaderboard.md and docs/images/leaderboard_*.png.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, partial
-from importlib.util import find_spec
+from functools import partial
 from pathlib import Path
 from textwrap import fill
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.stats import friedmanchisquare
 
-from lssvm import LSSVC, LSSVR
-
 from . import leaderboard_pictures as pictures
-from .comparison import Comparison, Run, cliques, compare, holm, mean_ranks, measured_on, signed_rank
-from .tables import LIGHTGBM, ZERO, Peers, class_record, geometric_mean, number_record, read_peers, read_sets
+from .comparison import LEVEL, Comparison, Run, cliques, compare, holm, mean_ranks, measured_on, signed_rank
+from .contenders import OWN, measure_missing, runs_of
+from .tables import ZERO, Peers, geometric_mean, read_peers, read_sets
 
 DOCS = Path(__file__).parent.parent / "docs"
-FIELDS = ("set", "split", "model", "error", "log_loss", "fit_cpu_seconds")
-OWN = "lssvm"
 TITLES = {
     "catboost": "CatBoost",
     "lightgbm": "LightGBM",
@@ -42,79 +36,11 @@ TITLES = {
 MOST, HALF = 0.9, 0.5  # shares of the sets that the models of a comparison were measured on
 HUNDREDTH = 0.01  # seconds: the unit of peers.csv
 EQUAL = 1e-4  # errors are recorded with five digits
-WIDTH = 125  # characters of a line of text
 SLOWER = ["CatBoost", "xRFM"]  # were timed on another computer
 
 Rows = list[tuple[str, dict[str, float]]]  # by set: the own error over that of each peer
 
 
-# Measuring ------------------------------------------------------------------------------------------------------------
-@cache
-def compiled() -> Any:
-    """The class of neo-ls-svm. The first fit compiles its functions, which is not part of the seconds."""
-    from neo_ls_svm import NeoLSSVM
-
-    X = np.random.RandomState(0).normal(size=(60, 2))
-    for y in (X[:, 0], X[:, 0] > 0):
-        NeoLSSVM().fit(X, y).predict(X)
-    return NeoLSSVM
-
-
-def neo() -> Any:
-    return compiled()()
-
-
-def catboost(kind: str) -> Any:
-    from catboost import CatBoostClassifier, CatBoostRegressor
-
-    model = CatBoostClassifier if kind == "classes" else CatBoostRegressor
-    return model(thread_count=1, verbose=False, allow_writing_files=False)
-
-
-def measure(kind: str, model: str, name: str, split: int, data: dict[str, np.ndarray]) -> dict[str, Any]:
-    """A line of the file, with as many digits as peers.csv has."""
-    make: dict[str, Callable[[], Any]] = {
-        OWN: LSSVC if kind == "classes" else LSSVR,
-        "neo-ls-svm": neo,
-        "catboost": partial(catboost, kind),
-    }
-    record = class_record if kind == "classes" else number_record
-    figures = record(data["X"], data["y"], data["masks"][:, split], make[model])
-    return {"set": name, "split": split, "model": model, **{key: f"{value:.5g}" for key, value in figures.items()}}
-
-
-def measure_missing(kind: str, sets: dict[str, dict[str, np.ndarray]], peers: Peers, file: Path, jobs: int) -> None:
-    """Append what neither the peers nor the file has, large sets first."""
-    installed = [name for name in ("neo-ls-svm", "catboost") if find_spec(name.replace("-", "_"))]
-    known = read_peers(file) if file.exists() else {}
-    missing = [
-        (name, split, model)
-        for name, split in runs_of(sets, peers)
-        for model in (OWN, *installed)
-        if model not in peers[name, split]
-        and model not in known.get((name, split), ())
-        and not (model == "neo-ls-svm" and kind == "classes" and len(np.unique(sets[name]["y"])) > 2)
-    ]
-    missing.sort(key=lambda run: -len(sets[run[0]]["y"]))
-    rows = Parallel(n_jobs=jobs, return_as="generator_unordered")(
-        delayed(measure)(kind, model, name, split, sets[name]) for name, split, model in missing
-    )
-    file.parent.mkdir(exist_ok=True)
-    with file.open("a", newline="", encoding="utf-8") as lines:
-        writer = csv.DictWriter(lines, FIELDS, extrasaction="ignore")
-        if not lines.tell():
-            writer.writeheader()
-        for row in rows:
-            writer.writerow(row)
-            lines.flush()
-
-
-def runs_of(sets: Iterable[str], peers: Peers) -> list[Run]:
-    """The splits that the peers were measured on."""
-    return [(name, split) for name, split in peers if name in sets and LIGHTGBM in peers[name, split]]
-
-
-# The page -------------------------------------------------------------------------------------------------------------
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *rows))
 
@@ -186,10 +112,15 @@ def section(kind: str, records: Peers, sets: dict[str, dict[str, np.ndarray]], i
     )
 
 
-def against_table(own: str, each: dict[str, Comparison], error: str) -> str:
+def p_values(each: dict[str, Comparison]) -> dict[str, float]:
     p = holm(np.array([signed_rank(*of.errors.T) for of in each.values()]))
+    return dict(zip(each, p.tolist(), strict=True))
+
+
+def against_table(own: str, each: dict[str, Comparison], error: str) -> str:
+    p = p_values(each)
     rows = []
-    for (peer, of), chance in zip(each.items(), p, strict=True):
+    for peer, of in each.items():
         ratios = np.divide(*of.errors.T)
         better, worse = int(np.sum(ratios < 1 - EQUAL)), int(np.sum(ratios > 1 + EQUAL))
         rows.append(
@@ -198,8 +129,8 @@ def against_table(own: str, each: dict[str, Comparison], error: str) -> str:
                 f"{len(of.sets)}, {len(of.runs)}",
                 f"{error_ratio(of):.3f}",
                 f"{better} / {len(of.sets) - better - worse} / {worse}",
-                f"{chance:.1g}",
-                f"{time_ratio(of):.2g}",
+                f"{p[peer]:.1g}",
+                short(time_ratio(of)),
             ]
         )
     head = [f"{own} against", "sets, splits", f"{error} ratio", "sets better / equal / worse", "p", "CPU seconds ratio"]
@@ -237,6 +168,10 @@ def time_ratio(of: Comparison) -> float:
     return geometric_mean(np.divide(*np.maximum(of.seconds, HUNDREDTH).T))
 
 
+def short(ratio: float) -> str:
+    return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.{1 if ratio >= 1 else 2}f}"
+
+
 def listed(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
@@ -265,16 +200,18 @@ def summary(own: str, ranking: pictures.Ranking, each: dict[str, Comparison], ro
         {peer: time_ratio(of) for peer, of in each.items()},
         "less CPU time than",
         "more CPU time than",
-        lambda ratio: f"{ratio:.2g} times",
+        lambda ratio: f"{short(ratio)} times",
     )
+    unsure = [TITLES[peer] for peer, p in p_values(each).items() if p >= LEVEL]
     worst = sorted(((max(ratios.values()), name) for name, ratios in rows), reverse=True)
     behind = sum(ratio > 1 + EQUAL for ratio, _ in worst)
     much = [f"`{name}` ({100 * (ratio - 1):.0f} %)" for ratio, name in worst if ratio > 1.1]
     return (
         f"`{own}` is number {place + 1} of {len(ranking.names)} models by its mean rank, {ranking.ranks[place]:.2f} "
         f"({', '.join(others)}). In the geometric mean over the sets, its error is {errors}. "
-        f"On {behind} of {len(rows)} sets at least one other model has a smaller error"
-        + (f"; the best one is ahead by more than 10 % on {listed(much)}. " if much else ". ")
+        + (f"The differences from {listed(unsure)} are not significant. " if unsure else "")
+        + f"On {behind} of {len(rows)} sets at least one other model has a smaller error"
+        + (f"; it is more than 10 % above the best one on {listed(much)}. " if much else ". ")
         + f"A fit takes {times}."
     )
 
@@ -287,9 +224,10 @@ PAGE = """# Leaderboard
 
 {summaries}
 
-Two reservations: lssvm was developed on these sets (constants of its search were chosen on all of them together),
-while the other models were not; and CatBoost, LightGBM and the random forest are not tuned. If tuned, they can be more
-accurate, but take longer.
+Three reservations: lssvm was developed on these sets (constants of its search were chosen on all of them together),
+while the other models were not. CatBoost, LightGBM and the random forest are not tuned; if tuned, they can be more
+accurate, but take longer. CPU seconds of CatBoost and xRFM are from a computer that is about half as fast per core, so
+on the same computer lssvm would take about twice as much relative to these two.
 
 ## How it was measured
 
@@ -311,13 +249,15 @@ results of the other models are not part of this repository.
 Errors are RMSE / std(y), with the standard deviation of the training targets, or error rates. They are averaged over
 the splits of a set. Models are compared on the sets and splits that they have in common: diagrams of several models on
 those that all of them have, ratios to `LSSVR()` and `LSSVC()` on those that both have. 0.01 is added to error rates
-before ratios are taken, because some are 0. Ratios are averaged by geometric means.
+before ratios are taken, because some are 0. Ratios are averaged by geometric means; p is that of Wilcoxon's
+signed-rank test of their logarithms, adjusted by Holm's method. In the tables of errors, the smallest is bold, and \\*
+marks models that were measured on fewer splits of a set than the others.
 
-Seconds are CPU seconds of one fit with one thread, on x86 computers with 15 or 16 fits at a time. Those of CatBoost
-and xRFM are from another computer (aarch64), which is about half as fast per core.
+Seconds are CPU seconds of one fit with one thread, on x86 computers with 15 or 16 fits at a time; those of CatBoost
+and xRFM are from the slower computer (aarch64).
 
 In the diagrams of mean ranks, rank 1 is the smallest error of a set, and a bar joins models of which no two differ
-significantly (Wilcoxon's signed-rank test of the logarithms of the errors, adjusted by Holm's method, level 0.05). In
+significantly (the same test of all pairs, level 0.05). In
 the pictures of ratios, each point compares `LSSVR()` or `LSSVC()` with one other model; the ring marks the best other
 model of a set, which is known only afterwards. In the pictures of seconds, the error is relative to the smallest one
 of each set among the models shown, and hollow markers are times from the slower computer.
@@ -331,7 +271,7 @@ def page(sections: list[Section]) -> str:
         sizes=" and ".join(of.size for of in sections),
         sections="\n\n".join(f"## {of.title}\n\n{of.text}" for of in sections),
     )
-    words = partial(fill, width=WIDTH, break_long_words=False, break_on_hyphens=False)
+    words = partial(fill, width=120, break_long_words=False, break_on_hyphens=False)
     return "\n\n".join(part if part[0] in "#|!<" else words(part) for part in text.split("\n\n")) + "\n"
 
 

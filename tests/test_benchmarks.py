@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import comparison, jobs, large_classes, leaderboard, loo_classes, missing, tables
+from benchmarks import comparison, contenders, jobs, large_classes, leaderboard, loo_classes, missing, tables
 
 JOBS = [
     ("dense", {"rows": 250, "loo": True}),
@@ -296,7 +296,7 @@ def test_ranks_p_values_and_cliques_by_their_definitions():
 
 
 def test_the_leaderboard_measures_what_is_missing_and_writes_the_page(tmp_path, monkeypatch):
-    monkeypatch.setattr(leaderboard, "find_spec", lambda name: None)
+    monkeypatch.setattr(contenders, "find_spec", lambda name: None)
     write_tables(tmp_path)
     draw = np.random.RandomState(0)
     X = draw.normal(size=(40, 2))
@@ -321,7 +321,7 @@ def test_the_leaderboard_measures_what_is_missing_and_writes_the_page(tmp_path, 
     def fail(*given):
         raise AssertionError("measured again")
 
-    monkeypatch.setattr(leaderboard, "measure", fail)
+    monkeypatch.setattr(contenders, "measure", fail)
     leaderboard.leaderboard(tmp_path, 1, file, tmp_path / "docs")
     assert (tmp_path / "docs" / "leaderboard.md").read_text(encoding="utf-8") == page
     file.write_text("\n".join(file.read_text(encoding="utf-8").splitlines()[:-1]) + "\n", encoding="utf-8")
