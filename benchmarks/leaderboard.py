@@ -211,7 +211,7 @@ def summary(own: str, ranking: pictures.Ranking, each: dict[str, Comparison], ro
         f"({', '.join(others)}). In the geometric mean over the sets, its error is {errors}. "
         + (f"The differences from {listed(unsure)} are not significant. " if unsure else "")
         + f"On {behind} of {len(rows)} sets at least one other model has a smaller error"
-        + (f"; it is more than 10 % above the best one on {listed(much)}. " if much else ". ")
+        + (f"; that of `{own}` is more than 10 % above the smallest one on {listed(much)}. " if much else ". ")
         + f"A fit takes {times}."
     )
 
