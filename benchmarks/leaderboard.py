@@ -256,11 +256,12 @@ marks models that were measured on fewer splits of a set than the others.
 Seconds are CPU seconds of one fit with one thread, on x86 computers with 15 or 16 fits at a time; those of CatBoost
 and xRFM are from the slower computer (aarch64).
 
-In the diagrams of mean ranks, rank 1 is the smallest error of a set, and a bar joins models of which no two differ
-significantly (the same test of all pairs, level 0.05). In
-the pictures of ratios, each point compares `LSSVR()` or `LSSVC()` with one other model; the ring marks the best other
-model of a set, which is known only afterwards. In the pictures of seconds, the error is relative to the smallest one
-of each set among the models shown, and hollow markers are times from the slower computer.
+The upper diagram of mean ranks has the models that were measured on at least 90 % of the sets, the lower one those
+that were measured on at least half of them. Rank 1 is the smallest error of a set, and a bar joins models of which no
+two differ significantly (the same test of all pairs, level 0.05). In the pictures of ratios, each point compares
+`LSSVR()` or `LSSVC()` with one other model; the ring marks the best other model of a set, which is known only
+afterwards. In the pictures of seconds, the error is relative to the smallest one of each set among the models shown,
+and hollow markers are times from the slower computer.
 
 {sections}"""
 

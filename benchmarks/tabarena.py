@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from autogluon.common.features.types import R_BOOL, R_CATEGORY, R_FLOAT, R_INT, S_TEXT_AS_CATEGORY
+from autogluon.common.utils.pandas_utils import get_approximate_df_mem_usage
 from autogluon.core.constants import BINARY, MULTICLASS, REGRESSION
 from autogluon.core.models import AbstractModel
 from threadpoolctl import threadpool_limits
 
 from lssvm import LSSVC, LSSVR
+from lssvm.estimators.planning import DENSE_ROWS
 
 
 class LSSVMModel(AbstractModel):
@@ -57,6 +59,11 @@ class LSSVMModel(AbstractModel):
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
         with threadpool_limits(num_cpus):
             self.model.fit(self.preprocess(X), y.to_numpy(), sample_weight=weights)
+
+    @classmethod
+    def _estimate_memory_usage_static(cls, *, X: pd.DataFrame, **kwargs: Any) -> int:
+        """In bytes. At most eight matrices of the size of a dense kernel were measured, with 500 to 20,000 rows."""
+        return 64 * min(len(X), DENSE_ROWS) ** 2 + 10 * int(get_approximate_df_mem_usage(X).sum())
 
     def _more_tags(self) -> dict[str, Any]:
         return {"can_refit_full": True}  # no rows for validation are used

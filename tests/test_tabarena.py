@@ -31,6 +31,7 @@ def test_the_model_predicts_what_the_estimator_does_and_can_be_saved(problem, tm
     model = LSSVMModel(path=str(tmp_path), name="model", problem_type=problem)
     model.fit(X=X[:70], y=pd.Series(y[:70]), num_cpus=1, num_gpus=0)
     assert model.is_fit()
+    assert model.estimate_memory_usage(X=X) > 8 * len(X) ** 2  # one dense kernel
     # AutoGluon drops columns with one value
     own = (LSSVR() if problem == "regression" else LSSVC()).fit(X[:70][["colour", "x"]], y[:70])
     expected = own.predict(X[70:][["colour", "x"]])
