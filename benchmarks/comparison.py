@@ -1,4 +1,4 @@
-"""Models compared on many sets: mean ranks, tests of differences, and groups of models that do not differ."""
+"""Models compared on many sets: tests of differences, and groups of models that do not differ."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata, wilcoxon
+from scipy.stats import wilcoxon
 
 from .tables import Peers
 
@@ -40,12 +40,6 @@ def measured_on(records: Peers, runs: list[Run], models: Iterable[str], share: f
     """The models that were measured on this share of the sets."""
     sets = {name for name, _ in runs}
     return [model for model in models if len({run[0] for run in runs if model in records[run]}) >= share * len(sets)]
-
-
-def mean_ranks(errors: np.ndarray) -> np.ndarray:
-    """Rank 1 is the smallest error. Errors that agree in four digits have the mean of their ranks."""
-    rounded = np.vectorize(lambda error: float(f"{error:.4g}"))(errors)
-    return rankdata(rounded, axis=1).mean(axis=0)
 
 
 def holm(p: np.ndarray) -> np.ndarray:

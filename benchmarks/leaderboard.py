@@ -19,9 +19,9 @@ import numpy as np
 from scipy.stats import friedmanchisquare
 
 from . import leaderboard_pictures as pictures
-from .comparison import LEVEL, Comparison, Run, cliques, compare, holm, mean_ranks, measured_on, signed_rank
+from .comparison import LEVEL, Comparison, Run, cliques, compare, holm, measured_on, signed_rank
 from .contenders import OWN, measure_missing, runs_of
-from .tables import ZERO, Peers, geometric_mean, read_peers, read_sets
+from .tables import ZERO, Peers, geometric_mean, mean_ranks, read_peers, read_sets
 
 DOCS = Path(__file__).parent.parent / "docs"
 TITLES = {

@@ -107,6 +107,12 @@ def geometric_mean(ratios: Iterable[float]) -> float:
     return float(np.exp(np.mean(np.log(np.array(list(ratios))))))
 
 
+def mean_ranks(errors: np.ndarray) -> np.ndarray:
+    """Rank 1 is the smallest error. Errors that agree in four digits have the mean of their ranks."""
+    rounded = np.vectorize(lambda error: float(f"{error:.4g}"))(errors)
+    return rankdata(rounded, axis=1).mean(axis=0)
+
+
 class Results(NamedTuple):
     """Sets, the splits that were run, and by set and model the means over the splits; peers may be missing."""
 
@@ -231,9 +237,9 @@ def number_summary(means: dict[str, dict[str, Record]], large: list[str]) -> dic
 
 
 def summarise(means: dict[str, dict[str, Record]]) -> dict[str, float]:
-    """Geometric means over the sets, and the mean rank; ranks of equal errors are averaged."""
+    """Geometric means over the sets, and the mean rank."""
     contest = ("lssvm", SVM, FOREST, LIGHTGBM)
-    ranks = [rankdata([round(of[model]["error"], 6) for model in contest])[0] for of in means.values()]
+    rank = mean_ranks(np.array([[of[model]["error"] for model in contest] for of in means.values()]))[0]
     ratios = {
         f"(error + {ZERO})/(tuned SVM's + {ZERO}), geometric mean": ("error", SVM, ZERO),
         "log loss / 0.1.0's, geometric mean": ("log_loss", OLD, 0.0),
@@ -243,7 +249,7 @@ def summarise(means: dict[str, dict[str, Record]]) -> dict[str, float]:
         label: geometric_mean((of["lssvm"][key] + add) / (of[peer][key] + add) for of in means.values())
         for label, (key, peer, add) in ratios.items()
     }
-    return {**found, "mean rank among lssvm, tuned SVM, forest and LightGBM": float(np.mean(ranks))}
+    return {**found, "mean rank among lssvm, tuned SVM, forest and LightGBM": float(rank)}
 
 
 def worst_set(means: dict[str, dict[str, Record]], test_rows: dict[str, int]) -> tuple[str, float, float]:

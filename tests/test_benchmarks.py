@@ -267,7 +267,7 @@ def test_ranks_p_values_and_cliques_by_their_definitions():
     errors[0, 1] = errors[0, 0] * (1 + 1e-7)  # equal in the digits that are recorded
     smaller = np.array([[(row < error * 0.99999).sum() for error in row] for row in errors])
     equal = np.array([[(abs(row / error - 1) < 1e-5).sum() for error in row] for row in errors])
-    ranks = comparison.mean_ranks(errors)
+    ranks = tables.mean_ranks(errors)
     np.testing.assert_allclose(ranks, np.mean(smaller + (equal + 1) / 2, axis=0))
 
     p = {}
