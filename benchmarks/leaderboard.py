@@ -209,7 +209,7 @@ def summary(own: str, ranking: pictures.Ranking, each: dict[str, Comparison], ro
     return (
         f"`{own}` is number {place + 1} of {len(ranking.names)} models by its mean rank, {ranking.ranks[place]:.2f} "
         f"({', '.join(others)}). In the geometric mean over the sets, its error is {errors}. "
-        + (f"The differences from {listed(unsure)} are not significant. " if unsure else "")
+        + (f"The difference is not significant for {listed(unsure)}. " if unsure else "")
         + f"On {behind} of {len(rows)} sets at least one other model has a smaller error"
         + (f"; that of `{own}` is more than 10 % above the smallest one on {listed(much)}. " if much else ". ")
         + f"A fit takes {times}."
