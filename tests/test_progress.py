@@ -271,7 +271,7 @@ def helpers(monkeypatch):
 @pytest.mark.parametrize("place", ["kernel", "report", "rows"])
 @pytest.mark.parametrize("name", sorted(FITS.keys() - {"steps", "pairs", "robust chunks"}))
 def test_an_interrupt_leaves_the_model_as_it_was(name, place, helpers, terminal, monkeypatch):
-    """At the first, 5th, 20th, ... kernel matrix, report of progress or check of rows, in a first and in a later fit."""
+    """At the first, 5th, 20th, ... kernel matrix, report of progress or check of rows, of a first and a later fit."""
     model, fit = FITS[name]
     y = LABELS if isinstance(model, LSSVC) else Y
     calls, stop = [0], [np.inf]
