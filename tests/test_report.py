@@ -243,7 +243,7 @@ def test_one_common_width_is_in_spreads_of_the_columns():
 def test_the_basis_of_a_linear_member_is_described():
     """Far from 0 its rows would lose digits, so that unit vectors are its basis."""
     rng = np.random.default_rng(0)
-    inputs = 1000.0 + rng.standard_normal((60, 4))
+    inputs = 1e5 + rng.standard_normal((60, 4))
     targets = inputs @ [1.0, 2.0, 0.0, 1.0] + 0.1 * rng.standard_normal(60)
     for kernel, words in (
         (
