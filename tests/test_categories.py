@@ -289,7 +289,7 @@ def test_chunks_of_bad_frames():
     expected = model.predict(FRAME)
     for frame, pattern in (
         (FRAME.assign(city=1.0), r"column 'city' contains text and numbers, e.g. \[1.0, '\w+'\]"),
-        (FRAME.assign(b="x"), r"chunk 1: X: column 'b' contained numbers in fit.*'x'"),
+        (FRAME.assign(b="x"), r"chunk 1: X: column 'b' contains values that are not numeric"),
         (FRAME[["city", "a", "b"]], "chunk 1: The feature names should match"),
         (FRAME.set_axis(["a", "city", "a"], axis=1), r"chunk 1: X has several columns with the name 'a'"),
     ):
@@ -514,6 +514,9 @@ def test_bad_tables_to_predict():
     ):
         with pytest.raises(ValueError, match=pattern):
             model.predict(frame)
+    added = LSSVR(kernels.RBF(1.0), C=1.0).partial_fit(FRAME, Y)
+    with pytest.raises(ValueError, match=r"^X: column 'b' contained numbers in fit.*'x'"):
+        added.partial_fit(FRAME.assign(b="x"), Y)
     with pytest.raises(ValueError, match="column 'city'"):
         model.fit(FRAME.assign(city=None), Y)
     with pytest.raises(ValueError, match=r"^y contains values that are not numeric.*'hot'"):

@@ -63,7 +63,7 @@ def validate(
             raise
         parts = ("could not convert", "must be real", "must be a string or a", "promoted", "element with a sequence")
         if any(part in text for part in parts):
-            explain_text(model, X, y, text, fitted=not options["reset"])
+            explain_text(model, X, y, text, fitted=_is_fitted(**options))
         if "'<' not supported" in text:
             raise ValueError(
                 f"y contains labels of several types, which cannot be sorted ({text}): use one type."
@@ -71,6 +71,11 @@ def validate(
         if text.startswith(("Input X contains", "Input y contains")):
             raise ValueError(_where(X if text[6] == "X" else y, text)) from None
         raise
+
+
+def _is_fitted(*, reset: bool, ensure_min_samples: int = 1, **_: Any) -> bool:
+    """Whether the rows are for a fitted model: chunks of `fit_chunks`, which may have no rows, are not."""
+    return not reset and ensure_min_samples > 0
 
 
 def _columns(model: Any, X: Any, *, reset: bool) -> Columns | None:
@@ -146,7 +151,7 @@ def _validate_table(
     if series_of(X) is None:
         X = check_array(X, dtype=object, ensure_all_finite=False, ensure_min_samples=ensure_min_samples)
     validate_data(model, X, reset=reset, skip_check_array=True)  # names and number of the columns
-    cells = columns.read(X, fitted=not reset)
+    cells = columns.read(X, fitted=_is_fitted(reset=reset, ensure_min_samples=ensure_min_samples))
     if len(cells[0]) < ensure_min_samples:
         raise ValueError(
             f"Found array with {len(cells[0])} sample(s) (shape={tuple(X.shape)}) while a minimum of "
@@ -299,7 +304,7 @@ def _encoded_foreign(model: Any, X: Array, sample_weight: Any, *, reset: bool) -
         columns = Columns.of_numbers(range(table.shape[1]))
     if columns is None:
         raise ValueError("Input X contains NaN: remove or impute those values.")
-    cells = columns.read(table, fitted=not reset)
+    cells = columns.read(table)
     if reset:
         _learn(model, columns, cells, sample_weight)
     return arrays.like(model._columns_.encode(cells), X)
