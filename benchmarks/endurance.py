@@ -1,7 +1,8 @@
 """Many fits in one process: memory, threads, files; and the same bits from many threads and processes (Linux only).
 
-    python -m benchmarks.endurance            200 fits of 50 to 5000 rows: about six minutes on one core
-    python -m benchmarks.endurance --quick    40 smaller fits: about a minute
+    python -m benchmarks.endurance            200 fits of 50 to 5000 rows: about ten minutes of CPU time in all
+    python -m benchmarks.endurance --quick    40 smaller fits
+    python -m benchmarks.endurance --bits     only the threads and processes
 
 Every fit is followed by predictions, by saving and loading the model and, in regression, by prediction intervals. The
 memory after the first round of fits is compared with that at the end: it may grow by 5 %. Then 8 threads and 4

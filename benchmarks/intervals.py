@@ -3,7 +3,7 @@
     python -m benchmarks.intervals            about 40 minutes on one core
     python -m benchmarks.intervals --quick    fewer repetitions: about nine minutes
     python -m benchmarks.intervals coverage   one part of it: refits, coverage, uneven, widths or probabilities
-    python -m benchmarks.intervals uneven --data FOLDER    also the tables in FOLDER/numbers.npz
+    python -m benchmarks.intervals uneven --data FOLDER [--jobs N]   also small tables of FOLDER/numbers.npz
 
 Prints Markdown. "refits" and "coverage" require ``pip install mapie``; other peers are omitted, with a note, if they
 are not installed (mapie, crepes, neo-ls-svm). No model is tuned by hand: LSSVR() and LSSVC() choose kernel widths and C
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -35,6 +36,7 @@ from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, train_test
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
+from threadpoolctl import threadpool_limits
 
 from lssvm import LSSVC, LSSVR, datasets, kernels, sparsify
 
@@ -221,7 +223,7 @@ def crepes_normalised(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> np.ndarr
     return forest.predict_int(new, confidence=COVERAGE)
 
 
-def uneven_noise(repetitions: int, folder: Path | None) -> None:
+def uneven_noise(repetitions: int, folder: Path | None, jobs: int) -> None:
     """Interval score, coverage, width and CPU seconds where the noise varies, against peers that adapt to it."""
     contenders: dict[str, Callable[..., np.ndarray]] = {
         f"LSSVR(), {method}": lambda X, y, new, method=method: LSSVR().fit(X, y).predict_interval(new, COVERAGE, method)
@@ -249,29 +251,46 @@ def uneven_noise(repetitions: int, folder: Path | None) -> None:
             if len(y) < 1000:
                 parts = [masks[:, split].astype(bool) for split in range(min(repetitions, 3))]
                 sets[f"{name} ({len(y)} rows)"] = [[X[~out], X[out], y[~out], y[out]] for out in parts]
-    ratios: dict[str, list[float]] = {}
-    for title, splits in sets.items():
-        found: dict[str, np.ndarray] = {}
-        for name, contender in contenders.items():
-            values = []
-            for X, new, y, y_new in splits:
-                start = time.process_time()
-                low, high = contender(X, y, new).T
-                seconds = time.process_time() - start
-                outside = np.maximum(low - y_new, 0) + np.maximum(y_new - high, 0)
-                score = np.mean(high - low + 2 / (1 - COVERAGE) * outside)
-                values.append((score, np.mean(outside == 0), np.mean(high - low), seconds))
-            found[name] = np.mean(values, axis=0)
+    jobs_to_do = [(title, name, split) for title, splits in sets.items() for name in contenders for split in splits]
+    results = Parallel(n_jobs=jobs)(delayed(measured)(contenders[name], *split) for _, name, split in jobs_to_do)
+    found: dict[str, dict[str, list[tuple[float, ...]]]] = {title: {name: [] for name in contenders} for title in sets}
+    for (title, name, _), values in zip(jobs_to_do, results, strict=True):
+        found[title][name].append(values)
+    means = {title: {name: np.mean(v, axis=0) for name, v in by_name.items()} for title, by_name in found.items()}
+    for title, by_name in means.items():
         rows = [
             [name, f"{score:.4g}", f"{100 * cover:.1f}", f"{width:.4g}", f"{seconds:.2f}"]
-            for name, (score, cover, width, seconds) in found.items()
+            for name, (score, cover, width, seconds) in by_name.items()
         ]
         table([title, "interval score", "coverage (%)", "width", "CPU seconds"], rows)
-        for name, values in found.items():
-            ratios.setdefault(name, []).append(values[0] / found["LSSVR(), auto"][0])
-    rows = [[name, f"{np.exp(np.mean(np.log(r))):.3f}", f"{max(r):.2f}"] for name, r in ratios.items()]
-    print(f"### Interval scores relative to LSSVR(), auto ({len(sets)} sets)\n")
-    table(["method", "geometric mean", "largest"], rows)
+    if folder is None:
+        return
+    of_folder = [title for title in sets if title not in list(sets)[:2]]
+    print(f"### The {len(of_folder)} tables: scores relative to LSSVR(), auto\n")
+    rows = []
+    for name in contenders:
+        scores, covers, _, seconds = np.transpose([means[title][name] for title in of_folder])
+        ratios = scores / [means[title]["LSSVR(), auto"][0] for title in of_folder]
+        better = "" if name == "LSSVR(), auto" else str(np.sum(ratios < 1))
+        mean = f"{np.exp(np.mean(np.log(ratios))):.3f}"
+        shares = [f"{100 * covers.mean():.1f}", f"{100 * covers.min():.1f}"]
+        rows.append([name, mean, f"{ratios.max():.2f}", better, *shares, f"{seconds.mean():.2f}"])
+    header = ["method", "geometric mean", "largest", "tables with a better score", "mean coverage (%)", "lowest"]
+    table([*header, "CPU seconds"], rows)
+
+
+def measured(
+    contender: Callable[..., np.ndarray], X: np.ndarray, new: np.ndarray, y: np.ndarray, y_new: np.ndarray
+) -> tuple[float, float, float, float]:
+    """Interval score, coverage, mean width and CPU seconds of one thread."""
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        start = time.process_time()
+        low, high = contender(X, y, new).T
+        seconds = time.process_time() - start
+    outside = np.maximum(low - y_new, 0) + np.maximum(y_new - high, 0)
+    score = np.mean(high - low + 2 / (1 - COVERAGE) * outside)
+    return float(score), float(np.mean(outside == 0)), float(np.mean(high - low)), seconds
 
 
 # Many widths and few rows ---------------------------------------------------------------------------------------------
@@ -396,6 +415,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
     parser.add_argument("--data", type=Path, help='folder of tables for "uneven"')
+    parser.add_argument("--jobs", type=int, default=1, help='processes for "uneven"')
     parser.add_argument(
         "parts", nargs="*", metavar="part", help="refits, coverage, uneven, widths, probabilities; default: all"
     )
@@ -403,7 +423,7 @@ def main() -> None:
     warnings.filterwarnings("ignore", message="C = .* is at the edge")
     parts: dict[str, Callable[[], None]] = {
         "refits": lambda: against_refits(500),
-        "uneven": lambda: uneven_noise(2 if options.quick else 10, options.data),
+        "uneven": lambda: uneven_noise(2 if options.quick else 10, options.data, options.jobs),
         "coverage": lambda: coverage_and_width(5 if options.quick else 20),
         "widths": lambda: many_widths((5, 10, 20), 1 if options.quick else 3),
         "probabilities": lambda: probabilities(3 if options.quick else 10),

@@ -1,15 +1,17 @@
 """The default models on a folder of public tables, against peers that were measured before.
 
     python -m benchmarks.tables classes --data FOLDER [--splits 0 1 2] [--sets NAME ...] [--jobs N]
-    python -m benchmarks.tables numbers --data FOLDER [--splits 0 1 2] [--sets NAME ...] [--jobs N] [--picture FILE]
+    python -m benchmarks.tables numbers --data FOLDER [--splits 0 1 2] [--sets NAME ...] [--jobs N]
+    python -m benchmarks.tables leaderboard --data FOLDER [--jobs N] [--records FILE]
     python -m benchmarks.tables frames --data FOLDER [--splits 0 1 2 3 4] [--sets NAME ...] [--jobs N]
 
-The last one runs `benchmarks.frames`. FOLDER/classes.npz and FOLDER/numbers.npz hold name/X, name/y and name/masks
-(rows x splits, True for test rows); FOLDER/peers.csv the columns set, split, model, error, log_loss and
-fit_cpu_seconds. Errors are error rates, or RMSE over the standard deviation of the training targets. A split without
-the peers that every set needs ("lightgbm" and "lssvm 0.1.0"; for classes also "svm tuned" and "random forest") is
-skipped; other peers count where they were measured. Errors are means over the splits of a set; ratios and ranks are
-those of the means. Seconds are the process time of `fit`, with one BLAS thread. Prints Markdown.
+The last two run `benchmarks.leaderboard`, which writes docs/leaderboard.md, and `benchmarks.frames`. FOLDER/classes.npz
+and FOLDER/numbers.npz hold name/X, name/y and name/masks (rows x splits, True for test rows); FOLDER/peers.csv the
+columns set, split, model, error, log_loss and fit_cpu_seconds. Errors are error rates, or RMSE over the standard
+deviation of the training targets. A split without the peers that every set needs ("lightgbm" and "lssvm 0.1.0"; for
+classes also "svm tuned" and "random forest") is skipped; other peers count where they were measured. Errors are means
+over the splits of a set; ratios and ranks are those of the means. Seconds are the process time of `fit`, with one BLAS
+thread. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -20,9 +22,11 @@ import os
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -39,6 +43,7 @@ NUMBER_PEERS = {"gp ard": "GP", "catboost": "CatBoost", LIGHTGBM: "LightGBM", SV
 LARGE = 5000  # rows above which LightGBM is also compared on its own
 EPS = float(np.finfo(float).eps)
 ZERO = 0.01  # added to error rates, of which some are 0
+RECORDS = Path(__file__).parent / "results" / "leaderboard.csv"
 
 Record = dict[str, float]  # error, log_loss and fit_cpu_seconds
 Peers = dict[tuple[str, int], dict[str, Record]]
@@ -54,37 +59,58 @@ def read_peers(file: Path) -> Peers:
     return peers
 
 
-def class_record(X: np.ndarray, y: np.ndarray, test: np.ndarray) -> Record:
-    """`LSSVC()` fitted to the rows that are not for the test. Classes that these do not hold have probability 0."""
+@contextmanager
+def quietly() -> Iterator[None]:
+    """One thread, and no warnings."""
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
-        start = time.process_time()
-        model = LSSVC().fit(X[~test], y[~test])
-        taken = time.process_time() - start
-        p = np.asarray(model.predict_proba(X[test]))
-        error = float(np.mean(np.asarray(model.predict(X[test])) != y[test]))
+        yield
+
+
+def fitted(make: Callable[[], Any], X: np.ndarray, y: np.ndarray) -> tuple[Any, float]:
+    """The model and the CPU seconds of its fit."""
+    model = make()
+    start = time.process_time()
+    model.fit(X, y)
+    return model, time.process_time() - start
+
+
+@quietly()
+def class_record(X: np.ndarray, y: np.ndarray, test: np.ndarray, make: Callable[[], Any] = LSSVC) -> Record:
+    """A model fitted to the rows that are not for the test. Classes that these do not hold have probability 0."""
+    X = X.astype(float)
+    model, taken = fitted(make, X[~test], y[~test])
+    p = np.asarray(model.predict_proba(X[test]))
+    error = float(np.mean(np.asarray(model.predict(X[test])).ravel() != y[test]))
     own = np.where(y[test][:, None] == model.classes_[None, :], p, 0.0).sum(axis=1)
     return {"error": error, "log_loss": float(-np.mean(np.log(np.maximum(own, EPS)))), "fit_cpu_seconds": taken}
 
 
-def number_record(X: np.ndarray, y: np.ndarray, test: np.ndarray) -> Record:
-    """`LSSVR()` fitted to the rows that are not for the test, with the coverage of its 90 % intervals."""
-    X = X.astype(float)
-    with warnings.catch_warnings(), threadpool_limits(1):
-        warnings.simplefilter("ignore")
-        start = time.process_time()
-        model = LSSVR().fit(X[~test], y[~test])
-        taken = time.process_time() - start
-        unit = float(np.std(y[~test])) or 1.0
-        error = float(np.sqrt(np.mean((model.predict(X[test]) - y[test]) ** 2))) / unit
+@quietly()
+def number_record(
+    X: np.ndarray, y: np.ndarray, test: np.ndarray, make: Callable[[], Any] = LSSVR, checks: bool = False
+) -> Record:
+    """A model fitted to the rows that are not for the test; with leave-one-out error and coverage of 90 % intervals."""
+    X, y = X.astype(float), y.astype(float)
+    model, taken = fitted(make, X[~test], y[~test])
+    unit = float(np.std(y[~test])) or 1.0
+    error = float(np.sqrt(np.mean((np.asarray(model.predict(X[test])).ravel() - y[test]) ** 2))) / unit
+    record = {"error": error, "fit_cpu_seconds": taken}
+    if checks:
         low, high = model.predict_interval(X[test], 0.9).T
-    loo = float(np.sqrt(np.mean(model.loo_residuals_**2))) / unit
-    inside = float(np.mean((low <= y[test]) & (y[test] <= high)))
-    return {"error": error, "fit_cpu_seconds": taken, "loo": loo, "covered": inside}
+        record["loo"] = float(np.sqrt(np.mean(model.loo_residuals_**2))) / unit
+        record["covered"] = float(np.mean((low <= y[test]) & (y[test] <= high)))
+    return record
 
 
 def geometric_mean(ratios: Iterable[float]) -> float:
     return float(np.exp(np.mean(np.log(np.array(list(ratios))))))
+
+
+def mean_ranks(errors: np.ndarray) -> np.ndarray:
+    """Rank 1 is the smallest error. Errors that agree in four digits have the mean of their ranks."""
+    rounded = np.vectorize(lambda error: float(f"{error:.4g}"))(errors)
+    return rankdata(rounded, axis=1).mean(axis=0)
 
 
 class Results(NamedTuple):
@@ -93,6 +119,16 @@ class Results(NamedTuple):
     sets: dict[str, dict[str, np.ndarray]]
     runs: list[tuple[str, int]]
     means: dict[str, dict[str, Record]]
+
+
+def read_sets(file: Path, sets: list[str]) -> dict[str, dict[str, np.ndarray]]:
+    """X, y and masks of the sets, of all if none is given."""
+    with np.load(file, allow_pickle=False) as data:
+        known = [name.removesuffix("/X") for name in data.files if name.endswith("/X")]
+        unknown = sorted(set(sets) - set(known))
+        if unknown:
+            raise SystemExit(f"No set is called {unknown[0]!r}: {', '.join(known)}.")
+        return {name: {part: data[f"{name}/{part}"] for part in ("X", "y", "masks")} for name in sets or known}
 
 
 def measured(
@@ -106,16 +142,10 @@ def measured(
 ) -> Results:
     """Fit the default model to every split for which the needed peers were measured."""
     peers = read_peers(folder / "peers.csv")
-    with np.load(folder / f"{kind}.npz", allow_pickle=False) as data:
-        known = [name.removesuffix("/X") for name in data.files if name.endswith("/X")]
-        names = [name for name in known if not sets or name in sets]
-        found = {name: {part: data[f"{name}/{part}"] for part in ("X", "y", "masks")} for name in names}
-    unknown = sorted(set(sets) - set(known))
-    if unknown:
-        raise SystemExit(f"No set is called {unknown[0]!r}: {', '.join(known)}.")
+    found = read_sets(folder / f"{kind}.npz", sets)
     runs = [
         (name, split)
-        for name in names
+        for name in found
         for split in splits
         if split < found[name]["masks"].shape[1] and set(needed) <= set(peers.get((name, split), ()))
     ]
@@ -160,11 +190,11 @@ def classes(folder: Path, splits: list[int], sets: list[str], jobs: int) -> dict
     return summary
 
 
-def numbers(
-    folder: Path, splits: list[int], sets: list[str], jobs: int, picture: Path | None = None
-) -> dict[str, float]:
-    """Fit, print the tables, draw the ratios of every set and return the summary."""
-    found, runs, means = measured("numbers", number_record, (LIGHTGBM, OLD), folder, splits, sets, jobs)
+def numbers(folder: Path, splits: list[int], sets: list[str], jobs: int) -> dict[str, float]:
+    """Fit, print the tables and return the summary."""
+    found, runs, means = measured(
+        "numbers", partial(number_record, checks=True), (LIGHTGBM, OLD), folder, splits, sets, jobs
+    )
     means = dict(sorted(means.items(), key=lambda item: len(found[item[0]]["y"])))
     rows = []
     for name, of in means.items():
@@ -178,8 +208,6 @@ def numbers(
     large = [name for name in means if len(found[name]["y"]) > LARGE]
     summary = number_summary(means, large)
     table([f"{len(means)} sets, {len(runs)} splits", ""], [[label, f"{value:.3f}"] for label, value in summary.items()])
-    if picture is not None:
-        draw(means, picture)
     return summary
 
 
@@ -208,34 +236,10 @@ def number_summary(means: dict[str, dict[str, Record]], large: list[str]) -> dic
     return found
 
 
-def draw(means: dict[str, dict[str, Record]], file: Path) -> None:
-    """The error of every set relative to the peers'; points to the left of 1 are better."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    names = list(means)[::-1]
-    figure, ax = plt.subplots(figsize=(7.0, 0.26 * len(names) + 1.2), layout="constrained")
-    for marker, (peer, title) in zip("os^Dv", {OLD: "lssvm 0.1.0", **NUMBER_PEERS}.items(), strict=False):
-        places = [place for place, name in enumerate(names) if peer in means[name]]
-        ratios = [means[names[p]]["lssvm"]["error"] / means[names[p]][peer]["error"] for p in places]
-        ax.plot(ratios, places, marker, ms=5, alpha=0.8, label=title)
-    ax.axvline(1.0, color="black", lw=0.8)
-    ax.set(xscale="log", xlabel="error of LSSVR() / error of the peer", yticks=range(len(names)), yticklabels=names)
-    ticks = [0.1, 0.2, 0.5, 1.0, 2.0]
-    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    ax.minorticks_off()
-    ax.grid(alpha=0.3)
-    ax.legend(loc="upper left", fontsize="small")
-    figure.savefig(file)
-    plt.close(figure)
-
-
 def summarise(means: dict[str, dict[str, Record]]) -> dict[str, float]:
-    """Geometric means over the sets, and the mean rank; ranks of equal errors are averaged."""
+    """Geometric means over the sets, and the mean rank."""
     contest = ("lssvm", SVM, FOREST, LIGHTGBM)
-    ranks = [rankdata([round(of[model]["error"], 6) for model in contest])[0] for of in means.values()]
+    rank = mean_ranks(np.array([[of[model]["error"] for model in contest] for of in means.values()]))[0]
     ratios = {
         f"(error + {ZERO})/(tuned SVM's + {ZERO}), geometric mean": ("error", SVM, ZERO),
         "log loss / 0.1.0's, geometric mean": ("log_loss", OLD, 0.0),
@@ -245,7 +249,7 @@ def summarise(means: dict[str, dict[str, Record]]) -> dict[str, float]:
         label: geometric_mean((of["lssvm"][key] + add) / (of[peer][key] + add) for of in means.values())
         for label, (key, peer, add) in ratios.items()
     }
-    return {**found, "mean rank among lssvm, tuned SVM, forest and LightGBM": float(np.mean(ranks))}
+    return {**found, "mean rank among lssvm, tuned SVM, forest and LightGBM": float(rank)}
 
 
 def worst_set(means: dict[str, dict[str, Record]], test_rows: dict[str, int]) -> tuple[str, float, float]:
@@ -259,12 +263,12 @@ def worst_set(means: dict[str, dict[str, Record]], test_rows: dict[str, int]) ->
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("table", choices=["classes", "numbers", "frames"])
+    parser.add_argument("table", choices=["classes", "numbers", "leaderboard", "frames"])
     parser.add_argument("--data", type=Path, required=True, help="the folder of the sets and of peers.csv")
     parser.add_argument("--splits", type=int, nargs="+", help="0 1 2, and 0 to 4 for frames, unless given")
     parser.add_argument("--sets", nargs="+", default=[], metavar="NAME", help="all, unless given")
     parser.add_argument("--jobs", type=int, default=1, help="fits at a time")
-    parser.add_argument("--picture", type=Path, help="numbers: a file for the ratios of every set")
+    parser.add_argument("--records", type=Path, default=RECORDS, help="leaderboard: a CSV file; what it has is not run")
     options = parser.parse_args(arguments)
     few = [0, 1, 2, 3, 4] if options.table == "frames" else [0, 1, 2]
     chosen = options.data, options.splits or few, options.sets, options.jobs
@@ -272,10 +276,17 @@ def main(arguments: list[str] | None = None) -> None:
         frames(*chosen)
     elif options.table == "classes":
         classes(*chosen)
+    elif options.table == "numbers":
+        numbers(*chosen)
     else:
-        numbers(*chosen, options.picture)
+        from .leaderboard import leaderboard  # which imports this module
+
+        if options.splits or options.sets:
+            parser.error("leaderboard takes all sets and splits: omit --sets and --splits")
+        leaderboard(options.data, options.jobs, options.records)
 
 
 if __name__ == "__main__":
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # lssvm's own threads obey it, too
+    os.environ.setdefault("NUMBA_NUM_THREADS", "1")  # neo-ls-svm
     main()

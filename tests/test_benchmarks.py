@@ -1,6 +1,7 @@
 """The benchmark command: what it derives from its records, and that its jobs run."""
 
 import importlib
+import itertools
 import json
 import math
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import endurance, jobs, large_classes, loo_classes, missing, tables
+from benchmarks import comparison, contenders, endurance, jobs, large_classes, leaderboard, loo_classes, missing, tables
 
 JOBS = [
     ("dense", {"rows": 250, "loo": True}),
@@ -128,7 +129,7 @@ def test_a_later_run_replaces_an_earlier_one(tmp_path):
 
 @pytest.mark.parametrize("module", sorted(path.stem for path in Path(jobs.__file__).parent.glob("[a-z]*.py")))
 def test_every_benchmark_can_be_imported(module):
-    needs = {"gpu": "torch"}
+    needs = {"gpu": "torch", "tabarena": "autogluon.core"}
     if module in needs:
         pytest.importorskip(needs[module])
     importlib.import_module(f"benchmarks.{module}")
@@ -180,13 +181,11 @@ def test_tables_of_numbers(tmp_path, capsys):
     lines += [f"{name},{s},{model},40,2,0.5,,1.0" for name in ("line", "noise") for s in (0, 1) for model in models]
     lines += [f"line,{s},gp ard,40,2,0.25,,1.0" for s in (0, 1)]
     (tmp_path / "peers.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    picture = tmp_path / "ratios.png"
-    tables.main(["numbers", "--data", str(tmp_path), "--splits", "0", "1", "--picture", str(picture)])
+    tables.main(["numbers", "--data", str(tmp_path), "--splits", "0", "1"])
     shown = capsys.readouterr().out
     assert "| line | 60 x 2 | 0.0" in shown
     assert "| 2 sets, 4 splits |" in shown
     assert "largest error / 0.1.0's: noise" in shown
-    assert picture.stat().st_size > 5000
     found = tables.numbers(tmp_path, [0], ["line"], 1)
     assert found["error / GP's, 1 sets"] == pytest.approx(2.0 * found["error / 0.1.0's, 1 sets"])
 
@@ -242,6 +241,92 @@ def test_ranks_of_equal_errors_are_averaged():
     means = {"one": {"lssvm": record, **dict.fromkeys(tables.PEERS, record)}}
     assert list(tables.summarise(means).values()) == pytest.approx([1.0, 1.0, 1.0, 2.5])
     assert tables.worst_set(means, {"one": 100}) == ("one", pytest.approx(1.0), 0.0)
+
+
+# Leaderboard ----------------------------------------------------------------------------------------------------------
+def test_models_are_compared_on_the_splits_that_all_have():
+    errors = {("one", 0): {"a": 1.0, "b": 2.0}, ("one", 1): {"a": 3.0}, ("two", 0): {"b": 4.0}, ("two", 1): {"a": 5.0}}
+    errors |= {("six", 0): {"a": 6.0, "b": 8.0}, ("six", 1): {"a": 7.0, "b": 10.0}}
+    records = {
+        run: {model: {"error": error, "fit_cpu_seconds": 2 * error} for model, error in of.items()}
+        for run, of in errors.items()
+    }
+    found = comparison.compare(records, list(records), ["b", "a"])
+    assert found.runs == [("one", 0), ("six", 0), ("six", 1)]
+    assert found.sets == ["one", "six"]
+    np.testing.assert_allclose(found.errors, [[2.0, 1.0], [9.0, 6.5]])
+    np.testing.assert_allclose(found.seconds, 2 * found.errors)
+    assert comparison.measured_on(records, list(records), ["a", "b"], 1.0) == ["a", "b"]
+    del records["two", 0]["b"]
+    assert comparison.measured_on(records, list(records), ["a", "b"], 0.7) == ["a"]
+
+
+def test_ranks_p_values_and_cliques_by_their_definitions():
+    draw = np.random.RandomState(3)
+    errors = np.exp(0.3 * draw.normal(size=(9, 5)) + [0.0, 0.1, 0.25, 0.5, 0.8])
+    errors[0, 1] = errors[0, 0] * (1 + 1e-7)  # equal in the digits that are recorded
+    smaller = np.array([[(row < error * 0.99999).sum() for error in row] for row in errors])
+    equal = np.array([[(abs(row / error - 1) < 1e-5).sum() for error in row] for row in errors])
+    ranks = tables.mean_ranks(errors)
+    np.testing.assert_allclose(ranks, np.mean(smaller + (equal + 1) / 2, axis=0))
+
+    p = {}
+    for pair in itertools.combinations(range(5), 2):
+        difference = np.log(errors[:, pair[0]]) - np.log(errors[:, pair[1]])
+        sizes = np.argsort(np.argsort(abs(difference))) + 1.0
+        sums = np.array([sizes @ signs for signs in itertools.product([0, 1], repeat=9)])  # all signs are as likely
+        least = min(sizes @ (difference > 0), sizes @ (difference < 0))
+        p[pair] = min(1.0, 2 * np.mean(sums <= least))
+        assert comparison.signed_rank(*errors[:, pair].T) == pytest.approx(p[pair])
+    values = np.array(list(p.values()))
+    adjusted = [max(min(1.0, q * np.sum(values >= q)) for q in values if q <= value) for value in values]
+    np.testing.assert_allclose(comparison.holm(values), adjusted)
+    assert comparison.signed_rank(errors[:, 0], errors[:, 0]) == 1.0
+
+    order = np.argsort(ranks)
+    alike = {pair for pair, value in zip(p, adjusted, strict=True) if value >= 0.05}
+
+    def joined(first, last):
+        return all(tuple(sorted(pair)) in alike for pair in itertools.combinations(order[first : last + 1], 2))
+
+    runs = [(i, j) for i, j in itertools.combinations(range(5), 2) if joined(i, j)]
+    longest = [run for run in runs if not any(a <= run[0] and run[1] <= b and (a, b) != run for a, b in runs)]
+    assert comparison.cliques(errors, order) == longest
+    assert len(longest) > 1  # not all alike
+
+
+def test_the_leaderboard_measures_what_is_missing_and_writes_the_page(tmp_path, monkeypatch):
+    monkeypatch.setattr(contenders, "find_spec", lambda name: None)
+    write_tables(tmp_path)
+    draw = np.random.RandomState(0)
+    X = draw.normal(size=(40, 2))
+    masks = np.arange(40)[:, None] % 4 == 0
+    np.savez(tmp_path / "numbers.npz", **{"line/X": X, "line/y": X @ [1.0, 2.0], "line/masks": masks})
+    with (tmp_path / "peers.csv").open("a", encoding="utf-8") as lines:
+        lines.writelines(f"line,0,{model},30,2,0.5,,1.0\n" for model in ("lightgbm", "random forest", "svm tuned"))
+    (tmp_path / "docs" / "images").mkdir(parents=True)
+    file = tmp_path / "results" / "records.csv"
+    leaderboard.leaderboard(tmp_path, 1, file, tmp_path / "docs")
+    page = (tmp_path / "docs" / "leaderboard.md").read_text(encoding="utf-8")
+    assert "`LSSVR()` is number 1 of 4 models by its mean rank, 1.00 " in page
+    assert "| line | 40 x 2 | **0.000** | 0.500 | 0.500 | 0.500 |" in page
+    assert "| apart | 36 x 2, 3 | **0.0** | 25.0 | 25.0 | 25.0 |" in page
+    error = tables.read_peers(file)["noise", 0]["lssvm"]["error"], tables.read_peers(file)["noise", 1]["lssvm"]["error"]
+    ratio = math.sqrt(0.01 / 0.26 * (np.mean(error) + 0.01) / 0.26)
+    assert f"| LightGBM | 2, 3 | {ratio:.3f} |" in page
+    pictures = sorted(path.name for path in (tmp_path / "docs" / "images").iterdir())
+    kinds = ("classes", "numbers")
+    assert pictures == [f"leaderboard_{kind}_{what}.png" for kind in kinds for what in ("ranks", "ratios", "times")]
+
+    def fail(*given):
+        raise AssertionError("measured again")
+
+    monkeypatch.setattr(contenders, "measure", fail)
+    leaderboard.leaderboard(tmp_path, 1, file, tmp_path / "docs")
+    assert (tmp_path / "docs" / "leaderboard.md").read_text(encoding="utf-8") == page
+    file.write_text("\n".join(file.read_text(encoding="utf-8").splitlines()[:-1]) + "\n", encoding="utf-8")
+    with pytest.raises(AssertionError, match="measured again"):
+        leaderboard.leaderboard(tmp_path, 1, file, tmp_path / "docs")
 
 
 # Leave-one-out of classifiers -----------------------------------------------------------------------------------------

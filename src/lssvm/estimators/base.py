@@ -29,6 +29,7 @@ from .planning import (
     for_encoded_columns,
     main_path,
     most_to_solve,
+    on_spanning_points,
     retuned,
     run_steps,
     worthwhile_members,
@@ -121,12 +122,12 @@ class BaseLSSVM(BaseEstimator):
         """
         last = progress.expect(lambda: len(problems) * most_to_solve(problems[0]))
         steps = self.steps if steps is None else steps
-        if steps is None:  # all members share the basis of the first one
+        if steps is None:  # all members share the basis of the first one, unless they need fewer points
             first = run_steps(problems[0], default_steps(problems[0]))
             if first.is_known and len(problems) > 1:
                 first = first.replace(fitted=first.solve())
             basis = {"support": first.support, "points": first.points}
-            ready = [first, *(problem.replace(**basis) for problem in problems[1:])]
+            ready = [first, *(on_spanning_points(problem.replace(**basis)) for problem in problems[1:])]
             ready = ready[: worthwhile_members(first)] if self.kernel is None else ready
         else:
             ready = [run_steps(problem, steps) for problem in problems]

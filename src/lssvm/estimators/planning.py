@@ -86,6 +86,14 @@ def worthwhile_members(problem: Problem) -> int:
     return max(1, int(MOST_WORK / (len(problem.rows) * float(problem.basis_size) ** 2)))
 
 
+def on_spanning_points(problem: Problem) -> Problem:
+    """The problem itself or, if fewer points than half its basis span all functions of the kernel, on these points."""
+    points = problem.kernel.spanning_points(problem.X.shape[1])
+    if points is None or 2 * len(points) > problem.basis_size:
+        return problem
+    return problem.with_basis(points=arrays.like(points, problem.X))
+
+
 def default_steps(problem: Problem) -> Sequence[Step]:
     """The default for ``steps=None``."""
     if len(problem.rows) <= DENSE_ROWS or problem.kernel.is_precomputed:

@@ -188,8 +188,7 @@ class Uncertainty(ChunkedLSSVM):
 
     def _prepare(self, method: str) -> None:
         """Compute what all blocks of a lazy result share and what the model stores."""
-        if method in ("auto", "adaptive"):
-            self._noise_scale()
+        self._jackknife(method=method)
 
     def _like_training_rows(self, X: Array) -> Array:
         return arrays.like(X, self._training_rows()[0])
@@ -245,34 +244,39 @@ class Uncertainty(ChunkedLSSVM):
     def _jackknife(self, labels: np.ndarray | None = None, method: str = "auto") -> Jackknife:
         """The predictive distribution; with `labels` of all training rows, folds are left out instead of rows."""
         model = self._loo_model()
-        scale = None if method == "jackknife+" else self._noise_scale()
+        searched = self._searched_residuals(labels)
+        if searched is not None:
+            searched = searched[self._training_rows()[3]]
+        scale = None if method == "jackknife+" else self._noise_scale(searched, stored=labels is None)
         if scale is not None and method == "auto":
             scale = scale.where_uneven()
-        searched = self._searched_residuals(labels)
         if labels is not None:
             own = labels[labels >= 0]
             model, scale = model.folds(own), None if scale is None else scale.folds(own)
-        if searched is None:
-            return Jackknife(model, model.residuals, scale)
-        return Jackknife(model, searched[self._training_rows()[3]], scale)
+        return Jackknife(model, model.residuals if searched is None else searched, scale)
 
     def _loo_distribution(self) -> Jackknife:
         """The predictive distribution from plain leave-one-out residuals, for which no search is repeated."""
         model, scale = self._loo_model(), self._noise_scale()
         return Jackknife(model, model.residuals, None if scale is None else scale.where_uneven())
 
-    def _noise_scale(self) -> NoiseScale | None:
-        """The size of the noise as a function of x; None if there is no noise."""
-        if "_noise_scale_" not in vars(self):
+    def _noise_scale(self, searched: np.ndarray | None = None, *, stored: bool = True) -> NoiseScale | None:
+        """The size of the noise as a function of x, from leave-one-out residuals or those of searches without folds.
+
+        None if there is no noise. The last result is kept; what was chosen is stored with the model on request.
+        """
+        residuals = self._loo_model().residuals if searched is None else searched
+        last = vars(self).get("_noise_scale_")
+        if last is None or not np.array_equal(last[0], residuals):
             X, _, weights, rows = self._training_rows()
-            residuals = self._loo_model().residuals
             kernel = self.kernel_ if self.kernel_.is_precomputed else None
-            known = vars(self).get("_scale_choice_")
+            name = "_scale_choice_" if searched is None else "_searched_scale_choice_"
+            known = vars(self).get(name) if stored else None
             found = noise_scale(X, weights, rows, residuals, kernel, known, self._groups)
-            if found is not None:
-                self._scale_choice_ = found.choice
-            self._noise_scale_ = found
-        return self._noise_scale_
+            if found is not None and stored:
+                setattr(self, name, found.choice)
+            last = self._noise_scale_ = (residuals, found)
+        return last[1]
 
     def _searched_residuals(self, labels: np.ndarray | None) -> np.ndarray | None:
         """Residuals of all rows from searches without folds, or None if leave-one-out residuals serve.

@@ -161,6 +161,10 @@ class Kernel(BaseEstimator):
         """True if the rank of the kernel matrix is bounded, however many points there are."""
         return False
 
+    def spanning_points(self, n_features: int) -> np.ndarray | None:
+        """Points (n, n_features) whose kernel functions span all functions of the kernel; None if none are known."""
+        return None
+
     # Widths -----------------------------------------------------------------------------------------------------------
     @property
     def is_free(self) -> bool:

@@ -30,6 +30,9 @@ class Linear(Kernel):
     def has_finite_rank(self) -> bool:
         return True
 
+    def spanning_points(self, n_features: int) -> np.ndarray:
+        return np.eye(n_features)
+
     def evaluate(self, X: Array, Z: Array) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
             return arrays.matmul(X, Z.T)

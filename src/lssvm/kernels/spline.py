@@ -53,6 +53,13 @@ class Spline(Kernel):
     def has_finite_rank(self) -> bool:
         return True
 
+    def spanning_points(self, n_features: int) -> np.ndarray:
+        """All knots of every column, with the other columns fixed between two knots: each adds one dimension."""
+        knots = self._by_column(n_features)
+        points = np.tile((knots[0] + knots[1]) / 2.0, (len(knots), n_features, 1))
+        points[:, np.arange(n_features), np.arange(n_features)] = knots
+        return points.reshape(-1, n_features)
+
     def placement(self, X: Array) -> Mapping[str, Any]:
         if np.ndim(self.knots) > 0:
             return {}

@@ -529,6 +529,7 @@ ATTRIBUTES: dict[str, Rule] = {  # in this order: attributes that bind sizes com
     "_searched_": SEARCHED,  # in files of version 0.1, without signs
     "_searched_residuals_": SEARCHED,
     "_scale_choice_": record(ScaleChoice),
+    "_searched_scale_choice_": record(ScaleChoice),
     "_stream_": record(Stream),
     "_sample_": record(LooSample),
 }

@@ -9,33 +9,34 @@ from dataclasses import replace
 import numpy as np
 
 from .. import arrays
-from ..kernels import Linear
 from .factor import Fit
 from .problem import ITERATIVE_ROWS, Problem
 from .rounding import LOST_DIGITS
 from .whitening import independent_rows
 
 CHECKED_ROWS = 50  # rows on which a user's own kernel is checked before a fit, and predictions after every fit
-LINEAR_DIGITS = 1e-6  # error relative to the spread of the targets above which a linear kernel gets an exact basis
+FINITE_DIGITS = 1e-6  # error relative to the spread of the targets above which known spanning points are used
 
 
 def with_digits(problem: Problem, fit: Fit, retuned: Callable[[Problem], Problem]) -> tuple[Problem, Fit]:
     """The fit itself or, if a dense fit has lost digits, one of the same functions on a basis that keeps them.
 
     The coefficients of a dense fit are C times residuals: with a kernel of finite rank (linear, polynomial) and inputs
-    far from 0, or with a large C, their sums cancel. The coefficients of unit vectors (linear), or of linearly
-    independent rows, do not. The attribute `rounding` of the fit covers what is lost.
+    far from 0, or with a large C, their sums cancel. The coefficients of the kernel's own spanning points, or of
+    linearly independent rows, do not. The attribute `rounding` of the fit covers what is lost.
     """
     gap = _gap(problem, fit)
     lost = max(gap, fit.rounding)
     dense = problem.support is None and problem.points is None and not problem.reduced  # no step chose a basis
     bounded = problem.kernel.is_bounded or problem.kernel.is_precomputed
-    linear = dense and type(problem.kernel) is Linear and problem.X.shape[1] < len(problem.rows)
-    if lost <= LOST_DIGITS and not (linear and gap > LINEAR_DIGITS):
+    points = problem.kernel.spanning_points(problem.X.shape[1]) if dense else None
+    if points is not None and len(points) >= len(problem.rows):
+        points = None
+    if lost <= LOST_DIGITS and not (points is not None and gap > FINITE_DIGITS):
         return problem, replace(fit, rounding=lost)
     smaller, least = None, 0.0
-    if linear:
-        smaller = problem.with_basis(points=arrays.identity(problem.X.shape[1], problem.X))
+    if points is not None:
+        smaller = problem.with_basis(points=arrays.like(points, problem.X))
     elif dense and not bounded and len(problem.rows) <= ITERATIVE_ROWS:  # above, memory is short
         X = arrays.take(problem.X, problem.rows)
         pivots, others = (independent_rows(problem.kernel.evaluate(Z, Z)) for Z in (X, X - X.mean(axis=0)[None, :]))
