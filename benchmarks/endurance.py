@@ -1,7 +1,7 @@
 """Many fits in one process: memory, threads, files; and the same bits from many threads and processes (Linux only).
 
-    python -m benchmarks.endurance            200 fits of 50 to 5000 rows: about ten minutes of CPU time in all
-    python -m benchmarks.endurance --quick    40 smaller fits
+    python -m benchmarks.endurance            200 fits of 50 to 5000 rows: about six minutes of CPU time
+    python -m benchmarks.endurance --quick    36 smaller fits: about two minutes
     python -m benchmarks.endurance --bits     only the threads and processes
 
 Every fit is followed by predictions, by saving and loading the model and, in regression, by prediction intervals. The
