@@ -19,7 +19,7 @@ from unittest import mock
 
 import numpy as np
 
-from lssvm import LSSVC, LSSVR, kernels, load, persist, robust, save, sparsify, tune
+from lssvm import LSSVC, LSSVR, diagnose, kernels, load, persist, robust, save, sparsify, tune
 
 FORBIDDEN = ("exec", "compile", "import", "subprocess", "os.system", "os.exec", "os.fork", "os.posix_spawn", "socket",
              "pickle.find_class", "ctypes", "code.__new__", "os.remove", "os.rename", "shutil")  # fmt: skip
@@ -201,6 +201,7 @@ def originals():
     widths = LSSVR(kernels.RBF([1.0, 3.0]), C=1.0).fit(X, y[:, 0])
     widths._problem_ = widths._problem_.replace(asked=(kernels.RBF(ard=True), None))
     widths.predict_interval(X)  # searches again without folds, and keeps the result
+    diagnose.scores(widths)  # keeps what it chose for the noise of plain leave-one-out residuals
     yield widths, X
     splines = kernels.Additive(kernels.Spline(3), groups=[[0, 1], [1]], active=[1])
     yield LSSVR(splines, C=1.0).fit(X, y[:, 0]), X

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.model_selection import PredefinedSplit
 
-from lssvm import LSSVC, LSSVR, arrays, kernels, progress, sparsify, stream, system, tune
+from lssvm import LSSVC, LSSVR, arrays, kernels, sparsify, stream, system, tune
 from lssvm.estimators import chunked
 from lssvm.stream import fingerprint
 
@@ -431,23 +431,6 @@ def test_fit_in_blocks_equals_fit(rows, robust, monkeypatch):
         blocks.predict_interval(new)
     tuned = LSSVR(kernels.RBF(2.0), steps=[sparsify.Random(60, random_state=0)]).fit(X, y[:, 0])
     assert tuned.press_ / 600 < 0.05
-
-
-def test_progress_on_a_terminal_alone(rows, capsys, monkeypatch):
-    X, y, _, _ = rows
-    clock = iter(np.arange(0.0, 1e4, 0.3))
-    monkeypatch.setattr(stream.sources.time, "monotonic", lambda: float(next(clock)))
-    model = LSSVR(kernels.RBF(2.0), C=10.0, steps=[sparsify.Given(X[:40])])
-    clone(model).fit_chunks(split(X, y))
-    assert capsys.readouterr() == ("", "")
-    monkeypatch.setattr(stream.sources.sys.stderr, "isatty", lambda: True, raising=False)
-    clone(model).fit_chunks(split(X, y))
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "pass 2: 340 rows" in err
-    with progress.listening(lambda share: None):  # who shows it in another way
-        clone(model).fit_chunks(split(X, y))
-    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.slow

@@ -188,7 +188,7 @@ def test_an_error_ends_the_work_of_all(in_pieces):
 
 @pytest.mark.parametrize("where", ["get", "set"])
 def test_an_interrupt_leaves_no_setting_behind(where, monkeypatch):
-    numbers, calls, stop = [4], [], [0]
+    numbers, calls, stop, count = [4], [], [0], threading.active_count()
 
     def interrupted(at):
         def call(*value):
@@ -209,9 +209,11 @@ def test_an_interrupt_leaves_no_setting_behind(where, monkeypatch):
         try:
             with own_threads():
                 assert numbers == [1]
+                threads._helpers().submit(int).result()
         except KeyboardInterrupt:
             pass
         assert numbers == [4]
+        assert threading.active_count() == count
         assert not threads._depth
         assert not threads._before
 

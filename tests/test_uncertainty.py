@@ -19,6 +19,7 @@ from lssvm.intervals.scale import OUTLIERS, SMALLEST, interval_scores
 from lssvm.problem import Problem
 
 GIVEN = {"kernel": kernels.RBF(sigma=1.3), "C": 5.0}
+NEW_WIDE = np.random.default_rng(8).standard_normal((5, 8))
 NEW = np.random.default_rng(9).uniform(-2, 2, (5, 2))
 WEIGHTS = np.random.default_rng(2).uniform(0.2, 3.0, 40)
 ZEROS = np.where(np.arange(40) % 7 == 0, 0.0, WEIGHTS)
@@ -117,6 +118,24 @@ def test_interval_scores_against_their_definition():
         a = 1 - coverage
         expected += a / 2 * (2 * q * scale + 2 / a * np.maximum(size - q * scale, 0))
     assert_allclose(interval_scores(size, scale), expected, rtol=1e-12)
+
+
+def test_the_scale_is_that_of_the_residuals_behind_the_intervals(tmp_path):
+    """With few rows per width, these come from searches without folds, and are larger than leave-one-out residuals."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((60, 8))
+    y = X[:, 0] + 2.0 * X[:, 0] * X[:, 1] + 0.1 * X[:, 2:].sum(axis=1) + 0.1 * rng.standard_normal(60)
+    model = LSSVR(kernels.RBF(ard=True)).fit(X, y)
+    ends = model.predict_interval(NEW_WIDE, method="adaptive")
+    distribution = model._jackknife(method="adaptive")
+    searched = distribution.residuals
+    assert np.mean(np.abs(searched[:, 0])) > np.mean(np.abs(model.loo_residuals_))
+    again = noise_scale(X, np.ones(60), np.arange(60), searched)
+    assert_allclose(distribution.scale.own, again.own, rtol=1e-10)
+    diagnose.scores(model)  # uses leave-one-out residuals, and must not change the intervals
+    assert_array_equal(model.predict_interval(NEW_WIDE, method="adaptive"), ends)
+    save(model, tmp_path / "model.lssvm")
+    assert_allclose(load(tmp_path / "model.lssvm").predict_interval(NEW_WIDE, method="adaptive"), ends, rtol=1e-10)
 
 
 def test_an_outlier_does_not_raise_the_scale_of_its_neighbours():
@@ -242,7 +261,7 @@ def test_quantiles_are_those_of_refits_plus_residuals(name):
     X, y = uneven(40)
     unfitted, sample_weight = MODELS[name]
     model = clone(unfitted).fit(X, y, sample_weight)
-    model._noise_scale_ = None  # even noise
+    model._noise_scale_ = (model._loo_model().residuals, None)  # even noise
     rows = np.flatnonzero(model.weights_)
     values = []
     for i in rows:

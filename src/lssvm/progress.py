@@ -1,4 +1,4 @@
-"""Progress of long computations, reported to a listener such as the progress bar of the command line.
+"""Progress of long computations, reported to a listener such as `Line`.
 
 Without a listener nothing is counted. Code that plans work announces an upper bound of it (`expect`); code that does
 the work reports it (`did`). When a part ends early, such as a search that converges, its remaining work is dropped.
@@ -7,23 +7,82 @@ Work is measured in approximate nanoseconds of one core; only ratios matter.
 
 from __future__ import annotations
 
+import shutil
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from datetime import timedelta
+from typing import Self
 
 Listener = Callable[[float], object]
+
+QUIET = 0.5  # seconds before a line appears
+INTERVAL = 0.1  # seconds between two updates of a line
+LOGGED = 0.25  # share of the work between two lines of a log
+
+
+class Line:
+    """A listener that shows the share of the work done and the time left, in a line on standard error.
+
+    On a terminal and in a notebook the line is updated in place; a file gets at most four lines.
+    """
+
+    def __init__(self, label: str) -> None:
+        self.label, self.stream = label, sys.stderr
+        self.start = self.shown = time.monotonic()
+        self.share, self.width = 0.0, 0
+        self.in_place = self.stream.isatty() or type(self.stream).__module__.startswith("ipykernel")
+
+    def __enter__(self) -> Self:
+        self(0.0)
+        return self
+
+    def __call__(self, share: float) -> None:
+        now = time.monotonic()
+        due = now - self.shown >= INTERVAL if self.in_place else share >= self.share + LOGGED
+        if due and share < 1.0 and now - self.start >= QUIET:  # all is done only at the end
+            self._show(share, now)
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        now = time.monotonic()
+        if error is None and now - self.start >= QUIET:
+            self._show(1.0, now)
+        if self.in_place and self.width:
+            self.stream.write("\n")
+            self.stream.flush()
+
+    def _show(self, share: float, now: float) -> None:
+        passed = now - self.start
+        left = f", about {_clock(passed / share - passed)} left" if 0.01 <= share < 1.0 else ""
+        bar = "#" * int(20 * share)
+        text = f"{self.label}  [{bar:-<20}]  {int(100 * share)}%  {_clock(passed)}{left}"
+        self.share, self.shown = share, now
+        if self.in_place:
+            text = text[: shutil.get_terminal_size().columns - 1]
+            self.stream.write(f"\r{text:<{self.width}}")
+        else:
+            self.stream.write(f"{text}\n")
+        self.width = len(text)
+        self.stream.flush()
+
+
+def _clock(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))
 
 
 class _Work:
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
-        self.done = 0.0
+        self.done = self.share = 0.0
         self.parts: list[_Part] = []
         self.now: _Part | None = None
 
     def report(self) -> None:
         left = sum(part.left for part in self.parts)
-        self.listener(self.done / (self.done + left) if left > 0.0 else 1.0)
+        self.share = max(self.share, self.done / max(self.done + left, 1.0))  # parts may be announced late
+        self.listener(self.share)
 
 
 class _Part:
@@ -45,17 +104,21 @@ _work: ContextVar[_Work | None] = ContextVar("lssvm_work", default=None)
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Call `listener` with the share of the work done so far, whenever it changes."""
-    token = _work.set(_Work(listener))
+    """Call `listener` with the share of the work done so far: it never falls, and is 1 at the end."""
+    work = _Work(listener)
+    token = _work.set(work)
     try:
         yield
     finally:
         _work.reset(token)
+    if work.share < 1.0:
+        listener(1.0)
 
 
-def has_listener() -> bool:
-    """Whether a listener is registered."""
-    return _work.get() is not None
+def one_of(number: int, count: int) -> AbstractContextManager[None]:
+    """What is done inside is all the work of one of `count` equal parts."""
+    work = _work.get()
+    return nullcontext() if work is None else listening(lambda share: work.listener((number + share) / count))
 
 
 def expect(most: Callable[[], float]) -> AbstractContextManager[None]:

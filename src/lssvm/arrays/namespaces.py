@@ -31,7 +31,7 @@ class NumericalError(ValueError):
 def user_level() -> int:
     """The stacklevel at which a warning points to the line of user code that called lssvm, however deep the caller."""
     level, frame = 1, sys._getframe(1)
-    inside = (__name__.partition(".")[0], "contextlib", "numpy")  # a decorated method is called from these
+    inside = (__name__.partition(".")[0], "contextlib", "numpy", "sklearn")  # a decorated method is called from these
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in inside:
         level, frame = level + 1, frame.f_back
     return level

@@ -59,8 +59,9 @@ class own_threads(ContextDecorator):
         except BaseException:
             _leave(depth)
             raise
-        if not depth:
-            _end_helpers()
+        finally:
+            if not depth:
+                _end_helpers()
 
 
 def _enter(depth: int) -> None:

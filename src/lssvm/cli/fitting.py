@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .roles import Roles
 from .data import rows_in, rows_of, summary
 from .program import FILE, data_argument, json_option, main, plain_errors, reading_options
-from .terminal import bar, check_output, print_values, progress_line, recorded_warnings, row_counter, say, share_bar
+from .terminal import check_output, print_values, progress_line, recorded_warnings, row_counter, say, share_bar
 
 MEMORY_SHARE = 0.5  # a fit that needs more than this share of the free memory is done in chunks
 MEMORY_TABLE = Path("/proc/meminfo")
@@ -78,7 +78,7 @@ def fit(
     check_output(page, "--report", data, output)
     from time import perf_counter
 
-    from .. import diagnose, progress
+    from .. import diagnose
     from ..estimators import LSSVC, LSSVR
     from ..persist import save
     from .reading import open_table
@@ -111,8 +111,8 @@ def fit(
     with recorded_warnings() as raised:
         if chunked:
             say(f"fitting {n_rows} rows at once would take more than half of the free memory: they are read in chunks")
-            chunks = _Chunks(source, roles, n_rows, n_columns, drop=missing == "drop")
-            with progress.listening(chunks.plans):
+            chunks = _Chunks(source, roles, n_columns, drop=missing == "drop")
+            with share_bar(f"fitting {n_rows} rows, {len(roles.inputs)} columns"):
                 model.fit_chunks(chunks)
             dropped = chunks.dropped
         else:
@@ -168,40 +168,22 @@ def _after_fit(model: Any, summaries: dict[str, Any], dropped: int) -> Iterator[
 
 
 class _Chunks:
-    """The rows of a source, in chunks, as often as needed; on a terminal a bar shows each pass.
+    """The rows of a source, in chunks, as often as needed."""
 
-    The first iteration only looks at the first chunk and is not a pass. Between the passes, the kernel and C are chosen
-    on a sample.
-    """
-
-    def __init__(self, source: Source, roles: Roles, n_rows: int, n_columns: int, *, drop: bool) -> None:
-        self.source, self.roles, self.n_rows, self.drop = source, roles, n_rows, drop
+    def __init__(self, source: Source, roles: Roles, n_columns: int, *, drop: bool) -> None:
+        self.source, self.roles, self.drop = source, roles, drop
         self.size = CHUNK_BYTES // (8 * n_columns) + 1
         self.dropped: list[int] = []
-        self.passes = -1
-        self.reading = False
-
-    def plans(self, share: float) -> None:
-        """Show the progress of the search on the sample."""
-        if not self.reading:
-            progress_line(f"choosing kernel and C on a sample of the rows: {share:.0%}")
 
     def __call__(self) -> Iterator[tuple[Any, Any]]:
-        self.passes += 1
         self.dropped = []
-        if self.passes:
-            progress_line("")
-        self.reading = True
-        with bar(self.n_rows, f"pass {self.passes}") if self.passes else nullcontext(int) as advance:
-            row = 0
-            for batch in self.source.batches(self.size):
-                X, y, kept = rows_in(batch, self.source, self.roles, row, drop=self.drop)
-                self.dropped += [row + int(place) for place in (~kept).nonzero()[0]]
-                row += batch.num_rows
-                advance(batch.num_rows)
-                if len(y):
-                    yield X, y
-        self.reading = False
+        row = 0
+        for batch in self.source.batches(self.size):
+            X, y, kept = rows_in(batch, self.source, self.roles, row, drop=self.drop)
+            self.dropped += [row + int(place) for place in (~kept).nonzero()[0]]
+            row += batch.num_rows
+            if len(y):
+                yield X, y
 
 
 def _encoded_columns(roles: Roles, summaries: dict[str, Any]) -> int:

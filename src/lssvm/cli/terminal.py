@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .. import progress
 from .._files import is_stream
 
 if TYPE_CHECKING:
@@ -110,8 +111,15 @@ def bar(length: int, label: str) -> Iterator[Callable[[int], None]]:
     if not shows_progress():
         yield lambda rows: None
         return
-    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
-        yield bar.update
+    done = 0
+
+    def advance(rows: int) -> None:
+        nonlocal done
+        done += rows
+        line(done / length)
+
+    with progress.Line(label) as line:
+        yield advance
 
 
 @contextmanager
@@ -120,17 +128,5 @@ def share_bar(label: str) -> Iterator[None]:
     if not shows_progress():
         yield
         return
-    from .. import progress
-
-    shown = 0
-    with bar(1000, label) as advance:
-
-        def show(share: float) -> None:
-            nonlocal shown
-            step = int(1000 * share) - shown
-            if step > 0:
-                shown += step
-                advance(step)
-
-        with progress.listening(show):
-            yield
+    with progress.Line(label) as line, progress.listening(line):
+        yield

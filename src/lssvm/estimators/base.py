@@ -23,6 +23,7 @@ from ..problem import Problem
 from ..problem.rescue import CHECKED_ROWS, warn_of_rounding, with_digits
 from ..robust import as_weight_function
 from ..tune import LeaveOneOut, describe, tune_members, warn_at_edge, warn_at_edges
+from .callbacks import CallbackSupportMixin
 from .planning import (
     default_kernel,
     default_steps,
@@ -65,7 +66,7 @@ class Solved(NamedTuple):
     tuned: Problem | None = None
 
 
-class BaseLSSVM(BaseEstimator):
+class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
     """Base class of both estimators: a subclass codes its targets (`_check_rows`) and extends `_loo_attributes`."""
 
     kernel: Any
@@ -73,6 +74,7 @@ class BaseLSSVM(BaseEstimator):
     steps: Any
     robust: Any
     categorical_features: Any
+    verbose: Any
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

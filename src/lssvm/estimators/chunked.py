@@ -13,14 +13,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from .. import arrays
+from .. import arrays, progress
 from ..arrays import Array, ArrayLike
 from ..cluster import DaskChunks
 from ..columns import refuse_equal_names
 from ..kernels import as_kernel
 from ..problem import Problem
 from ..problem.rescue import warn_of_rounding
-from ..robust import as_weight_function
 from ..sparsify import Given, Random
 from ..stream import (
     SAMPLE_ROWS,
@@ -40,8 +39,9 @@ from ..stream import (
 )
 from ..tune import tuned
 from .base import BaseLSSVM, additive_attributes
+from .callbacks import followed, with_callbacks
 from .planning import BASIS_SIZE, run_steps
-from .stacked import new_members, stack_attributes
+from .stacked import new_members, stack_attributes, unfitted
 from .validation import check_weights, kinds_of_columns, same_kind, winning_class
 
 LEAST_SQUARES = (
@@ -91,6 +91,7 @@ def was_least_squares(model: Any) -> bool:
 class ChunkedLSSVM(BaseLSSVM):
     """Adds fits on rows in memory, on Dask collections and on chunks."""
 
+    @with_callbacks
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
 
@@ -111,11 +112,13 @@ class ChunkedLSSVM(BaseLSSVM):
         -------
         self
         """
-        if arrays.is_dask(X):
-            return self._fit_source(DaskChunks(X, y, sample_weight), "press")
-        return self._fit_rows(X, y, sample_weight)
+        with followed(self, X=X, y=y, metadata={"sample_weight": sample_weight}):
+            if arrays.is_dask(X):
+                return self._fit_source(DaskChunks(X, y, sample_weight), "press")
+            return self._fit_rows(X, y, sample_weight)
 
     @available_if(adds_chunks)
+    @with_callbacks
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Update the model with a chunk of rows, exactly: the result equals `fit` on all rows so far with this basis.
 
@@ -132,7 +135,8 @@ class ChunkedLSSVM(BaseLSSVM):
         -------
         self
         """
-        return self._add_chunk(X, y, sample_weight)
+        with followed(self, X=X, y=y, metadata={"sample_weight": sample_weight}):
+            return self._add_chunk(X, y, sample_weight)
 
     @arrays.own_threads()
     @np.errstate(under="ignore")
@@ -154,6 +158,7 @@ class ChunkedLSSVM(BaseLSSVM):
         fitted: Problem | None = getattr(self, "_problem_", None)
         first = "dual_coef_" not in vars(self)
         X, y, weights = checked._check_rows(X, y, sample_weight, reset=first, **(known if first else {}))
+        last = progress.expect(lambda: progress.work(X.shape[0], BASIS_SIZE))
         calibrated = isinstance(self, ClassifierMixin) and hasattr(self, "_slopes_")
         calibration = {"_slopes_": self._slopes_} if calibrated else {}
         if stream is None and fitted is not None:
@@ -165,8 +170,9 @@ class ChunkedLSSVM(BaseLSSVM):
             stream = start_stream(problem)
             loo_attributes = checked._loo_attributes(y, weights, weights, problem.solve())
             calibration = {name: value for name, value in loo_attributes.items() if name == "_slopes_"}
-        stream = stream.add(X, y, weights)
-        coef, intercept = stream.solve()
+        with last:
+            stream = stream.add(X, y, weights)
+            coef, intercept = stream.solve()
         kernel, points = stream.whitening.kernel, stream.points
         attributes = checked._model_attributes(kernel, stream.C, points, coef, intercept)
         attributes.update(additive_attributes(kernel, points, coef, points))
@@ -177,8 +183,9 @@ class ChunkedLSSVM(BaseLSSVM):
         """Add a chunk to every member; the first chunk determines the weights."""
         first = "members_" not in vars(self)
         members = new_members(self, as_kernel(self.kernel).parts) if first else [copy.copy(m) for m in self.members_]
-        for member in members:
-            member._add_chunk(X, y, sample_weight, **known)
+        for place, member in enumerate(members):
+            with progress.one_of(place, len(members)):
+                member._add_chunk(X, y, sample_weight, **known)
         self._store(members[0], stack_attributes(self, members, None if first else self.stack_weights_))
         return self
 
@@ -195,6 +202,7 @@ class ChunkedLSSVM(BaseLSSVM):
         intercept = same_kind(np.array([self.intercept_]), points) if single else self.intercept_
         return resumed(sample, points, self.C_, coef, intercept)
 
+    @with_callbacks
     def fit_chunks(
         self,
         chunks: Any,
@@ -232,7 +240,8 @@ class ChunkedLSSVM(BaseLSSVM):
         """
         if leave_one_out not in ("auto", "rows", "press", "none"):
             raise ValueError(f"leave_one_out must be 'auto', 'rows', 'press' or 'none', got {leave_one_out!r}.")
-        return self._fit_source(as_source(chunks, columns, target, weight), leave_one_out)
+        with followed(self):
+            return self._fit_source(as_source(chunks, columns, target, weight), leave_one_out)
 
     @arrays.own_threads()
     @np.errstate(under="ignore")
@@ -241,12 +250,12 @@ class ChunkedLSSVM(BaseLSSVM):
             raise ValueError(f"A fit over chunks {LEAST_SQUARES.format(loss=self.loss, coding=self.coding)}")
         if getattr(self.kernel, "is_stack", False):
             members = new_members(self, as_kernel(self.kernel).parts)
-            for member in members:
-                member._fit_source(source, leave_one_out)
+            for place, member in enumerate(members):
+                with progress.one_of(place, len(members)):
+                    member._fit_source(source, leave_one_out)
             self._store(members[0], stack_attributes(members[0], members))
             return self
-        checked = copy.copy(self)  # without fitted attributes, as it is sent to the workers
-        checked.__dict__ = {name: value for name, value in vars(self).items() if not name.endswith("_")}
+        checked = unfitted(self)  # as it is sent to the workers
         for step in self.steps if isinstance(self.steps, Sequence) else ():
             by_row = getattr(step, "by_row", "")
             if by_row:
@@ -262,10 +271,13 @@ class ChunkedLSSVM(BaseLSSVM):
         for name in ("feature_names_in_", "_columns_"):
             plain.__dict__.pop(name, None)
         sample = plain._check_chunk(0, *scan.sample.arrays)
-        stream = start_stream(tuned(run_steps(checked._problem(*sample), self._chunk_steps())))
-        passes = Passes(stream.whitening, as_weight_function(self.robust))
+        problem = checked._problem(*sample)
+        count = 2 + 3 * (0 if problem.robust is None else problem.robust.iterations)  # passes, as a rule
+        expected = [progress.expect(lambda: progress.work(scan.rows, BASIS_SIZE)) for _ in range(count)]
+        stream = start_stream(tuned(run_steps(problem, self._chunk_steps())))
+        passes = Passes(stream.whitening, problem.robust)
         keep = leave_one_out == "rows" or (leave_one_out == "auto" and scan.rows <= KEPT_ROWS)
-        same = SameRows(source, checked._check_chunk, checked._traced, scan.fingerprint)
+        same = SameRows(source, checked._check_chunk, checked._traced, scan.fingerprint, iter(expected))
         fit = fit_chunks(same, passes, scan.rows, 1.0 / stream.C, loo=leave_one_out != "none", keep=keep)
         attributes = {
             **checked._model_attributes(

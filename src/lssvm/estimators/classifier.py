@@ -27,6 +27,7 @@ from ..stream import (
 )
 from ..tune import LeaveOneOut, choose_classifier, mixture_weights
 from .base import Solved, additive_attributes
+from .callbacks import followed, with_callbacks
 from .chunked import ChunkedLSSVM, RowResults, adds_chunks
 from .planning import class_plan, class_steps, main_path, run_steps
 from .stacked import average
@@ -56,7 +57,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     kernel : Kernel, callable k(X, Z) or None
         None chooses between `kernels.Matern` and `kernels.RBF`; unlike `LSSVR()`, it never fits a stack. Widths are
         those of `LSSVR`.
-    C, steps, robust, categorical_features
+    C, steps, robust, categorical_features, verbose
         As in `LSSVR`. With ``steps=None``, large problems use a basis of 300 to 1500 randomly chosen rows.
     class_weight : dict, "balanced" or None
         Weights of the classes, which multiply the sample weights.
@@ -120,6 +121,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         class_weight: Mapping[Any, float] | str | None = None,
         coding: str = "auto",
         loss: str = "auto",
+        verbose: int = 0,
     ) -> None:
         self.kernel = kernel
         self.C = C
@@ -129,9 +131,14 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         self.class_weight = class_weight
         self.coding = coding
         self.loss = loss
+        self.verbose = verbose
 
     def _fitted_each(self, problems: Sequence[Problem], given: Array | None, steps: Any = None) -> dict[int, Solved]:
-        return {place: self._fitted_classes(problem, given) for place, problem in enumerate(problems)}
+        found = {}
+        for place, problem in enumerate(problems):
+            with progress.one_of(place, len(problems)):
+                found[place] = self._fitted_classes(problem, given)
+        return found
 
     def _fitted_classes(self, problem: Problem, given: Array | None) -> Solved:
         """The classifier of one kernel."""
@@ -209,6 +216,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         return {**super()._model_attributes(*parts), "coding_": "one-vs-rest", "loss_": "squared"}
 
     @available_if(adds_chunks)
+    @with_callbacks
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, classes: ArrayLike | None = None
     ) -> Self:
@@ -229,7 +237,8 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         -------
         self
         """
-        return self._add_chunk(X, y, sample_weight, classes=classes)
+        with followed(self, X=X, y=y, metadata={"sample_weight": sample_weight}):
+            return self._add_chunk(X, y, sample_weight, classes=classes)
 
     def _check_raw(self, X: Any, y: Any, **options: Any) -> tuple[Array, np.ndarray]:
         """Validated rows and labels."""

@@ -58,6 +58,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
         categories of pandas are ranks), and none in arrays. Rows with the same category have distance 0 in this column,
         others 1. Missing cells are a value of their own; missing numbers are filled in with the median, and an
         indicator of the missing cells shares the width of their column.
+    verbose : int or bool
+        1 shows the progress of fits that take longer than half a second in a line on standard error; 0 shows nothing.
 
     Attributes
     ----------
@@ -121,12 +123,14 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
         steps: Sequence[Callable[[Problem], Problem]] | None = None,
         robust: str | WeightFunction | None = None,
         categorical_features: ArrayLike | str | None = "from_dtype",
+        verbose: int = 0,
     ) -> None:
         self.kernel = kernel
         self.C = C
         self.steps = steps
         self.robust = robust
         self.categorical_features = categorical_features
+        self.verbose = verbose
 
     def _fitted(self, problem: Problem, given: Array | None) -> dict[str, Any]:
         if self.kernel is None and self.C is None and self.steps is None and self.robust is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,15 +15,14 @@ from .validation import same_kind
 NO_SINGLE_VALUE = ("C_", "coding_", "dual_coef_", "loss_", "support_vectors_")  # attributes that members have
 
 
+def unfitted(model: Any, **changed: Any) -> Any:
+    """A model with the same parameters, apart from those that are given, and without callbacks."""
+    return type(model)(**{**model.get_params(deep=False), **changed})
+
+
 def new_members(model: Any, kernels: Sequence[Kernel]) -> list[Any]:
     """Unfitted copies of a model, one per kernel."""
-    members = []
-    for kernel in kernels:
-        member = copy.copy(model)
-        member.__dict__ = {name: value for name, value in vars(model).items() if not name.endswith("_")}
-        member.kernel = kernel
-        members.append(member)
-    return members
+    return [unfitted(model, kernel=kernel) for kernel in kernels]
 
 
 def stack_attributes(model: Any, members: Sequence[Any], weights: np.ndarray | None = None) -> dict[str, Any]:

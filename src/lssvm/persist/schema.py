@@ -338,6 +338,7 @@ PARAMETERS: dict[type, dict[str, Rule]] = {
         "steps": optional(items(STEP, most=MOST_PARTS)),
         "robust": optional(either(option("hampel", "huber", "logistic", "myriad"), WEIGHTING)),
         "categorical_features": optional(either(option("from_dtype"), LABELS)),
+        "verbose": number(0, MOST, int, bool),
     },
 }
 PARAMETERS[LSSVC] = {

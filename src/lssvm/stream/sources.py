@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import operator
-import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -44,10 +43,12 @@ class SameRows:
     check: Callable[[int, Any, Any, Any], Chunk]  # takes the number of the chunk and its parts
     trace: Callable[[Array], Array]  # the part of the checked inputs that the fingerprint is made of
     known: Fingerprint
+    expected: Iterator[AbstractContextManager[None]]  # the work of each pass, see `progress.expect`
 
     def reduce(self, function: Callable[..., Any]) -> Any:
         """As `Source.reduce`, for a function of checked chunks."""
-        seen: Seen = self.source.reduce(functools.partial(_see, self.check, self.trace, function))
+        with next(self.expected, nullcontext()):
+            seen: Seen = self.source.reduce(functools.partial(_see, self.check, self.trace, function))
         difference = self.known.difference(seen.fingerprint)
         if difference:
             raise ValueError(
@@ -87,10 +88,7 @@ def add_all(parts: Sequence[Any]) -> Any:
 
 
 class Chunks:
-    """Chunks read one after the other in this process, with progress on a terminal.
-
-    The tree of sums keeps a few sums per level.
-    """
+    """Chunks read one after the other in this process. The tree of sums keeps a few sums per level."""
 
     def __init__(self, read: Callable[[], Iterator[Any]]) -> None:
         self.read = read
@@ -105,16 +103,17 @@ class Chunks:
     def reduce(self, function: Callable[..., Any]) -> Any:
         self.passes += 1
         levels: list[list[Any]] = []
-        with Progress(f"pass {self.passes}") as progress:
-            for number, chunk in enumerate(self.read()):
-                rows = normalise(chunk)
-                _push(levels, 0, function(number, *rows))
-                progress.add(np.shape(rows[1])[0])
+        count = 0
+        for number, chunk in enumerate(self.read()):
+            rows = normalise(chunk)
+            _push(levels, 0, function(number, *rows))
+            count += np.shape(rows[1])[0]
+            progress.did(lambda: 0.0)  # in the first pass, the number of rows to come is not known
         if self.passes == 1:
-            self.rows = progress.rows
-        if levels and progress.rows != self.rows:
+            self.rows = count
+        if levels and count != self.rows:
             raise ValueError(
-                f"chunks gave {self.rows} rows in the first pass and {progress.rows} in pass {self.passes}: they are "
+                f"chunks gave {self.rows} rows in the first pass and {count} in pass {self.passes}: they are "
                 "read several times and must be the same every time."
             )
         for level in range(len(levels)):
@@ -132,31 +131,6 @@ def _push(levels: list[list[Any]], level: int, part: Any) -> None:
     if len(levels[level]) == FAN_IN:
         group, levels[level] = levels[level], []
         _push(levels, level + 1, add_all(group))
-
-
-class Progress:
-    """Shows the number of rows so far on a terminal, unless a listener displays progress in another way."""
-
-    def __init__(self, label: str) -> None:
-        self.label = label
-        self.rows = 0
-        self.started = self.shown = time.monotonic()
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def add(self, rows: int) -> None:
-        """Count rows, and show them twice a second."""
-        self.rows += rows
-        now = time.monotonic()
-        if now - self.shown > 0.5 and sys.stderr.isatty() and not progress.has_listener():
-            rate = self.rows / (now - self.started)
-            print(f"\r{self.label}: {self.rows:,} rows, {rate:,.0f} per second ", end="", file=sys.stderr, flush=True)
-            self.shown = now
-
-    def __exit__(self, *exception: object) -> None:
-        if self.shown > self.started:
-            print(file=sys.stderr)
 
 
 def as_source(chunks: Any, columns: Sequence[str] | None, target: Any, weight: str | None) -> Chunks:
