@@ -19,7 +19,7 @@ from lssvm.intervals.scale import OUTLIERS, SMALLEST, interval_scores
 from lssvm.problem import Problem
 
 GIVEN = {"kernel": kernels.RBF(sigma=1.3), "C": 5.0}
-NEW_WIDE = np.random.default_rng(8).standard_normal((5, 8))
+NEW_WIDE = np.random.default_rng(8).standard_normal((5, 20))
 NEW = np.random.default_rng(9).uniform(-2, 2, (5, 2))
 WEIGHTS = np.random.default_rng(2).uniform(0.2, 3.0, 40)
 ZEROS = np.where(np.arange(40) % 7 == 0, 0.0, WEIGHTS)
@@ -122,15 +122,15 @@ def test_interval_scores_against_their_definition():
 
 def test_the_scale_is_that_of_the_residuals_behind_the_intervals(tmp_path):
     """With few rows per width, these come from searches without folds, and are larger than leave-one-out residuals."""
-    rng = np.random.default_rng(1)
-    X = rng.standard_normal((60, 8))
-    y = X[:, 0] + 2.0 * X[:, 0] * X[:, 1] + 0.1 * X[:, 2:].sum(axis=1) + 0.1 * rng.standard_normal(60)
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(100, 20))
+    y = X[:, 0] + 2.0 * X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=100)
     model = LSSVR(kernels.RBF(ard=True)).fit(X, y)
     ends = model.predict_interval(NEW_WIDE, method="adaptive")
     distribution = model._jackknife(method="adaptive")
     searched = distribution.residuals
     assert np.mean(np.abs(searched[:, 0])) > np.mean(np.abs(model.loo_residuals_))
-    again = noise_scale(X, np.ones(60), np.arange(60), searched)
+    again = noise_scale(X, np.ones(100), np.arange(100), searched)
     assert_allclose(distribution.scale.own, again.own, rtol=1e-10)
     diagnose.scores(model)  # uses leave-one-out residuals, and must not change the intervals
     assert_array_equal(model.predict_interval(NEW_WIDE, method="adaptive"), ends)
