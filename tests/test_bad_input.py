@@ -74,7 +74,20 @@ DATA = {  # X, sample_weight, error, pattern
     "too few weights": (X, ONES[:5], ValueError, r"sample_weight.*\(5,\).*\(12,\)"),
     "weights as a column": (X, ONES[:, None], ValueError, r"sample_weight.*\(12, 1\).*\(12,\)"),
     "text for weights": (X, "balanced", ValueError, r"sample_weight.*'balanced'"),
-    "complex weights": (X, ONES * 1j, ValueError, r"sample_weight.*complex"),
+    "complex weights": (X, ONES * 1j, ValueError, r"sample_weight.*real numbers, got 1j in row 0"),
+    "text among weights": (
+        X,
+        [*ONES[1:], "x"],
+        ValueError,
+        rf"sample_weight.*got 'x' in row {N - 1}: give one per row",
+    ),
+    "a list among weights": (X, [*ONES[1:], [1, 2]], ValueError, rf"sample_weight.*got \[1, 2\] in row {N - 1}: give"),
+    "a huge integer among weights": (
+        X,
+        [10**400] * N,
+        ValueError,
+        r"^sample_weight.{,80}in row 0: give one per row\.$",
+    ),
 }
 
 
@@ -126,7 +139,7 @@ def test_targets_and_weights_that_are_times():
     pd = pytest.importorskip("pandas")
     for times in (DAYS, DAYS - DAYS[0], pd.Series(DAYS), pd.DataFrame({"y": Y, "t": DAYS})):
         refuse(LSSVR(**GIVEN), (X, times), TypeError, "^y.*convert them")
-    refuse(LSSVR(**GIVEN), (X, Y, DAYS - DAYS[0]), ValueError, "sample_weight.*timedelta64")
+    refuse(LSSVR(**GIVEN), (X, Y, DAYS - DAYS[0]), ValueError, "sample_weight.*timedelta")
     labels = np.where(np.arange(N) % 2, DAYS[0], DAYS[1])
     model = LSSVC(**GIVEN).fit(X, labels)  # labels of any type
     assert model.predict(X).dtype == labels.dtype
@@ -533,6 +546,26 @@ def test_dates_in_any_cell_are_refused():
     for X in (rows, frame):
         with pytest.raises(TypeError, match="depend on their unit"):
             LSSVR(kernels.RBF(1.0), C=1.0).fit(X, np.arange(5.0))
+
+
+def test_durations_are_refused_with_a_remedy_that_works():
+    pa, pl = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
+    seconds = np.array([1.5, 20.0, 0.25, 7.0, 3.0])
+    times = (1e6 * seconds).astype("timedelta64[us]")
+    objects = pd.Series(list(times.tolist()), dtype=object)
+    for frame in (
+        pd.DataFrame({"a": seconds, "t": times}),
+        pd.DataFrame({"a": seconds, "t": objects}),
+        pl.DataFrame({"a": seconds, "t": times}),
+        pa.table({"a": seconds, "t": pa.array(times)}),
+    ):
+        with pytest.raises(TypeError, match="depend on their unit") as caught:
+            LSSVR(kernels.RBF(1.0), C=1.0).fit(frame, seconds)
+        remedy = re.search(r"e\.g\. (.*)\.$", str(caught.value))[1]
+        assert_allclose(eval(remedy, {"np": np, "t": frame["t"]}).astype(float), seconds)
+    hours = pa.table({"t": pa.array([1, 2, 3], pa.int32()).cast(pa.time32("s"))})
+    with pytest.raises(TypeError, match="hours since midnight"):
+        LSSVR(kernels.RBF(1.0), C=1.0).fit(hours, np.arange(3.0))
 
 
 def test_missing_labels_are_refused_by_score():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import comparison, contenders, jobs, large_classes, leaderboard, loo_classes, missing, tables
+from benchmarks import comparison, contenders, endurance, jobs, large_classes, leaderboard, loo_classes, missing, tables
 
 JOBS = [
     ("dense", {"rows": 250, "loo": True}),
@@ -345,3 +345,11 @@ def test_large_sets_of_classes(capsys):
     rows = [line.split("|")[1:-1] for line in capsys.readouterr().out.splitlines()[2:4]]
     assert [row[0].strip() for row in rows] == ["6500 x 110, 2", "7200 x 16, 10"]
     assert all(0.0 <= float(cell) <= 0.7 for row in rows for cell in row[1:3])
+
+
+@pytest.mark.slow
+def test_fits_in_threads_and_processes_have_the_bits_of_fits_alone(capsys):
+    numbers = [3, 16]  # quick ones
+    assert endurance.used(3, 0) != endurance.used(3, 1)  # the digest depends on the numbers
+    assert endurance.same_bits(numbers)
+    assert "8 threads: 6 of 6 fits are bitwise equal" in capsys.readouterr().out

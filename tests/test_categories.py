@@ -503,7 +503,7 @@ def test_bad_tables_to_predict():
     expected = model.predict(FRAME)
     for frame, pattern in (
         (FRAME.assign(city=1.0), r"^X: column 'city' contained text in fit, but now contains numbers \(1.0\)"),
-        (FRAME.assign(b="x"), r"^X: column 'b' contains values that are not numeric"),
+        (FRAME.assign(b="x"), r"^X: column 'b' contained numbers in fit.*'x'\): give the same columns as in fit"),
         (FRAME[["city", "a", "b"]], r"feature names should match"),
         (FRAME[["a", "city"]], r"feature names should match|has 2 features"),
         (FRAME.to_numpy()[:, :2], r"X has 2 features.*expecting 3"),
@@ -514,11 +514,27 @@ def test_bad_tables_to_predict():
     ):
         with pytest.raises(ValueError, match=pattern):
             model.predict(frame)
+    added = LSSVR(kernels.RBF(1.0), C=1.0).partial_fit(FRAME, Y)
+    with pytest.raises(ValueError, match=r"^X: column 'b' contained numbers in fit.*'x'"):
+        added.partial_fit(FRAME.assign(b="x"), Y)
     with pytest.raises(ValueError, match="column 'city'"):
         model.fit(FRAME.assign(city=None), Y)
     with pytest.raises(ValueError, match=r"^y contains values that are not numeric.*'hot'"):
         model.fit(FRAME, ["hot", *map(str, Y[1:])])  # not the city, which is a category
     assert_array_equal(model.predict(FRAME), expected)  # nothing is lost
     numbers = LSSVR(kernels.RBF(1.0), C=1.0).fit(FRAME[["a", "b"]], Y)
-    with pytest.raises(ValueError, match=r"column 'b'.*not numeric"):
+    with pytest.raises(ValueError, match=rf"column 'b' contained numbers in fit.*'{CITY[0]}'\): give the same columns"):
         numbers.predict(FRAME.assign(b=CITY)[["a", "b"]])
+
+
+def test_codes_may_be_numbers_or_text_to_predict():
+    """A CSV file has no types: codes are text in it, and numbers in a frame that another program has read."""
+    codes = np.unique(CITY, return_inverse=True)[1] + 1
+    model = LSSVR(kernels.RBF(1.0), C=1.0).fit(FRAME.assign(city=codes.astype(str)), Y)
+    expected = model.predict(FRAME.assign(city=codes.astype(str)))
+    for numbers in (codes, codes.astype(float), pd.array(codes, dtype="Int64")):
+        assert_array_equal(model.predict(FRAME.assign(city=numbers)), expected)
+    unknown = model.predict(FRAME.assign(city="77"))
+    assert_array_equal(model.predict(FRAME.assign(city=77)), unknown)
+    missing = pd.array([None, *codes[1:]], dtype="Int64")
+    assert_array_equal(model.predict(FRAME.assign(city=missing))[1:], expected[1:])

@@ -4,7 +4,10 @@ import ast
 import re
 import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
+
+import pytest
 
 import lssvm
 
@@ -53,6 +56,36 @@ def test_lowest_versions_are_those_in_the_documentation():
     lowest = dict(requirement.split(">=") for requirement in PROJECT["dependencies"])
     named = re.search(r"\(Python 3.11, NumPy (.*), SciPy (.*) and scikit-learn (.*) or later\)", page).groups()
     assert named == (lowest["numpy"], lowest["scipy"], lowest["scikit-learn"])
+
+
+def documented():
+    """The table of dependencies: name, extra, lowest version, licence."""
+    page = (ROOT / "docs" / "stability.md").read_text(encoding="utf-8")
+    return re.findall(r"^\| ([\w-]+) \| (?:always|extra `(\w+)`) \| ([\d.]+) \| ([^|]+) \|", page, re.MULTILINE)
+
+
+def test_dependencies_are_documented():
+    wanted = {(line, "") for line in PROJECT["dependencies"]}
+    extras = PROJECT["optional-dependencies"]
+    wanted |= {
+        (line, name) for name in extras.keys() - {"all", "bench", "test", "docs", "dev"} for line in extras[name]
+    }
+    assert {(f"{name}>={lowest}", extra) for name, extra, lowest, _ in documented()} == {
+        (re.sub(r"\[.*\]", "", line), extra) for line, extra in wanted
+    }
+
+
+@pytest.mark.parametrize(("name", "licence"), [(row[0], row[3]) for row in documented()])
+def test_licences_are_those_of_the_installed_packages(name, licence):
+    """Older packages state their licence in a classifier, or in the text of the licence."""
+    try:
+        found = metadata.metadata(name)
+    except metadata.PackageNotFoundError:
+        pytest.skip(f"{name} is not installed")
+    classifiers = [line for line in found.get_all("Classifier", []) if line.startswith("License ::")]
+    stated = " ".join([found.get("License-Expression", ""), found.get("License", ""), *classifiers])
+    family = {"PSF-based (own licence)": "Python Software Foundation"}.get(licence, licence.split("-")[0])
+    assert re.search(rf"\b{family}\b", stated), stated[:200]
 
 
 def test_supported_python_versions_are_declared_and_tested():

@@ -15,6 +15,7 @@ from stacking import stack_of
 
 from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, load, report, save, sparsify, tune
 from lssvm.estimators import chunked
+from lssvm.problem import spread_of
 from lssvm.report.charts import Chart, labelled, round_ticks
 from lssvm.report.markup import shortened
 
@@ -216,13 +217,43 @@ def test_classifiers_that_were_compared_are_listed(load_data):
     assert cells(reader, "coding")[1].startswith(model.coding_)
     assert cells(reader, "loss")[1] == model.loss_
     assert "chosen by leave-one-out" in cells(reader, "C")[1]
-    compared = cells(reader, "log loss of the classifiers compared")[1].split("; ")
+    words, _, listed = cells(reader, "classifiers compared")[1].partition(": ")
+    compared = listed.split("; ")
+    assert "smoothed targets" in words  # the log loss of the predictions, below, is a different one
     assert compared[0].startswith(f"{type(model.kernel_).__name__}, {model.coding_}, {model.loss_}: ")
     assert len(compared) == len(model.path_.candidates)
     assert f"{model.path_.evaluations} models evaluated" in cells(reader, "search by leave-one-out")[1]
     assert not any("error against C" in text for text in reader.text)
     error = cells(reader, "leave-one-out error")[1]
     assert error.startswith(f"log loss {model.path_.loo:.4g}; weighted error rate {model.path_.error_rate:.2%}")
+
+
+def test_one_common_width_is_in_spreads_of_the_columns():
+    """The kernel has ard=True, and widths that differ by the spreads only."""
+    inputs, labels = load_iris(return_X_y=True)
+    model = LSSVC().fit(inputs, labels)
+    assert (
+        "one common width, in units of each column's spread"
+        in cells(Reader(report.to_html(model)), "search by leave-one-out")[1]
+    )
+    ratios = model.kernel_.sigma / spread_of(inputs)
+    np.testing.assert_allclose(ratios, ratios[0])
+
+
+def test_the_basis_of_a_linear_member_is_described():
+    """Far from 0 its rows would lose digits, so that unit vectors are its basis."""
+    rng = np.random.default_rng(0)
+    inputs = 1e5 + rng.standard_normal((60, 4))
+    targets = inputs @ [1.0, 2.0, 0.0, 1.0] + 0.1 * rng.standard_normal(60)
+    for kernel, words in (
+        (
+            kernels.Stack([kernels.RBF(), kernels.Linear()]),
+            "all 60 rows; for the linear model, the unit vectors of 4 columns",
+        ),
+        (kernels.Linear(), "the unit vectors of 4 columns"),
+        (kernels.RBF(), "all 60 rows"),
+    ):
+        assert cells(Reader(report.to_html(LSSVR(kernel).fit(inputs, targets))), "basis")[1] == words
 
 
 def test_a_classifier_with_one_width_per_column_and_few_rows_is_warned_of():

@@ -1,5 +1,7 @@
 """Stacks of models against refits of all members, against quadratic programming and against single models."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -335,3 +337,16 @@ def test_members_that_are_far_behind_are_left_out():
     assert alone.press_ > 4.0 * model.members_[0].press_
     stacked = LSSVR(Stack([RBF(), Matern()])).fit(X, y)
     assert_allclose(model.predict(X), stacked.predict(X), rtol=1e-9)
+
+
+def test_the_edge_of_the_range_of_C_is_reported_for_members_that_are_kept():
+    X = np.linspace(0.0, 1.0, 60)[:, None]
+    y = np.sin(6.0 * X[:, 0]) + 0.01 * np.random.default_rng(0).standard_normal(60)
+    narrow = RBF(0.02)  # rows hardly predict each other, so that C does not matter
+    with pytest.warns(UserWarning, match="edge of the range"):
+        LSSVR(Stack([narrow, RBF(0.01)])).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = LSSVR(Stack([narrow, Matern(1.0)])).fit(X, y)
+        LSSVR(Stack([RBF(), Matern(ard=True)]), C=1e9).fit(X, y)  # given, not searched
+    assert [member.weight for member in model.path_.members] == [0.0, 1.0]

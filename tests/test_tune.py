@@ -755,7 +755,10 @@ def test_columns_that_do_not_matter_are_left_out():
 def test_noise_gets_one_common_width():
     rng = np.random.default_rng(0)
     model = LSSVR(RBF(ard=True)).fit(rng.standard_normal((80, 10)), rng.standard_normal(80))
-    assert "one common width: one per column gains too little on 80 rows" in model.path_.plan
+    assert (
+        "one common width, in units of each column's spread: one per column gains too little on 80 rows"
+        in model.path_.plan
+    )
 
 
 def test_robust_weights_and_many_widths():

@@ -29,6 +29,7 @@ IDENTIFIER = 0.9  # distinct values per row above which a category is taken for 
 FEWEST_ROWS = 20  # below which no column is taken for an identifier
 CATEGORIES = ("categor", "enum", "dictionary", "str", "large_string", "utf8", "large_utf8")  # starts of dtypes
 REMEDY = "drop the column, or convert it to one type, e.g. with astype(str)"
+AS_IN_FIT = "give the same columns as in fit, in the same order and with the same types"
 
 
 @dataclass(frozen=True)
@@ -63,10 +64,10 @@ class Column:
             return len(self.values) + self.missing + self.pooled
         return 0 if self.kind == "ignored" else 1 + (self.height > 0)
 
-    def read(self, cells: Any) -> np.ndarray:
+    def read(self, cells: Any, *, fitted: bool = True) -> np.ndarray:
         """The cells of this column: floats with NaN for missing cells, or objects with None for missing cells."""
         if self.kind == "number":
-            return _floats(cells, self.name)
+            return _floats(cells, self.name, fitted=fitted)
         if self.kind == "ignored":
             return np.zeros(len(cells))
         found = _values(cells, self.name)
@@ -119,12 +120,16 @@ class Column:
 
     def _encode_values(self, cells: np.ndarray, out: np.ndarray) -> None:
         known = isinstance(self.values[0], str)
+        if known and any(map(is_number, self.values)):  # codes, which are text in a CSV file and numbers in others
+            cells = np.array(
+                [cell if isinstance(cell, (str, bool, type(None))) else label_of(cell) for cell in cells], dtype=object
+            )
         other = next((cell for cell in cells if cell is not None and isinstance(cell, str) != known), None)
         if other is not None:
             kinds = ("text", "numbers") if known else ("numbers", "text")
             raise ValueError(
-                f"X: column {self.name!r} contained {kinds[0]} in fit, but now contains {kinds[1]} ({other!r}): give "
-                "the same columns as in fit, in the same order and with the same types."
+                f"X: column {self.name!r} contained {kinds[0]} in fit, but now contains {kinds[1]} ({other!r}): "
+                f"{AS_IN_FIT}."
             )
         places: dict[Any, int] = {value: place for place, value in enumerate(self.values)}
         if self.missing:
@@ -162,11 +167,11 @@ class Columns:
         """Columns of numbers."""
         return cls(tuple(Column(_name(name)) for name in names))
 
-    def read(self, X: Any) -> list[np.ndarray]:
-        """The cells of all columns."""
+    def read(self, X: Any, *, fitted: bool = True) -> list[np.ndarray]:
+        """The cells of all columns; error messages depend on whether the model is `fitted`."""
         frame = series_of(X)
         cells: Iterable[Any] = np.asarray(X, dtype=object).T if frame is None else frame
-        return [column.read(own) for column, own in zip(self.columns, cells, strict=True)]
+        return [column.read(own, fitted=fitted) for column, own in zip(self.columns, cells, strict=True)]
 
     def fitted(self, cells: Sequence[np.ndarray]) -> Columns:
         """The columns with their medians and values, from the cells of the training rows."""
@@ -306,6 +311,19 @@ def is_missing(value: Any) -> bool:
         return False
 
 
+def label_of(value: Any) -> str:
+    """A number as text: 7 and 7.0 are "7"."""
+    return str(int(value)) if math.isfinite(value) and value == int(value) else repr(float(value))
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a finite number."""
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
 def _values(cells: Any, name: str | int) -> np.ndarray:
     """The cells of a category: text, or finite numbers; None for missing cells."""
     found = np.empty(len(cells), dtype=object)
@@ -327,7 +345,20 @@ def _refuse_mixed(values: Iterable[Any], name: str | int) -> None:
         raise ValueError(f"X: column {name!r} contains text and numbers, e.g. {shown}: {REMEDY}.")
 
 
-def _floats(cells: Any, name: str | int) -> np.ndarray:
+def not_numeric(name: Any, error: Exception | str, *, fitted: bool) -> str:
+    """The message about a column of numbers that contains other values."""
+    if fitted:
+        return (
+            f"X: column {name!r} contained numbers in fit, but now contains values that are not numeric ({error}): "
+            f"{AS_IN_FIT}."
+        )
+    return (
+        f"X: column {name!r} contains values that are not numeric ({error}): name it in categorical_features if it "
+        "is a category, or drop it."
+    )
+
+
+def _floats(cells: Any, name: str | int, *, fitted: bool) -> np.ndarray:
     """The cells of a column of numbers; NaN for missing cells."""
     if getattr(getattr(cells, "dtype", None), "kind", "") == "c":
         raise ValueError(f"X: column {name!r} contains complex numbers: use their real and imaginary parts as columns.")
@@ -337,10 +368,7 @@ def _floats(cells: Any, name: str | int) -> np.ndarray:
         else:
             found = np.array(_listed(cells), dtype=np.float64)  # None becomes NaN
     except (TypeError, ValueError) as error:
-        raise type(error)(
-            f"X: column {name!r} contains values that are not numeric ({error}): name it in categorical_features if it "
-            "is a category, or drop it."
-        ) from None
+        raise type(error)(not_numeric(name, error, fitted=fitted)) from None
     _refuse_infinite(found, name)
     return found
 

@@ -143,7 +143,8 @@ def test_missing_values_are_those_of_a_frame(run, gaps, word):
 @pytest.mark.filterwarnings("ignore:Rounding errors")  # the targets are free of noise
 def test_rows_with_missing_values_are_dropped_and_numbers_stay(run, gaps):
     result = run("fit", "gaps.csv", "-y", "price", "-o", "m.lssvm", "--missing", "drop", "--drop", "city")
-    assert "missing cells: 'age' 1\n" in result.stderr
+    assert "missing cells: 'age' 1\nrows without a value of 'price' are dropped: 1\n" in result.stderr
+    assert "rows with missing cells are dropped: 1\n" in result.stderr
     model = load("m.lssvm")
     assert model.table_["dropped"] == [3, 9]
     X, y = holed(3, 9)
@@ -154,6 +155,34 @@ def test_rows_with_missing_values_are_dropped_and_numbers_stay(run, gaps):
     result = run("fit", "gaps.csv", "-y", "price", "-o", "m.lssvm", "--missing", "drop")
     assert load("m.lssvm").table_["dropped"] == [3, 9]  # NA is a value among other words
     assert "NA" in load("m.lssvm")._columns_.columns[1].values
+
+
+def test_categories_are_reported_and_identifiers_are_not_among_them(run, folder):
+    rows = [(*row[:2], f"p{i:03d}", row[2]) for i, row in enumerate(ROWS)]
+    (folder / "people.csv").write_text(lines(rows, ("age", "city", "id", "price")), encoding="utf-8")
+    result = run("fit", "people.csv", "-y", "price", "-o", "m.lssvm")
+    assert "treated as categorical: 'city' (3)\n" in result.stderr
+    assert [line for line in result.stderr.splitlines() if "'id'" in line] == [
+        "warning: X: column 'id' is ignored, because it looks like an identifier: 60 of its 60 values are distinct. "
+        "Drop it, or convert it to numbers if its values are numeric."
+    ]
+
+
+def test_categories_of_words_and_numbers_to_predict(run, folder, fitted):
+    """The command line and Python agree: numbers are refused, unless some categories are numbers."""
+    (folder / "new.csv").write_text("age,city\n30,7\n40,Oslo\n")
+    assert "city=7 (1 row) is unknown" in run("predict", fitted, "new.csv").stderr  # text, because Oslo is text
+    with pytest.raises(ValueError, match="column 'city' contained text in fit, but now contains numbers"):
+        load(fitted).predict(people().set_column(1, "city", [AGE.astype(float)]))
+    coded = [(row[0], str(list("KOP").index(row[1][0])), row[2]) for row in ROWS]
+    (folder / "codes.csv").write_text(lines(coded), encoding="utf-8")
+    assert run("fit", "codes.csv", "-y", "price", "--categorical", "city", "-o", "m.lssvm").exit_code == 0
+    write = pytest.importorskip("pyarrow.parquet").write_table
+    numbers = people().set_column(1, "city", [np.array([int(row[1]) for row in coded[1:]] + [77])])
+    write(numbers, "numbers.parquet")
+    result = run("predict", "m.lssvm", "numbers.parquet")
+    assert "city=77 (1 row) is unknown" in result.stderr
+    np.testing.assert_array_equal(np.array(result.stdout.split()[1:], float), load("m.lssvm").predict(numbers))
 
 
 def test_words_that_are_values_and_words_that_are_missing(run, folder):

@@ -45,8 +45,17 @@ FIT = ("fit", "table.csv", "-y", "y", "-o", "m.lssvm")
             r"'x' contains a value that is not numeric \('abc' in row 11\).*--categorical x",
         ),
         ("x,y\n" + "1,2.5\n" * 9 + "2,1.5 EUR\n", FIT, 1, r"'1.5 EUR' in row 11.*--task classification"),
-        ("x,y\n" + "1,2.5\n" * 9 + "1e999,1.5\n", FIT, 1, r"column 'x' .* not numeric \('1e999' in row 11\)"),
+        ("x,y\n" + "1,2.5\n" * 9 + "1e999,1.5\n", FIT, 1, r"column 'x' .* is infinite \('1e999' in row 11\)"),
+        ("x,y\n" + "1,2.5\n" * 9 + "2,-inf\n", FIT, 1, r"column 'y' .* is infinite \('-inf' in row 11\)"),
+        (
+            "x,y\n" + "1,2.5\n" * 9 + "inf,1.5\nabc,1\n",
+            FIT,
+            1,
+            r"column 'x' .* infinite or not numeric \('inf' in row 11, 'abc' in row 12\)",
+        ),
         ("x,y\n1,a\n2,a\n", FIT, 1, "only one class, 'a'"),
+        ("x,y\n" + "1,3\n2,3\n" * 9, FIT, 1, "'y' has the same value in all rows, '3'"),
+        ("x,y\n" + "1,3\n2,3\n" * 9, (*FIT, "--task", "classification"), 1, "only one class, '3'"),
         ("x,y\n" + "".join(f"{i},n{i}\n" for i in range(9)), FIT, 1, "9 distinct texts in 9 rows, too many"),
         ("x,y\n1,\n2,\n", FIT, 1, "'y' has no values"),
         ("x,y\n1,2\n", FIT, 1, "has 1 row, but at least 2"),
@@ -108,6 +117,12 @@ def test_mistakes_get_a_message_that_explains_what_to_do(run, folder, content, a
             (),
             "'age' contains a value that is not numeric \\('forty' in row 2\\): correct it, or leave",
         ),
+        (
+            "age,city\n1e999,Oslo\n",
+            (),
+            "'age' contains a value that is infinite \\('1e999' in row 2\\): correct it, or leave",
+        ),
+        ("age,city\n1,7\n2,\n", (), "column 'city' contained text in fit, but now contains numbers \\('7' in row 2\\)"),
         ("age,city\n1,Oslo\n", ("-o", "new.csv"), "'new.csv' is also another file of this command"),
         ("age,city\n", (), "no rows below its header"),
         ("age,city\n1,Oslo\n", ("--proba",), "--proba is for classification"),
@@ -131,7 +146,9 @@ def test_infinite_values_of_parquet_are_named(run, folder):
     parquet.write_table(table({"age": np.where(AGE[4] == AGE, np.inf, AGE), "price": PRICE}), "rows.parquet")
     result = run("fit", "rows.parquet", "-y", "price", "-o", "m.lssvm")
     assert result.exit_code == 1
-    assert re.search(r"column 'age' contains .* not numeric \('inf' in row 4", result.stderr)
+    assert re.search(
+        r"column 'age' contains 2 values that are infinite \('inf' in row 4, 'inf' in row 6\)", result.stderr
+    )
     assert run("fit", "rows.parquet", "-y", "price", "-o", "m.lssvm", "--categorical", "age").exit_code == 0
     assert "inf" in load("m.lssvm")._columns_.columns[0].values
 

@@ -119,6 +119,8 @@ def fit(
             X, y, dropped = rows_of(source, roles, drop=missing == "drop")
             with share_bar(f"fitting {len(y)} rows, {len(roles.inputs)} columns"):
                 model.fit(X, y)
+        for remark in _after_fit(model, summaries, len(dropped) - summaries[target].missing):
+            say(remark)
     done = perf_counter()
     notes = [remark for remark in remarks if remark.startswith("column ")]
     model.table_ = dict(
@@ -146,6 +148,23 @@ def fit(
     result["model file"] = str(output)
     result["seconds"] = round(perf_counter() - start, 3)
     print_values(result, as_json)
+
+
+def _after_fit(model: Any, summaries: dict[str, Any], dropped: int) -> Iterator[str]:
+    """What only the fit decides: rows with a target that are dropped, and columns that are not identifiers."""
+    from ..estimators.state import encoder
+    from .roles import listed
+
+    if dropped:
+        yield f"rows with missing cells are dropped: {dropped}"
+    columns = encoder(model)
+    found = [str(column.name) for column in columns.columns if column.kind == "category"] if columns else []
+    counts = [summaries[name].counts for name in found]
+    sizes = [
+        f"{name!r} ({'more than 1000' if own is None else len(own)})" for name, own in zip(found, counts, strict=True)
+    ]
+    if sizes:
+        yield f"treated as categorical: {listed(sizes)}"
 
 
 class _Chunks:

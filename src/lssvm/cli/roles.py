@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..columns import is_number
 from .reading import TableError, UnknownColumn, plain_name, quoted
 from .summary import ABSENT, MOST_LABELS, column_values, numbers_of, scan, texts_of
 
@@ -55,7 +57,7 @@ class Roles:
         absent = [name for name in self.inputs if name not in source.names]
         if absent:
             raise TableError(
-                f"{source.name} lacks {len(absent)} column(s) that the model needs: {_list(absent)}. "
+                f"{source.name} lacks {len(absent)} column(s) that the model needs: {listed(absent)}. "
                 + _closest(absent[0], source)
             )
 
@@ -69,6 +71,7 @@ class Roles:
             if column is None:
                 raise TableError(f"{source.name}: column {name!r} contains neither numbers nor text: convert it.")
             if is_text:
+                _refuse_only_numbers(column, source, name, row, self.known.get(name, ()))
                 columns.append(texts_of(column, self.known.get(name, ())))
             else:
                 columns.append(pa.array(_numbers(column, source, name, row, "correct it, or leave the cell empty")))
@@ -85,6 +88,20 @@ class Roles:
         values = _numbers(column, source, self.target, row, "correct it; the model was fitted to numbers")
         present = ~np.isnan(values)
         return (np.where(present, values, 0.0).astype(np.int64) if self.labels else values), present
+
+
+def _refuse_only_numbers(column: Any, source: Source, name: str, row: int, known: Collection[str]) -> None:
+    """Raise TableError if a category of words contains nothing but numbers, as the estimators do for frames."""
+    if not known or any(map(is_number, known)):
+        return
+    values, odd = numbers_of(column, source.decimal)
+    numbers = ~np.isnan(values)
+    if numbers.any() and not odd.any():
+        place = int(np.argmax(numbers))
+        raise TableError(
+            f"{source.name}: column {name!r} contained text in fit, but now contains numbers "
+            f"({quoted(str(column[place].as_py()))} in row {row + place}): give the same columns as in fit."
+        )
 
 
 def _numbers(column: Any, source: Source, name: str, row: int, remedy: str) -> np.ndarray:
@@ -142,15 +159,12 @@ def plan(
     if not inputs:
         dropped = "\n".join(f"  {remark}" for remark in remarks if remark.startswith("column "))
         raise TableError(f"{source.name}: no input column remains.\n{dropped}")
-    texts = {name: summaries[name].counts for name, is_text in inputs.items() if is_text}
-    sizes = [f"{name!r} ({'more than 1000' if own is None else len(own)})" for name, own in texts.items()]
-    remarks += [f"treated as categorical: {_list(sizes)}"] if sizes else []
     if labels:
         remarks += _doubts(target, summaries[target], True)
     for name, is_text in inputs.items():
         remarks += _doubts(name, summaries[name], is_text)
     gaps = [f"{name!r} {summaries[name].missing}" for name in inputs if summaries[name].missing]
-    remarks += [f"missing cells: {_list(gaps)}"] if gaps else []
+    remarks += [f"missing cells: {listed(gaps)}"] if gaps else []
     if summaries[target].missing:
         remarks.append(f"rows without a value of {target!r} are dropped: {summaries[target].missing}")
     return Roles(target, labels, inputs, {target: summaries[target].values or ()}), summaries, remarks
@@ -165,7 +179,7 @@ def _labels(source: Source, target: str, summary: Summary, asked: str | None, re
     values = summary.values
     shown = f"more than {MOST_LABELS}" if values is None else str(len(values))
     whole = summary.is_number and summary.odd == 0 and summary.whole
-    few = whole and values is not None and len(values) <= MOST_CLASSES and summary.present >= 3 * len(values)
+    few = whole and values is not None and 2 <= len(values) <= MOST_CLASSES and summary.present >= 3 * len(values)
     if asked == "regression" or (asked is None and summary.is_number and not few):
         if summary.odd:
             raise TableError(_odd_message(source.name, target, summary, target=True))
@@ -208,7 +222,7 @@ def _labels(source: Source, target: str, summary: Summary, asked: str | None, re
         )
     if asked is None:
         other = "; --task regression treats them as numbers" if whole else ""
-        remarks.append(f"task: classification ({target!r} has {len(values)} classes: {_list(sorted(values))}{other})")
+        remarks.append(f"task: classification ({target!r} has {len(values)} classes: {listed(sorted(values))}{other})")
     remarks += [
         f"the class {word!r} of {target!r} may denote missing cells: if it does, leave these cells empty"
         for word in ABSENT
@@ -286,7 +300,22 @@ def _odd_message(source: str, name: str, summary: Summary, target: bool = False)
 def _odd_words(source: str, name: str, values: Sequence[tuple[str, int]], count: int = 0) -> str:
     found = ", ".join(f"{quoted(value)} in row {row}" for value, row in values)
     many = f"{count} values that are" if count > 1 else "a value that is"
-    return f"{source}: column {name!r} contains {many} not numeric ({found})"
+    return f"{source}: column {name!r} contains {many} {_fault(values, count)} ({found})"
+
+
+def _fault(values: Sequence[tuple[str, int]], count: int) -> str:
+    """What is wrong with cells of a column of numbers, of which the first few are known."""
+    infinite = [_is_infinite(value) for value, _ in values]
+    if all(infinite) and count <= len(values):
+        return "infinite"
+    return "infinite or not numeric" if any(infinite) else "not numeric"
+
+
+def _is_infinite(text: str) -> bool:
+    try:
+        return math.isinf(float(text.replace(",", ".")))
+    except ValueError:
+        return False
 
 
 def _closest(name: str, source: Source) -> str:
@@ -294,8 +323,9 @@ def _closest(name: str, source: Source) -> str:
         other for other in source.names if other.lower() == name.strip().lower()
     ]
     hint = f"Did you mean {near[0]!r}? " if near else ""
-    return f"{hint}Its columns: {_list(source.names)}.{source.hint}"
+    return f"{hint}Its columns: {listed(source.names)}.{source.hint}"
 
 
-def _list(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """The first names."""
     return ", ".join(map(plain_name, names[:12])) + (f" and {len(names) - 12} more" if len(names) > 12 else "")

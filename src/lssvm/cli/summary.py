@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..columns import label_of
 from .reading import TableError
 
 if TYPE_CHECKING:
@@ -203,8 +204,3 @@ def _add_numbers(summary: Summary, numbers: np.ndarray) -> None:
     year, month, day = numbers // 10_000, numbers // 100 % 100, numbers % 100
     months = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
     summary.dates = summary.dates and bool(((year >= YEARS[0]) & (year <= YEARS[1]) & months).all())
-
-
-def label_of(value: float) -> str:
-    """A number as a class label."""
-    return str(int(value)) if math.isfinite(value) and value == int(value) else repr(value)

@@ -23,6 +23,7 @@ from .access import check_single as check_single
 from .access import columns_used, feature_names, inverse_widths
 from .access import compares_classifiers as compares_classifiers
 from .access import component_deviations as component_deviations
+from .access import distinct_points as distinct_points
 from .access import kept_components as kept_components
 from .access import kernel_words as kernel_words
 from .access import member_words as member_words

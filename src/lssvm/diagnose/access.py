@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,11 @@ def check_single(model: Any, what: str) -> None:
 
 def basis_points(model: Any) -> np.ndarray:
     """The support vectors of a model; of a stack, those of all members, without repetitions."""
-    points = [arrays.to_numpy(member.support_vectors_) for member, _ in members(model)]
+    return distinct_points([arrays.to_numpy(member.support_vectors_) for member, _ in members(model)])
+
+
+def distinct_points(points: Sequence[np.ndarray]) -> np.ndarray:
+    """The support vectors of several models, without repetitions if they differ."""
     return points[0] if all(np.array_equal(points[0], own) for own in points) else np.unique(np.vstack(points), axis=0)
 
 

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Real
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn import get_config
@@ -22,7 +22,7 @@ from ..kernels import Additive, Kernel, as_kernel, check_values, pick_columns
 from ..problem import Problem
 from ..problem.rescue import CHECKED_ROWS, warn_of_rounding, with_digits
 from ..robust import as_weight_function
-from ..tune import LeaveOneOut, describe, tune_members
+from ..tune import LeaveOneOut, describe, tune_members, warn_at_edge, warn_at_edges
 from .callbacks import CallbackSupportMixin
 from .planning import (
     default_kernel,
@@ -56,6 +56,14 @@ def is_additive(model: BaseLSSVM) -> bool:
     if len({str(part.groups) for part in parts}) > 1:
         raise AttributeError("The members of this stack have components of different columns: see members_.")
     return True
+
+
+class Solved(NamedTuple):
+    """A fitted model: its attributes, its rounding errors, and its problem if leave-one-out has chosen C in `fit`."""
+
+    attributes: dict[str, Any]
+    rounding: float = 0.0
+    tuned: Problem | None = None
 
 
 class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
@@ -92,24 +100,25 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         members = new_members(self, problem.kernel.parts)
         parts = [problem.replace(kernel=member.kernel, asked=(member.kernel, problem.C)) for member in members]
         solved = self._fitted_each(parts, given)
-        for place, (attributes, _) in solved.items():
-            members[place]._store(self, attributes)
+        for place, one in solved.items():
+            members[place]._store(self, one.attributes)
         found = stack_attributes(self, [members[place] for place in solved])
         kept = [place for place in solved if any(members[place] is other for other in found["members_"])]
-        worst = max(kept, key=lambda place: solved[place][1])
-        warn_of_rounding(solved[worst][1], members[worst].C_)
+        warn_at_edges([one.tuned for place, one in solved.items() if place in kept and one.tuned is not None])
+        worst = max(kept, key=lambda place: solved[place].rounding)
+        warn_of_rounding(solved[worst].rounding, members[worst].C_)
         return found
 
     def _fitted_one(self, problem: Problem, given: Array | None) -> dict[str, Any]:
         """The attributes of a single model."""
-        attributes, lost = self._fitted_each([problem], given)[0]
-        warn_of_rounding(lost, attributes["C_"])
-        return attributes
+        one = self._fitted_each([problem], given)[0]
+        if one.tuned is not None:
+            warn_at_edge(one.tuned)
+        warn_of_rounding(one.rounding, one.attributes["C_"])
+        return one.attributes
 
-    def _fitted_each(
-        self, problems: Sequence[Problem], given: Array | None, steps: Any = None
-    ) -> dict[int, tuple[dict[str, Any], float]]:
-        """By place: the attributes of one model per problem, and their rounding errors.
+    def _fitted_each(self, problems: Sequence[Problem], given: Array | None, steps: Any = None) -> dict[int, Solved]:
+        """By place: the models of the problems.
 
         The problems differ in kernels only. Members of a stack that take too long or are far behind are left out.
         """
@@ -126,10 +135,14 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
             ready = [run_steps(problem, steps) for problem in problems]
         known = tune_members(ready)
         with last:
-            return {place: self._solved(problem, given) for place, problem in known.items()}
+            return {
+                place: self._solved(problem, given, tuned=self.C is None and not ready[place].is_known)
+                for place, problem in known.items()
+            }
 
-    def _solved(self, problem: Problem, given: Array | None) -> tuple[dict[str, Any], float]:
-        """The attributes of a model whose parameters are all known, and its rounding errors."""
+    def _solved(self, problem: Problem, given: Array | None, *, tuned: bool) -> Solved:
+        """The model of a problem whose parameters are all known."""
+        chosen = problem.replace(fitted=None) if tuned else None
         fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths)
         problem, fit = with_digits(problem, fit, retuned)
         describe(problem, fit)
@@ -146,7 +159,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
             "_problem_": problem.replace(fitted=None),
             **({} if later else {"_fit_": replace(fit, rounding=0.0)}),
         }
-        return attributes, fit.rounding
+        return Solved(attributes, fit.rounding, chosen)
 
     def __getattr__(self, name: str) -> Any:
         if name in _LATER and "_problem_" in self.__dict__:

@@ -26,7 +26,7 @@ from ..stream import (
     Scan,
 )
 from ..tune import LeaveOneOut, choose_classifier, mixture_weights
-from .base import additive_attributes
+from .base import Solved, additive_attributes
 from .callbacks import followed, with_callbacks
 from .chunked import ChunkedLSSVM, RowResults, adds_chunks
 from .planning import class_plan, class_steps, main_path, run_steps
@@ -133,17 +133,15 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         self.loss = loss
         self.verbose = verbose
 
-    def _fitted_each(
-        self, problems: Sequence[Problem], given: Array | None, steps: Any = None
-    ) -> dict[int, tuple[dict[str, Any], float]]:
+    def _fitted_each(self, problems: Sequence[Problem], given: Array | None, steps: Any = None) -> dict[int, Solved]:
         found = {}
         for place, problem in enumerate(problems):
             with progress.one_of(place, len(problems)):
                 found[place] = self._fitted_classes(problem, given)
         return found
 
-    def _fitted_classes(self, problem: Problem, given: Array | None) -> tuple[dict[str, Any], float]:
-        """The attributes of the classifier of one kernel, and its rounding errors."""
+    def _fitted_classes(self, problem: Problem, given: Array | None) -> Solved:
+        """The classifier of one kernel."""
         plan = class_plan(self, problem)
         if plan is None:
             return super()._fitted_each([problem], given)[0]
@@ -188,7 +186,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             "coding_": coding,
             "loss_": setting.loss,
         }
-        return attributes, 0.0
+        return Solved(attributes)
 
     def _calibrated(
         self, fit: ClassFit, coding: str, codes: np.ndarray, weights: np.ndarray

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import reprlib
 from collections.abc import Iterable, Sequence
 from numbers import Real
 from typing import Any
@@ -14,8 +15,14 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from .. import arrays
 from ..arrays import Array
-from ..columns import Columns, column_names, is_missing, refuse_equal_names, series_of
+from ..columns import Columns, column_names, is_missing, not_numeric, refuse_equal_names, series_of
 from ..problem import class_numbers
+
+TIMES = {  # starts of the names of types, and how to convert values t to numbers; the order matters
+    ("date", "timestamp"): '(t - np.datetime64("2000-01-01")) / np.timedelta64(1, "D")',
+    ("timedelta", "duration"): 'np.asarray(t) / np.timedelta64(1, "s")',
+    ("time",): "the hours since midnight",
+}
 
 
 def validate(
@@ -56,7 +63,7 @@ def validate(
             raise
         parts = ("could not convert", "must be real", "must be a string or a", "promoted", "element with a sequence")
         if any(part in text for part in parts):
-            explain_text(model, X, y, text)
+            explain_text(model, X, y, text, fitted=_is_fitted(**options))
         if "'<' not supported" in text:
             raise ValueError(
                 f"y contains labels of several types, which cannot be sorted ({text}): use one type."
@@ -64,6 +71,11 @@ def validate(
         if text.startswith(("Input X contains", "Input y contains")):
             raise ValueError(_where(X if text[6] == "X" else y, text)) from None
         raise
+
+
+def _is_fitted(*, reset: bool, ensure_min_samples: int = 1, **_: Any) -> bool:
+    """Whether the rows are for a fitted model: chunks of `fit_chunks`, which may have no rows, are not."""
+    return not reset and ensure_min_samples > 0
 
 
 def _columns(model: Any, X: Any, *, reset: bool) -> Columns | None:
@@ -90,9 +102,9 @@ def kinds_of_columns(model: Any, X: Any) -> Columns | None:
 
 def _learn(model: Any, columns: Columns, cells: Sequence[np.ndarray], sample_weight: Any) -> None:
     """Learn how the columns are encoded, from the cells of the rows of positive weight."""
-    given = None if sample_weight is None else np.asarray(arrays.to_numpy(sample_weight))
-    if given is not None and given.shape == np.shape(cells[0]) and given.dtype.kind in "biuf" and (given > 0).any():
-        cells = [column[given > 0] for column in cells]
+    positive = check_weights(sample_weight, len(cells[0]), 0) > 0
+    if positive.any() and not positive.all():
+        cells = [column[positive] for column in cells]
     model._columns_ = columns.fitted(cells)
 
 
@@ -139,7 +151,7 @@ def _validate_table(
     if series_of(X) is None:
         X = check_array(X, dtype=object, ensure_all_finite=False, ensure_min_samples=ensure_min_samples)
     validate_data(model, X, reset=reset, skip_check_array=True)  # names and number of the columns
-    cells = columns.read(X)
+    cells = columns.read(X, fitted=_is_fitted(reset=reset, ensure_min_samples=ensure_min_samples))
     if len(cells[0]) < ensure_min_samples:
         raise ValueError(
             f"Found array with {len(cells[0])} sample(s) (shape={tuple(X.shape)}) while a minimum of "
@@ -188,12 +200,12 @@ def refuse_times(name: str, values: Any) -> None:
         times = (np.datetime64, np.timedelta64, datetime.date, datetime.timedelta)
         kinds += [(None, type(cell).__name__) for cell in cells if isinstance(cell, times)][:1]
     for column, kind in kinds:
-        if kind.lower().startswith(("date", "time", "duration")):
+        if kind.lower().startswith(sum(TIMES, ())):
             where = name if column is None else f"{name}: column {column!r}"
+            remedy = next(example for starts, example in TIMES.items() if kind.lower().startswith(starts))
             raise TypeError(
                 f"{where} contains {kind} values, whose numeric values depend on their unit: convert them to numbers "
-                "in one unit, the same for fit and predict, e.g. "
-                '(t - np.datetime64("2000-01-01")) / np.timedelta64(1, "D").'
+                f"in one unit, the same for fit and predict, e.g. {remedy}."
             )
 
 
@@ -327,7 +339,7 @@ def score_of(metric: Any, predicted: Any, y: Any, sample_weight: Any) -> float:
     return float(metric(arrays.to_numpy(y), arrays.to_numpy(predicted), sample_weight=weights))
 
 
-def explain_text(model: BaseEstimator, X: Any, y: Any, text: str) -> None:
+def explain_text(model: BaseEstimator, X: Any, y: Any, text: str, *, fitted: bool) -> None:
     """Raise an error that names the targets of a regression, or else the first column of X that is not numeric.
 
     The targets come first, because text in X may be a category.
@@ -341,10 +353,7 @@ def explain_text(model: BaseEstimator, X: Any, y: Any, text: str) -> None:
         error = _conversion_error(table[:, c])
         if error is not None:
             name = column_names(X, table.shape[1])[c]
-            raise type(error)(
-                f"X: column {name!r} contains values that are not numeric ({text}): name it in categorical_features if "
-                "it is a category, or drop it."
-            ) from None
+            raise type(error)(not_numeric(name, text, fitted=fitted)) from None
 
 
 def _conversion_error(values: Any) -> TypeError | ValueError | None:
@@ -387,16 +396,33 @@ def balanced_weights(class_weight: Any, classes: np.ndarray, y: np.ndarray, samp
     return values
 
 
+def _real_numbers(values: Any) -> np.ndarray:
+    found = np.asarray(arrays.to_numpy(values))
+    if found.dtype.kind in "cmM":
+        raise TypeError(f"{found.dtype} values")
+    return found.astype(np.float64)
+
+
+def _first_unreal(values: Any) -> str:
+    """The first of some values that is not a real number, and its row."""
+    if isinstance(values, str):
+        return repr(values)
+    cells = arrays.to_numpy(values) if arrays.is_foreign(values) else np.asarray(values, dtype=object)
+    for row, cell in enumerate(cells):
+        try:
+            float(_real_numbers(cell))
+        except (TypeError, ValueError, OverflowError):
+            return f"{reprlib.repr(cell)} in row {row}"
+    return reprlib.repr(values)
+
+
 def check_weights(weights: Any, n_rows: int, smallest: int, name: str = "sample_weight") -> np.ndarray:
     if weights is None:
         return np.ones(n_rows)
     try:
-        values = np.asarray(arrays.to_numpy(weights))
-        if values.dtype.kind in "cmM":
-            raise TypeError(f"{values.dtype} values")
-        values = values.astype(np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{name} must hold one real number per row, got {weights!r} ({error}).") from None
+        values = _real_numbers(weights)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be real numbers, got {_first_unreal(weights)}: give one per row.") from None
     if values.ndim == 0:
         values = np.full(n_rows, float(values))
     if values.shape != (n_rows,):

@@ -82,11 +82,12 @@ def _classifier_words(facts: Facts) -> list[tuple[str, str]]:
     coding = codings[facts.model.coding_]
     rows = [("coding", f"{facts.model.coding_}, {coding}"), ("loss", facts.model.loss_)]
     candidates = _paths(facts.model).get("LeaveOneOut", {}).get("candidates", ())
-    words = [
+    compared = [
         f"{type(one.kernel).__name__}, {one.coding}, {one.loss}: {rounded(one.loo)}"
         for one in sorted(candidates, key=lambda one: one.loo)
     ]
-    return [*rows, ("log loss of the classifiers compared", "; ".join(words))] if len(words) > 1 else rows
+    words = "log loss with smoothed targets (Platt 1999), larger than that of the predictions: " + "; ".join(compared)
+    return [*rows, ("classifiers compared", words)] if len(compared) > 1 else rows
 
 
 class _Words:
@@ -189,15 +190,25 @@ def _why_C(facts: Facts) -> str:
 
 
 def _basis_words(facts: Facts) -> str:
-    size, rows = len(diagnose.basis_points(facts.model)), facts.rows
-    if rows is None:
-        return f"{size} points"
-    if size == rows:
-        return f"all {rows} rows"
-    problem = facts.problems[0]
+    """The points of the basis: rows, other points, and the unit vectors that replace the rows of a linear model."""
+    models = [member for member, _ in facts.members]
+    points = [arrays.to_numpy(member.support_vectors_) for member in models]
+    are_units = [np.array_equal(own, np.eye(own.shape[1])) for own in points]
+    words = [f"the unit vectors of {points[are_units.index(True)].shape[1]} columns"] if any(are_units) else []
+    if all(are_units):
+        return words[0]
+    size = len(diagnose.distinct_points([own for own, unit in zip(points, are_units, strict=True) if not unit]))
+    are_rows = all(unit or member.support_ is not None for member, unit in zip(models, are_units, strict=True))
+    problem, rows = facts.problems[0], facts.rows
     steps = [] if problem is None else [name for name in problem.paths if name != "LeaveOneOut"]
     how = f" by {', '.join(steps)}" if steps else ""
-    return f"{size} of {rows} rows{how}" if facts.model.support_ is not None else f"{size} points for {rows} rows{how}"
+    if rows is None:
+        first = f"{size} points"
+    elif size == rows:
+        first = f"all {rows} rows"
+    else:
+        first = f"{size} of {rows} rows{how}" if are_rows else f"{size} points for {rows} rows{how}"
+    return "; ".join([first, *(f"for the linear model, {units}" for units in words)])
 
 
 def _c_path_chart(facts: Facts) -> list[str]:

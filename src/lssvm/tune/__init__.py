@@ -6,6 +6,7 @@ from .penalty import best_C as best_C
 from .penalty import kernel_variance as kernel_variance
 from .penalty import most_for_C as most_for_C
 from .penalty import warn_at_edge as warn_at_edge
+from .penalty import warn_at_edges as warn_at_edges
 from .penalty import with_best_C as with_best_C
 from .plan import PLAN as PLAN
 from .samples import chosen_widths as chosen_widths

@@ -83,7 +83,7 @@ def _chosen(problem: Problem, rows: Rows, codings: tuple[str, ...], losses: tupl
                     found[number] = replace(old, kernel=_moved(old.kernel, moves), C=old.C * factor)
             record.plan.append("one width per column")
         else:
-            record.plan.append("one common width: one per column gains too little")
+            record.plan.append("one common width, in units of each column's spread: one per column gains too little")
     compared = [_best_C(rows, found[best])]
     growth = compared[0][1].C / found[best].C  # the best C of all rows over that of a half, for all that is compared
     for number, setting in enumerate(found):

@@ -137,6 +137,14 @@ def warn_at_edge(problem: Problem) -> None:
         warnings.warn(message, stacklevel=arrays.user_level())
 
 
+def warn_at_edges(members: Sequence[Problem]) -> None:
+    """Warn if C lies at the edge of its range for most members of a stack, once for all of them."""
+    free = [member for member in members if member.kernel.leaves]
+    edges = [member for member in free if at_edge(member)]
+    if edges and 2 * len(edges) >= len(free):
+        warn_at_edge(edges[0])
+
+
 def _ratio_of_spreads(problem: Problem) -> float:
     """The ratio of the largest to the smallest spread of a column."""
     if problem.kernel.is_precomputed:

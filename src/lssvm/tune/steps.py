@@ -17,7 +17,7 @@ from ..problem import (
     Step,
     check_memory,
 )
-from .penalty import at_edge, most_for_C, warn_at_edge, with_best_C
+from .penalty import most_for_C, warn_at_edge, with_best_C
 from .plan import PLAN
 from .samples import covered_rows
 from .scores import error_rate, validation_loss
@@ -89,12 +89,13 @@ class LeaveOneOut(Step):
         *,
         on_all_rows: bool = True,
         member: bool = False,
+        warns: bool = True,
         expected: _Expected | None = None,
     ) -> tuple[Problem, Search | None]:
         """The problem with all parameters chosen, and the search that found them.
 
-        `earlier` are searches of other kernels to start from. If `on_all_rows` is False, C is that of the search. In
-        that case, and for a `member` of a stack, there is no warning if C lies at the edge of its range.
+        `earlier` are searches of other kernels to start from. If `on_all_rows` is False, C is that of the search, and
+        there is no warning if it lies at the edge of its range. `member` means: of a stack.
         """
         for name, allowed in (
             ("search", ("auto", "gradient", "simplex", "grid")),
@@ -124,7 +125,7 @@ class LeaveOneOut(Step):
                 known = with_best_C(known, record, self.loss)
             elif problem.C is None:
                 record.plan.append("C searched together with the widths")
-        if problem.C is None and on_all_rows and not member:
+        if problem.C is None and on_all_rows and warns:
             warn_at_edge(known)
         record.update(C=known.C, widths=[arrays.to_numpy(leaf.sigma) for leaf in known.kernel.leaves])
         return known.replace(paths={**problem.paths, type(self).__name__: record}), best
@@ -200,7 +201,8 @@ def tuned_each(problem: Problem) -> list[Problem]:
 def tune_members(problems: Sequence[Problem]) -> dict[int, Problem]:
     """By place: the problems of the members of a stack, which differ in their kernels only, with all parameters chosen.
 
-    A member whose search finds a much larger error on the first stage than another one is left out.
+    A member whose search finds a much larger error on the first stage than another one is left out. `warn_at_edges`
+    can be called once it is known which members are kept.
 
     Each search starts from the results of those before it: a kernel with one width per column from the same kernel with
     a common width, and a kernel from another one with as many widths.
@@ -211,18 +213,13 @@ def tune_members(problems: Sequence[Problem]) -> dict[int, Problem]:
     expected = [None if problem.is_known else step._expected(problem) for problem in problems]
     for place, (problem, parts) in enumerate(zip(problems, expected, strict=True)):
         if not problem.is_known:
-            problem, search = step._choose(problem, searches, expected=parts, member=member)
+            problem, search = step._choose(problem, searches, expected=parts, member=member, warns=False)
             if search is not None and search.is_hopeless(searches):
                 continue
             searches.extend([] if search is None else [search])
         elif problem.asked is not None and problem.asked[0].is_free and not problem.asked[0].is_choice:
             searches.append(Search.completed(problem, step))  # a step has chosen its parameters
         found[place] = problem
-    if member:  # one report for all members, if most of them agree
-        chosen = [one for place, one in found.items() if expected[place] is not None and one.kernel.leaves]
-        edges = [one for one in chosen if at_edge(one)]
-        if edges and 2 * len(edges) >= len(chosen):
-            warn_at_edge(edges[0])
     return found
 
 

@@ -248,7 +248,9 @@ class Search(Objective):
         if not worth:
             self.widths, self.C, self.value = common
             self.ard = [False] * len(self.many)
-            self.record.plan.append(f"one common width: one per column gains too little on {rows} rows")
+            self.record.plan.append(
+                f"one common width, in units of each column's spread: one per column gains too little on {rows} rows"
+            )
 
     def _relevant(self, X: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Which inputs have a column that the targets depend on."""
