@@ -115,7 +115,7 @@ def test_the_preconditioner_saves_products_whatever_the_number_of_targets(column
 
         def product(V, products=products):
             products.append(len(V))
-            return conjugate.symmetric_product(K, V)
+            return arrays.symmetric_product(V, K)
 
         def block(rows, columns, out):
             return np.take(K, rows, axis=0, out=out) if columns is None else K[np.ix_(rows, columns)]

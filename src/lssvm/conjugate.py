@@ -73,13 +73,6 @@ def reject(H: np.ndarray, bound: np.ndarray, draw: np.random.RandomState, limit:
     return index, np.tril(L[index][:, : len(index)])
 
 
-def symmetric_product(K: np.ndarray, V: np.ndarray) -> np.ndarray:
-    """V K for a symmetric K: few rows of V one by one, each reading half of K, otherwise all rows together."""
-    if len(V) <= 3:
-        return np.stack([parallel.symmetric_product(K, row) for row in V])
-    return arrays.matmul(V, K)
-
-
 # The solver -----------------------------------------------------------------------------------------------------------
 def solve(
     product: Callable[[np.ndarray], np.ndarray],

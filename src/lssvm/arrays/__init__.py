@@ -20,6 +20,7 @@ from .linalg import qr as qr
 from .linalg import row_squares as row_squares
 from .linalg import solve_lower as solve_lower
 from .linalg import svd as svd
+from .linalg import symmetric_product as symmetric_product
 from .linalg import unwhiten_rows as unwhiten_rows
 from .linalg import whiten_rows as whiten_rows
 from .namespaces import EPS as EPS

@@ -38,6 +38,13 @@ def matmul(A: Array, B: Array) -> Array:
     return out
 
 
+def symmetric_product(V: Array, K: Array) -> Array:
+    """V K for a symmetric K: few rows of V one by one, each reading half of K, otherwise all rows together."""
+    if is_numpy(V, K) and len(V) <= 3 and K.dtype == np.float64:
+        return np.stack([parallel.symmetric_product(K, row) for row in V])
+    return matmul(V, K)
+
+
 def add_product(C: Array, A: Array, B: Array) -> Array:
     """C + A B, in place."""
     if is_numpy(C, A, B) and C.size and C.flags.c_contiguous and C.dtype == A.dtype == B.dtype == np.float64:

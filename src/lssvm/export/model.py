@@ -267,8 +267,4 @@ def spline_tables(kernel: Spline, d: int) -> dict[str, np.ndarray]:
     spans = knots[:, -1] - knots[:, 0]
     spans = np.where(spans > 0, spans, 1.0)
     places = (knots - knots[:, :1]) / spans[:, None]
-    factors = np.zeros((d, knots.shape[1], knots.shape[1]))  # columns with fewer features have zeros
-    for own, column in zip(factors, places, strict=True):
-        values = spline_factors(column)
-        own[:, : values.shape[1]] = values
-    return {"starts": knots[:, 0], "spans": spans, "knots": places, "factors": factors}
+    return {"starts": knots[:, 0], "spans": spans, "knots": places, "factors": spline_factors(places)}

@@ -304,7 +304,7 @@ class _KernelMatrices:
         K = graph.add("Mul", low, graph.add("Sub", product, inner))
         K = graph.add("Add", graph.add("Sub", K, mean), graph.add("Sub", product, scaled(total, 0.5)))
         K = plus(K, 0.3 - v * v * (6.0 - 4.0 * v + v * v) / 24.0)  # knots lie in [0, 1]
-        features = spline_kernel((self.points[:, c] - table["starts"][c]) / table["spans"][c], v[0]) @ factors
+        features = spline_kernel((self.points[None, :, c] - table["starts"][c]) / table["spans"][c], v)[0] @ factors
         return graph.add("MatMul", graph.add("MatMul", K, graph.constant(factors)), graph.constant(features.T))
 
     def _stationary(self, kernel: RBF | Matern, columns: Sequence[int]) -> str:

@@ -102,18 +102,16 @@ class Spline(Kernel):
 
     @np.errstate(over="ignore", invalid="ignore")
     def features(self, X: Array) -> Array:
-        """Features whose inner products are the kernel: one per independent knot, for one column of X after another."""
-        by_column = self._by_column(X.shape[1]).T
-        parts = [self._column_features(X[:, c], knots) for c, knots in enumerate(by_column)]
-        return arrays.namespace(X).concat(parts, axis=1)
-
-    @staticmethod
-    def _column_features(x: Array, knots: np.ndarray) -> Array:
-        span = knots[-1] - knots[0]
-        span = span if span > 0 else 1.0
-        places = (knots - knots[0]) / span
-        K = spline_kernel((x - float(knots[0])) / float(span), arrays.like(places, x))
-        return K @ arrays.like(spline_factors(places), x)
+        """Features whose inner products are the kernel: one per knot, for one column of X after another."""
+        xp, knots = arrays.namespace(X), self._by_column(X.shape[1])
+        span = np.where(knots[-1] > knots[0], knots[-1] - knots[0], 1.0)
+        places = ((knots - knots[0]) / span).T
+        start, span, places, factors = (arrays.like(a, X) for a in (knots[0], span, places, spline_factors(places)))
+        blocks = []
+        for rows in arrays.row_blocks(X.shape[0], 64 * knots.size, X):
+            K = spline_kernel(((X[rows, :] - start[None, :]) / span[None, :]).T, places)
+            blocks.append(xp.reshape(xp.permute_dims(K @ factors, (1, 0, 2)), (-1, knots.size)))
+        return xp.concat(blocks, axis=0)
 
     @np.errstate(over="ignore", invalid="ignore")
     def evaluate(self, X: Array, Z: Array) -> Array:
@@ -126,22 +124,29 @@ class Spline(Kernel):
 
 
 def spline_factors(places: np.ndarray) -> np.ndarray:
-    """The matrix that turns kernel values between x and the knots into features of x; dependent knots add none."""
+    """Matrices (columns, knots, knots) that turn kernel values between x and the knots of a column into features.
+
+    Dependent knots give features that are 0.
+    """
     values, vectors = np.linalg.eigh(spline_kernel(places, places))
-    kept = values > 1e-10 * values[-1]
-    return vectors[:, kept] / np.sqrt(values[kept])
+    kept = values > 1e-10 * values[:, -1:]
+    return np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[:, None, :] * vectors
 
 
 def spline_kernel(u: Array, v: Array) -> Array:
-    """(u - 1/2)(v - 1/2) plus the integral over s in [0, 1] of (u - s)+ (v - s)+, centred over [0, 1]."""
+    """(u - 1/2)(v - 1/2) plus the integral over s in [0, 1] of (u - s)+ (v - s)+, centred over [0, 1].
+
+    The points u (columns, m) and v (columns, n) give (columns, m, n).
+    """
     xp = arrays.namespace(u, v)
 
     def mean(x: Array) -> Array:  # mean of the integral over the other argument; linear outside [0, 1]
         a = xp.clip(x, 0.0, 1.0)
         return a * a * (6.0 - 4.0 * a + a * a) / 24.0 + xp.where(x > 1.0, (x - 1.0) / 6.0, 0.0 * x)
 
-    product, total = u[:, None] * v[None, :], u[:, None] + v[None, :]
-    low = xp.minimum(u[:, None] + 0.0 * product, v[None, :] + 0.0 * product)
+    u, v = u[:, :, None], v[:, None, :]
+    product, total = u * v, u + v
+    low = xp.minimum(u + 0.0 * product, v + 0.0 * product)
     a = xp.clip(low, 0.0, 1.0)
     K = a * (product - a * (total / 2.0 - a / 3.0))
-    return K - mean(u)[:, None] - mean(v)[None, :] + 0.05 + product - 0.5 * total + 0.25
+    return K - mean(u) - mean(v) + 0.05 + product - 0.5 * total + 0.25

@@ -290,7 +290,7 @@ class Problem:
                 return np.take(K, picked, axis=0, out=out) if columns is None else K[np.ix_(picked, columns)]
 
             def product(V: np.ndarray) -> np.ndarray:
-                return conjugate.symmetric_product(K, V)
+                return arrays.symmetric_product(V, K)
         else:
             diagonal = self.kernel.diagonal(self.X)[rows]
 

@@ -141,7 +141,7 @@ class Dual(System):
         w, spectrum = self.sqrt_weights, self._spectrum(lam)
         moved = K_new * w[None, :] - self.bias_change[None, :]
         if self.P is not None:
-            moved = arrays.matmul(moved, self.P)
+            moved = arrays.symmetric_product(moved, self.P)
         else:
             moved = arrays.matmul(arrays.matmul(moved, self.root) * spectrum[None, :], self.root.T)
         return w[None, :] * (moved + self.bias_row[None, :])
