@@ -46,7 +46,9 @@ def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
     if factor is not None and trial.robust is None and len(trial.rows) == len(problem.rows):
         fit, loo = fit_of_path(factor, C)
         del factor  # there may be memory for only one
-        known = guarded(known.replace(fitted=fit), loo, iterations=1)
+        # a search for widths has already given outliers low weights; without widths, this is the first look at them
+        iterations = 1 if known.kernel.leaves else PLAN.robust_iterations
+        known = guarded(known.replace(fitted=fit), loo, iterations=iterations)
     record.C = known.C
     return known
 
