@@ -75,32 +75,32 @@ def fitted(make: Callable[[], Any], X: np.ndarray, y: np.ndarray) -> tuple[Any, 
     return model, time.process_time() - start
 
 
-@quietly()
 def class_record(X: np.ndarray, y: np.ndarray, test: np.ndarray, make: Callable[[], Any] = LSSVC) -> Record:
     """A model fitted to the rows that are not for the test. Classes that these do not hold have probability 0."""
-    X = X.astype(float)
-    model, taken = fitted(make, X[~test], y[~test])
-    p = np.asarray(model.predict_proba(X[test]))
-    error = float(np.mean(np.asarray(model.predict(X[test])).ravel() != y[test]))
-    own = np.where(y[test][:, None] == model.classes_[None, :], p, 0.0).sum(axis=1)
-    return {"error": error, "log_loss": float(-np.mean(np.log(np.maximum(own, EPS)))), "fit_cpu_seconds": taken}
+    with quietly():
+        X = X.astype(float)
+        model, taken = fitted(make, X[~test], y[~test])
+        p = np.asarray(model.predict_proba(X[test]))
+        error = float(np.mean(np.asarray(model.predict(X[test])).ravel() != y[test]))
+        own = np.where(y[test][:, None] == model.classes_[None, :], p, 0.0).sum(axis=1)
+        return {"error": error, "log_loss": float(-np.mean(np.log(np.maximum(own, EPS)))), "fit_cpu_seconds": taken}
 
 
-@quietly()
 def number_record(
     X: np.ndarray, y: np.ndarray, test: np.ndarray, make: Callable[[], Any] = LSSVR, checks: bool = False
 ) -> Record:
     """A model fitted to the rows that are not for the test; with leave-one-out error and coverage of 90 % intervals."""
-    X, y = X.astype(float), y.astype(float)
-    model, taken = fitted(make, X[~test], y[~test])
-    unit = float(np.std(y[~test])) or 1.0
-    error = float(np.sqrt(np.mean((np.asarray(model.predict(X[test])).ravel() - y[test]) ** 2))) / unit
-    record = {"error": error, "fit_cpu_seconds": taken}
-    if checks:
-        low, high = model.predict_interval(X[test], 0.9).T
-        record["loo"] = float(np.sqrt(np.mean(model.loo_residuals_**2))) / unit
-        record["covered"] = float(np.mean((low <= y[test]) & (y[test] <= high)))
-    return record
+    with quietly():
+        X, y = X.astype(float), y.astype(float)
+        model, taken = fitted(make, X[~test], y[~test])
+        unit = float(np.std(y[~test])) or 1.0
+        error = float(np.sqrt(np.mean((np.asarray(model.predict(X[test])).ravel() - y[test]) ** 2))) / unit
+        record = {"error": error, "fit_cpu_seconds": taken}
+        if checks:
+            low, high = model.predict_interval(X[test], 0.9).T
+            record["loo"] = float(np.sqrt(np.mean(model.loo_residuals_**2))) / unit
+            record["covered"] = float(np.mean((low <= y[test]) & (y[test] <= high)))
+        return record
 
 
 def geometric_mean(ratios: Iterable[float]) -> float:
