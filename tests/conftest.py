@@ -23,3 +23,14 @@ def read_pipe():
         return content[0]
 
     return read
+
+
+@pytest.fixture
+def in_pieces(monkeypatch):
+    """Three threads share everything, in blocks of order 16."""
+    from lssvm.arrays import parallel, threads
+
+    for name, value in {"SMALL_PIECE": 1, "LEAF": 8, "TRIANGLE": 8, "BLOCK": 16}.items():
+        monkeypatch.setattr(parallel, name, value)
+    for module in (parallel, threads):
+        monkeypatch.setattr(module, "workers", lambda: 3)

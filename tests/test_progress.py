@@ -17,7 +17,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lssvm import LSSVC, LSSVR, arrays, kernels, load, problem, progress, save, tune
-from lssvm.arrays import parallel, threads
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(2100, 3))
@@ -259,18 +258,9 @@ def test_verbose_without_standard_error(monkeypatch):
 
 
 # Interrupts -----------------------------------------------------------------------------------------------------------
-@pytest.fixture
-def helpers(monkeypatch):
-    """Three threads share even small products."""
-    for name, value in {"SMALL_PIECE": 1, "LEAF": 8, "TRIANGLE": 8, "BLOCK": 16}.items():
-        monkeypatch.setattr(parallel, name, value)
-    for module in (parallel, threads):
-        monkeypatch.setattr(module, "workers", lambda: 3)
-
-
 @pytest.mark.parametrize("place", ["kernel", "report", "rows"])
 @pytest.mark.parametrize("name", sorted(FITS.keys() - {"steps", "pairs", "robust chunks"}))
-def test_an_interrupt_leaves_the_model_as_it_was(name, place, helpers, terminal, monkeypatch):
+def test_an_interrupt_leaves_the_model_as_it_was(name, place, in_pieces, terminal, monkeypatch):
     """At the first, 5th, 20th, ... kernel matrix, report of progress or check of rows, of a first and a later fit."""
     model, fit = FITS[name]
     y = LABELS if isinstance(model, LSSVC) else Y

@@ -23,15 +23,6 @@ def blas_threads():
     return [library.get() for libraries in threads._libraries() for library in libraries]
 
 
-@pytest.fixture
-def in_pieces(monkeypatch):
-    """Three threads share out everything, in blocks of order 16."""
-    for name, value in {"SMALL_PIECE": 1, "LEAF": 8, "TRIANGLE": 8, "BLOCK": 16}.items():
-        monkeypatch.setattr(parallel, name, value)
-    for module in (parallel, threads):
-        monkeypatch.setattr(module, "workers", lambda: 3)
-
-
 @pytest.mark.parametrize("n", [1, 15, 16, 17, 45, 64])
 def test_factorisations_in_pieces(n, in_pieces):
     A = RNG.standard_normal((70, n))

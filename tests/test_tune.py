@@ -845,6 +845,25 @@ def outlying(rows, seed):
     return X, truth, clean, clean + out * (10 + 20 * rng.standard_normal(rows))
 
 
+def test_outliers_of_a_kernel_without_widths_are_weighted_as_often_as_in_a_search(monkeypatch):
+    """The weights of a round follow from the residuals of refits with those of the round before, without each row."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (80, 2))
+    y = X @ [1.0, -2.0] + 0.1 * rng.standard_normal(80)
+    X[0], y[0] = [6.0, 0.0], 60.0
+    last = LSSVR(Linear()).fit(X, y)
+    monkeypatch.setattr(penalty, "PLAN", replace(tune.PLAN, robust_iterations=tune.PLAN.robust_iterations - 1))
+    before = LSSVR(Linear()).fit(X, y)
+    sizes = np.empty(80)
+    for i in range(80):
+        others = np.delete(np.arange(80), i)
+        refit = LSSVR(Linear(), before.C_).fit(X[others], y[others], before.weights_[others])
+        sizes[i] = abs(y[i] - refit.predict(X[i : i + 1])[0])
+    expected = np.minimum(1.0, tune.PLAN.outlier * np.quantile(sizes, 0.9) / sizes) ** 2
+    assert expected[0] < 0.7 * before.weights_[0] < 0.1
+    assert_allclose(last.weights_, expected, rtol=1e-6)
+
+
 def test_outliers_do_not_choose_C_where_the_kernel_is_given():
     X, truth, clean, y = outlying(400, 0)
     error = [
