@@ -13,6 +13,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit
 from sklearn.datasets import load_iris, make_friedman1
 from sklearn.model_selection import GroupKFold, PredefinedSplit, ShuffleSplit, TimeSeriesSplit
+from sklearn.utils import Bunch
 
 from lssvm import LSSVC, LSSVR, arrays, datasets, kernels, losses, sparsify, tune
 from lssvm.kernels import RBF, Additive, Choice, Linear, Matern, Polynomial, Spline
@@ -716,6 +717,37 @@ def test_a_search_stops_when_its_gain_is_small(monkeypatch):
         monkeypatch.setattr(widths, "PLAN", replace(tune.PLAN, rate=rate))
         evaluations.append(LSSVR(RBF(ard=True), steps=()).fit(X, y).path_.evaluations)
     assert evaluations[2] < evaluations[1] <= evaluations[0] < 150
+
+
+def test_a_search_from_another_start_ends_unless_it_leads():
+    X, y = make_friedman1(300, 8, noise=1.0, random_state=0)
+    problem = Problem(RBF(ard=True), X, y[:, None], np.ones(300))
+    evaluations = []
+    for rival in (math.inf, -math.inf):
+        search = widths.Search(problem, tune.LeaveOneOut(), Bunch(evaluations=0, plan=[]))
+        search.ard, search.widths, search.C = search.many, np.full(8, 1.0), 10.0
+        search._minimise(search.problem, 50, rival=rival)
+        evaluations.append(search.record.evaluations)
+    assert evaluations[1] < 10 < evaluations[0]
+
+
+def test_a_search_that_starts_on_a_part_ends_where_others_do(monkeypatch):
+    X, y = make_friedman1(2500, 10, noise=1.0, random_state=0)
+    problem = Problem(Matern(ard=True), X, y[:, None], np.ones(2500)).with_basis(np.arange(0, 2500, 8))
+    found = []
+    for coarse in (tune.PLAN.coarse, (1000, 10_000)):
+        monkeypatch.setattr(widths, "PLAN", replace(tune.PLAN, coarse=coarse))
+        found.append(tune.tuned(problem))
+    assert_allclose(*map(log_press, found), rtol=0, atol=0.01)
+
+
+def test_a_common_width_far_behind_one_per_column_is_left_out():
+    """Though it is searched first."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 12))
+    y = np.sin(3.0 * X[:, 0]) + 0.1 * rng.standard_normal(400)
+    problems = [Problem(kernel, X, y[:, None], np.ones(400)) for kernel in (RBF(), RBF(ard=True))]
+    assert list(tune.tune_members(problems)) == [1]
 
 
 def test_members_start_from_each_other():

@@ -118,7 +118,11 @@ class Objective:
         except NumericalError:
             return 1e10
         loo = arrays.to_numpy(factor.system.solution(1.0 / factor.C, careful=False).loo_residuals)
-        y, weights = (arrays.to_numpy(a)[factor.rows] for a in (trial.y, trial.weights))
+        return self._value_of(loo, logs, trial)
+
+    def _value_of(self, loo: np.ndarray, logs: np.ndarray, trial: Problem) -> float:
+        """The same from the leave-one-out residuals of the rows with positive weight."""
+        y, weights = (arrays.to_numpy(a)[trial.rows] for a in (trial.y, trial.weights))
         if self.by_log_loss:
             value = math.log(validation_loss(trial, y, loo, weights))
         else:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.utils import Bunch
 
@@ -21,6 +23,7 @@ from .penalty import most_for_C, warn_at_edge, with_best_C
 from .plan import PLAN
 from .samples import covered_rows
 from .scores import error_rate, validation_loss
+from .stack import average_weights
 from .widths import Search
 
 
@@ -80,22 +83,27 @@ class LeaveOneOut(Step):
         self.loss = loss
 
     def __call__(self, problem: Problem) -> Problem:
-        return self._choose(problem)[0]
+        return self._choose(problem)
 
-    def _choose(
-        self,
-        problem: Problem,
-        earlier: Sequence[Search] = (),
-        *,
-        on_all_rows: bool = True,
-        member: bool = False,
-        warns: bool = True,
-        expected: _Expected | None = None,
-    ) -> tuple[Problem, Search | None]:
-        """The problem with all parameters chosen, and the search that found them.
+    def _choose(self, problem: Problem, *, on_all_rows: bool = True) -> Problem:
+        """The problem with all parameters chosen.
 
-        `earlier` are searches of other kernels to start from. If `on_all_rows` is False, C is that of the search, and
-        there is no warning if it lies at the edge of its range. `member` means: of a stack.
+        If `on_all_rows` is False, C is that of the search, and there is no warning if it lies at the edge of its range.
+        """
+        begun = self._begin(problem, expected=self._expected(problem, on_all_rows))
+        if begun is None:
+            return as_asked(problem)
+        known = self._end(begun, on_all_rows=on_all_rows)
+        if begun.problem.C is None and on_all_rows:
+            warn_at_edge(known)
+        return known
+
+    def _begin(
+        self, problem: Problem, earlier: Sequence[Search] = (), *, expected: _Expected, member: bool = False
+    ) -> _Begun | None:
+        """The first stage of the search, or None if there is nothing to choose.
+
+        `earlier` are searches of other kernels to start from. `member` means: of a stack.
         """
         for name, allowed in (
             ("search", ("auto", "gradient", "simplex", "grid")),
@@ -105,67 +113,77 @@ class LeaveOneOut(Step):
                 raise ValueError(f"LeaveOneOut: {name} must be one of {allowed}, got {getattr(self, name)!r}.")
         problem = as_asked(problem)
         if problem.is_known or is_fixed(problem):
-            return problem, None
+            return None
         if problem.is_dual:
             check_memory(len(problem.rows), arrays.eigh_matrices(len(problem.rows)), problem.X)
         if problem.robust is not None:
             iterations = max(PLAN.robust_iterations, problem.robust.iterations)
             problem = problem.replace(robust=clone(problem.robust).set_params(iterations=iterations))
-        expected = self._expected(problem, on_all_rows) if expected is None else expected
-        record = Bunch(evaluations=0, plan=[])
-        known, best = problem, None
+        record, searches = Bunch(evaluations=0, plan=[]), list[Search]()
         if problem.kernel.is_free or (member and earlier):
-            with expected.search:
-                known, best = self._best_kernel(problem, record, earlier, member)
-        covered = len(problem.rows) <= covered_rows(problem) and not (best is not None and best.has_outliers)
-        with expected.path:
-            if member and best is not None and best.is_hopeless(earlier):
-                return best.current(), best
-            if problem.C is None and (known.C is None or (on_all_rows and not covered)):
-                known = with_best_C(known, record, self.loss)
-            elif problem.C is None:
-                record.plan.append("C searched together with the widths")
-        if problem.C is None and on_all_rows and warns:
-            warn_at_edge(known)
+            with expected.first:
+                for kernel in choices(problem):
+                    searches.append(Search(problem.replace(kernel=kernel), self, record, always=member))
+                    searches[-1].run([*earlier, *searches[:-1]])
+        best = searches[0] if searches else None
+        if len(searches) > 1:
+            best = min(searches, key=Search.value_at_the_end)
+            record.plan.append(f"{len(searches)} kernels compared")
+        return _Begun(problem, record, best, expected)
+
+    def _end(self, begun: _Begun, *, on_all_rows: bool = True, refined: bool = True) -> Problem:
+        """The last stage of the search, with widths only if `refined`, and the choice of C on all rows."""
+        known, record, best, expected = begun
+        free_C = known.C is None
+        paths = known.paths
+        covered = len(known.rows) <= covered_rows(known)
+        if best is not None:
+            record.free = best.free
+            with expected.last:
+                known = best.finish(refined)
+            covered = covered and not best.has_outliers
+        if free_C:
+            with expected.path:
+                if known.C is None or (on_all_rows and not covered):
+                    known = with_best_C(known, record, self.loss)
+                else:
+                    record.plan.append("C searched together with the widths")
         record.update(C=known.C, widths=[arrays.to_numpy(leaf.sigma) for leaf in known.kernel.leaves])
-        return known.replace(paths={**problem.paths, type(self).__name__: record}), best
+        return known.replace(paths={**paths, type(self).__name__: record})
 
     def _expected(self, problem: Problem, on_all_rows: bool = True) -> _Expected:
         """Announce the work to come."""
 
-        def search_work() -> float:
+        def search_work(stage: str) -> float:
             if not problem.kernel.is_free:
                 return 0.0
-            return sum(Search(problem.replace(kernel=kernel), self, Bunch()).most_work() for kernel in choices(problem))
+            searches = (Search(problem.replace(kernel=kernel), self, Bunch()) for kernel in choices(problem))
+            works = [getattr(search, stage)() for search in searches]
+            return max(works) if stage == "last_work" else sum(works)
 
         def path_work() -> float:
             searched = problem.kernel.is_free and (not on_all_rows or len(problem.rows) <= covered_rows(problem))
             return 0.0 if searched or problem.C is not None else most_for_C(problem)
 
-        return _Expected(progress.expect(search_work), progress.expect(path_work))
-
-    def _best_kernel(
-        self, problem: Problem, record: Bunch, earlier: Sequence[Search], member: bool
-    ) -> tuple[Problem, Search]:
-        """Search the widths of the kernel; for a `Choice`, of each kernel, and choose the best one."""
-        searches: list[Search] = []
-        for kernel in choices(problem):
-            searches.append(Search(problem.replace(kernel=kernel), self, record, always=member))
-            searches[-1].run([*earlier, *searches[:-1]])
-        best = searches[0]
-        if len(searches) > 1:
-            best = min(searches, key=Search.value_at_the_end)
-            record.plan.append(f"{len(searches)} kernels compared")
-        record.free = best.free
-        hopeless = member and best.is_hopeless(earlier)
-        return best.current() if hopeless else best.finish(), best
+        stages = (lambda: search_work("first_work"), lambda: search_work("last_work"), path_work)
+        return _Expected(*map(progress.expect, stages))
 
 
 class _Expected(NamedTuple):
-    """Parts of the work to come: the search for widths, and the path of C on all rows."""
+    """Parts of the work to come: the first and the last stage of the search for widths, the path of C on all rows."""
 
-    search: AbstractContextManager[None]
+    first: AbstractContextManager[None]
+    last: AbstractContextManager[None]
     path: AbstractContextManager[None]
+
+
+class _Begun(NamedTuple):
+    """A problem whose parameters are being chosen; `best` is the search for its widths after the first stage."""
+
+    problem: Problem
+    record: Bunch
+    best: Search | None
+    expected: _Expected
 
 
 def choices(problem: Problem) -> Sequence[Kernel]:
@@ -190,7 +208,7 @@ def tuned(problem: Problem, *, on_all_rows: bool = True) -> Problem:
 
     If `on_all_rows` is False, C is that of the search for the widths, if there was one.
     """
-    return problem if problem.is_known else LeaveOneOut()._choose(problem, on_all_rows=on_all_rows)[0]
+    return problem if problem.is_known else LeaveOneOut()._choose(problem, on_all_rows=on_all_rows)
 
 
 def tuned_each(problem: Problem) -> list[Problem]:
@@ -201,26 +219,41 @@ def tuned_each(problem: Problem) -> list[Problem]:
 def tune_members(problems: Sequence[Problem]) -> dict[int, Problem]:
     """By place: the problems of the members of a stack, which differ in their kernels only, with all parameters chosen.
 
-    A member whose search finds a much larger error on the first stage than another one is left out. `warn_at_edges`
-    can be called once it is known which members are kept.
+    A member that is far behind another one after the first stage, or would have no weight, is left out, and one with a
+    small weight keeps the widths of that stage. `warn_at_edges` can be called once it is known which members are kept.
 
     Each search starts from the results of those before it: a kernel with one width per column from the same kernel with
     a common width, and a kernel from another one with as many widths.
     """
     step, member = LeaveOneOut(), len(problems) > 1
     searches: list[Search] = []
-    found: dict[int, Problem] = {}
+    begun: list[_Begun | None] = []
     expected = [None if problem.is_known else step._expected(problem) for problem in problems]
-    for place, (problem, parts) in enumerate(zip(problems, expected, strict=True)):
-        if not problem.is_known:
-            problem, search = step._choose(problem, searches, expected=parts, member=member, warns=False)
-            if search is not None and search.is_hopeless(searches):
-                continue
-            searches.extend([] if search is None else [search])
-        elif problem.asked is not None and problem.asked[0].is_free and not problem.asked[0].is_choice:
-            searches.append(Search.completed(problem, step))  # a step has chosen its parameters
-        found[place] = problem
+    for problem, parts in zip(problems, expected, strict=True):
+        begun.append(None if parts is None else step._begin(problem, searches, expected=parts, member=member))
+        search = None if begun[-1] is None else begun[-1].best
+        if parts is None and problem.asked is not None and problem.asked[0].is_free and not problem.asked[0].is_choice:
+            search = Search.completed(problem, step)  # a step has chosen its parameters
+        searches.extend([] if search is None else [search])
+    weights = _first_weights(searches)
+    found: dict[int, Problem] = {}
+    for place, (problem, part) in enumerate(zip(problems, begun, strict=True)):
+        weight = 1.0 if part is None or part.best is None else weights[searches.index(part.best)]
+        if weight > 0.0:
+            found[place] = problem if part is None else step._end(part, refined=weight >= PLAN.minor)
     return found
+
+
+def _first_weights(searches: Sequence[Search]) -> list[float]:
+    """The weights of members after the first stage, 0 for those far behind another one; for classes, 1 instead."""
+    best = min((search.first_value for search in searches), default=math.inf)
+    near = np.array([search.first_value <= best + PLAN.hopeless for search in searches], dtype=bool)
+    found = near.astype(float)
+    if near.sum() > 1 and not searches[0].problem.classification:
+        parts = [search.first_stage() for search, is_near in zip(searches, near, strict=True) if is_near]
+        residuals, weights, widths = zip(*parts, strict=True)  # all searches have the same rows and weights
+        found[near] = average_weights(np.stack(residuals), weights[0], widths)
+    return [float(weight) for weight in found]
 
 
 def describe(problem: Problem, fit: Fit) -> None:

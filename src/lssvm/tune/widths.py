@@ -14,10 +14,10 @@ from .. import arrays
 from ..problem import Problem
 from ..progress import gradient_work, work
 from .objective import Objective
-from .penalty import best_C, guarded, kernel_variance, mean_weight, search_weights
+from .penalty import best_C, best_C_and_factor, guarded, kernel_variance, mean_weight, search_weights
 from .plan import PLAN
 from .samples import order_by_content, rows_by_content, sample_of, stages_of
-from .scores import class_errors, error_rate, errors_to_choose_by
+from .scores import class_errors, error_rate, errors_to_choose_by, loo_errors
 from .screening import relevance
 
 if TYPE_CHECKING:
@@ -45,19 +45,22 @@ class Search(Objective):
         return search
 
     # Estimates of the work -------------------------------------------------------------------------------------------
-    def most_work(self) -> float:
-        """An upper bound of the `work` of the search; for dense models of the usual work, not the maximum."""
-        first, *later = stages_of(self.problem)
-        few = first[0] < PLAN.width_rows * len(self.constant)
+    def first_work(self) -> float:
+        """An upper bound of the `work` of the first stage; for dense models of the usual work, not the maximum."""
+        rows, basis = stages_of(self.problem)[0]
+        few = rows < PLAN.width_rows * len(self.constant)
         each = PLAN.early if few else PLAN.iterations
         many = each + PLAN.early if any(self.many) and len(self.constant) > 1 else 0
-        most = len(PLAN.widths) * work(min(PLAN.start_rows, len(self.problem.rows)), None, every=True)
-        most += self._stage_work(*first, 15 + many, paths=2)
-        most += sum(self._stage_work(*stage, PLAN.early) for stage in later)
-        if self.problem.robust is not None:
-            most += self._stage_work(*(first, *later)[-1], PLAN.early)
+        grid = len(PLAN.widths) * work(min(PLAN.start_rows, len(self.problem.rows)), None, every=True)
+        return grid + self._stage_work(rows, basis, 15 + many, paths=2)
+
+    def last_work(self) -> float:
+        """The same for the last stage."""
+        stages = stages_of(self.problem)
+        searches = (len(stages) > 1) + (self.problem.robust is not None)
+        most = searches * self._stage_work(*stages[-1], PLAN.early)
         if errors_to_choose_by(self.problem, self.loss) is class_errors:
-            most += self._stage_work(*(first, *later)[-1], PLAN.early, paths=2)
+            most += self._stage_work(*stages[-1], PLAN.early, paths=2)
         return most
 
     def _stage_work(self, rows: int, basis: int | None, steps: int, paths: int = 0) -> float:
@@ -96,10 +99,10 @@ class Search(Objective):
         elif alike is not None:
             self.value = self._minimise(trial, PLAN.transferred)
         else:
-            self._choose_C(trial)
-            self.value = self._minimise(trial, PLAN.common)
             sizes = [len(self.constant) if many else 1 for many, free in zip(self.many, self.free, strict=True) if free]
-            if sum(sizes) > len(self.widths):
+            has_many = sum(sizes) > len(self.widths)
+            self._descend(trial, rough=has_many)
+            if has_many:
                 self._try_many(trial, sizes)
             else:
                 self.ard = self.many
@@ -109,9 +112,12 @@ class Search(Objective):
         if any(self.free):
             self._log(trial)
 
-    def is_hopeless(self, earlier: Sequence[Search]) -> bool:
-        """Whether the first stage of another search has found a much smaller error."""
-        return self.first_value > min((other.first_value for other in earlier), default=math.inf) + PLAN.hopeless
+    def first_stage(self) -> tuple[np.ndarray, np.ndarray, int]:
+        """The leave-one-out residuals on the first stage, the weights of its rows, and the number of chosen widths."""
+        assert self.trial is not None
+        weights = arrays.to_numpy(self.trial.weights)[self.trial.rows]
+        widths = int(np.sum(~self._is_dropped(self.widths))) if any(self.ard) else 0
+        return self._loo_residuals(self.trial), weights, widths
 
     def current(self) -> Problem:
         """The problem with the current widths and C."""
@@ -122,16 +128,17 @@ class Search(Objective):
         single = not (self.problem.kernel.parts or other.problem.kernel.parts)
         return single and other.free == self.free and other.ard == self.many
 
-    def finish(self) -> Problem:
-        """Run the last stage; returns the problem with widths, and with C if there are any."""
+    def finish(self, refined: bool) -> Problem:
+        """Run the last stage; returns the problem with widths, and with C if there are any.
+
+        Unless `refined`, only C changes.
+        """
         if not any(self.free):
             return self.original
         stages = stages_of(self.problem)
         if self.method != "grid" and (len(stages) > 1 or self.problem.robust is not None):
-            trial = self._trial(*stages[-1])
-            self._choose_C(trial)
-            value = self._value(self._vector(), trial)
-            if value < self.value - PLAN.limited or self.problem.robust is not None:
+            trial, value = self._last_trial(*stages[-1])
+            if refined and (value < self.value - PLAN.limited or self.problem.robust is not None):
                 value = self._minimise(trial, PLAN.early)
                 self._log(trial)
             self.value = value
@@ -198,26 +205,50 @@ class Search(Objective):
         return scores
 
     def _trial(self, rows: int, basis: int | None) -> Problem:
-        """The problem on a sample of rows with a part of the basis; robust weights are those of the current setting."""
-        trial = self.problem.subset(sample_of(self.problem, rows))
-        if basis is not None:
-            if trial.is_dual:
-                trial = trial.with_basis(rows_by_content(trial)[:basis])
-            elif basis < trial.basis_size:
-                part = np.sort(order_by_content(trial.points)[:basis])
-                trial = trial.with_basis(points=arrays.take(trial.points, part))
+        """The problem on a part of its rows and basis; robust weights are those of the current setting."""
+        trial = self._part(rows, basis)
+        current = self._at_vector(self._vector(), trial)
         if trial.robust is not None:
-            trial = trial.replace(weights=search_weights(self._at_vector(self._vector(), trial)), robust=None)
-        elif not trial.classification:
-            current = self._at_vector(self._vector(), trial)
-            if self.has_outliers:  # C was chosen with lower weights of some
-                known = guarded(current, fixed_C=True, iterations=1)
-            else:
-                known = guarded(current, fixed_C=self.problem.C is not None)
-            self.has_outliers |= known.weights is not trial.weights
-            self.C = known.C or self.C
-            trial = trial.replace(weights=known.weights)
-        return trial
+            return trial.replace(weights=search_weights(current), robust=None)
+        if self.has_outliers:  # C was chosen with lower weights of some
+            known = guarded(current, fixed_C=True, iterations=1)
+        else:
+            known = guarded(current, fixed_C=self.problem.C is not None)
+        return self._without_outliers(trial, known)
+
+    def _last_trial(self, rows: int, basis: int | None) -> tuple[Problem, float]:
+        """The problem as in `_trial` with the best C, and its value."""
+        trial = self._part(rows, basis)
+        if self.problem.C is not None or trial.robust is not None or trial.classification:
+            trial = self._trial(rows, basis)
+            self._choose_C(trial)
+            return trial, self._value(self._vector(), trial)
+        current = self._at(self.widths, trial)
+        self.C, _, factor = best_C_and_factor(current, loo_errors)
+        loo = factor.system.solution(1.0 / self.C, careful=False).loo_residuals
+        del factor
+        known = guarded(current.replace(C=self.C), loo, iterations=1 if self.has_outliers else PLAN.robust_iterations)
+        if known.weights is not trial.weights:
+            trial = self._without_outliers(trial, known)
+            return trial, self._value(self._vector(), trial)
+        return trial, self._value_of(arrays.to_numpy(loo), self._vector(), trial)
+
+    def _part(self, rows: int, basis: int | None) -> Problem:
+        """The problem on a sample of rows, with a part of the basis."""
+        part = self.problem.subset(sample_of(self.problem, rows))
+        if basis is not None:
+            if part.is_dual:
+                part = part.with_basis(rows_by_content(part)[:basis])
+            elif basis < part.basis_size:
+                chosen = np.sort(order_by_content(part.points)[:basis])
+                part = part.with_basis(points=arrays.take(part.points, chosen))
+        return part
+
+    def _without_outliers(self, trial: Problem, known: Problem) -> Problem:
+        """The trial with the weights of a problem that `guarded` has returned, whose C becomes the current one."""
+        self.has_outliers |= known.weights is not trial.weights
+        self.C = known.C or self.C
+        return trial.replace(weights=known.weights)
 
     # One width per column --------------------------------------------------------------------------------------------
     def _try_many(self, trial: Problem, sizes: list[int]) -> None:
@@ -232,8 +263,8 @@ class Search(Objective):
         # A very wide common width with a large C amounts to a polynomial. If most columns are irrelevant, this is the
         # best that a common width can do, and the search rarely leaves it: widths per column start from a moderate one.
         moderate = common[0] - max(max(common[0]) - self.moderate, 0.0)
-        self._move_to(np.repeat(moderate, sizes), trial)
-        self._improve(trial)
+        self.widths = np.where(self._constants(), PLAN.dropped_width, np.repeat(moderate, sizes))
+        self._descend(trial)
         y = arrays.to_numpy(trial.y)[trial.rows]
         X = arrays.to_numpy(arrays.take(trial.X, trial.rows))
         self._try_columns(trial, self._relevant(X, y), sizes)
@@ -270,22 +301,36 @@ class Search(Objective):
         shape = np.where(self._constants(), PLAN.dropped_width, shape)
         _, factor, self.C = min(self._grid(trial, shape - 1.0, PLAN.factors))
         self.widths = np.where(self._is_dropped(shape), shape, shape - 1.0 + factor)
-        self._improve(trial)
+        self.value = self._minimise(trial, self._most(trial), rival=before[2])
         if self.value >= before[2]:
             self.widths, self.C, self.value = before
 
-    def _improve(self, trial: Problem) -> None:
-        """Search from the current widths; only a few steps if there are few samples per width: more would fit noise."""
-        self.value = self._minimise(trial, PLAN.early if self._has_few(trial) else PLAN.iterations)
+    def _descend(self, trial: Problem, *, rough: bool = False) -> None:
+        """Search from the current widths with the best C: on a part of a large trial, then, unless `rough`, on all."""
+        rows, basis = PLAN.coarse
+        if not (trial.is_dual or arrays.on_accelerator(trial.X)) and trial.basis_size >= 2 * basis:
+            part = trial.subset(sample_of(trial, rows))
+            chosen = np.sort(order_by_content(part.points)[:basis])
+            part = part.with_basis(points=arrays.take(part.points, chosen))
+            self._choose_C(part)
+            self._minimise(part, self._most(part))
+            self._choose_C(trial)
+            if rough:
+                self.value = self._value(self._vector(), trial)
+                return
+        else:
+            self._choose_C(trial)
+        self.value = self._minimise(trial, self._most(trial))
+
+    def _most(self, trial: Problem) -> int:
+        """Maximum number of iterations; only a few if there are few samples per width: more would fit noise."""
+        if not any(self.ard):
+            return PLAN.common
+        return PLAN.early if self._has_few(trial) else PLAN.iterations
 
     def _has_few(self, trial: Problem) -> bool:
         """Whether there are fewer than `PLAN.width_rows` samples per width of a column that is not constant."""
         return bool(len(trial.rows) < PLAN.width_rows * np.sum(~self._constants()))
-
-    def _move_to(self, widths: np.ndarray, trial: Problem) -> None:
-        """Take other widths, with the best C; constant columns are dropped."""
-        self.widths = np.where(self._constants(), PLAN.dropped_width, widths)
-        self._choose_C(trial)
 
     def _constants(self) -> np.ndarray:
         """Which widths belong to constant columns, which are dropped from the start."""
@@ -335,10 +380,11 @@ class Search(Objective):
             size = max(1, size // 2)
         return bool(self._is_dropped(self.widths).sum() > dropped.sum())
 
-    def _minimise(self, trial: Problem, iterations: int, *, together: bool = False) -> float:
+    def _minimise(self, trial: Problem, iterations: int, *, together: bool = False, rival: float = math.inf) -> float:
         """Move the widths (with `together`, only by a common factor) and C to a local minimum of the objective.
 
-        An iteration has to lower log PRESS by `PLAN.rate` times its share of all the work so far, and by the noise.
+        An iteration has to lower log PRESS by `PLAN.rate` times its share of all the work so far, and by the noise. The
+        first four have to come below the value of a `rival`.
         """
         start, dropped = self._vector(), self._is_dropped(self.widths)
         if not len(start):  # nothing to choose: a kernel of a `Choice`
@@ -378,7 +424,8 @@ class Search(Objective):
 
             def stop(intermediate_result: scipy.optimize.OptimizeResult) -> None:
                 values.append(float(intermediate_result.fun))
-                if len(values) > 4 and values[-5] - values[-1] < 4.0 * PLAN.rate * each / self.spent:
+                slow = len(values) > 4 and values[-5] - values[-1] < 4.0 * PLAN.rate * each / self.spent
+                if slow or (len(values) == 4 and values[-1] > rival):
                     raise StopIteration
 
             options = {"maxiter": iterations, "ftol": least}
