@@ -15,6 +15,7 @@ from sklearn.model_selection import PredefinedSplit
 from lssvm import LSSVC, LSSVR, arrays, kernels, sparsify, stream, system, tune
 from lssvm.estimators import chunked
 from lssvm.stream import fingerprint
+from lssvm.stream import rows as stream_rows
 
 
 @pytest.fixture
@@ -590,6 +591,14 @@ def test_the_same_rows_in_other_chunks_are_accepted(rows, kind, leave_one_out):
     model.fit_chunks(chunks, leave_one_out=leave_one_out)
     assert len(passes) > 3
     assert_allclose(model.dual_coef_, expected.dual_coef_, rtol=1e-5, atol=1e-7)
+
+
+def test_the_fingerprint_of_many_rows_is_the_sum_over_the_rows_one_by_one():
+    X = np.random.default_rng(0).standard_normal((3000, 2))
+    turns = [row * stream_rows.TURN % stream_rows.CIRCLE / stream_rows.CIRCLE for row in range(3000)]
+    phases = np.exp(2j * np.pi * np.array(turns))
+    expected = [phases @ X[:, 0], phases @ X[:, 1], phases @ X.sum(axis=1), phases.sum()]
+    assert_allclose(fingerprint(X, X.sum(axis=1), None).waves, expected, atol=1e-10)
 
 
 def test_the_fingerprint_of_rows_is_the_same_for_every_kind_of_array_and_every_cut(rows):

@@ -13,6 +13,7 @@ from ..arrays import Array
 
 CIRCLE = 2**31 - 1  # a prime: row n has the phase TURN n / CIRCLE, in turns;
 TURN = 1327217884  # about CIRCLE over the golden ratio, so that neighbouring rows have distant phases
+BLOCK = 1024  # rows whose phases are computed one by one; those of other blocks differ by a constant
 SAME_DIGITS = 5e-7  # tolerated difference between the rows of two passes: four roundings to float32
 SAMPLE_ROWS = 5000  # size of the sample for planning and for intervals
 
@@ -110,17 +111,27 @@ def _phase(number: Any) -> Any:
 
 def fingerprint(X: Array, y: Any, weight: Any) -> Fingerprint:
     """The fingerprint of a chunk; X is validated, y and weight are as the user gave them."""
-    phase = _phase(np.arange(X.shape[0]))
-    turns, waves, squares = np.stack([np.cos(phase), np.sin(phase)]), [], []
-    weights = np.broadcast_to(1.0 if weight is None else arrays.to_numpy(weight), phase.shape)
+    rows, waves, squares = X.shape[0], [], []
+    weights = np.broadcast_to(1.0 if weight is None else arrays.to_numpy(weight), (rows,))
     for part in (X, y, weights):
         values = _as_numbers(part)
         values = values[:, None] if values.ndim == 1 else values
         with np.errstate(all="ignore"):
-            real, imaginary = arrays.to_numpy(arrays.like(turns, values) @ values)
-            waves.append(real + 1j * imaginary)
+            waves.append(_wave(values))
             squares.append(arrays.to_numpy(arrays.namespace(values).sum(values * values, axis=0)))
-    return Fingerprint(X.shape[0], np.concatenate(waves), np.concatenate(squares), X.shape[1])
+    return Fingerprint(rows, np.concatenate(waves), np.concatenate(squares), X.shape[1])
+
+
+def _wave(values: Array) -> np.ndarray:
+    """The sum of exp(i phase) times the values over the rows of every column."""
+    rows, columns = values.shape
+    phase = _phase(np.arange(BLOCK))
+    turns = arrays.like(np.stack([np.cos(phase), np.sin(phase)]), values)
+    whole = rows - rows % BLOCK
+    sums = turns @ arrays.namespace(values).reshape(values[:whole, :], (whole // BLOCK, BLOCK, columns))
+    last = turns[:, : rows - whole] @ values[whole:, :]
+    parts = np.concatenate([arrays.to_numpy(sums), arrays.to_numpy(last)[None]])
+    return np.asarray(np.exp(1j * _phase(BLOCK * np.arange(len(parts)))) @ (parts[:, 0] + 1j * parts[:, 1]))
 
 
 def _as_numbers(values: Any) -> Array:
