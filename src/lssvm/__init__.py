@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from .estimators import LSSVC, LSSVR
     from .persist import load, save
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "LSSVC",
