@@ -90,9 +90,10 @@ class LeaveOneOut(Step):
 
         If `on_all_rows` is False, C is that of the search, and there is no warning if it lies at the edge of its range.
         """
+        problem = as_asked(problem)
         begun = self._begin(problem, expected=self._expected(problem, on_all_rows))
         if begun is None:
-            return as_asked(problem)
+            return problem
         known = self._end(begun, on_all_rows=on_all_rows)
         if begun.problem.C is None and on_all_rows:
             warn_at_edge(known)
@@ -239,8 +240,13 @@ def tune_members(problems: Sequence[Problem]) -> dict[int, Problem]:
     found: dict[int, Problem] = {}
     for place, (problem, part) in enumerate(zip(problems, begun, strict=True)):
         weight = 1.0 if part is None or part.best is None else weights[searches.index(part.best)]
-        if weight > 0.0:
-            found[place] = problem if part is None else step._end(part, refined=weight >= PLAN.minor)
+        if part is None:
+            found[place] = problem
+        elif weight > 0.0:
+            found[place] = step._end(part, refined=weight >= PLAN.minor)
+        else:
+            with part.expected.last, part.expected.path:
+                pass  # not needed
     return found
 
 
