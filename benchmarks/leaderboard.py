@@ -36,7 +36,7 @@ TITLES = {
 MOST, HALF = 0.9, 0.5  # shares of the sets that the models of a comparison were measured on
 HUNDREDTH = 0.01  # seconds: the unit of peers.csv
 EQUAL = 1e-4  # errors are recorded with five digits
-SLOWER = ["CatBoost", "xRFM"]  # were timed on another computer
+SLOWER = ["CatBoost", "neo-ls-svm", "xRFM"]  # were timed on another computer
 
 Rows = list[tuple[str, dict[str, float]]]  # by set: the own error over that of each peer
 
@@ -226,8 +226,8 @@ PAGE = """# Leaderboard
 
 Three reservations: lssvm was developed on these sets (constants of its search were chosen on all of them together),
 while the other models were not. CatBoost, LightGBM and the random forest are not tuned; if tuned, they can be more
-accurate, but take longer. CPU seconds of CatBoost and xRFM are from a computer that is about half as fast per core, so
-on the same computer lssvm would take about twice as much relative to these two.
+accurate, but take longer. CPU seconds of CatBoost, neo-ls-svm and xRFM are from a computer that is about half as fast
+per core, so on the same computer lssvm would take about twice as much relative to these three.
 
 ## How it was measured
 
@@ -253,8 +253,8 @@ before ratios are taken, because some are 0. Ratios are averaged by geometric me
 signed-rank test of their logarithms, adjusted by Holm's method. In the tables of errors, the smallest is bold, and \\*
 marks models that were measured on fewer splits of a set than the others.
 
-Seconds are CPU seconds of one fit with one thread, on x86 computers with 15 or 16 fits at a time; those of CatBoost
-and xRFM are from the slower computer (aarch64).
+Seconds are CPU seconds of one fit with one thread, on x86 computers with 15 or 16 fits at a time; those of CatBoost,
+neo-ls-svm and xRFM are from the slower computer (aarch64).
 
 The upper diagram of mean ranks has the models that were measured on at least 90 % of the sets, the lower one those
 that were measured on at least half of them. Rank 1 is the smallest error of a set, and a bar joins models of which no

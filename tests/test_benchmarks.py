@@ -8,9 +8,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 
 from benchmarks import __main__ as command
-from benchmarks import comparison, contenders, endurance, jobs, large_classes, leaderboard, loo_classes, missing, tables
+from benchmarks import (
+    class_sets,
+    comparison,
+    contenders,
+    endurance,
+    jobs,
+    large_classes,
+    leaderboard,
+    loo_classes,
+    missing,
+    tables,
+)
 
 JOBS = [
     ("dense", {"rows": 250, "loo": True}),
@@ -338,6 +350,17 @@ def test_leave_one_out_of_losses_against_refits(dense):
         found = loo_classes.accuracy(loss, range(3), dense=dense)
         assert found["probability, root mean square"] < 0.06
         assert 1e-6 < found["f, root mean square"] < 0.3 * found["f of refits, root mean square"]
+
+
+def test_coverage_of_sets_of_classes(tmp_path, capsys):
+    X, y = load_iris(return_X_y=True)
+    np.savez(tmp_path / "classes.npz", **{"iris/X": X, "iris/y": y, "iris/masks": np.zeros((150, 1), dtype=bool)})
+    class_sets.main(["--data", str(tmp_path), "--splits", "2"])
+    row = [cell.strip() for cell in capsys.readouterr().out.splitlines()[2].split("|")[1:-1]]
+    assert row[:2] == ["iris", "3"]
+    few, size, more, larger = map(float, row[2:])
+    assert 0.8 < few <= more <= 1.0
+    assert 1.0 <= size <= larger <= 3.0
 
 
 def test_large_sets_of_classes(capsys):
