@@ -207,7 +207,8 @@ def run(page: Page, quick: bool, progress: Progress) -> None:
         "published settings are not known). Pruning goes down to the published share, 5 % per step. Ada-Pinv takes "
         "10,000 steps; this number was chosen after its rank among the times had been seen: with the default, 1000, it "
         "is faster than A-LSSVM. In an earlier version of this page, in wall-clock seconds with two threads, Pruning "
-        "came after LS2 on Ionosphere; Pruning and IP have been made faster since. Reached means that the mean test "
+        "came after LS2 on Ionosphere; Pruning and IP have been made faster since, and now take about the same time, "
+        "so that their order changes from run to run. Reached means that the mean test "
         "accuracy is at most two points below the published one, with at most five points more support vectors. *The "
         "Pima data are health data of an identifiable indigenous population.*"
     )

@@ -26,13 +26,19 @@ def sinc_error(model: Any) -> float:
     return float(np.mean((model.predict(GRID) - SINC) ** 2))
 
 
+def unweighted(X: np.ndarray, y: np.ndarray) -> LSSVR:
+    """Tuned by leave-one-out, then with equal weights: tuning gives extreme targets lower ones."""
+    tuned = LSSVR(kernels.RBF()).fit(X, y)
+    return LSSVR(tuned.kernel_, tuned.C_, steps=()).fit(X, y)
+
+
 def machines(X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     """Unweighted and weighted, each tuned by leave-one-out; weighted over and over; Vapnik's SVM."""
     weighted = LSSVR(kernels.RBF(), robust="hampel").fit(X, y)
     often = Hampel(iterations=10)
     grid = {"C": [1.0, 10.0], "gamma": [0.3, 1.0, 3.0], "epsilon": [0.0, 0.1]}
     return {
-        "unweighted": LSSVR(kernels.RBF()).fit(X, y),
+        "unweighted": unweighted(X, y),
         "weighted": weighted,
         "iterated": LSSVR(weighted.kernel_, weighted.C_, robust=often, steps=()).fit(X, y),
         "SVM": GridSearchCV(SVR(), grid, cv=5, scoring="neg_mean_absolute_error").fit(X, y),
@@ -168,7 +174,7 @@ def boston_histograms(page: Page, splits: int, progress: Progress) -> None:
         progress(f"Boston, split {seed + 1} of {splits}")
         order = np.random.RandomState(seed).permutation(len(y))
         train, test = order[:406], order[406:]
-        models = [LSSVR(kernels.RBF(), robust=robust).fit(X[train], y[train]) for robust in (None, "hampel")]
+        models = [unweighted(X[train], y[train]), LSSVR(kernels.RBF(), robust="hampel").fit(X[train], y[train])]
         errors.append([np.mean((model.predict(X[test]) - y[test]) ** 2) for model in models])
         if seed == 0:
             first = [y[train] - model.predict(X[train]) for model in models]
@@ -220,7 +226,8 @@ def pruning(page: Page, seeds: int, fraction: float, progress: Progress) -> None
     page.text(
         f"### Figs 10 and 11: pruning 300, 100, 50, 20\n\n{seeds} draws, noise {NOISE}, three outliers of size 2; "
         f"{fraction:.0%} of the vectors dropped at every step, C and width tuned again by ten folds over all 300 rows. "
-        "Median test MSE (range):"
+        "Median test MSE (range). For 20 vectors, the limit is an RMS error of 0.1, twice the noise; lssvm 0.1.0, "
+        "whose search ended elsewhere, had 0.089."
     )
     rows = []
     for robust, label in (("hampel", "weighted"), (None, "unweighted")):
