@@ -45,6 +45,19 @@ def sample_of(problem: Problem, size: int) -> np.ndarray:
     return with_every_class(problem, rows_by_content(problem), size)
 
 
+def part_of(problem: Problem, rows: int, basis: int | None) -> Problem:
+    """The problem on a sample of its rows, with a part of its basis (None: all of it)."""
+    part = problem.subset(sample_of(problem, rows))
+    if basis is None:
+        return part
+    if part.is_dual:
+        return part.with_basis(rows_by_content(part)[:basis])
+    if basis < part.basis_size:
+        chosen = np.sort(order_by_content(part.points)[:basis])
+        return part.with_basis(points=arrays.take(part.points, chosen))
+    return part
+
+
 def rows_by_content(problem: Problem) -> np.ndarray:
     """The rows with positive weight in a random order that follows from their values, not from their positions."""
     parts = (problem.y,) if problem.kernel.is_precomputed else (problem.X, problem.y)

@@ -16,7 +16,7 @@ from ..progress import gradient_work, work
 from .objective import Objective
 from .penalty import best_C, best_C_and_factor, guarded, kernel_variance, mean_weight, search_weights
 from .plan import PLAN
-from .samples import order_by_content, rows_by_content, sample_of, stages_of
+from .samples import part_of, sample_of, stages_of
 from .scores import class_errors, error_rate, errors_to_choose_by, loo_errors
 from .screening import relevance
 
@@ -206,7 +206,7 @@ class Search(Objective):
 
     def _trial(self, rows: int, basis: int | None) -> Problem:
         """The problem on a part of its rows and basis; robust weights are those of the current setting."""
-        trial = self._part(rows, basis)
+        trial = part_of(self.problem, rows, basis)
         current = self._at_vector(self._vector(), trial)
         if trial.robust is not None:
             return trial.replace(weights=search_weights(current), robust=None)
@@ -218,11 +218,11 @@ class Search(Objective):
 
     def _last_trial(self, rows: int, basis: int | None) -> tuple[Problem, float]:
         """The problem as in `_trial` with the best C, and its value."""
-        trial = self._part(rows, basis)
-        if self.problem.C is not None or trial.robust is not None or trial.classification:
+        if self.problem.C is not None or self.problem.robust is not None or self.problem.classification:
             trial = self._trial(rows, basis)
             self._choose_C(trial)
             return trial, self._value(self._vector(), trial)
+        trial = part_of(self.problem, rows, basis)
         current = self._at(self.widths, trial)
         self.C, _, factor = best_C_and_factor(current, loo_errors)
         loo = factor.system.solution(1.0 / self.C, careful=False).loo_residuals
@@ -232,17 +232,6 @@ class Search(Objective):
             trial = self._without_outliers(trial, known)
             return trial, self._value(self._vector(), trial)
         return trial, self._value_of(arrays.to_numpy(loo), self._vector(), trial)
-
-    def _part(self, rows: int, basis: int | None) -> Problem:
-        """The problem on a sample of rows, with a part of the basis."""
-        part = self.problem.subset(sample_of(self.problem, rows))
-        if basis is not None:
-            if part.is_dual:
-                part = part.with_basis(rows_by_content(part)[:basis])
-            elif basis < part.basis_size:
-                chosen = np.sort(order_by_content(part.points)[:basis])
-                part = part.with_basis(points=arrays.take(part.points, chosen))
-        return part
 
     def _without_outliers(self, trial: Problem, known: Problem) -> Problem:
         """The trial with the weights of a problem that `guarded` has returned, whose C becomes the current one."""
@@ -309,9 +298,7 @@ class Search(Objective):
         """Search from the current widths with the best C: on a part of a large trial, then, unless `rough`, on all."""
         rows, basis = PLAN.coarse
         if not (trial.is_dual or arrays.on_accelerator(trial.X)) and trial.basis_size >= 2 * basis:
-            part = trial.subset(sample_of(trial, rows))
-            chosen = np.sort(order_by_content(part.points)[:basis])
-            part = part.with_basis(points=arrays.take(part.points, chosen))
+            part = part_of(trial, rows, basis)
             self._choose_C(part)
             self._minimise(part, self._most(part))
             self._choose_C(trial)
