@@ -734,11 +734,21 @@ def test_a_search_from_another_start_ends_unless_it_leads():
 def test_a_search_that_starts_on_a_part_ends_where_others_do(monkeypatch):
     X, y = make_friedman1(2500, 10, noise=1.0, random_state=0)
     problem = Problem(Matern(ard=True), X, y[:, None], np.ones(2500)).with_basis(np.arange(0, 2500, 8))
-    found = []
+    sizes, objective = [], widths.Search._objective
+
+    def counted(self, logs, trial):
+        sizes.append(len(trial.rows))
+        return objective(self, logs, trial)
+
+    monkeypatch.setattr(widths.Search, "_objective", counted)
+    found, whole = [], []
     for coarse in (tune.PLAN.coarse, (1000, 10_000)):
         monkeypatch.setattr(widths, "PLAN", replace(tune.PLAN, coarse=coarse))
+        sizes.clear()
         found.append(tune.tuned(problem))
+        whole.append(sizes.count(2000))
     assert_allclose(*map(log_press, found), rtol=0, atol=0.01)
+    assert whole[0] < 0.8 * whole[1]
 
 
 def test_a_common_width_far_behind_one_per_column_is_left_out():
