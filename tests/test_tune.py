@@ -190,6 +190,33 @@ def test_C_alone_is_the_best_of_a_fine_grid():
     assert model.press_ <= min(scores) * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("start", [0.05, 1.0, 20.0])
+@pytest.mark.parametrize("unit", [1.0, 1e100])
+def test_C_from_one_nearby_is_the_best_of_a_fine_grid(start, unit):
+    X, y = make_friedman1(150, n_features=5, noise=1.0, random_state=0)
+    weights = np.random.default_rng(0).uniform(0.2, 2.0, 150)
+    problem = Problem(Matern(2.0), X, unit * y[:, None], weights)
+    press = lambda C: math.log(weights @ (problem.replace(C=C).solve().loo_residuals[:, 0] / unit) ** 2)  # noqa: E731
+    grid = np.geomspace(0.1, 1e5, 301)
+    best = grid[np.argmin([press(C) for C in grid])]
+    C, residuals = penalty.best_C_nearby(problem, start * best)
+    assert press(C) - press(best) < 2 * tune.PLAN.flatness / 150
+    assert_allclose(residuals, problem.replace(C=C).solve().loo_residuals, rtol=1e-9, atol=1e-9 * unit)
+    value, slope, _ = problem.replace(y=y[:, None]).press_in_C(10.0)
+    assert value == pytest.approx(press(10.0), abs=1e-12)
+    assert slope == pytest.approx((press(10.0 * math.exp(1e-4)) - press(10.0 * math.exp(-1e-4))) / 2e-4, abs=1e-7)
+
+
+def test_C_from_one_nearby_leaves_difficult_cases_to_the_path():
+    X, y = make_friedman1(150, n_features=5, noise=1.0, random_state=0)
+    y[0] = 1e4
+    outlier = Problem(Matern(2.0), X, y[:, None], np.ones(150))
+    assert penalty.best_C_nearby(outlier, 10.0) is None
+    smooth = Problem(RBF(1.0), X[:, :1], np.sin(X[:, :1]), np.ones(150))  # the best C is beyond the range
+    assert penalty.best_C_nearby(smooth, 1e6) is None
+    assert penalty.best_C_nearby(outlier.with_basis(np.arange(20)), 10.0) is None
+
+
 @pytest.mark.filterwarnings("ignore:Rounding errors")  # C is 2e9 for a width that is too large
 @pytest.mark.parametrize("search", ["gradient", "simplex", "grid"])
 def test_every_search_ends_near_the_best_width(search):

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from .. import arrays
-from ..arrays import EPS
+from ..arrays import EPS, NumericalError
 from ..problem import (
     Factor,
     Fit,
@@ -26,6 +26,8 @@ from .plan import PLAN
 from .samples import in_memory, sample_of, stages_of
 from .scores import errors_to_choose_by, loo_errors
 
+NEARBY = 8  # maximum number of steps of `best_C_nearby`; 3 to 5 are usual
+
 
 def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
     """The problem with the best C on all rows that fit in memory, also recorded; an existing C is the initial guess.
@@ -36,8 +38,12 @@ def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
     record.plan.append(f"C on {'all' if len(trial.rows) == len(problem.rows) else len(trial.rows)} rows")
     C, errors, factor = problem.C, errors_to_choose_by(problem, loss), None
     if trial.robust is None or C is None:
+        nearby = None if C is None else best_C_nearby(trial, C)
+        if nearby is not None:
+            record.C = nearby[0]
+            return problem.replace(C=record.C)
         guess = None if C is None else C * len(trial.rows) / min(stages_of(trial)[-1][0], len(trial.rows))
-        # the best C is roughly proportional to the number of rows, which was smaller in the search
+        # with a basis, the best C is roughly proportional to the number of rows, which was smaller in the search
         C, _, factor = best_C_and_factor(trial, errors, guess)
     if trial.robust is not None:
         for _ in range(PLAN.robust_iterations):
@@ -89,18 +95,23 @@ def guarded(
     weights = problem.weights
     for _ in range(iterations):
         loo = arrays.take(problem.solve().loo_residuals, problem.rows) if loo is None else loo
-        sizes = np.abs(arrays.to_numpy(loo))
-        limit = PLAN.outlier * np.quantile(sizes, 0.9, axis=0)
-        outlying = (sizes > limit) & (limit > 0)
-        share = np.min(np.divide(limit, sizes, out=np.ones_like(sizes), where=outlying), axis=1)
-        if not (share < 1.0).any():
+        shares = _shares(arrays.to_numpy(loo))
+        if np.all(shares == 1.0):
             break
         factors = np.ones(problem.X.shape[0])
-        factors[problem.rows] = share**2
+        factors[problem.rows] = shares**2
         problem, loo = problem.replace(weights=weights * arrays.like(factors, weights)), None
         if not fixed_C:
             problem = problem.replace(C=best_C(problem.replace(C=None))[0])
     return problem
+
+
+def _shares(loo: np.ndarray) -> np.ndarray:
+    """The limit of the leave-one-out residuals divided by those that exceed it, 1 for all other rows."""
+    sizes = np.abs(loo)
+    limit = PLAN.outlier * np.quantile(sizes, 0.9, axis=0)
+    outlying = (sizes > limit) & (limit > 0)
+    return np.asarray(np.min(np.divide(limit, sizes, out=np.ones_like(sizes), where=outlying), axis=1))
 
 
 def at_edge(problem: Problem) -> bool:
@@ -199,6 +210,43 @@ def best_C_and_factor(
         scores = errors(factor, (1.0 / grid).tolist())
         best = min(best, min(zip(scores, 1.0 / grid, strict=True)))
     return float(best[1]), float(best[0]), factor
+
+
+def best_C_and_residuals(problem: Problem) -> tuple[float, Any]:
+    """The C with the smallest leave-one-out error, and the leave-one-out residuals for it."""
+    C, _, factor = best_C_and_factor(problem, loo_errors)
+    return C, factor.system.solution(1.0 / C, careful=False).loo_residuals
+
+
+def best_C_nearby(problem: Problem, C: float) -> tuple[float, Any] | None:
+    """The same for a dense regression, by secant steps on the derivative of PRESS from a C that is nearly right.
+
+    A factorisation for one C takes a sixth of the time of one for all. None for other problems, if there are outliers,
+    or if no minimum is found in the range of C.
+    """
+    if not problem.is_dual or problem.robust is not None or problem.classification:
+        return None
+    unit = float(np.max(np.abs(arrays.to_numpy(problem.y)[problem.rows]), initial=0.0)) or 1.0
+    scaled = problem.replace(y=problem.y / unit)  # squares cannot overflow
+    middle = math.log(kernel_variance(problem) * mean_weight(problem))
+    low, high = (-math.log(PLAN.ridges[edge]) - middle for edge in (-1, 0))
+    log_C, step, before = math.log(C), 0.0, 0.0
+    for _ in range(NEARBY):
+        if not low < log_C < high:
+            return None
+        try:
+            slope, loo = scaled.press_in_C(math.exp(log_C))[1:]
+        except NumericalError:  # the kernel matrix is singular to working precision
+            return None
+        curvature = (slope - before) / step if step else 0.0
+        ahead = min(1.0, abs(slope) / curvature) if curvature > 0.0 else 1.0
+        gain = abs(slope) * (0.5 * ahead if curvature > 0.0 else high - low)
+        if gain < PLAN.flatness / len(problem.rows):
+            outliers = np.any(_shares(arrays.to_numpy(loo)) < 1.0)
+            return None if outliers else (math.exp(log_C), unit * loo)
+        step, before = -math.copysign(ahead, slope), slope
+        log_C += step
+    return None
 
 
 def fit_of_path(factor: Factor, C: float) -> tuple[Fit | None, Any]:

@@ -142,7 +142,8 @@ class LeaveOneOut(Step):
             record.free = best.free
             with expected.last:
                 known = best.finish(refined)
-            covered = covered and not best.has_outliers
+            if best.has_outliers:  # the C of the search is that for their lower weights
+                covered, known = False, known.replace(C=None if free_C else known.C)
         if free_C:
             with expected.path:
                 if known.C is None or (on_all_rows and not covered):

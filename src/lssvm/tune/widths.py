@@ -14,10 +14,18 @@ from .. import arrays
 from ..problem import Problem
 from ..progress import gradient_work, work
 from .objective import Objective
-from .penalty import best_C, best_C_and_factor, guarded, kernel_variance, mean_weight, search_weights
+from .penalty import (
+    best_C,
+    best_C_and_residuals,
+    best_C_nearby,
+    guarded,
+    kernel_variance,
+    mean_weight,
+    search_weights,
+)
 from .plan import PLAN
 from .samples import part_of, sample_of, stages_of
-from .scores import class_errors, error_rate, errors_to_choose_by, loo_errors
+from .scores import class_errors, error_rate, errors_to_choose_by
 from .screening import relevance
 
 if TYPE_CHECKING:
@@ -224,9 +232,8 @@ class Search(Objective):
             return trial, self._value(self._vector(), trial)
         trial = part_of(self.problem, rows, basis)
         current = self._at(self.widths, trial)
-        self.C, _, factor = best_C_and_factor(current, loo_errors)
-        loo = factor.system.solution(1.0 / self.C, careful=False).loo_residuals
-        del factor
+        nearby = None if self.has_outliers else best_C_nearby(current, self.C)  # their lower weights have changed C
+        self.C, loo = nearby or best_C_and_residuals(current)
         known = guarded(current.replace(C=self.C), loo, iterations=1 if self.has_outliers else PLAN.robust_iterations)
         if known.weights is not trial.weights:
             trial = self._without_outliers(trial, known)
