@@ -254,7 +254,7 @@ def test_the_expected_loss_of_leverages_is_about_the_true_one(kernel, ridge):
     K, L = kernel(problem.X, problem.X[:60]), np.linalg.cholesky(kernel(problem.X[:60]))
     w = np.sqrt(problem.weights)
     A = w[:, None] * (K - problem.weights @ K / problem.weights.sum())
-    lower, _ = system.cholesky_pass(A.T @ A + ridge * L @ L.T)
+    lower = system.cholesky_pass(A.T @ A + ridge * L @ L.T)[0]
     Q = np.linalg.solve(lower, A.T).T
     leverage = (Q**2).sum(axis=1)
     exact = np.linalg.qr(np.vstack([np.linalg.solve(L, A.T).T, np.sqrt(ridge) * np.eye(60)]))[0][:3000]

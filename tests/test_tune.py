@@ -359,7 +359,7 @@ def test_a_basis_size_left_open_is_what_pays(noise, size, monkeypatch):
 
 def sampled(X, y, kernel):
     """Problems of the basis sizes tried, on the rows on which they are."""
-    drawn = np.random.RandomState(0).permutation(tune.rows_by_content(Problem(kernel, X, y[:, None], np.ones(len(y)))))
+    drawn = np.random.RandomState(0).permutation(Problem(kernel, X, y[:, None], np.ones(len(y))).rows_by_content)
     rows = np.sort(drawn[:500])
     return lambda n: Problem(kernel, X[rows], y[rows, None], np.ones(500), points=X[drawn[:n]])
 
@@ -886,6 +886,18 @@ def test_an_accelerator_searches_on_the_last_stage_alone(size, monkeypatch):
     assert first[0].endswith("150 basis points" if size is None else "250 basis points")
     assert first[1].endswith("500 rows" if size is None else "400 basis points")
     assert model.press_ < 1.03 * usual.press_
+
+
+@pytest.mark.parametrize("copies", [0, 5])
+def test_an_accelerator_has_the_same_criterion(copies, monkeypatch):
+    X, y = make_friedman1(200, 5, noise=1.0, random_state=0)
+    basis = X[np.r_[:30, :copies]]
+    problem = Problem(Matern(2.0), X, y[:, None], np.ones(200), 10.0).with_basis(points=basis)
+    usual = problem.factorise(quick=True).criterion()
+    monkeypatch.setattr(arrays, "on_accelerator", lambda array: True)
+    monkeypatch.setattr(arrays, "memory", lambda array: 2**34)
+    for found, expected in zip(problem.factorise(quick=True).criterion(), usual, strict=True):
+        assert_allclose(found, expected, rtol=1e-9)
 
 
 @pytest.mark.filterwarnings("ignore:C = ")

@@ -4,6 +4,7 @@ NumPy arrays go directly to BLAS and LAPACK (in place, SYRK, TRSM, POTRF); other
 """
 
 from .linalg import LOSS as LOSS
+from .linalg import accurate as accurate
 from .linalg import add_gram as add_gram
 from .linalg import add_product as add_product
 from .linalg import cholesky as cholesky
@@ -13,6 +14,7 @@ from .linalg import eigh_matrices as eigh_matrices
 from .linalg import gram as gram
 from .linalg import gram_of_lower as gram_of_lower
 from .linalg import invert_lower as invert_lower
+from .linalg import is_small as is_small
 from .linalg import matmul as matmul
 from .linalg import mirrored as mirrored
 from .linalg import pivoted_cholesky as pivoted_cholesky

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 TALL, WIDE = 2, 64  # rows per column, and columns, from which triangular systems may be solved with the inverse,
 LOSS = 1e-9  # if the relative error stays below this; the bound that is used is five to fifty times too large
 DIVIDED = 4096  # order up to which the memory of an eigendecomposition does not matter
-SMALL = 512  # order up to which a triangular matrix is inverted by substitution on an accelerator
+LEAF = 512  # order up to which a triangular matrix is inverted by substitution on an accelerator
+SMALL = 2048, 2**24  # columns and elements up to which launching the calls of an accelerator takes most of the time
 
 
 def matmul(A: Array, B: Array) -> Array:
@@ -104,6 +105,11 @@ def row_squares(A: Array, factors: Array | None = None) -> Array:
     return out
 
 
+def is_small(A: Array) -> bool:
+    """Whether few calls matter more than few operations on this matrix, which is not NumPy's."""
+    return A.shape[1] <= SMALL[0] and A.shape[0] * A.shape[1] <= SMALL[1]
+
+
 def _parts(n: int) -> list[slice]:
     """Up to 32 parts of n columns, each at least 256 wide: work on triangles then consists of matrix products."""
     width = max(256, 128 * math.ceil(n / (32 * 128)))
@@ -112,6 +118,9 @@ def _parts(n: int) -> list[slice]:
 
 def _gram_of_parts(A: Array) -> Array:
     """A'A from matrix products, at about half the cost of the full product."""
+    if is_small(A):
+        G = A.T @ A
+        return 0.5 * (G + G.T)
     G = empty((A.shape[1], A.shape[1]), A)
     for part in _parts(A.shape[1]):
         block = A[:, part].T @ A[:, : part.stop]
@@ -129,9 +138,13 @@ def cholesky(A: Array) -> Array | None:
             return A
         return parallel.cholesky(A)
     xp = namespace(A)
+    if is_torch(A):
+        # factorises the columns in place: passing the transpose of a symmetric A avoids a copy
+        out = (A.T, xp.empty((), dtype=xp.int32, device=A.device)) if A.is_contiguous() else None
+        L, info = xp.linalg.cholesky_ex(A.T, out=out)
+        return L if bool(xp.all(xp.isfinite(xp.linalg.diagonal(L))) & (info == 0)) else None
     try:
-        # torch factorises the columns in place: passing the transpose of a symmetric A avoids a copy
-        L = xp.linalg.cholesky(A.T, out=A.T) if is_torch(A) and A.is_contiguous() else xp.linalg.cholesky(A)
+        L = xp.linalg.cholesky(A)
     except Exception as error:  # each namespace has its own class of LinAlgError
         if type(error).__name__ not in {"LinAlgError", "_LinAlgError"}:
             raise
@@ -172,18 +185,20 @@ def solve_lower(L: Array, B: Array, *, transpose: bool = False) -> Array:
 def whiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None = None) -> Array:
     """Z L^-T, overwriting Z where the namespace allows it: every row z becomes L^-1 z.
 
-    Many NumPy rows are multiplied by the inverse of L (`inverse`, if it is known), unless that might cause a relative
-    error above `loss`.
+    Rows are multiplied by the inverse of L if it is given. For many NumPy rows it is computed, unless it might cause
+    a relative error above `loss`.
     """
     if is_numpy(Z, L):
         if not Z.size or not Z.flags.carray or Z.dtype != np.float64:
             return solve_lower(L, Z.T).T
-        inverse = _inverse_that_pays(Z, L, loss, inverse)
+        inverse = _inverse_that_pays(Z, L, loss) if inverse is None else inverse
         if inverse is None:
             parallel.solve_rows(L, Z, turn=True)
         else:
             parallel.multiply_rows(inverse, Z, turn=True)
         return Z
+    if is_small(Z):
+        return solve_lower(L, Z.T).T if inverse is None else Z @ inverse.T
     parts = _parts(L.shape[0])
     if len(parts) == 1 or not (is_torch(L) or is_cupy(L)):
         return solve_lower(L, Z.T).T
@@ -195,17 +210,21 @@ def whiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None = 
     return out
 
 
-def _inverse_that_pays(Z: np.ndarray, L: np.ndarray, loss: float, inverse: np.ndarray | None) -> np.ndarray | None:
-    """The inverse of L if it is known or pays off for many rows, and if its error stays below `loss`; else None.
+def _inverse_that_pays(Z: np.ndarray, L: np.ndarray, loss: float) -> np.ndarray | None:
+    """The inverse of L if it pays off for many rows, and if its error stays below `loss`; else None.
 
     Products with it run at the speed of DGEMM, which triangular solves reach on few processors.
     """
     rows, columns = Z.shape
-    if inverse is None:
-        if rows < TALL * columns or columns < WIDE:
-            return None
-        inverse = invert_lower(L + 0.0)
-    return inverse if EPS * np.linalg.norm(L) * np.linalg.norm(inverse) <= loss else None
+    if rows < TALL * columns or columns < WIDE:
+        return None
+    return accurate(invert_lower(L + 0.0), L, loss)
+
+
+def accurate(inverse: Array, L: Array, loss: float) -> Array | None:
+    """The inverse of L if products with it have a relative error of at most `loss`, else None."""
+    norm = namespace(L).linalg.vector_norm
+    return inverse if bool(EPS * norm(L) * norm(inverse) <= loss) else None
 
 
 def _multiply(out: Array, A: Array, B: Array, factor: float = 1.0, *, add: bool = False) -> None:
@@ -225,12 +244,14 @@ def unwhiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None 
     """
     if is_numpy(Z, L) and Z.size:
         Z = np.require(Z, np.float64, ["C", "A", "W"])
-        inverse = _inverse_that_pays(Z, L, loss, inverse)
+        inverse = _inverse_that_pays(Z, L, loss) if inverse is None else inverse
         if inverse is None:
             parallel.solve_rows(L, Z, turn=False)
         else:
             parallel.multiply_rows(inverse, Z, turn=False)
         return Z
+    if is_small(Z):
+        return solve_lower(L, Z.T, transpose=True).T if inverse is None else Z @ inverse
     parts = _parts(L.shape[0])
     if len(parts) == 1 or not (is_torch(L) or is_cupy(L)):
         return solve_lower(L, Z.T, transpose=True).T
@@ -247,10 +268,10 @@ def invert_lower(L: Array) -> Array:
     if is_numpy(L):
         return parallel.invert_lower(L) if L.size else L
     n = L.shape[0]
-    if n <= SMALL or not (is_torch(L) or is_cupy(L)):
+    if is_small(L) or not (is_torch(L) or is_cupy(L)):
         return solve_lower(L, identity(n, L))
     inverse = zeros((n, n), L)
-    parts = [slice(start, min(start + SMALL, n)) for start in range(0, n, SMALL)]
+    parts = [slice(start, min(start + LEAF, n)) for start in range(0, n, LEAF)]
     for part, block in zip(parts, _invert_diagonal(L, parts), strict=True):
         inverse[part, part] = block
     _invert_parts(inverse, L)
@@ -271,8 +292,8 @@ def _invert_diagonal(L: Array, parts: list[slice]) -> list[Array]:
 def _invert_parts(out: Array, L: Array) -> None:
     """Complete, by recursive halving, the inverse of a lower triangular matrix whose diagonal blocks are in `out`."""
     n = L.shape[0]
-    half = SMALL * math.ceil(n / (2 * SMALL))
-    if n <= SMALL:
+    half = LEAF * math.ceil(n / (2 * LEAF))
+    if n <= LEAF:
         return
     head, tail = slice(0, half), slice(half, n)
     _invert_parts(out[head, head], L[head, head])
@@ -285,7 +306,7 @@ def _invert_parts(out: Array, L: Array) -> None:
         _multiply(out[rows, head], out[rows, half : rows.stop], corner[: part.stop, :], -1.0)
 
 
-def condition(L: Array, norm: float) -> float:
+def condition(L: Array, norm: float, inverse: Array | None = None) -> float:
     """Estimate of the condition number of L L' in the 1-norm; `norm` is the 1-norm of L L'."""
     if is_numpy(L):
         if L.shape[0] == 0:
@@ -293,7 +314,7 @@ def condition(L: Array, norm: float) -> float:
         reciprocal, _ = lapack.dpocon(L.T, norm, uplo="U")
         return float(1.0 / reciprocal) if reciprocal > 0 else float("inf")
     xp = namespace(L)
-    inverse = invert_lower(L)
+    inverse = invert_lower(L) if inverse is None else inverse
     return norm * float(xp.max(xp.sum(xp.abs(inverse.T @ inverse), axis=0)))
 
 

@@ -216,7 +216,7 @@ def memory(array: Array) -> int | None:
         if on_accelerator(array):
             import torch
 
-            return int(torch.cuda.mem_get_info(array.device)[1])
+            return int(torch.cuda.get_device_properties(array.device).total_memory)
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return None

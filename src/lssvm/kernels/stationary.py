@@ -284,7 +284,7 @@ class Distances:
         self.X, self.Z = X, Z
         self.depth = X.shape[1] + 2
         self.x2, self.z2 = arrays.row_squares(X), arrays.row_squares(Z)
-        self.largest = float(xp.max(self.x2)) + float(xp.max(self.z2)) if X.shape[0] and Z.shape[0] else 0.0
+        self.largest = float(xp.max(self.x2) + xp.max(self.z2)) if X.shape[0] and Z.shape[0] else 0.0
         if X.shape[1] <= 4:
             return
         self.left = xp.concat([X, self.x2[:, None], xp.ones_like(self.x2)[:, None]], axis=1)
@@ -311,12 +311,14 @@ class Distances:
         out[out > -8.0 * arrays.EPS * self.largest] = 0.0  # below the rounding error: identical rows get distance 0
 
     def _mend(self, out: Array, rows: slice, columns: slice) -> None:
-        xp = arrays.namespace(out)
-        place = xp.nonzero(xp.reshape(out > -1e-3 * self.largest, (-1,)))[0]  # much faster than with two indices
+        xp, at_once = arrays.namespace(out), arrays.on_accelerator(out)
+        x2, z2 = self.x2[rows], self.z2[columns]
+        limit = -1e-3 * (x2[:, None] + z2[None, :] if at_once else self.largest)
+        place = xp.nonzero(xp.reshape(out > limit, (-1,)))[0]  # much faster than with two indices
         i, j = place // out.shape[1], place % out.shape[1]
-        x2, z2 = xp.take(self.x2[rows], i, axis=0), xp.take(self.z2[columns], j, axis=0)
-        near = -1e-3 * (x2 + z2) < out[i, j]
-        i, j = i[near], j[near]
+        if not at_once:
+            near = -1e-3 * (xp.take(x2, i, axis=0) + xp.take(z2, j, axis=0)) < out[i, j]
+            i, j = i[near], j[near]
         X, Z = self.X[rows, :], self.Z[columns, :]
         for part in arrays.row_blocks(i.shape[0], 16 * X.shape[1]):
             a, b = i[part], j[part]

@@ -6,6 +6,7 @@ from .factor import Factor as Factor
 from .factor import Fit as Fit
 from .factor import Path as Path
 from .factor import warn_of_leverage as warn_of_leverage
+from .order import order_by_content as order_by_content
 from .problem import ITERATIVE_ROWS as ITERATIVE_ROWS
 from .problem import Problem as Problem
 from .problem import Step as Step

@@ -9,6 +9,7 @@ a row from the fit; its residual is then that of a new point.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,11 +24,13 @@ from ..kernels import Kernel
 from ..progress import work
 from ..robust import WeightFunction
 from .factor import Factor, Fit, Path, check_solution, warn_of_leverage
+from .order import order_by_content
 from .whitening import check_finite, whiten
 
 ITERATIVE_ROWS = (
     4000  # above, fits without leave-one-out use conjugate gradients, which need far fewer than l^3/3 flops
 )
+KEPT = {"rows": {"weights"}, "rows_by_content": {"weights", "X", "y"}}  # what cached values depend on
 
 
 @dataclass(frozen=True)
@@ -89,12 +92,30 @@ class Problem:
         """A copy with some fields changed."""
         if not changes.keys() <= {"asked", "paths"}:
             changes.setdefault("fitted", None)
-        return dataclasses.replace(self, **changes)
+        new = dataclasses.replace(self, **changes)
+        for name, depends_on in KEPT.items():
+            if name in self.__dict__ and not changes.keys() & depends_on:
+                new.__dict__[name] = self.__dict__[name]
+        return new
 
     @cached_property
     def rows(self) -> np.ndarray:
         """Numbers of the rows with positive weight."""
         return np.flatnonzero(arrays.to_numpy(self.weights) > 0)
+
+    @cached_property
+    def rows_by_content(self) -> np.ndarray:
+        """The rows with positive weight in a random order that follows from their values, not from their positions."""
+        parts = (self.y,) if self.kernel.is_precomputed else (self.X, self.y)
+        return np.asarray(self.rows[order_by_content(*(arrays.take(part, self.rows) for part in parts))])
+
+    @cached_property
+    def log_scatter(self) -> float:
+        """log of the weighted sum of squares of the targets about their mean; 0 for constant targets."""
+        y, weights = (arrays.to_numpy(a)[self.rows] for a in (self.y, self.weights))
+        deviation = y - weights @ y / weights.sum()
+        largest = float(weights.max())
+        return math.log(float(np.sum((weights / largest) @ deviation**2)) or 1.0) + math.log(largest)
 
     @property
     def is_dual(self) -> bool:
@@ -184,7 +205,9 @@ class Problem:
         points = self.points
         if points is None:
             points = self.kernel.basis_points(self.X, np.asarray(support))
-        whitening = whiten(self.kernel, points, self._among(support, points), quick=quick and not every)
+        together = quick and arrays.on_accelerator(X) and self.fits_memory  # launching two calls takes twice as long
+        K, n = self._among(support, points, X if together else None), points.shape[0]
+        whitening = whiten(self.kernel, points, K[:n, :], quick=quick and not every)
         if not self.fits_memory:
             raise MemoryError(
                 f"{len(rows)} rows with {whitening.rank} basis points do not fit in memory, which this computation "
@@ -195,7 +218,9 @@ class Problem:
             # the kernel columns are K_SS = L L' itself
             phi = whitening.lower + 0.0
         else:
-            phi = self.kernel.fill(arrays.empty((X.shape[0], whitening.rank), X), X, whitening.points)
+            phi = K[n:, :]
+            if not together or whitening.factor is not None:
+                phi = self.kernel.fill(arrays.empty((X.shape[0], whitening.rank), X), X, whitening.points)
             check_finite(phi, self.kernel)
             progress.did(lambda: 0.3 * work(len(rows), whitening.rank, every=every))
             loss = system.QUICK if quick and not every else arrays.LOSS
@@ -209,9 +234,11 @@ class Problem:
         progress.did(lambda: 0.7 * work(len(rows), whitening.rank, every=every))
         return Factor(self, C, rows, support, points, whitening, primal)
 
-    def _among(self, support: np.ndarray | None, points: Array) -> Array:
-        """The kernel matrix of the basis."""
+    def _among(self, support: np.ndarray | None, points: Array, others: Array | None = None) -> Array:
+        """The kernel matrix of the basis, and below it the kernel columns of other rows."""
         inputs = points if support is None else arrays.take(self.X, support)
+        if others is not None:
+            inputs = arrays.namespace(inputs).concat([inputs, others], axis=0)
         return self.kernel.evaluate(inputs, points)
 
     def _counting(self) -> tuple[np.ndarray, Array, Array, Array]:

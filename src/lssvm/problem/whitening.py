@@ -75,7 +75,7 @@ class Whitening:
         K = arrays.gram(self.lower.T)
         centred = K - xp.mean(K, axis=0)[None, :]
         each = float(xp.sum(weights)) / self.rank
-        lower, condition = system.cholesky_pass(each * arrays.gram(centred) + ridge * K)
+        lower, condition, _ = system.cholesky_pass(each * arrays.gram(centred) + ridge * K)
         Q = arrays.whiten_rows(centred, lower)
         leverage = xp.sum(Q * Q, axis=1)
         if not math.isfinite(condition) or float(xp.max(leverage)) > 0.5:  # isolated points are not typical rows

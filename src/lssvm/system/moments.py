@@ -48,7 +48,7 @@ class Moments:
 
     def system(self, ridge: float) -> Summed:
         """The system of rows that cannot be read again."""
-        lower, condition = cholesky_pass(arrays.add_diagonal(self.scatter + 0.0, ridge))
+        lower, condition, _ = cholesky_pass(arrays.add_diagonal(self.scatter + 0.0, ridge))
         bottom = arrays.whiten_rows(math.sqrt(ridge) * arrays.identity(lower.shape[0], lower), lower)
         projected, centre = arrays.solve_lower(lower, self.cross), arrays.solve_lower(lower, self.phi[:, None])[:, 0]
         return Summed(lower.T, bottom, projected, centre, self.targets, self.weight, condition)
@@ -139,7 +139,7 @@ def summed(total: Callable[[Array | None], Moments], ridge: float, start: Summed
         if R is None or bottom is None:
             R = arrays.identity(sums.scatter.shape[0], sums.scatter)
             bottom = math.sqrt(ridge) * R
-        lower, condition = cholesky_pass(sums.scatter + arrays.gram(bottom))
+        lower, condition, _ = cholesky_pass(sums.scatter + arrays.gram(bottom))
         R, bottom = lower.T @ R, arrays.whiten_rows(bottom, lower)
         if EPS * condition <= SUMMED:
             break
@@ -158,7 +158,7 @@ def refined(
     """
     xp = arrays.namespace(lower)
     penalty = ridge * arrays.gram(lower.T)
-    T, condition = cholesky_pass(sums.scatter + penalty)
+    T, condition, _ = cholesky_pass(sums.scatter + penalty)
     if EPS * condition > PLAIN:
         return None
     projected = arrays.solve_lower(T, sums.cross)

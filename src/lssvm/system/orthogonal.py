@@ -37,13 +37,14 @@ def orthogonalise(
     R = None
     for _ in range(6):
         if isinstance(bottom, float):
-            lower, condition = cholesky_pass(arrays.add_diagonal(arrays.gram(A), bottom * bottom))
-            inverse = arrays.invert_lower(lower + 0.0)
+            lower, condition, inverse = cholesky_pass(arrays.add_diagonal(arrays.gram(A), bottom * bottom))
+            inverse = arrays.invert_lower(lower + 0.0) if inverse is None else inverse
             bottom = bottom * inverse.T
+            inverse = arrays.accurate(inverse, lower, loss)
         else:
-            lower, condition = cholesky_pass(arrays.gram(A) + arrays.gram(bottom))
-            inverse = None
-            bottom = arrays.whiten_rows(bottom, lower)
+            lower, condition, inverse = cholesky_pass(arrays.gram(A) + arrays.gram(bottom))
+            inverse = None if inverse is None else arrays.accurate(inverse, lower, loss)
+            bottom = arrays.whiten_rows(bottom, lower, loss, inverse)
         A = arrays.whiten_rows(A, lower, loss, inverse)
         R = lower.T if R is None else arrays.matmul(lower.T, R)
         leverage, largest = arrays.row_squares(A), arrays.namespace(A).max
@@ -70,8 +71,11 @@ def expected_loss(Q: Array, lower: Array, leverage: Array) -> Array:
 
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # non-finite results raise an error
-def cholesky_pass(G: Array) -> tuple[Array, float]:
-    """Lower factor of a Gram matrix, and its condition number at unit diagonal; infinite if a shift was needed."""
+def cholesky_pass(G: Array) -> tuple[Array, float, Array | None]:
+    """Lower factor of a Gram matrix, its condition number at unit diagonal, and the inverse of the factor or None.
+
+    The condition number is infinite if a shift was needed. On accelerators, it takes the inverse.
+    """
     xp = arrays.namespace(G)
     n = G.shape[0]
     scale = xp.sqrt(xp.linalg.diagonal(G))
@@ -80,11 +84,13 @@ def cholesky_pass(G: Array) -> tuple[Array, float]:
     norm = float(xp.max(xp.sum(xp.abs(G), axis=0))) if n else 1.0
     L = arrays.cholesky(G + 0.0)
     if L is not None:
-        return scale[:, None] * L, arrays.condition(L, norm)
+        inverse = None if arrays.is_numpy(L) else arrays.invert_lower(L + 0.0)
+        condition = arrays.condition(L, norm, inverse)
+        return scale[:, None] * L, condition, None if inverse is None else inverse / scale[None, :]
     shift = 10.0 * n * EPS
     while L is None and math.isfinite(shift):
         L = arrays.cholesky(arrays.add_diagonal(G + 0.0, shift))
         shift *= 10.0
     if L is None:
         raise NumericalError("The kernel columns are not finite: scale your features.")
-    return scale[:, None] * L, math.inf
+    return scale[:, None] * L, math.inf, None

@@ -129,7 +129,7 @@ class Primal(System):
                 for rows in arrays.row_blocks(t.shape[0], 8 * self.Q.shape[1], t):  # read only once
                     step += self.Q[rows, :].T @ (t[rows, :] - self.Q[rows, :] @ projected)
                 projected = projected + step
-                if float(norm(step)) <= math.sqrt(EPS) * float(norm(projected)):
+                if bool(norm(step) <= math.sqrt(EPS) * norm(projected)):
                     break  # the remaining error is the square of that
         return projected
 
@@ -164,7 +164,9 @@ class Primal(System):
         inner = 0.5 * (q @ c.T + c @ q.T) - middle
         in_ridge = float(xp.sum(arrays.gram(self.bottom) * inner))
         T = arrays.matmul(lower, self.R.T)
-        inverse = arrays.invert_lower(T + 0.0) if arrays.is_numpy(T) else None
+        inverse = None
+        if arrays.is_numpy(T) or arrays.is_small(Q):
+            inverse = arrays.accurate(arrays.invert_lower(T + 0.0), T, QUICK)
         columns, inner = (arrays.unwhiten_rows(rows, T, QUICK, inverse) for rows in (columns, inner))
         return value, columns, self.ridge * arrays.unwhiten_rows(inner.T, T, QUICK, inverse), in_ridge
 

@@ -116,6 +116,9 @@ def close_to_one(leverage: Array) -> np.ndarray:
 def weighted_gram(A: Array, weights: Array) -> Array:
     """A'diag(weights)A for weights of either sign."""
     xp = arrays.namespace(A)
+    if not arrays.is_numpy(A) and arrays.is_small(A):
+        G = A.T @ (weights[:, None] * A)
+        return 0.5 * (G + G.T)
     negative = arrays.to_numpy(weights) < 0
     size = xp.sqrt(xp.abs(weights))[:, None]
     if not negative.any():

@@ -10,7 +10,6 @@ from .penalty import warn_at_edges as warn_at_edges
 from .penalty import with_best_C as with_best_C
 from .plan import PLAN as PLAN
 from .samples import chosen_widths as chosen_widths
-from .samples import rows_by_content as rows_by_content
 from .samples import with_every_class as with_every_class
 from .scores import class_errors as class_errors
 from .scores import loo_errors as loo_errors

@@ -130,13 +130,8 @@ class Objective:
         return value - self._unit(trial) + self._prior(logs, len(trial.rows))[0]
 
     def _unit(self, trial: Problem) -> float:
-        """log of the weighted sum of squares about the mean: so that units do not affect the stopping rule."""
-        if self.by_log_loss:
-            return 0.0
-        y, weights = (arrays.to_numpy(a)[trial.rows] for a in (trial.y, trial.weights))
-        deviation = y - weights @ y / weights.sum()
-        largest = float(weights.max())
-        return math.log(float(np.sum((weights / largest) @ deviation**2)) or 1.0) + math.log(largest)
+        """What is subtracted from log PRESS, so that units do not affect the stopping rule."""
+        return 0.0 if self.by_log_loss else trial.log_scatter
 
     @staticmethod
     def _is_dropped(widths: np.ndarray) -> np.ndarray:

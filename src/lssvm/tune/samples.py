@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import arrays
-from ..problem import Problem, column_spread
+from ..problem import Problem, column_spread, order_by_content
 from .plan import PLAN
 
 
@@ -42,7 +42,7 @@ def sample_of(problem: Problem, size: int) -> np.ndarray:
     """About `size` of the rows with positive weight, always the same ones, with some rows of every class."""
     if size >= len(problem.rows):
         return problem.rows
-    return with_every_class(problem, rows_by_content(problem), size)
+    return with_every_class(problem, problem.rows_by_content, size)
 
 
 def part_of(problem: Problem, rows: int, basis: int | None) -> Problem:
@@ -51,29 +51,11 @@ def part_of(problem: Problem, rows: int, basis: int | None) -> Problem:
     if basis is None:
         return part
     if part.is_dual:
-        return part.with_basis(rows_by_content(part)[:basis])
+        return part.with_basis(part.rows_by_content[:basis])
     if basis < part.basis_size:
         chosen = np.sort(order_by_content(part.points)[:basis])
         return part.with_basis(points=arrays.take(part.points, chosen))
     return part
-
-
-def rows_by_content(problem: Problem) -> np.ndarray:
-    """The rows with positive weight in a random order that follows from their values, not from their positions."""
-    parts = (problem.y,) if problem.kernel.is_precomputed else (problem.X, problem.y)
-    return np.asarray(problem.rows[order_by_content(*(arrays.take(part, problem.rows) for part in parts))])
-
-
-def order_by_content(*matrices: arrays.Array) -> np.ndarray:
-    """A random order of the rows of some matrices: that of a hash of each row, so that shuffling changes no sample."""
-    values = np.hstack([arrays.to_numpy(matrix).astype(float) + 0.0 for matrix in matrices])
-    hashes = np.zeros(len(values), dtype=np.uint64)
-    for column in np.ascontiguousarray(values.T).view(np.uint64):  # the generator of Steele, Lea & Flood (2014)
-        hashes += column + np.uint64(0x9E3779B97F4A7C15)
-        hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        hashes ^= hashes >> np.uint64(31)
-    return np.argsort(hashes, kind="stable")
 
 
 def with_every_class(problem: Problem, order: np.ndarray, size: int) -> np.ndarray:

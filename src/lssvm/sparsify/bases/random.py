@@ -14,7 +14,6 @@ from ...tune import (
     LeaveOneOut,
     best_C,
     most_for_C,
-    rows_by_content,
     tuned,
     warn_at_edge,
     with_best_C,
@@ -129,7 +128,7 @@ class Random(Step):
             check_size(self, self.n)
         draw = check_random_state(self.random_state)
         if self.n is None:  # the default of `LSSVR`: the order of the rows must not matter
-            return self._measured(problem, draw.permutation(rows_by_content(problem)))
+            return self._measured(problem, draw.permutation(problem.rows_by_content))
         return problem.with_basis(draw.permutation(problem.rows)[: self.n])
 
     def _measured(self, problem: Problem, drawn: np.ndarray) -> Problem:
