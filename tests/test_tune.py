@@ -20,6 +20,7 @@ from lssvm.kernels import RBF, Additive, Choice, Linear, Matern, Polynomial, Spl
 from lssvm.problem import Problem, column_spread
 from lssvm.tune import penalty, scores, widths
 from lssvm.tune.screening import relevance
+from lssvm.tune.steps import tuned
 
 SIGMA = np.array([1.2, 2.0, 0.8])
 SMOOTH = {
@@ -215,6 +216,20 @@ def test_C_from_one_nearby_leaves_difficult_cases_to_the_path():
     smooth = Problem(RBF(1.0), X[:, :1], np.sin(X[:, :1]), np.ones(150))  # the best C is beyond the range
     assert penalty.best_C_nearby(smooth, 1e6) is None
     assert penalty.best_C_nearby(outlier.with_basis(np.arange(20)), 10.0) is None
+    y[0] = 15.0
+    usual = Problem(Matern(2.0), X, y[:, None], np.ones(150))
+    assert penalty.best_C_nearby(usual, 100.0) is not None
+    assert penalty.best_C_nearby(usual, 1e-3) is None  # PRESS is flat there
+    twice = Problem(Matern(2.0), X[np.r_[:150, :5]], y[np.r_[:150, :5], None], np.ones(155))
+    assert penalty.best_C_nearby(twice, 100.0) is None
+
+
+def test_C_of_a_search_with_outliers_stays_on_its_sample():
+    X, y = make_friedman1(4000, n_features=5, noise=1.0, random_state=0)
+    y[0] = 1e4
+    problem = Problem(RBF(), X, y[:, None], np.ones(4000)).with_basis(np.arange(1, 301))
+    plans = [tuned(problem, on_all_rows=rows).paths["LeaveOneOut"].plan for rows in (False, True)]
+    assert [plan[-1] for plan in plans] == ["C searched together with the widths", "C on all rows"]
 
 
 @pytest.mark.filterwarnings("ignore:Rounding errors")  # C is 2e9 for a width that is too large

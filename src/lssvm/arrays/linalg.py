@@ -105,9 +105,9 @@ def row_squares(A: Array, factors: Array | None = None) -> Array:
     return out
 
 
-def is_small(A: Array) -> bool:
-    """Whether few calls matter more than few operations on this matrix, which is not NumPy's."""
-    return A.shape[1] <= SMALL[0] and A.shape[0] * A.shape[1] <= SMALL[1]
+def is_small(rows: int, columns: int) -> bool:
+    """Whether few calls matter more than few operations on a matrix of this shape, if it is not NumPy's."""
+    return columns <= SMALL[0] and rows * columns <= SMALL[1]
 
 
 def _parts(n: int) -> list[slice]:
@@ -118,7 +118,7 @@ def _parts(n: int) -> list[slice]:
 
 def _gram_of_parts(A: Array) -> Array:
     """A'A from matrix products, at about half the cost of the full product."""
-    if is_small(A):
+    if is_small(*A.shape):
         G = A.T @ A
         return 0.5 * (G + G.T)
     G = empty((A.shape[1], A.shape[1]), A)
@@ -185,8 +185,8 @@ def solve_lower(L: Array, B: Array, *, transpose: bool = False) -> Array:
 def whiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None = None) -> Array:
     """Z L^-T, overwriting Z where the namespace allows it: every row z becomes L^-1 z.
 
-    Rows are multiplied by the inverse of L if it is given. For many NumPy rows it is computed, unless it might cause
-    a relative error above `loss`.
+    `inverse` is that of L, if it is known and accurate enough. It is computed for many NumPy rows, unless it might
+    cause a relative error above `loss` (0: never).
     """
     if is_numpy(Z, L):
         if not Z.size or not Z.flags.carray or Z.dtype != np.float64:
@@ -197,7 +197,7 @@ def whiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None = 
         else:
             parallel.multiply_rows(inverse, Z, turn=True)
         return Z
-    if is_small(Z):
+    if is_small(*Z.shape):
         return solve_lower(L, Z.T).T if inverse is None else Z @ inverse.T
     parts = _parts(L.shape[0])
     if len(parts) == 1 or not (is_torch(L) or is_cupy(L)):
@@ -216,14 +216,14 @@ def _inverse_that_pays(Z: np.ndarray, L: np.ndarray, loss: float) -> np.ndarray 
     Products with it run at the speed of DGEMM, which triangular solves reach on few processors.
     """
     rows, columns = Z.shape
-    if rows < TALL * columns or columns < WIDE:
+    if rows < TALL * columns or columns < WIDE or loss == 0.0:
         return None
     return accurate(invert_lower(L + 0.0), L, loss)
 
 
 def accurate(inverse: Array, L: Array, loss: float) -> Array | None:
     """The inverse of L if products with it have a relative error of at most `loss`, else None."""
-    norm = namespace(L).linalg.vector_norm
+    norm = np.linalg.norm if is_numpy(L) else namespace(L).linalg.vector_norm
     return inverse if bool(EPS * norm(L) * norm(inverse) <= loss) else None
 
 
@@ -250,7 +250,7 @@ def unwhiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None 
         else:
             parallel.multiply_rows(inverse, Z, turn=False)
         return Z
-    if is_small(Z):
+    if is_small(*Z.shape):
         return solve_lower(L, Z.T, transpose=True).T if inverse is None else Z @ inverse
     parts = _parts(L.shape[0])
     if len(parts) == 1 or not (is_torch(L) or is_cupy(L)):
@@ -268,7 +268,7 @@ def invert_lower(L: Array) -> Array:
     if is_numpy(L):
         return parallel.invert_lower(L) if L.size else L
     n = L.shape[0]
-    if is_small(L) or not (is_torch(L) or is_cupy(L)):
+    if is_small(*L.shape) or not (is_torch(L) or is_cupy(L)):
         return solve_lower(L, identity(n, L))
     inverse = zeros((n, n), L)
     parts = [slice(start, min(start + LEAF, n)) for start in range(0, n, LEAF)]

@@ -83,8 +83,9 @@ class Factor:
         """
         kernel = self.problem.kernel
         value, terms, in_C = self._criterion(classes)
-        if len(terms) > 1 and arrays.on_accelerator(self.points):  # one call takes half as long to launch as two
-            (X, Z, G), (points, _, penalty) = terms
+        (X, Z, G), *others = terms
+        if others and arrays.on_accelerator(X) and arrays.is_small(*G.shape):  # one call instead of two
+            points, _, penalty = others[0]
             concat = arrays.namespace(X).concat
             terms = [(concat([X, points], axis=0), Z, concat([G, penalty], axis=0))]
         gradient = sum(kernel.gradient(X, Z, G) for X, Z, G in terms)

@@ -111,7 +111,7 @@ class Problem:
 
     @cached_property
     def log_scatter(self) -> float:
-        """log of the weighted sum of squares of the targets about their mean; 0 for constant targets."""
+        """log of the weighted sum of squares of the targets about their mean, which counts as 1 if it is 0."""
         y, weights = (arrays.to_numpy(a)[self.rows] for a in (self.y, self.weights))
         deviation = y - weights @ y / weights.sum()
         largest = float(weights.max())
@@ -205,8 +205,9 @@ class Problem:
         points = self.points
         if points is None:
             points = self.kernel.basis_points(self.X, np.asarray(support))
-        together = quick and arrays.on_accelerator(X) and self.fits_memory  # launching two calls takes twice as long
-        K, n = self._among(support, points, X if together else None), points.shape[0]
+        n = points.shape[0]
+        together = quick and arrays.on_accelerator(X) and arrays.is_small(X.shape[0], n)  # one call instead of two
+        K = self._among(support, points, X if together else None)
         whitening = whiten(self.kernel, points, K[:n, :], quick=quick and not every)
         if not self.fits_memory:
             raise MemoryError(

@@ -198,7 +198,7 @@ def press_in_ridge(K: Array, targets: Array, weights: Array, ridge: float) -> tu
     diagonal = xp.linalg.diagonal(P)[:, None]
     value, a, b = log_press(ridge * scaled, ridge * diagonal)
     in_e = float(xp.sum(a * (scaled - ridge * (P @ scaled))))
-    in_h = float(xp.sum(b * (ridge * xp.sum(P * P, axis=1)[:, None] - diagonal)))
+    in_h = float(xp.sum(b * (ridge * arrays.row_squares(P)[:, None] - diagonal)))
     return value, ridge * (in_e + in_h), scaled / (xp.sqrt(weights)[:, None] * diagonal)
 
 

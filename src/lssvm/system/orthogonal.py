@@ -41,11 +41,12 @@ def orthogonalise(
             inverse = arrays.invert_lower(lower + 0.0) if inverse is None else inverse
             bottom = bottom * inverse.T
             inverse = arrays.accurate(inverse, lower, loss)
+            allowed = 0.0 if inverse is None else loss
         else:
             lower, condition, inverse = cholesky_pass(arrays.gram(A) + arrays.gram(bottom))
-            inverse = None if inverse is None else arrays.accurate(inverse, lower, loss)
+            inverse, allowed = None if inverse is None else arrays.accurate(inverse, lower, loss), loss
             bottom = arrays.whiten_rows(bottom, lower, loss, inverse)
-        A = arrays.whiten_rows(A, lower, loss, inverse)
+        A = arrays.whiten_rows(A, lower, allowed, inverse)
         R = lower.T if R is None else arrays.matmul(lower.T, R)
         leverage, largest = arrays.row_squares(A), arrays.namespace(A).max
         h = min(float(largest(leverage)) if A.shape[0] else 0.0, 1.0 - CAREFUL)
@@ -74,7 +75,7 @@ def expected_loss(Q: Array, lower: Array, leverage: Array) -> Array:
 def cholesky_pass(G: Array) -> tuple[Array, float, Array | None]:
     """Lower factor of a Gram matrix, its condition number at unit diagonal, and the inverse of the factor or None.
 
-    The condition number is infinite if a shift was needed. On accelerators, it takes the inverse.
+    The condition number is infinite if a shift was needed. Only NumPy's does not require the inverse.
     """
     xp = arrays.namespace(G)
     n = G.shape[0]

@@ -164,11 +164,12 @@ class Primal(System):
         inner = 0.5 * (q @ c.T + c @ q.T) - middle
         in_ridge = float(xp.sum(arrays.gram(self.bottom) * inner))
         T = arrays.matmul(lower, self.R.T)
-        inverse = None
-        if arrays.is_numpy(T) or arrays.is_small(Q):
+        inverse, allowed = None, QUICK
+        if arrays.is_numpy(T) or arrays.is_small(*Q.shape):
             inverse = arrays.accurate(arrays.invert_lower(T + 0.0), T, QUICK)
-        columns, inner = (arrays.unwhiten_rows(rows, T, QUICK, inverse) for rows in (columns, inner))
-        return value, columns, self.ridge * arrays.unwhiten_rows(inner.T, T, QUICK, inverse), in_ridge
+            allowed = 0.0 if inverse is None else QUICK
+        columns, inner = (arrays.unwhiten_rows(rows, T, allowed, inverse) for rows in (columns, inner))
+        return value, columns, self.ridge * arrays.unwhiten_rows(inner.T, T, allowed, inverse), in_ridge
 
     def careful(
         self, near: Array, lam: float, residuals: Array, leverage: Array, loo: Array, *, disturbed: bool = False

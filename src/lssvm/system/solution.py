@@ -116,7 +116,7 @@ def close_to_one(leverage: Array) -> np.ndarray:
 def weighted_gram(A: Array, weights: Array) -> Array:
     """A'diag(weights)A for weights of either sign."""
     xp = arrays.namespace(A)
-    if not arrays.is_numpy(A) and arrays.is_small(A):
+    if not arrays.is_numpy(A) and arrays.is_small(*A.shape):
         G = A.T @ (weights[:, None] * A)
         return 0.5 * (G + G.T)
     negative = arrays.to_numpy(weights) < 0

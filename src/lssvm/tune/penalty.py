@@ -1,4 +1,4 @@
-"""The choice of C from the whole path of one factorisation."""
+"""The choice of C: from the whole path of one factorisation, or next to a C that is nearly right."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def most_for_C(problem: Problem) -> float:
     rows, basis = len(problem.rows), None if problem.is_dual else problem.basis_size
     path = work(rows, basis, every=True)
     if problem.robust is None:
-        return path
+        return path + (NEARBY * work(rows, None) if problem.is_dual and not problem.classification else 0.0)
     solves = 1 + max(PLAN.robust_iterations, problem.robust.iterations)
     return path + PLAN.robust_iterations * (path + solves * work(rows, basis))
 
@@ -219,33 +219,39 @@ def best_C_and_residuals(problem: Problem) -> tuple[float, Any]:
 
 
 def best_C_nearby(problem: Problem, C: float) -> tuple[float, Any] | None:
-    """The same for a dense regression, by secant steps on the derivative of PRESS from a C that is nearly right.
+    """As `best_C_and_residuals`, for the minimum of PRESS next to a C that is nearly right, in a dense regression.
 
-    A factorisation for one C takes a sixth of the time of one for all. None for other problems, if there are outliers,
-    or if no minimum is found in the range of C.
+    Steps in log C until the derivative changes its sign, then secant steps: a factorisation for one C takes a sixth of
+    the time of one for all. None for other problems, if there are outliers or duplicates, which need the whole path, or
+    if no minimum is found in a few steps.
     """
-    if not problem.is_dual or problem.robust is not None or problem.classification:
+    if not problem.is_dual or problem.robust is not None or problem.classification or _copies(problem):
         return None
     unit = float(np.max(np.abs(arrays.to_numpy(problem.y)[problem.rows]), initial=0.0)) or 1.0
     scaled = problem.replace(y=problem.y / unit)  # squares cannot overflow
     middle = math.log(kernel_variance(problem) * mean_weight(problem))
     low, high = (-math.log(PLAN.ridges[edge]) - middle for edge in (-1, 0))
-    log_C, step, before = math.log(C), 0.0, 0.0
-    for _ in range(NEARBY):
+    least, log_C = PLAN.flatness / len(problem.rows), math.log(C)
+    ends: dict[bool, tuple[float, float]] = {}  # the last point on each side of the minimum, and the derivative there
+    for number in range(NEARBY):
         if not low < log_C < high:
             return None
         try:
             slope, loo = scaled.press_in_C(math.exp(log_C))[1:]
         except NumericalError:  # the kernel matrix is singular to working precision
             return None
-        curvature = (slope - before) / step if step else 0.0
-        ahead = min(1.0, abs(slope) / curvature) if curvature > 0.0 else 1.0
-        gain = abs(slope) * (0.5 * ahead if curvature > 0.0 else high - low)
-        if gain < PLAN.flatness / len(problem.rows):
+        ends[slope > 0.0] = log_C, slope
+        if len(ends) == 1:
+            if number == 0 and abs(slope) * (high - low) < least:
+                return None  # PRESS is flat for very large and very small C
+            log_C -= math.copysign(1.0, slope)
+            continue
+        (left, falling), (right, rising) = ends[False], ends[True]
+        target = left - falling * (right - left) / (rising - falling)
+        if 0.5 * abs(slope * (target - log_C)) < least:
             outliers = np.any(_shares(arrays.to_numpy(loo)) < 1.0)
             return None if outliers else (math.exp(log_C), unit * loo)
-        step, before = -math.copysign(ahead, slope), slope
-        log_C += step
+        log_C = target
     return None
 
 

@@ -142,8 +142,10 @@ class LeaveOneOut(Step):
             record.free = best.free
             with expected.last:
                 known = best.finish(refined)
-            if best.has_outliers:  # the C of the search is that for their lower weights
-                covered, known = False, known.replace(C=None if free_C else known.C)
+            if best.has_outliers:
+                covered = False
+                if free_C and on_all_rows:  # the C of the search is that for their lower weights
+                    known = known.replace(C=None)
         if free_C:
             with expected.path:
                 if known.C is None or (on_all_rows and not covered):
