@@ -64,7 +64,7 @@ def contenders(make: Callable[[Any], Any], n: int, rows: int, tol: float, peer: 
     """All methods; those that drop a fraction of the columns keep n of them."""
     share = 1 - (n - 0.5) / rows
     return {
-        "dense (default)": lambda seed: make(None),
+        "dense": lambda seed: make([]),
         **selectors(make, n),
         f'Prune({n}, rows="keep")': lambda seed: make([sparsify.Prune(n, rows="keep")]),
         'Prune(rows="keep")': lambda seed: make([sparsify.Prune(rows="keep")]),
@@ -160,7 +160,7 @@ def sinc(repeats: int) -> Study:
     for seed in range(repeats):
         X, y = datasets.make_sinc(300, outliers=15, random_state=seed)
         trials.append([(X, y, grid, np.sinc(grid[:, 0]))])
-    methods: dict[str, Maker] = {"dense, without robust weights": lambda seed: LSSVR()}
+    methods: dict[str, Maker] = {"dense, without robust weights": lambda seed: LSSVR(steps=[])}
     methods.update(contenders(lambda steps: LSSVR(steps=steps, robust="hampel"), 20, 300, 0.02, svr))
     title = (
         f'Noisy sinc: 300 rows, 15 of them outliers, robust="hampel"; error on the clean function (draws: {repeats})'
