@@ -372,6 +372,14 @@ def test_a_basis_size_left_open_is_what_pays(noise, size, monkeypatch):
     assert_allclose(again.predict(X[:50]), retuned.predict(X[:50]), rtol=1e-9)
 
 
+def test_basis_sizes_are_not_compared_where_few_points_suffice():
+    X, y = make_friedman1(2500, n_features=5, noise=1.0, random_state=0)
+    model = LSSVR(RBF(), steps=[sparsify.Random(random_state=0)]).fit(X, y)
+    assert model.path_.gain < tune.PLAN.limited
+    assert model.path_.sizes.tolist() == []
+    assert model.path_.chosen == len(model.support_) == 500
+
+
 def sampled(X, y, kernel):
     """Problems of the basis sizes tried, on the rows on which they are."""
     drawn = np.random.RandomState(0).permutation(Problem(kernel, X, y[:, None], np.ones(len(y))).rows_by_content)

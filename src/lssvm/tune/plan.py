@@ -54,7 +54,8 @@ class SearchPlan:
     chosen there. If only the best member had searched widths again, energy would have had 1.04 times the error."""
     limited: float = 0.1
     """Least gain from the basis of the first stage to that of the last for which widths are searched there, too: only
-    then are those of the first stage too wide. 0.02 changed the error of small tables from 0.888 to 0.885."""
+    then are those of the first stage too wide. 0.02 changed the error of small tables from 0.888 to 0.885. Otherwise
+    larger bases are not tried: in 24 splits, the gain was above 0.2 where they paid off, else below 0.05."""
     common: int = 15
     """Maximum number of iterations for common widths; about 6 are usual."""
     iterations: int = 50

@@ -65,7 +65,8 @@ class LeaveOneOut(Step):
     decide.
 
     ``path_`` contains ``widths`` (one entry per leaf of the kernel), ``C``, ``loo``, ``evaluations``, ``plan`` (the
-    stages of the search, in words) and, for classes, ``error_rate``. ``loo`` is the mean squared leave-one-out residual
+    stages of the search, in words), ``gain`` (by how much the last of several stages lowered log PRESS) and, for
+    classes, ``error_rate``. ``loo`` is the mean squared leave-one-out residual
     (mean absolute residual with robust weights), summed over the outputs; for classes, it is the mean log loss with the
     targets of Platt (1999).
 

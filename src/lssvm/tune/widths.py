@@ -146,6 +146,7 @@ class Search(Objective):
         stages = stages_of(self.problem)
         if self.method != "grid" and (len(stages) > 1 or self.problem.robust is not None):
             trial, value = self._last_trial(*stages[-1])
+            self.record.gain = self.value - value
             if refined and (value < self.value - PLAN.limited or self.problem.robust is not None):
                 value = self._minimise(trial, PLAN.early)
                 self._log(trial)

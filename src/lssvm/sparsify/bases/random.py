@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from ... import arrays, conjugate, progress
 from ...problem import Problem, Step, column_spread
 from ...progress import work
 from ...tune import (
+    PLAN,
     LeaveOneOut,
     best_C,
     most_for_C,
@@ -99,16 +101,18 @@ class Random(Step):
     ----------
     n : int or None
         Size of the basis; all rows if there are fewer. None chooses the size: hyper-parameters left at None are tuned
-        with 500 points on a sample of 5000 rows, and 1000 points are then tried on that sample. If these lower the root
-        mean square leave-one-out residual by 3 %, 1000 points are used, and if by 5 %, 2000 points, as long as
-        rows * n^2 is at most 1.5e11. Kernel and C are then chosen again.
+        with 500 points on a sample of 5000 rows. If these lowered log PRESS by at least 0.1, compared with 250 points,
+        1000 points are tried on that sample. If they lower the root mean square leave-one-out residual by 3 %, 1000
+        points are used, and if by 5 %, 2000 points, as long as rows * n^2 is at most 1.5e11. Kernel and C are then
+        chosen again.
     random_state : int, RandomState or None
         Seed for the draw. With n=None, it does not depend on the order of the rows.
 
     Notes
     -----
-    With ``n=None``, ``path_`` is that of `tune.LeaveOneOut` with the additional entries ``sizes``, ``scores`` (mean
-    squared leave-one-out residual of the sample, in units of the largest deviation from the mean) and ``chosen``.
+    With ``n=None``, ``path_`` is that of `tune.LeaveOneOut` with the additional entries ``sizes`` (those that were
+    compared, if any), ``scores`` (mean squared leave-one-out residual of the sample, in units of the largest deviation
+    from the mean) and ``chosen``.
 
     Examples
     --------
@@ -138,25 +142,25 @@ class Random(Step):
         sizes = progress.expect(lambda: sum(work(len(sample), n, every=True) for n in SIZES[:2]))
         basis = lambda n: np.searchsorted(sample, drawn[:n])  # noqa: E731
         known = tuned(problem.subset(sample).with_basis(basis(SIZES[0])), on_all_rows=False)
+        record = known.paths.get(LeaveOneOut.__name__, {})
+        limited = record.get("gain", math.inf) >= PLAN.limited  # 500 points gain that much, compared with 250
+        tried = SIZES[:2] if limited and size_that_pays(1.0, len(drawn)) > SIZES[0] else ()
         measured = known.replace(C=problem.C)
-        if known.robust is not None:
+        if tried and known.robust is not None:
             measured = measured.replace(weights=known.solve().weights, robust=None)
-        tried = [min(SIZES[0], len(drawn))]
-        if size_that_pays(1.0, len(drawn)) > tried[0]:
-            tried.append(SIZES[1])
         with sizes:
             scores = [best_C(measured.with_basis(basis(n)))[1] for n in tried]
-        gain = 1.0 - (scores[-1] / scores[0]) ** 0.5 if scores[0] > 0 else 0.0
+        gain = 1.0 - (scores[1] / scores[0]) ** 0.5 if scores and scores[0] > 0 else 0.0
         size = size_that_pays(gain, len(drawn))
         chosen = problem.with_basis(drawn[:size])
-        if size == tried[0]:
+        if size <= SIZES[0]:
             paths = {**problem.paths, **known.paths}
             chosen = chosen.replace(kernel=known.kernel, robust=known.robust, paths=paths)
         else:  # hyper-parameters chosen for a small basis are too smooth for a larger one
             chosen = tuned(chosen)
         record = Bunch(**{**Bunch(plan=[], evaluations=0), **chosen.paths.get(LeaveOneOut.__name__, {})})
         record.plan = [f"{size} basis points by the leave-one-out residuals of {len(sample)} rows", *record.plan]
-        record.update(sizes=np.array(tried), scores=np.array(scores), chosen=size)
+        record.update(sizes=np.array(tried, dtype=int), scores=np.array(scores), chosen=size)
         if chosen.C is None:
             record.plan.pop()  # the search of C on the sample
             with last:
