@@ -352,7 +352,6 @@ def limits(n: int, rows: int, columns: int) -> Result:
 
     from scipy.linalg import blas, lapack
 
-    from lssvm import arrays
     from lssvm.arrays.threads import workers
 
     rng = np.random.default_rng(0)
@@ -374,9 +373,8 @@ def limits(n: int, rows: int, columns: int) -> Result:
         "memory (read and write)": (2.0 * source.nbytes, lambda: list(pool.map(lambda p: np.copyto(*p), halves))),
     }
     found = {}
-    with arrays.own_threads():
-        for name, (amount, run) in work.items():
-            found[name] = amount / min(measured(run)[1]["seconds"] for _ in range(3)) / 1e9
+    for name, (amount, run) in work.items():
+        found[name] = amount / min(measured(run)[1]["seconds"] for _ in range(3)) / 1e9
     return {"rates": found}
 
 
