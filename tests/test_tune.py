@@ -208,7 +208,7 @@ def test_C_from_one_nearby_is_the_best_of_a_fine_grid(start, unit):
     assert slope == pytest.approx((press(10.0 * math.exp(1e-4)) - press(10.0 * math.exp(-1e-4))) / 2e-4, abs=1e-7)
 
 
-def test_C_from_one_nearby_leaves_difficult_cases_to_the_path():
+def test_C_from_one_nearby_leaves_difficult_cases_to_the_path(monkeypatch):
     X, y = make_friedman1(150, n_features=5, noise=1.0, random_state=0)
     y[0] = 1e4
     outlier = Problem(Matern(2.0), X, y[:, None], np.ones(150))
@@ -219,7 +219,10 @@ def test_C_from_one_nearby_leaves_difficult_cases_to_the_path():
     y[0] = 15.0
     usual = Problem(Matern(2.0), X, y[:, None], np.ones(150))
     assert penalty.best_C_nearby(usual, 100.0) is not None
-    assert penalty.best_C_nearby(usual, 1e-3) is None  # PRESS is flat there
+    evaluations, press_in_C = [], Problem.press_in_C
+    monkeypatch.setattr(Problem, "press_in_C", lambda self, C: evaluations.append(C) or press_in_C(self, C))
+    assert penalty.best_C_nearby(usual, 1e8) is None
+    assert evaluations == [pytest.approx(1e8)]  # PRESS is flat there
     twice = Problem(Matern(2.0), X[np.r_[:150, :5]], y[np.r_[:150, :5], None], np.ones(155))
     assert penalty.best_C_nearby(twice, 100.0) is None
 

@@ -221,9 +221,9 @@ def best_C_and_residuals(problem: Problem) -> tuple[float, Any]:
 def best_C_nearby(problem: Problem, C: float) -> tuple[float, Any] | None:
     """As `best_C_and_residuals`, for the minimum of PRESS next to a C that is nearly right, in a dense regression.
 
-    Steps in log C until the derivative changes its sign, then secant steps: a factorisation for one C takes a sixth of
-    the time of one for all. None for other problems, if there are outliers or duplicates, which need the whole path, or
-    if no minimum is found in a few steps.
+    Steps in log C until the derivative changes its sign, then secant steps: a factorisation for one C takes a quarter
+    of the time of one for all with 1000 rows, and a third with 1800. None for other problems, if there are outliers or
+    duplicates, which need the whole path, or if no minimum is found in a few steps.
     """
     if not problem.is_dual or problem.robust is not None or problem.classification or _copies(problem):
         return None
