@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from sklearn.base import clone
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_iris, make_moons
 from sklearn.linear_model import LogisticRegression
 
 from lssvm import LSSVC, arrays, kernels, load, robust, save, sparsify, tune
@@ -502,3 +502,14 @@ def test_auto_records_what_it_compared():
     assert min(c.loo for c in model.path_.candidates) > 0
     assert model.path_.evaluations > 0
     assert 0 <= model.path_.error_rate < 0.5
+
+
+@pytest.mark.parametrize("rows", [300, 1000])
+def test_irrelevant_columns_cost_little(rows):
+    """With a common width, the best classifier of moons among eight columns of noise is nearly linear."""
+    X, y = make_moons(rows + 3000, noise=0.25, random_state=0)
+    wide = np.hstack([X, np.random.RandomState(0).standard_normal((len(X), 8))])
+    found, told = (LSSVC().fit(Z[:rows], y[:rows]) for Z in (wide, X))
+    errors = [np.mean(model.predict(Z[rows:]) != y[rows:]) for model, Z in ((found, wide), (told, X))]
+    assert errors[0] < 1.15 * errors[1] < 0.08
+    assert_array_equal(np.isfinite(found.kernel_.sigma), np.arange(10) < 2)

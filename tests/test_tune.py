@@ -19,7 +19,7 @@ from lssvm import LSSVC, LSSVR, arrays, datasets, kernels, losses, sparsify, tun
 from lssvm.kernels import RBF, Additive, Choice, Linear, Matern, Polynomial, Spline
 from lssvm.problem import Problem, column_spread
 from lssvm.tune import penalty, scores, widths
-from lssvm.tune.screening import relevance
+from lssvm.tune.screening import droppable, relevance
 from lssvm.tune.steps import tuned
 
 SIGMA = np.array([1.2, 2.0, 0.8])
@@ -719,6 +719,21 @@ def test_pairs_are_screened():
     effects = relevance(X, np.column_stack([X[:, 0] * X[:, 1], X[:, 2] ** 2]) + rng.standard_normal((1000, 2)))
     assert (effects[:3] > 20.0).all()
     assert (effects[3:] < 5.0).all()
+
+
+def test_inputs_without_effect_are_dropped_together():
+    """If the costs of the inputs add up, those are dropped that cost less than the limit, in few evaluations."""
+    costs, calls = np.array([0.0, 0.0, 3.0, -1.0, 0.0, 0.5, 0.0, 2.0, 4.0, 0.2, 5.0, 6.0]), []
+
+    def value(dropped):
+        calls.append(dropped)
+        return 10.0 + costs[dropped].sum()
+
+    order = np.argsort(costs)
+    assert_array_equal(np.sort(droppable(order, value, 1.0)), np.flatnonzero(costs < 1.0))
+    assert len(calls) < len(costs)
+    assert len(droppable(order[:0], value, 1.0)) == 0
+    assert len(droppable(np.array([10]), value, 1.0)) == 0
 
 
 def test_one_target_does_not_decide():

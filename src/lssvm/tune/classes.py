@@ -6,25 +6,24 @@ All models are dense, on a sample of rows. Widths and C follow the gradient of
 
 where V_ib is the leave-one-out value of row i for the pair of its class and class b, positive if it is correct, and the
 slope s is searched as well. One width per column is searched on each half of the sample and evaluated on the other
-half: the leave-one-out error of the rows by which many widths were chosen is too optimistic.
+half: the leave-one-out error of the rows by which many widths were chosen is too optimistic. The same holds for columns
+that are dropped.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from scipy.special import softmax
 from sklearn.utils import Bunch
 
 from .. import arrays, progress
-from ..arrays import NumericalError
-from ..coding import best_slope, pair_losses, pairs_of, platt_aims, vertex
+from ..coding import pairs_of
 from ..kernels import Kernel
 from ..problem import Problem, column_spread, columns_by_input, constant_columns
-from ..system.newton import solve_squares
+from .class_columns import ColumnSearch, mean_of
+from .class_losses import best_C
 from .class_search import ClassSearch, Rows, Setting, log_widths
 from .plan import PLAN
 from .samples import with_every_class
@@ -37,9 +36,9 @@ def choose_classifier(
 ) -> tuple[Setting, Bunch | None]:
     """The classifier with the smallest log loss of leave-one-out values, and a record of the comparison.
 
-    A common width is searched for each kernel on both halves of a sample; then one width per column, if it lowers the
-    log loss of the other half; then C on the whole sample, for each kernel, and for each coding and loss with the best
-    kernel.
+    A common width is searched for each kernel on both halves of a sample; then one width per column, or fewer columns,
+    if they lower the log loss of the other half; then C on the whole sample, for each kernel, and for each coding and
+    loss with the best kernel.
     """
     if problem.is_known:
         return Setting(problem.kernel, float(problem.C or 1.0), codings[0], losses[0]), None
@@ -66,9 +65,8 @@ def _chosen(problem: Problem, rows: Rows, codings: tuple[str, ...], losses: tupl
     free = [leaf.sigma is None for leaf in kernels[best].leaves]
     found = [start[1] for start in starts]
     if any(leaf.ard and leaf.sigma is None for leaf in kernels[best].leaves) and problem.inputs[-1] > 0:
-        gain, many = _many_widths(halves, starts[best][2], free)
-        record.update(gain=gain)
-        if gain > PLAN.class_worth:
+        many = ColumnSearch(rows, halves, starts[best][2], free).run()
+        if many is not None:
             moves = [
                 a - b
                 for a, b in zip(
@@ -84,19 +82,19 @@ def _chosen(problem: Problem, rows: Rows, codings: tuple[str, ...], losses: tupl
             record.plan.append("one width per column")
         else:
             record.plan.append("one common width, in units of each column's spread: one per column gains too little")
-    compared = [_best_C(rows, found[best])]
+    compared = [best_C(rows, found[best])]
     growth = compared[0][1].C / found[best].C  # the best C of all rows over that of a half, for all that is compared
     for number, setting in enumerate(found):
         if number != best:
             far = starts[number][0] > starts[best][0] + PLAN.class_hopeless
-            compared.append(_best_C(rows, replace(setting, C=growth * setting.C), known=far))
+            compared.append(best_C(rows, replace(setting, C=growth * setting.C), known=far))
     first = min(compared, key=lambda candidate: candidate[0].mean())[1]
     others = [(codings[0], loss) for loss in losses if loss != leading]
     others += [(coding, leading) for coding in codings[1:]]
     for coding, loss in others:
         start = first.C / growth * LARGER_C[loss] / LARGER_C[leading]
-        setting = _best_C(halves[0], replace(first, C=start, coding=coding, loss=loss), step=1.5)[1]
-        compared.append(_best_C(rows, replace(setting, C=setting.C * growth), known=True))
+        setting = best_C(halves[0], replace(first, C=start, coding=coding, loss=loss), step=1.5)[1]
+        compared.append(best_C(rows, replace(setting, C=setting.C * growth), known=True))
     for losses_of_rows, setting in compared:
         record.candidates.append(
             Bunch(
@@ -109,7 +107,7 @@ def _chosen(problem: Problem, rows: Rows, codings: tuple[str, ...], losses: tupl
         )
     chosen = _simplest(compared)
     if chosen.loss != leading:
-        chosen = _best_C(rows, chosen)[1]
+        chosen = best_C(rows, chosen)[1]
     record.evaluations = rows.evaluations + sum(half.evaluations for half in halves)
     record.plan.append(f"{len(compared)} classifiers compared by their log loss")
     record.update(C=chosen.C, widths=[arrays.to_numpy(leaf.sigma) for leaf in chosen.kernel.leaves], free=free)
@@ -121,17 +119,6 @@ def _moved(kernel: Kernel, moves: list[np.ndarray]) -> Kernel:
     return kernel.with_widths(
         [arrays.to_numpy(leaf.sigma) * np.exp(move) for leaf, move in zip(kernel.leaves, moves, strict=True)]
     )
-
-
-def _mean(settings: list[Setting]) -> Setting:
-    """The geometric means of C and of the widths of settings that differ in nothing else."""
-    sigmas = []
-    for leaves in zip(*(setting.kernel.leaves for setting in settings), strict=True):
-        widths = [arrays.to_numpy(leaf.sigma) for leaf in leaves]
-        equal = all(np.array_equal(width, widths[0]) for width in widths)
-        sigmas.append(leaves[0].sigma if equal else np.exp(np.mean(np.log(widths), axis=0)))
-    C = math.exp(float(np.mean([math.log(setting.C) for setting in settings])))
-    return replace(settings[0], kernel=settings[0].kernel.with_widths(sigmas), C=C)
 
 
 def _sample(problem: Problem) -> Rows:
@@ -191,7 +178,7 @@ def _common_widths(
         value, setting = ClassSearch(half, setting, free).run(12)
         settings.append(setting)
         total += value
-    return total, _mean(settings), settings
+    return total, mean_of(settings), settings
 
 
 def _with_widths_of(other: Kernel, kernel: Kernel, free: list[bool]) -> Kernel:
@@ -202,54 +189,6 @@ def _with_widths_of(other: Kernel, kernel: Kernel, free: list[bool]) -> Kernel:
     return kernel.with_widths([theirs.sigma if own else leaf.sigma for own, theirs, leaf in pairs])
 
 
-def _many_widths(halves: list[Rows], common: list[Setting], free: list[bool]) -> tuple[float, Setting]:
-    """One width per column: the gain on rows not used to choose it, in standard errors, and the setting.
-
-    The widths of each half are judged on the other one; the second half is not searched if the first widths lose.
-    """
-    gains: list[np.ndarray] = []
-    judged: list[Setting] = []
-    for own, other in ((0, 1), (1, 0)):
-        found = ClassSearch(halves[own], common[own], free, many=True).run(20)[1]
-        setting = ClassSearch(halves[other], found, free).run(6)[1]
-        gains.append(_row_losses(halves[other], common[other]) - _row_losses(halves[other], setting))
-        judged.append(setting)
-        if gains[0].mean() <= 0.0:
-            break
-    gain = np.concatenate(gains)
-    error = float(gain.std()) / math.sqrt(len(gain)) + 1e-12
-    return float(gain.mean()) / error, _mean(judged)
-
-
-def _row_losses(rows: Rows, setting: Setting) -> np.ndarray:
-    """The leave-one-out log loss of every row, with the best slope."""
-    values = _values(rows, rows.matrix(setting.kernel), setting, None)[0]
-    return _log_losses(rows, setting.coding, values)
-
-
-def _log_losses(rows: Rows, coding: str, values: np.ndarray) -> np.ndarray:
-    """The log loss of every row for the best slope, with the targets of Platt (1999); see `coding.best_slope`."""
-    if coding == "one-vs-one" and rows.n_classes > 2:
-        return pair_losses(values, rows.codes, rows.weights, rows.n_classes)[1]
-    f = np.column_stack([0.0 * values, values]) if rows.n_classes == 2 else values
-    aims = platt_aims(rows.codes, rows.weights, rows.n_classes)
-    return best_slope(lambda slope: softmax(slope * f, axis=1), rows.codes, rows.weights, aims)[1]
-
-
-def _values(rows: Rows, K: np.ndarray, setting: Setting, warm: Any) -> tuple[np.ndarray, Any]:
-    """Leave-one-out values (decision values of rows that are not part of a problem), and a warm start."""
-    coded = rows.coded(setting.coding)
-    if not coded.by_pairs and setting.loss == "squared":
-        return solve_squares(K, coded.targets, rows.weights, setting.C)[2], None
-    coef, intercept, decision, loo = coded.stacks.solve(K, setting.C, setting.loss, warm)
-    if len(coded.columns) > 1 and coded.by_pairs:
-        values = K @ coef + intercept[None, :]
-        for number, (own, _) in enumerate(coded.columns):
-            values[own, number] = loo[own, number]
-        return values, decision
-    return loo, decision
-
-
 def _simplest(compared: list[tuple[np.ndarray, Setting]]) -> Setting:
     """The setting with the smallest log loss, or with the squared loss if it is worse by at most one standard error."""
     losses, best = min(compared, key=lambda candidate: candidate[0].mean())
@@ -258,36 +197,3 @@ def _simplest(compared: list[tuple[np.ndarray, Setting]]) -> Setting:
         if (setting.loss, setting.coding) == ("squared", best.coding) and gap.mean() <= gap.std() / math.sqrt(len(gap)):
             return setting
     return best
-
-
-def _best_C(rows: Rows, setting: Setting, *, step: float = 1.0, known: bool = False) -> tuple[np.ndarray, Setting]:
-    """The weighted log losses of all rows with the best C, and the setting; `known`: C is that of the setting.
-
-    log C is searched from that of the setting, up to two steps away.
-    """
-    K = rows.matrix(setting.kernel)
-    best: tuple[float, float, np.ndarray] = (math.inf, setting.C, np.zeros(0))
-    warm: Any = None
-
-    def value(log_C: float) -> float:
-        nonlocal best, warm
-        progress.did(rows.work)
-        try:
-            values, warm = _values(rows, K, replace(setting, C=math.exp(log_C)), warm)
-        except NumericalError:
-            return 1e10
-        score = rows.coded(setting.coding).score(values)[0]
-        score += 0.5 * ((log_C - math.log(PLAN.class_C)) / PLAN.class_C_prior) ** 2
-        if score < best[0]:
-            best = (score, math.exp(log_C), values)
-        return score
-
-    start = math.log(setting.C)
-    if known or rows.C is not None:
-        value(start)
-    else:
-        value(vertex(value, start, step, 1))
-    if not len(best[2]):
-        return np.full(len(rows.codes), 1e10), setting
-    losses = _log_losses(rows, setting.coding, best[2])
-    return losses * rows.weights / rows.weights.mean(), replace(setting, C=best[1])

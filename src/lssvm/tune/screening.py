@@ -1,8 +1,9 @@
-"""Which columns the targets depend on, alone or in pairs: a starting point for one width per column."""
+"""Which columns the targets depend on, alone or in pairs, and which ones a model can do without."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import scipy
@@ -51,3 +52,22 @@ def clipped(targets: np.ndarray) -> np.ndarray:
     deviation = deviation - deviation.mean(axis=0)
     spread = deviation.std(axis=0)
     return np.asarray(deviation / np.where(spread > 0, spread, 1.0))
+
+
+def droppable(order: np.ndarray, value: Callable[[np.ndarray], float], limit: float) -> np.ndarray:
+    """Those of the inputs in `order` that can be dropped: a value to be minimised rises by less than `limit` each time.
+
+    `value` is that without some inputs. The first half of the inputs is tried together, then smaller parts, then one by
+    one, until `PLAN.stayed` in a row are needed.
+    """
+    dropped = order[:0]
+    least, kept, size = value(dropped), 0, max(1, len(order) // 2)
+    while len(order) and kept < PLAN.stayed:
+        tried = np.append(dropped, order[:size])
+        new = value(tried)
+        if new - least < limit:
+            least, kept, dropped, order = min(least, new), 0, tried, order[size:]
+        elif size == 1:
+            kept, order = kept + 1, order[1:]
+        size = max(1, size // 2)
+    return dropped

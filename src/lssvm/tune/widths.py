@@ -26,7 +26,7 @@ from .penalty import (
 from .plan import PLAN
 from .samples import part_of, sample_of, stages_of
 from .scores import class_errors, error_rate, errors_to_choose_by
-from .screening import relevance
+from .screening import droppable, relevance
 
 if TYPE_CHECKING:
     from .steps import LeaveOneOut
@@ -351,29 +351,20 @@ class Search(Objective):
         return len(trial.rows) * error_rate(y, self._loo_residuals(trial), weights)
 
     def _drop_columns(self, trial: Problem) -> bool:
-        """Drop the columns that do not contribute; returns whether any was dropped.
+        """Drop the columns that do not contribute, the widest first; returns whether any was dropped."""
+        logs, already = self._vector(), self._is_dropped(self.widths)
 
-        The widest columns are tried together, then by halves, then one by one, until `PLAN.stayed` in a row are needed.
-        """
-        dropped = self._is_dropped(self.widths)
-        candidates = np.argsort(-self.widths)[dropped.sum() :]
-        if not len(candidates):
-            return False
-        value, kept, size = self.value, 0, max(1, len(candidates) // 2)
+        def without(dropped: np.ndarray) -> np.ndarray:
+            changed = logs.copy()
+            changed[dropped] = PLAN.dropped_width
+            return changed
+
+        widest = np.argsort(-self.widths)[already.sum() :]
         limit = 2.0 * math.log(len(trial.rows)) / len(trial.rows)
-        while len(candidates) and kept < PLAN.stayed:
-            logs = self._vector().copy()
-            logs[: len(self.widths)][candidates[:size]] = PLAN.dropped_width
-            new_value = self._value(logs, trial)
-            if new_value - value < limit:
-                value, kept = min(value, new_value), 0
-                self.widths = logs[: len(self.widths)]
-                candidates = candidates[size:]
-            elif size == 1:
-                kept += 1
-                candidates = candidates[1:]
-            size = max(1, size // 2)
-        return bool(self._is_dropped(self.widths).sum() > dropped.sum())
+        value = lambda dropped: self._value(without(dropped), trial) if len(dropped) else self.value  # noqa: E731
+        dropped = droppable(widest, value, limit)
+        self.widths = without(dropped)[: len(self.widths)]
+        return len(dropped) > 0
 
     def _minimise(self, trial: Problem, iterations: int, *, together: bool = False, rival: float = math.inf) -> float:
         """Move the widths (with `together`, only by a common factor) and C to a local minimum of the objective.
