@@ -10,7 +10,7 @@ import scipy
 from ..arrays import EPS
 
 HUBER = 2.5  # robust scales of the residuals beyond which their loss grows linearly
-PULL = 200.0  # strength of the pull away from single members, in rows: see docs/theory.md
+PULL = 20.0  # strength of the pull away from single members, in rows: see docs/theory.md
 OPTIMISM = 6.0  # squared robust scales by which leave-one-out is too optimistic in sum, per chosen width
 ITERATIONS = 20  # of reweighting; the weights have settled to three digits long before
 SMALLEST = 0.01  # smaller weights are set to 0: a member costs as much as any other in every prediction
