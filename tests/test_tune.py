@@ -729,11 +729,12 @@ def test_inputs_without_effect_are_dropped_together():
         calls.append(dropped)
         return 10.0 + costs[dropped].sum()
 
-    order = np.argsort(costs)
-    assert_array_equal(np.sort(droppable(order, value, 1.0)), np.flatnonzero(costs < 1.0))
+    widths, relevant = np.append(np.arange(11.0), np.inf), costs > 1.0  # the last one is dropped already
+    found = droppable(widths, relevant, value, 1.0)
+    assert_array_equal(np.sort(found), np.flatnonzero(costs[:-1] < 1.0))
     assert len(calls) < len(costs)
-    assert len(droppable(order[:0], value, 1.0)) == 0
-    assert len(droppable(np.array([10]), value, 1.0)) == 0
+    assert_array_equal(np.sort(droppable(widths, relevant | True, value, 1.0)), np.sort(found))  # one by one
+    assert len(droppable(widths[-1:], relevant[-1:], value, 1.0)) == 0
 
 
 def test_one_target_does_not_decide():

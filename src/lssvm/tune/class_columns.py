@@ -113,7 +113,7 @@ class ColumnSearch:
         """The setting without the columns that hardly lower the log loss of the rows."""
         inputs = rows.problem.inputs
         widths = np.min([arrays.to_numpy(leaf.sigma) / rows.unit for leaf in setting.kernel.leaves if leaf.ard], axis=0)
-        widest = np.argsort(-widths[np.unique(inputs, return_index=True)[1]])
+        widths = widths[np.unique(inputs, return_index=True)[1]]
 
         def without(dropped: np.ndarray) -> Setting:
             return self._replaced(setting, lambda widths: np.where(np.isin(inputs, dropped), math.inf, widths))
@@ -125,7 +125,7 @@ class ColumnSearch:
                 return math.inf
             return rows.coded(setting.coding).score(values)[0]
 
-        return without(droppable(widest, loss, math.log(len(rows.codes))))
+        return without(droppable(widths, self._relevant(rows), loss, math.log(len(rows.codes))))
 
     def _replaced(self, setting: Setting, change: Callable[[np.ndarray], np.ndarray]) -> Setting:
         """The setting with other widths per column."""

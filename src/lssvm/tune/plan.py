@@ -49,9 +49,6 @@ class SearchPlan:
     coarse: tuple[int, int] = (1000, 125)
     """Rows and basis size on which the search starts, if the basis of the first stage has at least twice as many. That
     saved a tenth of the time of large tables, with the same errors."""
-    minor: float = 0.1
-    """Weight on the first stage below which a member of a stack keeps its widths on the last stage, and only its C is
-    chosen there. If only the best member had searched widths again, energy would have had 1.04 times the error."""
     limited: float = 0.1
     """Least gain from the basis of the first stage to that of the last for which widths are searched there, too: only
     then are those of the first stage too wide. 0.02 changed the error of small tables from 0.888 to 0.885. Otherwise

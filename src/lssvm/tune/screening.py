@@ -54,14 +54,19 @@ def clipped(targets: np.ndarray) -> np.ndarray:
     return np.asarray(deviation / np.where(spread > 0, spread, 1.0))
 
 
-def droppable(order: np.ndarray, value: Callable[[np.ndarray], float], limit: float) -> np.ndarray:
-    """Those of the inputs in `order` that can be dropped: a value to be minimised rises by less than `limit` each time.
+def droppable(
+    widths: np.ndarray, relevant: np.ndarray, value: Callable[[np.ndarray], float], limit: float
+) -> np.ndarray:
+    """The inputs that can be dropped: a value to be minimised rises by less than `limit` each time.
 
-    `value` is that without some inputs. The first half of the inputs is tried together, then smaller parts, then one by
-    one, until `PLAN.stayed` in a row are needed.
+    `value` is that without some inputs; those of infinite width are dropped already. First the inputs that the targets
+    do not depend on are tried together (or half of them, if there are none), then half as many each time, the widest
+    first, until `PLAN.stayed` single ones in a row are needed.
     """
+    order = np.lexsort((-widths, relevant))
+    order = order[np.isfinite(widths[order])]
     dropped = order[:0]
-    least, kept, size = value(dropped), 0, max(1, len(order) // 2)
+    least, kept, size = value(dropped), 0, int(np.sum(~relevant[order])) or max(1, len(order) // 2)
     while len(order) and kept < PLAN.stayed:
         tried = np.append(dropped, order[:size])
         new = value(tried)

@@ -13,7 +13,8 @@ HUBER = 2.5  # robust scales of the residuals beyond which their loss grows line
 PULL = 20.0  # strength of the pull away from single members, in rows: see docs/theory.md
 OPTIMISM = 6.0  # squared robust scales by which leave-one-out is too optimistic in sum, per chosen width
 ITERATIONS = 20  # of reweighting; the weights have settled to three digits long before
-SMALLEST = 0.01  # smaller weights are set to 0: a member costs as much as any other in every prediction
+SMALLEST = 0.1  # smaller weights are set to 0, with more than 5 members those below half an equal share
+SMALLEST_SHARE = 0.01  # the same for mixtures of probabilities
 
 
 def average_weights(residuals: np.ndarray, weights: np.ndarray, widths: Sequence[int] | None = None) -> np.ndarray:
@@ -41,7 +42,7 @@ def average_weights(residuals: np.ndarray, weights: np.ndarray, widths: Sequence
         before, found = found, _smallest_square((R * (v * factors)) @ R.T + more)
         if np.max(np.abs(found - before)) < 1e-6:
             break
-    return _without_small(found)
+    return _without_small(found, min(SMALLEST, 0.5 / len(found)))
 
 
 def _smallest_square(Q: np.ndarray) -> np.ndarray:
@@ -72,9 +73,10 @@ def mixture_weights(own: np.ndarray, weights: np.ndarray) -> np.ndarray:
         before, found = found, counts / counts.sum()
         if np.max(np.abs(found - before)) < 1e-8:
             break
-    return _without_small(found)
+    return _without_small(found, SMALLEST_SHARE)
 
 
-def _without_small(weights: np.ndarray) -> np.ndarray:
-    kept = np.where(weights < SMALLEST, 0.0, weights)
+def _without_small(weights: np.ndarray, least: float) -> np.ndarray:
+    """Without the members that would take as much time as any other in a fit and in every prediction, for little."""
+    kept = np.where(weights < least, 0.0, weights)
     return np.asarray(kept / kept.sum())

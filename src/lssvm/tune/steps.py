@@ -133,8 +133,8 @@ class LeaveOneOut(Step):
             record.plan.append(f"{len(searches)} kernels compared")
         return _Begun(problem, record, best, expected)
 
-    def _end(self, begun: _Begun, *, on_all_rows: bool = True, refined: bool = True) -> Problem:
-        """The last stage of the search, with widths only if `refined`, and the choice of C on all rows."""
+    def _end(self, begun: _Begun, *, on_all_rows: bool = True) -> Problem:
+        """The last stage of the search, and the choice of C on all rows."""
         known, record, best, expected = begun
         free_C = known.C is None
         paths = known.paths
@@ -142,7 +142,7 @@ class LeaveOneOut(Step):
         if best is not None:
             record.free = best.free
             with expected.last:
-                known = best.finish(refined)
+                known = best.finish()
             if best.has_outliers:
                 covered = False
                 if free_C and on_all_rows:  # the C of the search is that for their lower weights
@@ -224,8 +224,8 @@ def tuned_each(problem: Problem) -> list[Problem]:
 def tune_members(problems: Sequence[Problem]) -> dict[int, Problem]:
     """By place: the problems of the members of a stack, which differ in their kernels only, with all parameters chosen.
 
-    A member that is far behind another one after the first stage, or would have no weight, is left out, and one with a
-    small weight keeps the widths of that stage. `warn_at_edges` can be called once it is known which members are kept.
+    A member that is far behind another one after the first stage, or would have hardly any weight, is left out.
+    `warn_at_edges` can be called once it is known which members are kept.
 
     Each search starts from the results of those before it: a kernel with one width per column from the same kernel with
     a common width, and a kernel from another one with as many widths.
@@ -247,7 +247,7 @@ def tune_members(problems: Sequence[Problem]) -> dict[int, Problem]:
         if part is None:
             found[place] = problem
         elif weight > 0.0:
-            found[place] = step._end(part, refined=weight >= PLAN.minor)
+            found[place] = step._end(part)
         else:
             with part.expected.last, part.expected.path:
                 pass  # not needed

@@ -136,18 +136,15 @@ class Search(Objective):
         single = not (self.problem.kernel.parts or other.problem.kernel.parts)
         return single and other.free == self.free and other.ard == self.many
 
-    def finish(self, refined: bool) -> Problem:
-        """Run the last stage; returns the problem with widths, and with C if there are any.
-
-        Unless `refined`, only C changes.
-        """
+    def finish(self) -> Problem:
+        """Run the last stage; returns the problem with widths, and with C if there are any."""
         if not any(self.free):
             return self.original
         stages = stages_of(self.problem)
         if self.method != "grid" and (len(stages) > 1 or self.problem.robust is not None):
             trial, value = self._last_trial(*stages[-1])
             self.record.gain = self.value - value
-            if refined and (value < self.value - PLAN.limited or self.problem.robust is not None):
+            if value < self.value - PLAN.limited or self.problem.robust is not None:
                 value = self._minimise(trial, PLAN.early)
                 self._log(trial)
             self.value = value
@@ -262,10 +259,11 @@ class Search(Objective):
         moderate = common[0] - max(max(common[0]) - self.moderate, 0.0)
         self.widths = np.where(self._constants(), PLAN.dropped_width, np.repeat(moderate, sizes))
         self._descend(trial)
-        y = arrays.to_numpy(trial.y)[trial.rows]
-        X = arrays.to_numpy(arrays.take(trial.X, trial.rows))
-        self._try_columns(trial, self._relevant(X, y), sizes)
+        X, y = self._columns_and_targets(trial)
         residuals = self._loo_residuals(trial)
+        if self._missing(self._relevant(X, residuals), sizes).any():  # else the columns are in use, however wide
+            self._try_columns(trial, self._relevant(X, y), sizes)
+            residuals = self._loo_residuals(trial)
         left = np.hstack([residuals, np.abs(residuals)])  # effects of three columns show in the sizes
         self._try_columns(trial, self._relevant(X, left), sizes)
         rows = len(trial.rows)
@@ -280,16 +278,25 @@ class Search(Objective):
                 f"one common width, in units of each column's spread: one per column gains too little on {rows} rows"
             )
 
+    @staticmethod
+    def _columns_and_targets(trial: Problem) -> tuple[np.ndarray, np.ndarray]:
+        return arrays.to_numpy(arrays.take(trial.X, trial.rows)), arrays.to_numpy(trial.y)[trial.rows]
+
     def _relevant(self, X: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Which inputs have a column that the targets depend on."""
         return np.bincount(self.inputs, relevance(X, targets) > PLAN.relevant) > 0
 
+    def _narrow(self, relevant: np.ndarray, sizes: list[int]) -> np.ndarray:
+        """Which widths belong to relevant columns, or to a leaf with a common width."""
+        return np.concatenate([relevant & ~self.constant if size > 1 else np.ones(size, dtype=bool) for size in sizes])
+
+    def _missing(self, relevant: np.ndarray, sizes: list[int]) -> np.ndarray:
+        """Which of them are wide."""
+        return self._narrow(relevant, sizes) & (self.widths > PLAN.narrow)
+
     def _try_columns(self, trial: Problem, relevant: np.ndarray, sizes: list[int]) -> None:
         """Search from narrow widths of the relevant columns, unless they are narrow already; keep the better result."""
-        narrow = np.concatenate(
-            [relevant & ~self.constant if size > 1 else np.ones(size, dtype=bool) for size in sizes]
-        )
-        missing = narrow & (self.widths > PLAN.narrow)
+        narrow, missing = self._narrow(relevant, sizes), self._missing(relevant, sizes)
         if not missing.any() or narrow.all():
             return
         before = self.widths, self.C, self.value
@@ -351,18 +358,22 @@ class Search(Objective):
         return len(trial.rows) * error_rate(y, self._loo_residuals(trial), weights)
 
     def _drop_columns(self, trial: Problem) -> bool:
-        """Drop the columns that do not contribute, the widest first; returns whether any was dropped."""
-        logs, already = self._vector(), self._is_dropped(self.widths)
+        """Drop the columns that do not contribute; returns whether any was dropped."""
+        logs = self._vector()
 
         def without(dropped: np.ndarray) -> np.ndarray:
             changed = logs.copy()
             changed[dropped] = PLAN.dropped_width
             return changed
 
-        widest = np.argsort(-self.widths)[already.sum() :]
+        relevant = np.ones(len(self.widths), dtype=bool)
+        if not self._has_few(trial):  # else hardly any column stands out
+            sizes = [size for size in self._sizes() if size]
+            relevant = self._narrow(self._relevant(*self._columns_and_targets(trial)), sizes)
         limit = 2.0 * math.log(len(trial.rows)) / len(trial.rows)
+        widths = np.where(self._is_dropped(self.widths), math.inf, self.widths)
         value = lambda dropped: self._value(without(dropped), trial) if len(dropped) else self.value  # noqa: E731
-        dropped = droppable(widest, value, limit)
+        dropped = droppable(widths, relevant, value, limit)
         self.widths = without(dropped)[: len(self.widths)]
         return len(dropped) > 0
 
