@@ -833,8 +833,9 @@ def test_members_start_from_each_other():
     X, y = make_friedman1(300, 8, noise=1.0, random_state=0)
     alone = [RBF(ard=True), Matern(ard=True), Matern(nu=0.5, ard=True)]
     problems = [Problem(kernel, X, y[:, None], np.ones(300)) for kernel in alone]
-    together = list(tune.tune_members(problems).values())
-    singles = [tune.tuned(problem) for problem in problems]
+    found = tune.tune_members(problems)  # one with little weight may be left out
+    assert len(found) > 1
+    together, singles = list(found.values()), [tune.tuned(problems[place]) for place in found]
     for one, other in zip(singles, together, strict=True):
         assert log_press(other) < log_press(one) + 0.03
     counts = [[p.paths["LeaveOneOut"].evaluations for p in group] for group in (together, singles)]
