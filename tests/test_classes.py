@@ -513,3 +513,32 @@ def test_irrelevant_columns_cost_little(rows):
     errors = [np.mean(model.predict(Z[rows:]) != y[rows:]) for model, Z in ((found, wide), (told, X))]
     assert errors[0] < 1.15 * errors[1] < 0.08
     assert_array_equal(np.isfinite(found.kernel_.sigma), np.arange(10) < 2)
+
+
+def test_columns_that_matter_as_a_pair_are_screened():
+    """Among 38 columns of noise, neither a common width nor one per column finds the two that matter."""
+    X = np.random.default_rng(0).standard_normal((2200, 40))
+    y = X[:, 0] * X[:, 1] > 0
+    found, told = (LSSVC().fit(Z[:200], y[:200]) for Z in (X, X[:, :2]))
+    assert_array_equal(np.isfinite(found.kernel_.sigma), np.arange(40) < 2)
+    assert found.score(X[200:], y[200:]) > told.score(X[200:, :2], y[200:]) - 0.02
+
+
+def test_a_column_is_always_kept():
+    """On three rows per half, a classifier without columns may look best."""
+    rng = np.random.default_rng(20)
+    X = rng.standard_normal((306, 4))
+    y = X[:, 0] + X[:, 1] + 0.5 * rng.standard_normal(306) > 0
+    assert np.isfinite(LSSVC().fit(X[:6], y[:6]).kernel_.sigma).any()
+
+
+def test_given_widths_of_other_kernels_do_not_move():
+    X, y = make_moons(300, noise=0.25, random_state=0)
+    X = np.hstack([X, np.random.RandomState(0).standard_normal((300, 8))])
+    choice = kernels.Choice([RBF(ard=True) + RBF(), Matern(ard=True) + RBF(3.0)])
+    for candidate in LSSVC(choice).fit(X, y).path_.candidates:
+        if any(isinstance(leaf, Matern) for leaf in candidate.kernel.leaves):
+            assert candidate.kernel.leaves[1].sigma == 3.0
+    infinite = np.where(np.arange(10) < 5, 1.0, np.inf)  # a given width may be infinite
+    model = LSSVC(RBF(infinite) + RBF(ard=True)).fit(X, y)
+    assert_array_equal(model.kernel_.leaves[0].sigma, infinite)

@@ -95,6 +95,12 @@ def test_mixture_weights_maximise_the_likelihood(members):
     assert (ratio[found == 0] <= 1.03).all()
 
 
+def test_many_equal_members_keep_their_weights():
+    residuals = np.tile(residuals_of(1, 100, 0), (120, 1, 1))
+    assert_allclose(average_weights(residuals, np.ones(100)), 1 / 120)
+    assert_allclose(mixture_weights(np.full((120, 100), 0.7), np.ones(100)), 1 / 120)
+
+
 # Regression -----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("steps", [(), (sparsify.Random(12, random_state=0),)])
 @pytest.mark.parametrize("weighted", [False, True])

@@ -20,8 +20,8 @@ class ColumnSearch:
     """The search for the widths of the columns, from a common width.
 
     A change is made on each half of a sample and judged by the log loss of the other half, where only a common factor
-    of the widths and C are chosen again. It is kept if it gains at least `PLAN.class_worth` standard errors. Then it is
-    made on the whole sample, or the widths of both halves are averaged.
+    of the widths and C are chosen again. It is kept if it gains more than `PLAN.class_worth` standard errors; then it
+    is made on the whole sample, or the widths of both halves are averaged. (Up to three rows are not halved.)
 
     Parameters
     ----------
@@ -48,12 +48,13 @@ class ColumnSearch:
         if settings:
             chosen = mean_of(settings)
             if self._judged(lambda own: self._fewer_columns(self.halves[own], found[own])):
-                chosen = self._fewer_columns(self.rows, best_C(self.rows, chosen)[1])
-        relevant = [self._relevant(half) for half in self.halves]
-        if all(0 < own.sum() < len(own) for own in relevant) and self._judged(
+                fewer = self._fewer_columns(self.rows, best_C(self.rows, chosen)[1])
+                chosen = mean_of([self._common_factor(half, fewer) for half in self.halves])
+        of_all, *relevant = [self._relevant(rows) for rows in (self.rows, *self.halves)]
+        if all(0 < own.sum() < len(own) for own in (of_all, *relevant)) and self._judged(
             lambda own: self._with_columns(starts[1 - own], relevant[own])
         ):
-            starts = [self._with_columns(start, self._relevant(self.rows)) for start in starts]
+            starts = [self._with_columns(start, of_all) for start in starts]
             starts = [self._common_factor(half, start) for half, start in zip(self.halves, starts, strict=True)]
             self.losses = [row_losses(half, start) for half, start in zip(self.halves, starts, strict=True)]
             chosen = mean_of(self._judged(lambda own: self._many_widths(own, starts)) or starts)
@@ -62,16 +63,16 @@ class ColumnSearch:
     def _judged(self, change: Callable[[int], Setting]) -> list[Setting] | None:
         """The settings that a change of each half leads to on the other half, or None if they do not gain enough.
 
-        The second half is not changed if the first change loses. Otherwise the losses are those to be beaten from now.
+        The second half is not changed if the first change loses. The losses of a change that is kept are those to beat.
         """
         settings: list[Setting] = []
         gains: list[np.ndarray] = []
         for own, other in ((0, 1), (1, 0)):
             settings.append(self._common_factor(self.halves[other], change(own)))
             gains.append(self.losses[other] - row_losses(self.halves[other], settings[-1]))
-            if gains[0].mean() <= 0.0:
+            if gains[0] @ self.halves[1].weights <= 0.0:
                 return None
-        gain = np.concatenate(gains)
+        gain = np.concatenate(gains) * np.concatenate([half.weights for half in self.halves[::-1]])
         if gain.mean() <= PLAN.class_worth * gain.std() / math.sqrt(len(gain)):
             return None
         self.losses = [self.losses[0] - gains[1], self.losses[1] - gains[0]]
@@ -110,7 +111,7 @@ class ColumnSearch:
         return self._replaced(setting, lambda widths: np.where(columns, factor * widths, math.inf))
 
     def _fewer_columns(self, rows: Rows, setting: Setting) -> Setting:
-        """The setting without the columns that hardly lower the log loss of the rows."""
+        """The setting without the columns that hardly lower the log loss of the rows; one is always kept."""
         inputs = rows.problem.inputs
         widths = np.min([arrays.to_numpy(leaf.sigma) / rows.unit for leaf in setting.kernel.leaves if leaf.ard], axis=0)
         widths = widths[np.unique(inputs, return_index=True)[1]]
@@ -119,13 +120,16 @@ class ColumnSearch:
             return self._replaced(setting, lambda widths: np.where(np.isin(inputs, dropped), math.inf, widths))
 
         def loss(dropped: np.ndarray) -> float:
+            if len(dropped) == len(widths):
+                return math.inf
             try:
                 values = loo_values(rows, rows.matrix(without(dropped).kernel), setting, None)[0]
             except NumericalError:
                 return math.inf
             return rows.coded(setting.coding).score(values)[0]
 
-        return without(droppable(widths, self._relevant(rows), loss, math.log(len(rows.codes))))
+        limit = math.log(len(rows.codes)) * float(rows.weights.mean())
+        return without(droppable(widths, self._relevant(rows), loss, limit))
 
     def _replaced(self, setting: Setting, change: Callable[[np.ndarray], np.ndarray]) -> Setting:
         """The setting with other widths per column."""

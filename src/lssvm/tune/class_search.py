@@ -153,8 +153,8 @@ class ClassSearch:
         self.leading = np.unique(self.inputs, return_index=True)[1]  # the first column of every input
         self.start = log_widths(setting.kernel, rows.X.shape[1])
         self.used = [np.isfinite(logs[self.leading]) for logs in self.start]
-        sizes = [size for size in self._sizes() if size]
-        shares = [np.full(size, 2.0 / (size * len(sizes))) for size in sizes]
+        parts = [used if size > 1 else np.ones(1) for used, size in zip(self.used, self._sizes(), strict=True) if size]
+        shares = [2.0 * part / (max(part.sum(), 1) * len(parts)) for part in parts]
         self.tilt = np.concatenate([*shares, [1.0]]) * (rows.C is None)  # the derivatives of log C in x
 
     def _sizes(self) -> list[int]:

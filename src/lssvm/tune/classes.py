@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -67,18 +68,14 @@ def _chosen(problem: Problem, rows: Rows, codings: tuple[str, ...], losses: tupl
     if any(leaf.ard and leaf.sigma is None for leaf in kernels[best].leaves) and problem.inputs[-1] > 0:
         many = ColumnSearch(rows, halves, starts[best][2], free).run()
         if many is not None:
-            moves = [
-                a - b
-                for a, b in zip(
-                    *(log_widths(k, problem.X.shape[1]) for k in (many.kernel, found[best].kernel)), strict=True
-                )
-            ]
+            before, after = (log_widths(k, problem.X.shape[1]) for k in (found[best].kernel, many.kernel))
+            moves = [new - old if own else 0.0 for old, new, own in zip(before, after, free, strict=True)]
             factor = many.C / found[best].C
+            several = [own and leaf.ard for own, leaf in zip(free, kernels[best].leaves, strict=True)]
             for number, kernel in enumerate(kernels):
-                same = [leaf.sigma is None and leaf.ard for leaf in kernel.leaves]
-                if same == [leaf.sigma is None and leaf.ard for leaf in kernels[best].leaves]:
+                if [leaf.sigma is None and leaf.ard for leaf in kernel.leaves] == several:
                     old = found[number]
-                    found[number] = replace(old, kernel=_moved(old.kernel, moves), C=old.C * factor)
+                    found[number] = replace(old, kernel=_moved(old.kernel, kernel, moves), C=old.C * factor)
             record.plan.append("one width per column")
         else:
             record.plan.append("one common width, in units of each column's spread: one per column gains too little")
@@ -114,10 +111,14 @@ def _chosen(problem: Problem, rows: Rows, codings: tuple[str, ...], losses: tupl
     return chosen, record
 
 
-def _moved(kernel: Kernel, moves: list[np.ndarray]) -> Kernel:
-    """The kernel with the log widths changed by `moves`."""
+def _moved(kernel: Kernel, asked: Kernel, moves: list[Any]) -> Kernel:
+    """The kernel with the log widths changed by `moves` where the user has asked for a choice."""
+    leaves = zip(kernel.leaves, asked.leaves, moves, strict=True)
     return kernel.with_widths(
-        [arrays.to_numpy(leaf.sigma) * np.exp(move) for leaf, move in zip(kernel.leaves, moves, strict=True)]
+        [
+            leaf.sigma if given.sigma is not None else arrays.to_numpy(leaf.sigma) * np.exp(move)
+            for leaf, given, move in leaves
+        ]
     )
 
 

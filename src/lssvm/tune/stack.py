@@ -73,7 +73,7 @@ def mixture_weights(own: np.ndarray, weights: np.ndarray) -> np.ndarray:
         before, found = found, counts / counts.sum()
         if np.max(np.abs(found - before)) < 1e-8:
             break
-    return _without_small(found, SMALLEST_SHARE)
+    return _without_small(found, min(SMALLEST_SHARE, 0.5 / count))
 
 
 def _without_small(weights: np.ndarray, least: float) -> np.ndarray:

@@ -248,8 +248,8 @@ class Search(Objective):
     def _try_many(self, trial: Problem, sizes: list[int]) -> None:
         """Search one width per column from several starting points, and keep the result if its gain is large enough.
 
-        The starting points: the common width; narrow widths for the columns that the targets depend on; the same for
-        the columns that the residuals of the first result still depend on.
+        The starting points: the common width; narrow widths for the columns that the targets depend on, if the
+        residuals of the first result depend on a wide one; the same for the columns that the residuals depend on.
         """
         common = self.widths, self.C, self.value
         errors = self._errors(trial)
