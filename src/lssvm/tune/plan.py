@@ -82,7 +82,7 @@ class SearchPlan:
     class_worth: float = 1.64
     """Minimum gain of one width per column, or of fewer columns, in log loss on rows not used to choose them, in
     standard errors. Errors of the 19 tables with classes (splits 0 to 5) were 1.00 of those without the second, and of
-    five generated tables with irrelevant columns (300 to 3000 rows) 0.79; 0.75 if columns were chosen by the sample as
+    five generated tables with irrelevant columns (300 to 3000 rows) 0.78; 0.75 if columns were chosen by the sample as
     a whole, but then 1.02 on the tables, and 1.7 on kr.vs.kp."""
     dense_class_work: float = 6e10
     """Largest sum of the cubed sizes of all pairs for which a classifier is dense."""
