@@ -60,7 +60,7 @@ def droppable(
     """The inputs that can be dropped: a value to be minimised rises by less than `limit` each time.
 
     `value` is that without some inputs; those of infinite width are dropped already. First the inputs that the targets
-    do not depend on are tried together (or half of them, if there are none), then half as many each time, the widest
+    do not depend on are tried together (if there are none, half of all inputs), then half as many each time, the widest
     first, until `PLAN.stayed` single ones in a row are needed.
     """
     order = np.lexsort((-widths, relevant))
