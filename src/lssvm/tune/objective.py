@@ -1,4 +1,7 @@
-"""The objective of the search for widths: log PRESS and a prior, as functions of the log widths and log C."""
+"""The objective of the search for widths: log PRESS and a prior, as functions of the log widths and log C.
+
+Also what else can be said of a point of the search (its residuals and errors), and the work that a search takes.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,13 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from .. import arrays
-from ..arrays import NumericalError
+from ..arrays import NumericalError, cached_property
 from ..problem import Problem, column_spread, constant_columns
+from ..progress import gradient_work, work
 from .plan import PLAN
-from .scores import validation_loss
+from .samples import stages_of
+from .scores import class_errors, error_rate, errors_to_choose_by, validation_loss
+from .stack import FirstStage
 
 if TYPE_CHECKING:
     from .steps import LeaveOneOut
@@ -48,6 +54,7 @@ class Objective:
         self.first_value = math.inf  # on the first stage
         self.spent = 0.0  # `work` so far
         self.has_outliers = False
+        self.is_useless = False  # as a member of a stack: without weight after a few iterations
         self.trial: Problem | None = None  # the problem on the first stage
         self.widths = np.empty(0)
         self.moderate = math.inf  # logarithm of the best common width among the narrower ones of the grid
@@ -114,11 +121,9 @@ class Objective:
         """The objective without its gradient."""
         self.record.evaluations += 1
         try:
-            factor = self._at_vector(logs, trial).factorise(quick=True)
+            return self._value_of(self._loo_residuals(trial, logs), logs, trial)
         except NumericalError:
             return 1e10
-        loo = arrays.to_numpy(factor.system.solution(1.0 / factor.C, careful=False).loo_residuals)
-        return self._value_of(loo, logs, trial)
 
     def _value_of(self, loo: np.ndarray, logs: np.ndarray, trial: Problem) -> float:
         """The same from the leave-one-out residuals of the rows with positive weight."""
@@ -136,3 +141,57 @@ class Objective:
     @staticmethod
     def _is_dropped(widths: np.ndarray) -> np.ndarray:
         return np.asarray(widths >= PLAN.dropped_width)
+
+    def _loo_residuals(self, trial: Problem, vector: np.ndarray | None = None) -> np.ndarray:
+        """Leave-one-out residuals of the current setting, or of that of a vector."""
+        factor = self._at_vector(self._vector() if vector is None else vector, trial).factorise(quick=True)
+        return np.asarray(arrays.to_numpy(factor.system.solution(1.0 / factor.C, careful=False).loo_residuals))
+
+    def _errors(self, trial: Problem) -> float:
+        """The number of rows that leave-one-out misclassifies; 0 for regression."""
+        if not trial.classification:
+            return 0.0
+        y, weights = (arrays.to_numpy(a)[trial.rows] for a in (trial.y, trial.weights))
+        return len(trial.rows) * error_rate(y, self._loo_residuals(trial), weights)
+
+    @cached_property
+    def first_stage(self) -> FirstStage:
+        """What the weights of a stack after the first stage depend on; before `finish`."""
+        assert self.trial is not None
+        return self._stage_at(self._vector(), self.trial)
+
+    def _stage_at(self, vector: np.ndarray, trial: Problem) -> FirstStage:
+        weights = arrays.to_numpy(trial.weights)[trial.rows]
+        widths = int(np.sum(~self._is_dropped(vector[: len(self.widths)]))) if any(self.ard) else 0
+        return FirstStage(self._loo_residuals(trial, vector), weights, widths)
+
+    # Estimates of the work -------------------------------------------------------------------------------------------
+    def first_work(self) -> float:
+        """An upper bound of the `work` of the first stage; for dense models of the usual work, not the maximum."""
+        rows, basis = stages_of(self.problem)[0]
+        few = rows < PLAN.width_rows * len(self.constant)
+        each = PLAN.early if few else PLAN.iterations
+        many = each + PLAN.early if any(self.many) and len(self.constant) > 1 else 0
+        grid = len(PLAN.widths) * work(min(PLAN.start_rows, len(self.problem.rows)), None, every=True)
+        return grid + self._stage_work(rows, basis, 15 + many, paths=2)
+
+    def last_work(self) -> float:
+        """The same for the last stage."""
+        stages = stages_of(self.problem)
+        searches = (len(stages) > 1) + (self.problem.robust is not None)
+        most = searches * self._stage_work(*stages[-1], PLAN.early)
+        if errors_to_choose_by(self.problem, self.loss) is class_errors:
+            most += self._stage_work(*stages[-1], PLAN.early, paths=2)
+        return most
+
+    def _stage_work(self, rows: int, basis: int | None, steps: int, paths: int = 0) -> float:
+        """The work of a stage: robust weights, then gradient steps, and searches over the path of C."""
+        rows = min(rows, len(self.problem.rows))
+        weighted = 0 if self.problem.robust is None else 1 + self.problem.robust.iterations
+        return (
+            steps * self._step_work(rows, basis) + weighted * work(rows, basis) + paths * work(rows, basis, every=True)
+        )
+
+    def _step_work(self, rows: int, basis: int | None) -> float:
+        """The work of one evaluation with its gradient."""
+        return work(rows, basis) + gradient_work(rows, basis, len(self.spread))

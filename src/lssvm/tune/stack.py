@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -43,6 +44,20 @@ def average_weights(residuals: np.ndarray, weights: np.ndarray, widths: Sequence
         if np.max(np.abs(found - before)) < 1e-6:
             break
     return _without_small(found, min(SMALLEST, 0.5 / len(found)))
+
+
+class FirstStage(NamedTuple):
+    """A member of a stack after the first stage."""
+
+    residuals: np.ndarray  # leave-one-out, (rows, outputs)
+    weights: np.ndarray  # of the rows
+    widths: int  # how many it has chosen
+
+
+def first_weights(members: Sequence[FirstStage]) -> np.ndarray:
+    """The weights of a stack; the rows and their weights are those of the first stage of all members."""
+    residuals, weights, widths = zip(*members, strict=True)
+    return average_weights(np.stack(residuals), weights[0], widths)
 
 
 def _smallest_square(Q: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ from .penalty import most_for_C, warn_at_edge, with_best_C
 from .plan import PLAN
 from .samples import covered_rows
 from .scores import error_rate, validation_loss
-from .stack import average_weights
+from .stack import first_weights
 from .widths import Search
 
 
@@ -240,7 +240,7 @@ def tune_members(problems: Sequence[Problem]) -> dict[int, Problem]:
         if parts is None and problem.asked is not None and problem.asked[0].is_free and not problem.asked[0].is_choice:
             search = Search.completed(problem, step)  # a step has chosen its parameters
         searches.extend([] if search is None else [search])
-    weights = _first_weights(searches)
+    weights = _weights_after(searches)
     found: dict[int, Problem] = {}
     for place, (problem, part) in enumerate(zip(problems, begun, strict=True)):
         weight = 1.0 if part is None or part.best is None else weights[searches.index(part.best)]
@@ -254,15 +254,13 @@ def tune_members(problems: Sequence[Problem]) -> dict[int, Problem]:
     return found
 
 
-def _first_weights(searches: Sequence[Search]) -> list[float]:
+def _weights_after(searches: Sequence[Search]) -> list[float]:
     """The weights of members after the first stage, 0 for those far behind another one; for classes, 1 instead."""
     best = min((search.first_value for search in searches), default=math.inf)
     near = np.array([search.first_value <= best + PLAN.hopeless for search in searches], dtype=bool)
     found = near.astype(float)
     if near.sum() > 1 and not searches[0].problem.classification:
-        parts = [search.first_stage() for search, is_near in zip(searches, near, strict=True) if is_near]
-        residuals, weights, widths = zip(*parts, strict=True)  # all searches have the same rows and weights
-        found[near] = average_weights(np.stack(residuals), weights[0], widths)
+        found[near] = first_weights([searches[place].first_stage for place in np.flatnonzero(near).tolist()])
     return [float(weight) for weight in found]
 
 

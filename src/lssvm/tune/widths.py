@@ -12,7 +12,7 @@ from sklearn.utils import Bunch
 
 from .. import arrays
 from ..problem import Problem
-from ..progress import gradient_work, work
+from ..progress import work
 from .objective import Objective
 from .penalty import (
     best_C,
@@ -25,8 +25,9 @@ from .penalty import (
 )
 from .plan import PLAN
 from .samples import part_of, sample_of, stages_of
-from .scores import class_errors, error_rate, errors_to_choose_by
+from .scores import class_errors, errors_to_choose_by
 from .screening import droppable, relevance
+from .stack import FirstStage, first_weights
 
 if TYPE_CHECKING:
     from .steps import LeaveOneOut
@@ -52,37 +53,6 @@ class Search(Objective):
         search.first_value = search._value(search._vector(), search.trial)
         return search
 
-    # Estimates of the work -------------------------------------------------------------------------------------------
-    def first_work(self) -> float:
-        """An upper bound of the `work` of the first stage; for dense models of the usual work, not the maximum."""
-        rows, basis = stages_of(self.problem)[0]
-        few = rows < PLAN.width_rows * len(self.constant)
-        each = PLAN.early if few else PLAN.iterations
-        many = each + PLAN.early if any(self.many) and len(self.constant) > 1 else 0
-        grid = len(PLAN.widths) * work(min(PLAN.start_rows, len(self.problem.rows)), None, every=True)
-        return grid + self._stage_work(rows, basis, 15 + many, paths=2)
-
-    def last_work(self) -> float:
-        """The same for the last stage."""
-        stages = stages_of(self.problem)
-        searches = (len(stages) > 1) + (self.problem.robust is not None)
-        most = searches * self._stage_work(*stages[-1], PLAN.early)
-        if errors_to_choose_by(self.problem, self.loss) is class_errors:
-            most += self._stage_work(*stages[-1], PLAN.early, paths=2)
-        return most
-
-    def _stage_work(self, rows: int, basis: int | None, steps: int, paths: int = 0) -> float:
-        """The work of a stage: robust weights, then gradient steps, and searches over the path of C."""
-        rows = min(rows, len(self.problem.rows))
-        weighted = 0 if self.problem.robust is None else 1 + self.problem.robust.iterations
-        return (
-            steps * self._step_work(rows, basis) + weighted * work(rows, basis) + paths * work(rows, basis, every=True)
-        )
-
-    def _step_work(self, rows: int, basis: int | None) -> float:
-        """The work of one evaluation with its gradient."""
-        return work(rows, basis) + gradient_work(rows, basis, len(self.spread))
-
     # The search ------------------------------------------------------------------------------------------------------
     def run(self, earlier: Sequence[Search] = ()) -> None:
         """Search on the first stage, starting from completed searches of other kernels where they help."""
@@ -105,7 +75,11 @@ class Search(Objective):
             self._choose_C(trial)
             self.value = self._value(self._vector(), trial)
         elif alike is not None:
-            self.value = self._minimise(trial, PLAN.transferred)
+            others = [other.first_stage for other in earlier] if self.always and not trial.classification else []
+            self.value = self._minimise(trial, PLAN.transferred, others=others)
+            if self.is_useless:
+                self.first_value = self.value
+                return
         else:
             sizes = [len(self.constant) if many else 1 for many, free in zip(self.many, self.free, strict=True) if free]
             has_many = sum(sizes) > len(self.widths)
@@ -119,13 +93,6 @@ class Search(Objective):
         self.first_value = self.value
         if any(self.free):
             self._log(trial)
-
-    def first_stage(self) -> tuple[np.ndarray, np.ndarray, int]:
-        """The leave-one-out residuals on the first stage, the weights of its rows, and the number of chosen widths."""
-        assert self.trial is not None
-        weights = arrays.to_numpy(self.trial.weights)[self.trial.rows]
-        widths = int(np.sum(~self._is_dropped(self.widths))) if any(self.ard) else 0
-        return self._loo_residuals(self.trial), weights, widths
 
     def current(self) -> Problem:
         """The problem with the current widths and C."""
@@ -345,18 +312,6 @@ class Search(Objective):
             self.C = best_C(self._at(self.widths, trial))[0]
             self.spent += work(len(trial.rows), None if trial.is_dual else trial.basis_size, every=True)
 
-    def _loo_residuals(self, trial: Problem) -> np.ndarray:
-        """Leave-one-out residuals of the current setting."""
-        factor = self._at_vector(self._vector(), trial).factorise(quick=True)
-        return np.asarray(arrays.to_numpy(factor.system.solution(1.0 / factor.C, careful=False).loo_residuals))
-
-    def _errors(self, trial: Problem) -> float:
-        """The number of rows that leave-one-out misclassifies; 0 for regression."""
-        if not trial.classification:
-            return 0.0
-        y, weights = (arrays.to_numpy(a)[trial.rows] for a in (trial.y, trial.weights))
-        return len(trial.rows) * error_rate(y, self._loo_residuals(trial), weights)
-
     def _drop_columns(self, trial: Problem) -> bool:
         """Drop the columns that do not contribute; returns whether any was dropped."""
         logs = self._vector()
@@ -377,11 +332,20 @@ class Search(Objective):
         self.widths = without(dropped)[: len(self.widths)]
         return len(dropped) > 0
 
-    def _minimise(self, trial: Problem, iterations: int, *, together: bool = False, rival: float = math.inf) -> float:
+    def _minimise(
+        self,
+        trial: Problem,
+        iterations: int,
+        *,
+        together: bool = False,
+        rival: float = math.inf,
+        others: Sequence[FirstStage] = (),
+    ) -> float:
         """Move the widths (with `together`, only by a common factor) and C to a local minimum of the objective.
 
         An iteration has to lower log PRESS by `PLAN.rate` times its share of all the work so far, and by the noise. The
-        first four have to come below the value of a `rival`.
+        first four have to come below the value of a `rival`. After three, a member of a stack has to have some weight
+        next to the `others`, or it `is_useless`.
         """
         start, dropped = self._vector(), self._is_dropped(self.widths)
         if not len(start):  # nothing to choose: a kernel of a `Choice`
@@ -424,6 +388,11 @@ class Search(Objective):
                 slow = len(values) > 4 and values[-5] - values[-1] < 4.0 * PLAN.rate * each / self.spent
                 if slow or (len(values) == 4 and values[-1] > rival):
                     raise StopIteration
+                if len(values) == 3 and others:
+                    own = self._stage_at(start + moves @ intermediate_result.x, trial)
+                    self.is_useless = first_weights([*others, own])[-1] == 0.0
+                    if self.is_useless:
+                        raise StopIteration
 
             options = {"maxiter": iterations, "ftol": least}
             found = scipy.optimize.minimize(  # type: ignore[call-overload]
