@@ -75,7 +75,8 @@ class Search(Objective):
             self._choose_C(trial)
             self.value = self._value(self._vector(), trial)
         elif alike is not None:
-            others = [other.first_stage for other in earlier] if self.always and not trial.classification else []
+            hasty = self.always and not (trial.classification or trial.is_dual)  # a dense trial takes little time
+            others = [other.first_stage for other in earlier] if hasty else []
             self.value = self._minimise(trial, PLAN.transferred, others=others)
             if self.is_useless:
                 self.first_value = self.value
