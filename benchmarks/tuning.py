@@ -36,6 +36,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
 from lssvm import LSSVC, LSSVR, arrays, datasets
+from lssvm.arrays.threads import share
 from lssvm.kernels import RBF, Choice, Matern
 from lssvm.problem import Problem
 from lssvm.tune import loo_errors
@@ -68,11 +69,18 @@ def whole_grid(
 ) -> tuple[float, float, float]:
     """The smallest leave-one-out error, in units of `loo_errors`, its width and ridge; the basis is n rows, or all."""
     basis = None if n is None else np.random.RandomState(0).permutation(len(y))[:n]
-    found = []
-    for width in widths:
+    found: list[tuple[float, float, float]] = []
+
+    def try_width(width: float) -> None:
         problem = Problem(RBF(width), X, y[:, None], np.ones(len(y)), support=basis)
         factor = problem.factorise(1.0 / ridges[0], every=True, quick=True)
-        found += zip(loo_errors(factor, 1.0 / ridges), [width] * len(ridges), ridges, strict=True)
+        found.extend(zip(loo_errors(factor, 1.0 / ridges), [width] * len(ridges), ridges, strict=True))
+
+    if n is None:  # an eigendecomposition does not use all cores, products with a basis do
+        share(try_width, widths.tolist())
+    else:
+        for width in widths.tolist():
+            try_width(width)
     return min(found)
 
 

@@ -303,11 +303,11 @@ def eigh(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues (ascending) and eigenvectors of a symmetric A (overwritten) by divide and conquer.
 
     The steps of LAPACK's DSYEVD; threads share the last one, which turns the eigenvectors of the tridiagonal matrix
-    into those of A. DSYEVD itself gets small matrices, and those that it has to scale first.
+    into those of A. SciPy, which holds the GIL, gets small matrices, and those that have to be scaled first.
     """
     A, n = _by_rows(A), len(A)
     parts = _pieces(n, float(n) ** 3)
-    if len(parts) == 1 or not 1e-140 < max(A.max(), -A.min()) < 1e140:
+    if (len(parts) == 1 and n <= LEAF) or not 1e-140 < max(A.max(), -A.min()) < 1e140:
         driver: Literal["evd", "ev"] = "evd" if n > 1 else "ev"  # SciPy 1.13 gives DSYEVD too little memory for n = 1
         return scipy.linalg.eigh(A.T, lower=False, driver=driver, overwrite_a=True, check_finite=False)
     values, off, tau, vectors = np.empty(n), np.empty(n), np.empty(n), np.empty((n, n))
