@@ -306,16 +306,16 @@ def _invert_parts(out: Array, L: Array) -> None:
         _multiply(out[rows, head], out[rows, half : rows.stop], corner[: part.stop, :], -1.0)
 
 
-def condition(L: Array, norm: float, inverse: Array | None = None) -> float:
+def condition(L: Array, norm: Array | float, inverse: Array | None = None) -> float:
     """Estimate of the condition number of L L' in the 1-norm; `norm` is the 1-norm of L L'."""
     if is_numpy(L):
         if L.shape[0] == 0:
             return 1.0
-        reciprocal, _ = lapack.dpocon(L.T, norm, uplo="U")
+        reciprocal, _ = lapack.dpocon(L.T, float(norm), uplo="U")
         return float(1.0 / reciprocal) if reciprocal > 0 else float("inf")
     xp = namespace(L)
     inverse = invert_lower(L) if inverse is None else inverse
-    return norm * float(xp.max(xp.sum(xp.abs(inverse.T @ inverse), axis=0)))
+    return float(norm * xp.max(xp.sum(xp.abs(inverse.T @ inverse), axis=0)))
 
 
 def eigh(A: Array) -> tuple[Array, Array]:

@@ -82,7 +82,7 @@ def cholesky_pass(G: Array) -> tuple[Array, float, Array | None]:
     scale = xp.sqrt(xp.linalg.diagonal(G))
     scale = xp.where(scale > 0, scale, scale + 1.0)
     G = G / (scale[:, None] * scale[None, :])
-    norm = float(xp.max(xp.sum(xp.abs(G), axis=0))) if n else 1.0
+    norm = xp.max(xp.sum(xp.abs(G), axis=0)) if n else 1.0
     L = arrays.cholesky(G + 0.0)
     if L is not None:
         inverse = None if arrays.is_numpy(L) else arrays.invert_lower(L + 0.0)

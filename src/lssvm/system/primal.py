@@ -96,7 +96,7 @@ class Primal(System):
             coef = self.R.T @ (projected / scale)
             squares = arrays.row_squares(self.Q, spectrum)
         residuals = self.targets - fitted / w
-        total = float(xp.sum(w * w))
+        total = xp.sum(w * w)
         leverage = squares + w[:, 0] ** 2 / total
         loo = residuals / xp.clip(1.0 - leverage, EPS, None)[:, None]
         near = close_to_one(leverage)
@@ -112,7 +112,7 @@ class Primal(System):
         xp = arrays.namespace(self.Q)
         ones = arrays.zeros((self.Q.shape[1],), self.Q) + 1.0
         spectra = [ones if spectrum is None else spectrum for spectrum in map(self._spectrum, ridges)]
-        total = float(xp.sum(self.sqrt_weights**2))
+        total = xp.sum(self.sqrt_weights**2)
         for rows, fitted, squares in for_ridges(self.Q, spectra, self.projected()):
             w = self.sqrt_weights[rows, None]
             complement = xp.clip(1.0 - squares - w * w / total, EPS, None)
@@ -144,7 +144,7 @@ class Primal(System):
             raise ValueError("The derivative of leave-one-out needs a factor for one ridge.")
         xp = arrays.namespace(self.Q)
         Q, w = self.Q, self.sqrt_weights[:, None]
-        total = float(xp.sum(w * w))
+        total = xp.sum(w * w)  # a number would have to wait for the device
         c = self.projected()
         e = w * self.targets - Q @ c
         h = self.squares[:, None] + w * w / total
@@ -159,7 +159,7 @@ class Primal(System):
         few = xp.concat([c.T, -q.T, -2.0 * ((w * b)[:, 0] @ Q)[None, :] / total], axis=0)
         columns = arrays.add_product((2.0 * b) * Q, Q, -2.0 * middle)
         columns = arrays.add_product(columns, xp.concat([vector, e, w], axis=1), few)
-        if not bool(xp.all(w == 1.0)):
+        if arrays.on_accelerator(w) or not bool(xp.all(w == 1.0)):
             columns *= w
         inner = 0.5 * (q @ c.T + c @ q.T) - middle
         in_ridge = float(xp.sum(arrays.gram(self.bottom) * inner))
@@ -303,7 +303,7 @@ def factorise_primal(
     """
     xp = arrays.namespace(phi)
     w = xp.sqrt(weights)
-    total = float(xp.sum(weights))
+    total = xp.sum(weights)
     centre, mean = (weights @ phi) / total, (weights @ targets) / total
     targets = targets - mean[None, :]
     rest = (weights @ targets) / total  # rounding error of the first mean, if the offset is large
