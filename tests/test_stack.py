@@ -13,7 +13,7 @@ from lssvm import LSSVC, LSSVR, diagnose, kernels, load, save, sparsify
 from lssvm.estimators import planning
 from lssvm.kernels import RBF, Additive, Linear, Matern, Spline, Stack
 from lssvm.sparsify.bases import random
-from lssvm.tune import average_weights, mixture_weights, stack
+from lssvm.tune import average_weights, mixture_weights, stack, widths
 from lssvm.tune.stack import PULL
 
 GIVEN = [RBF(1.5), Matern(3.0, nu=0.5), Linear()]
@@ -351,6 +351,29 @@ def test_members_that_are_far_behind_are_left_out():
     assert alone.press_ > 4.0 * model.members_[0].press_
     stacked = LSSVR(Stack([RBF(), Matern()])).fit(X, y)
     assert_allclose(model.predict(X), stacked.predict(X), rtol=1e-9)
+
+
+def test_members_without_weight_are_not_searched_to_the_end(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(800, 4))
+    y = np.sin(4 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.01 * rng.standard_normal(800)
+    kernel = Stack([RBF(ard=True), Matern(ard=True, nu=0.5)])
+    searches = []
+    usual = widths.Search.run
+
+    def run(self, earlier=()):
+        usual(self, earlier)
+        searches.append(self)
+
+    monkeypatch.setattr(widths.Search, "run", run)
+    short = LSSVR(kernel).fit(X, y)
+    monkeypatch.setattr(widths, "first_weights", lambda members: np.ones(len(members)))
+    whole = LSSVR(kernel).fit(X, y)
+    assert [search.is_useless for search in searches] == [False, True, False, False]
+    assert searches[1].record.evaluations < searches[3].record.evaluations
+    assert_array_equal(short.stack_weights_, [1.0])
+    assert_array_equal(whole.stack_weights_, [1.0])  # the rest of the search would have changed nothing
+    assert_array_equal(short.predict(X), whole.predict(X))
 
 
 def test_the_edge_of_the_range_of_C_is_reported_for_members_that_are_kept():

@@ -345,8 +345,8 @@ class Search(Objective):
         """Move the widths (with `together`, only by a common factor) and C to a local minimum of the objective.
 
         An iteration has to lower log PRESS by `PLAN.rate` times its share of all the work so far, and by the noise. The
-        first four have to come below the value of a `rival`. After three, a member of a stack has to have some weight
-        next to the `others`, or it `is_useless`.
+        first four have to come below the value of a `rival`. After `PLAN.hopeful`, a member of a stack has to have
+        some weight next to the `others`, or it `is_useless`.
         """
         start, dropped = self._vector(), self._is_dropped(self.widths)
         if not len(start):  # nothing to choose: a kernel of a `Choice`
@@ -389,7 +389,7 @@ class Search(Objective):
                 slow = len(values) > 4 and values[-5] - values[-1] < 4.0 * PLAN.rate * each / self.spent
                 if slow or (len(values) == 4 and values[-1] > rival):
                     raise StopIteration
-                if len(values) == 3 and others:
+                if len(values) == PLAN.hopeful and others:
                     own = self._stage_at(start + moves @ intermediate_result.x, trial)
                     self.is_useless = first_weights([*others, own])[-1] == 0.0
                     if self.is_useless:
