@@ -76,7 +76,7 @@ def whole_grid(
         factor = problem.factorise(1.0 / ridges[0], every=True, quick=True)
         found.extend(zip(loo_errors(factor, 1.0 / ridges), [width] * len(ridges), ridges, strict=True))
 
-    if n is None:  # an eigendecomposition does not use all cores, products with a basis do
+    if n is None:  # an eigendecomposition does not use all cores; products with a basis do
         share(try_width, widths.tolist())
     else:
         for width in widths.tolist():

@@ -376,6 +376,35 @@ def test_members_without_weight_are_not_searched_to_the_end(monkeypatch):
     assert_array_equal(short.predict(X), whole.predict(X))
 
 
+@pytest.mark.parametrize("case", ["dense trial", "classes", "all without weight"])
+def test_which_members_are_searched_to_the_end(case, monkeypatch):
+    searches, starts = [], []
+    usual, usual_start = widths.Search.run, widths.Search._start_from
+
+    def run(self, earlier=()):
+        usual(self, earlier)
+        searches.append(self)
+
+    def start_from(self, other):
+        starts.append(other)
+        usual_start(self, other)
+
+    monkeypatch.setattr(widths.Search, "run", run)
+    monkeypatch.setattr(widths.Search, "_start_from", start_from)
+    monkeypatch.setattr(widths, "first_weights", lambda members: np.zeros(len(members)))
+    X, y = numbers(200 if case == "dense trial" else 400)
+    kernel = Stack([RBF(ard=True), Matern(ard=True), Matern(ard=True, nu=0.5)])
+    if case == "classes":
+        LSSVC(kernel, loss="squared", coding="one-vs-rest").fit(X, y > 0)
+    else:
+        model = LSSVR(kernel, C=10.0 if case == "dense trial" else None).fit(X, np.column_stack([y, X[:, 1]]))
+    useless = case == "all without weight"
+    assert [search.is_useless for search in searches] == [False, useless, useless]
+    assert starts == [searches[0], searches[0 if useless else 1]]
+    if useless:
+        assert_array_equal(model.stack_weights_, [1.0])
+
+
 def test_the_edge_of_the_range_of_C_is_reported_for_members_that_are_kept():
     X = np.linspace(0.0, 1.0, 60)[:, None]
     y = np.sin(6.0 * X[:, 0]) + 0.01 * np.random.default_rng(0).standard_normal(60)

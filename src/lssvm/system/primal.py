@@ -144,7 +144,7 @@ class Primal(System):
             raise ValueError("The derivative of leave-one-out needs a factor for one ridge.")
         xp = arrays.namespace(self.Q)
         Q, w = self.Q, self.sqrt_weights[:, None]
-        total = xp.sum(w * w)  # a number would have to wait for the device
+        total = xp.sum(w * w)  # `float` would wait for the device
         c = self.projected()
         e = w * self.targets - Q @ c
         h = self.squares[:, None] + w * w / total

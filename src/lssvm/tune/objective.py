@@ -1,6 +1,6 @@
 """The objective of the search for widths: log PRESS and a prior, as functions of the log widths and log C.
 
-Also what else can be said of a point of the search (its residuals and errors), and the work that a search takes.
+Also the leave-one-out residuals and errors at a point of the search, and estimates of the work of a search.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Objective:
     basis.
     """
 
-    def __init__(self, problem: Problem, step: LeaveOneOut, record: Bunch, *, always: bool = False) -> None:
+    def __init__(self, problem: Problem, step: LeaveOneOut, record: Bunch, *, member: bool = False) -> None:
         self.original = self.problem = problem
         if not problem.classification:
             y, rows = arrays.to_numpy(problem.y), problem.rows
@@ -49,7 +49,7 @@ class Objective:
         self.many = [bool(leaf.ard) for leaf in problem.kernel.leaves]  # one width per column is allowed
         self.ard = [False] * len(self.many)  # one width per column is in use
         self.plain = repr(problem.kernel.rebuilt(lambda part: {"ard": False} if part.ard else {}))
-        self.always = always  # one width per column is used even if it gains little
+        self.member = member  # of a stack: one width per column is used even if it gains little
         self.value = math.inf
         self.first_value = math.inf  # on the first stage
         self.spent = 0.0  # `work` so far
@@ -156,7 +156,7 @@ class Objective:
 
     @cached_property
     def first_stage(self) -> FirstStage:
-        """What the weights of a stack after the first stage depend on; before `finish`."""
+        """What the weight of a member of a stack depends on. Read it after `run` and before `finish`."""
         assert self.trial is not None
         return self._stage_at(self._vector(), self.trial)
 

@@ -47,7 +47,7 @@ def average_weights(residuals: np.ndarray, weights: np.ndarray, widths: Sequence
 
 
 class FirstStage(NamedTuple):
-    """A member of a stack after the first stage."""
+    """What the weight of a member of a stack depends on, on the rows of the first stage of the search."""
 
     residuals: np.ndarray  # leave-one-out, (rows, outputs)
     weights: np.ndarray  # of the rows
@@ -55,7 +55,7 @@ class FirstStage(NamedTuple):
 
 
 def first_weights(members: Sequence[FirstStage]) -> np.ndarray:
-    """The weights of a stack; the rows and their weights are those of the first stage of all members."""
+    """The weights of members that share the rows of the first stage and the weights of these rows."""
     residuals, weights, widths = zip(*members, strict=True)
     return average_weights(np.stack(residuals), weights[0], widths)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
@@ -24,7 +23,7 @@ from .plan import PLAN
 from .samples import covered_rows
 from .scores import error_rate, validation_loss
 from .stack import first_weights
-from .widths import Search
+from .widths import Search, in_contention
 
 
 class LeaveOneOut(Step):
@@ -125,7 +124,7 @@ class LeaveOneOut(Step):
         if problem.kernel.is_free or (member and earlier):
             with expected.first:
                 for kernel in choices(problem):
-                    searches.append(Search(problem.replace(kernel=kernel), self, record, always=member))
+                    searches.append(Search(problem.replace(kernel=kernel), self, record, member=member))
                     searches[-1].run([*earlier, *searches[:-1]])
         best = searches[0] if searches else None
         if len(searches) > 1:
@@ -240,7 +239,7 @@ def tune_members(problems: Sequence[Problem]) -> dict[int, Problem]:
         if parts is None and problem.asked is not None and problem.asked[0].is_free and not problem.asked[0].is_choice:
             search = Search.completed(problem, step)  # a step has chosen its parameters
         searches.extend([] if search is None else [search])
-    weights = _weights_after(searches)
+    weights = _weights_after_first_stage(searches)
     found: dict[int, Problem] = {}
     for place, (problem, part) in enumerate(zip(problems, begun, strict=True)):
         weight = 1.0 if part is None or part.best is None else weights[searches.index(part.best)]
@@ -254,14 +253,13 @@ def tune_members(problems: Sequence[Problem]) -> dict[int, Problem]:
     return found
 
 
-def _weights_after(searches: Sequence[Search]) -> list[float]:
-    """The weights of members after the first stage, 0 for those far behind another one; for classes, 1 instead."""
-    best = min((search.first_value for search in searches), default=math.inf)
-    near = np.array([search.first_value <= best + PLAN.hopeless for search in searches], dtype=bool)
-    found = near.astype(float)
-    if near.sum() > 1 and not searches[0].problem.classification:
-        found[near] = first_weights([searches[place].first_stage for place in np.flatnonzero(near).tolist()])
-    return [float(weight) for weight in found]
+def _weights_after_first_stage(searches: Sequence[Search]) -> list[float]:
+    """The weights of members after the first stage, 0 for those not `in_contention`; for classes, 1 instead."""
+    rest = in_contention(searches)
+    weights = np.ones(len(rest))
+    if len(rest) > 1 and not rest[0].problem.classification:
+        weights = first_weights([search.first_stage for search in rest])
+    return [float(weights[rest.index(search)]) if search in rest else 0.0 for search in searches]
 
 
 def describe(problem: Problem, fit: Fit) -> None:

@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     from .steps import LeaveOneOut
 
 
+def in_contention(searches: Sequence[Search]) -> list[Search]:
+    """The searches of members of a stack that may get a weight: not useless, and not far behind another one."""
+    completed = [search for search in searches if not search.is_useless]
+    best = min((search.first_value for search in completed), default=math.inf)
+    return [search for search in completed if search.first_value <= best + PLAN.hopeless]
+
+
 class Search(Objective):
     """The search for the widths of one kernel, and for C if it is None."""
 
@@ -56,7 +63,8 @@ class Search(Objective):
     # The search ------------------------------------------------------------------------------------------------------
     def run(self, earlier: Sequence[Search] = ()) -> None:
         """Search on the first stage, starting from completed searches of other kernels where they help."""
-        alike = next((other for other in reversed(earlier) if self._is_like(other)), None)
+        completed = [other for other in earlier if not other.is_useless]
+        alike = next((other for other in reversed(completed) if self._is_like(other)), None)
         common = next((other for other in reversed(earlier) if other.plain == self.plain and not any(other.ard)), None)
         if self.method == "grid":
             self._start()
@@ -75,8 +83,9 @@ class Search(Objective):
             self._choose_C(trial)
             self.value = self._value(self._vector(), trial)
         elif alike is not None:
-            hasty = self.always and not (trial.classification or trial.is_dual)  # a dense trial takes little time
-            others = [other.first_stage for other in earlier] if hasty else []
+            # classes have no weights before the end, and a dense trial takes little time
+            hasty = self.member and not (trial.classification or trial.is_dual)
+            others = [other.first_stage for other in in_contention(earlier)] if hasty else []
             self.value = self._minimise(trial, PLAN.transferred, others=others)
             if self.is_useless:
                 self.first_value = self.value
@@ -236,7 +245,7 @@ class Search(Objective):
         self._try_columns(trial, self._relevant(X, left), sizes)
         rows = len(trial.rows)
         gain = common[2] - (self.value - self._prior(self._vector(), rows)[0])
-        worth = self.always or gain >= PLAN.worth * (np.sum(~self._constants()) - len(common[0])) / rows
+        worth = self.member or gain >= PLAN.worth * (np.sum(~self._constants()) - len(common[0])) / rows
         if trial.classification:
             worth &= errors - self._errors(trial) >= max(1.0, 2.0 * math.sqrt(errors))
         if not worth:
@@ -345,8 +354,8 @@ class Search(Objective):
         """Move the widths (with `together`, only by a common factor) and C to a local minimum of the objective.
 
         An iteration has to lower log PRESS by `PLAN.rate` times its share of all the work so far, and by the noise. The
-        first four have to come below the value of a `rival`. After `PLAN.hopeful`, a member of a stack has to have
-        some weight next to the `others`, or it `is_useless`.
+        first four have to come below the value of a `rival`. After `PLAN.hopeful` iterations, a member of a stack must
+        have some weight next to the `others`; otherwise the search ends, and `is_useless` is set.
         """
         start, dropped = self._vector(), self._is_dropped(self.widths)
         if not len(start):  # nothing to choose: a kernel of a `Choice`
