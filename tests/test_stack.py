@@ -393,7 +393,7 @@ def test_which_members_are_searched_to_the_end(case, monkeypatch):
     monkeypatch.setattr(widths.Search, "_start_from", start_from)
     monkeypatch.setattr(widths, "first_weights", lambda members: np.zeros(len(members)))
     X, y = numbers(200 if case == "dense trial" else 400)
-    kernel = Stack([RBF(ard=True), Matern(ard=True), Matern(ard=True, nu=0.5)])
+    kernel = Stack([RBF(), Matern(), Matern(nu=0.5)])
     if case == "classes":
         LSSVC(kernel, loss="squared", coding="one-vs-rest").fit(X, y > 0)
     else:
