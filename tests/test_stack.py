@@ -376,8 +376,8 @@ def test_members_without_weight_are_not_searched_to_the_end(monkeypatch):
     assert_array_equal(short.predict(X), whole.predict(X))
 
 
-@pytest.mark.parametrize("case", ["dense trial", "classes", "all without weight"])
-def test_which_members_are_searched_to_the_end(case, monkeypatch):
+@pytest.mark.parametrize("dense", [True, False])
+def test_which_members_are_searched_to_the_end(dense, monkeypatch):
     searches, starts = [], []
     usual, usual_start = widths.Search.run, widths.Search._start_from
 
@@ -392,16 +392,15 @@ def test_which_members_are_searched_to_the_end(case, monkeypatch):
     monkeypatch.setattr(widths.Search, "run", run)
     monkeypatch.setattr(widths.Search, "_start_from", start_from)
     monkeypatch.setattr(widths, "first_weights", lambda members: np.zeros(len(members)))
-    X, y = numbers(200 if case == "dense trial" else 400)
+    X, y = numbers(200 if dense else 400)
     kernel = Stack([RBF(), Matern(), Matern(nu=0.5)])
-    if case == "classes":
-        LSSVC(kernel, loss="squared", coding="one-vs-rest").fit(X, y > 0)
+    model = LSSVR(kernel, C=10.0 if dense else None).fit(X, np.column_stack([y, X[:, 1]]))
+    if dense:
+        assert [search.is_useless for search in searches] == [False, False, False]
+        assert starts == [searches[0], searches[1]]
     else:
-        model = LSSVR(kernel, C=10.0 if case == "dense trial" else None).fit(X, np.column_stack([y, X[:, 1]]))
-    useless = case == "all without weight"
-    assert [search.is_useless for search in searches] == [False, useless, useless]
-    assert starts == [searches[0], searches[0 if useless else 1]]
-    if useless:
+        assert [search.is_useless for search in searches] == [False, True, True]
+        assert starts == [searches[0], searches[0]]
         assert_array_equal(model.stack_weights_, [1.0])
 
 

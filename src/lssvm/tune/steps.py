@@ -254,11 +254,9 @@ def tune_members(problems: Sequence[Problem]) -> dict[int, Problem]:
 
 
 def _weights_after_first_stage(searches: Sequence[Search]) -> list[float]:
-    """The weights of members after the first stage, 0 for those not `in_contention`; for classes, 1 instead."""
+    """The weights of members after the first stage, 0 for those that are not `in_contention`."""
     rest = in_contention(searches)
-    weights = np.ones(len(rest))
-    if len(rest) > 1 and not rest[0].problem.classification:
-        weights = first_weights([search.first_stage for search in rest])
+    weights = first_weights([search.first_stage for search in rest]) if len(rest) > 1 else np.ones(len(rest))
     return [float(weights[rest.index(search)]) if search in rest else 0.0 for search in searches]
 
 

@@ -83,8 +83,7 @@ class Search(Objective):
             self._choose_C(trial)
             self.value = self._value(self._vector(), trial)
         elif alike is not None:
-            # classes have no weights before the end, and a dense trial takes little time
-            hasty = self.member and not (trial.classification or trial.is_dual)
+            hasty = self.member and not trial.is_dual  # a dense trial takes little time
             others = [other.first_stage for other in in_contention(earlier)] if hasty else []
             self.value = self._minimise(trial, PLAN.transferred, others=others)
             if self.is_useless:
