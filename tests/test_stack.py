@@ -13,7 +13,7 @@ from lssvm import LSSVC, LSSVR, diagnose, kernels, load, save, sparsify
 from lssvm.estimators import planning
 from lssvm.kernels import RBF, Additive, Linear, Matern, Spline, Stack
 from lssvm.sparsify.bases import random
-from lssvm.tune import average_weights, mixture_weights, stack, widths
+from lssvm.tune import average_weights, mixture_weights, stack, steps, widths
 from lssvm.tune.stack import PULL
 
 GIVEN = [RBF(1.5), Matern(3.0, nu=0.5), Linear()]
@@ -392,16 +392,18 @@ def test_which_members_are_searched_to_the_end(dense, monkeypatch):
     monkeypatch.setattr(widths.Search, "run", run)
     monkeypatch.setattr(widths.Search, "_start_from", start_from)
     monkeypatch.setattr(widths, "first_weights", lambda members: np.zeros(len(members)))
+    monkeypatch.setattr(steps, "first_weights", lambda members: np.ones(len(members)))
     X, y = numbers(200 if dense else 400)
     kernel = Stack([RBF(), Matern(), Matern(nu=0.5)])
     model = LSSVR(kernel, C=10.0 if dense else None).fit(X, np.column_stack([y, X[:, 1]]))
     if dense:
         assert [search.is_useless for search in searches] == [False, False, False]
         assert starts == [searches[0], searches[1]]
+        assert len(model.path_.members) == 3
     else:
         assert [search.is_useless for search in searches] == [False, True, True]
         assert starts == [searches[0], searches[0]]
-        assert_array_equal(model.stack_weights_, [1.0])
+        assert "members" not in model.path_  # the others do not return: one is left
 
 
 def test_the_edge_of_the_range_of_C_is_reported_for_members_that_are_kept():
