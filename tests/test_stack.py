@@ -406,6 +406,12 @@ def test_which_members_are_searched_to_the_end(dense, monkeypatch):
         assert "members" not in model.path_  # the others do not return: one is left
 
 
+def test_members_without_weight_after_the_first_stage_are_left_out(monkeypatch):
+    monkeypatch.setattr(steps, "first_weights", lambda members: np.array([1.0, 0.0, 1.0]))
+    model = LSSVR(Stack([RBF(), Matern(), Matern(nu=0.5)])).fit(*numbers(200))
+    assert [getattr(member.kernel, "nu", None) for member in model.path_.members] == [None, 0.5]
+
+
 def test_the_edge_of_the_range_of_C_is_reported_for_members_that_are_kept():
     X = np.linspace(0.0, 1.0, 60)[:, None]
     y = np.sin(6.0 * X[:, 0]) + 0.01 * np.random.default_rng(0).standard_normal(60)
