@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from lssvm import LSSVR, arrays, kernels, sparsify
 from lssvm.arrays import parallel, threads
-from lssvm.arrays.threads import own_threads, share
+from lssvm.arrays.threads import both, own_threads, share
 
 RNG = np.random.default_rng(0)
 
@@ -360,3 +360,36 @@ def test_what_cannot_be_worked_on_in_place_is_refused(spoil):
     ):
         with pytest.raises(TypeError, match="row-major float64"):
             work()
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_two_functions_side_by_side(number, monkeypatch):
+    """With two threads each function has its own, with another number it has all of them."""
+    monkeypatch.setattr(threads, "_cores", lambda: number)
+    monkeypatch.setattr(threads, "_libraries", lambda: ([], []))
+    meeting = threading.Barrier(2, timeout=60)
+
+    def function():
+        if number == 2:
+            meeting.wait()  # passes only if both functions run at the same time
+        return threads.workers(), threading.get_ident()
+
+    with own_threads():
+        (first, one), (second, other) = both(function, function)
+        assert threads.workers() == number
+    assert first == second == (1 if number == 2 else number)
+    assert (one == other) == (number != 2)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_errors_of_two_functions_surface(place, monkeypatch):
+    monkeypatch.setattr(threads, "_cores", lambda: 2)
+    monkeypatch.setattr(threads, "_libraries", lambda: ([], []))
+
+    def wrong():
+        raise KeyError("wrong")
+
+    with own_threads():
+        with pytest.raises(KeyError, match="wrong"):
+            both(*[wrong, lambda: 1][:: 1 - 2 * place])
+        assert threads.workers() == 2

@@ -23,6 +23,8 @@ from typing import Any, TypeVar
 from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
+First = TypeVar("First")
+Second = TypeVar("Second")
 
 _lock = threading.RLock()  # a signal handler may fit, too
 _depth: dict[int, int] = {}  # by thread: how many nested `own_threads` blocks it is in
@@ -157,6 +159,23 @@ def share(function: Callable[[Item], object], items: Iterable[Item]) -> None:
             wait(started)
         for other in started:
             other.result()
+
+
+def both(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
+    """The results of two functions: with two threads side by side, each in one; with more, each uses all of them."""
+    if workers() != 2:
+        return first(), second()
+    results: dict[int, Any] = {}
+
+    def alone(number: int) -> None:
+        helps, _local.helps = getattr(_local, "helps", False), True
+        try:
+            results[number] = (first, second)[number]()
+        finally:
+            _local.helps = helps
+
+    share(alone, (0, 1))
+    return results[0], results[1]
 
 
 def _helpers() -> ThreadPoolExecutor:

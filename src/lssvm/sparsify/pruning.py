@@ -11,7 +11,8 @@ from scipy.linalg import blas
 from sklearn.utils import Bunch, check_random_state
 
 from .. import arrays, system
-from ..arrays import EPS, parallel
+from ..arrays import EPS, Array, parallel
+from ..arrays.threads import both
 from ..kernels import Kernel
 from ..problem import Fit, Problem, Step, check_memory, held_out_rows, whiten
 from ..tune import mean_loss, tuned
@@ -20,6 +21,7 @@ from .bases import check_share, check_size
 __all__ = ["Prune"]
 
 VALIDATION = 0.2  # share of the rows held out with score="validation", as in `Substrate` and `Components`
+DELAYED = 64  # thickness of the products that update an inverse: fewer rows are slow, more have to be updated later
 CANCELLED = 1e-4  # factorise again if less than this share of a diagonal entry of the inverse is left: 12 of 16 digits
 
 
@@ -186,11 +188,8 @@ class Prune(Step):
                     return
                 stay = trail.stay(coef[place])
                 gone, alive, place = alive[~stay], alive[stay], place[stay]
-                taken = elimination.take(gone, a)
-                if taken is None:
+                if elimination.drop(gone, a) is None:
                     break
-                F, part = taken
-                a -= F.T @ part
 
     @staticmethod
     def _coefficients(current: Problem, fit: Fit) -> np.ndarray:
@@ -263,17 +262,12 @@ class Prune(Step):
                     return
                 stay = trail.stay(coef[alive])
                 gone, alive = alive[~stay], alive[stay]
-                taken = elimination.take(gone, coef)
-                if taken is None:
+                dropped = elimination.drop(gone, coef)
+                if dropped is None:
                     break
-                F, part = taken
-                along = F[:, : len(w)]
-                coef -= F[:, len(w) :].T @ part
+                along, part = dropped
                 e += (along.T @ part) / w
                 complement += np.einsum("ij,ij->j", along, along)
-                if 4 * len(alive) <= len(support):
-                    elimination, support, coef = elimination.rest(alive), support[alive], coef[alive]
-                    alive = np.arange(len(support))
             support = support[alive]
 
     def _dependent(self, problem: Problem, loss_weights: np.ndarray, start: Problem, trail: _Trail) -> None:
@@ -331,20 +325,25 @@ def _inverse_of(problem: Problem, ridge: float) -> tuple[np.ndarray, ...] | None
     rows = problem.rows
     points = problem.kernel.basis_points(problem.X, rows)
     K = problem.gram(arrays.take(problem.X, rows), points)
-    whitening = whiten(problem.kernel, points, K)
-    if whitening.factor is not None:
+    weights = arrays.take(problem.weights, rows)
+
+    def plain() -> Array | None:
+        whitening = whiten(problem.kernel, points, K)
+        if whitening.factor is not None:
+            return None
+        return arrays.gram_of_lower(arrays.invert_lower(whitening.lower)) / ridge
+
+    def ridged() -> tuple[Array, Array] | None:
+        return system.dual_inverse(K + 0.0, arrays.take(problem.y, rows), weights, ridge)
+
+    inverse, dual = both(plain, ridged) if arrays.is_numpy(K) else (plain(), ridged())
+    if inverse is None or dual is None:
         return None
-    dual = system.factorise_dual(K, arrays.take(problem.y, rows), arrays.take(problem.weights, rows), ridge)
-    if dual is None:
-        return None
-    P = arrays.to_numpy(dual.inverse())
-    inverse = arrays.to_numpy(arrays.gram_of_lower(arrays.invert_lower(whitening.lower)))
-    w, a = arrays.to_numpy(dual.sqrt_weights)[:, None], arrays.to_numpy(dual.scaled)
+    inverse, P, a, w = (arrays.to_numpy(part) for part in (inverse, *dual, weights[:, None] ** 0.5))
     columns = np.empty((size, 2 * size))
     left = np.multiply(P, w, out=columns[:, :size])
-    right = np.multiply(left, w.T, out=columns[:, size:])
-    np.subtract(inverse, right, out=right)
-    right /= ridge
+    right = np.multiply(left, w.T / -ridge, out=columns[:, size:])
+    right += inverse
     return columns, w * a, ridge * a / w, ridge * P.diagonal()
 
 
@@ -357,34 +356,59 @@ def _turned(Q: np.ndarray, fitted: np.ndarray, T: np.ndarray) -> tuple[np.ndarra
 
 
 class _Elimination:
-    """Rows [G', P] of a system, P symmetric, minus F'F: their remainder as vectors are dropped."""
+    """Rows [G', P] of a system, P symmetric, as vectors R are dropped: the others lose P_R P_RR^-1 [G', P]_R.
 
-    def __init__(self, columns: np.ndarray, offset: int, start: np.ndarray | None = None) -> None:
+    With P_RR = L L' and F = L^-1 [G', P]_R, this is F'F, with the columns of P in F'. The products are delayed until
+    there are `DELAYED` rows of F. Kept vectors move into the rows and columns of dropped ones, so that those that are
+    left always come first.
+    """
+
+    def __init__(self, columns: np.ndarray, offset: int) -> None:
         self.columns, self.offset = columns, offset  # P begins at column `offset`
-        self.F, self.taken = np.empty(columns.shape), 0  # contiguous rows, updated in place
-        self.diagonal = columns[:, offset:].diagonal().copy()
-        self.start = self.diagonal.copy() if start is None else start
+        self.F, self.delayed = np.empty(columns.shape), 0
+        self.left, self.place = np.arange(len(columns)), np.arange(len(columns))  # number by row, row by number
+        self.diagonal = columns[:, offset:].diagonal().copy()  # by number
+        self.start = self.diagonal.copy()
 
-    def take(self, gone: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """L^-1 [G', P]_R and L^-1 values_R for dropped vectors R, P_RR = L L'; None if too few digits remain."""
-        own, until = self.offset + gone, self.taken + len(gone)
-        F, new = self.F[: self.taken], np.take(self.columns, gone, axis=0, out=self.F[self.taken : until])
-        if self.taken:
-            arrays.add_product(new, -F[:, own].T, F)
+    def drop(self, gone: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Drop vectors by their numbers, and update the values P t; None if too few digits remain.
+
+        Returns the columns of G' in the new rows F, and L^-1 values_R.
+        """
+        rows = self.place[gone]
+        own, end = self.offset + rows, self.offset + len(self.left)
+        until = self.delayed + len(gone)
+        F, new = self.F[: self.delayed, :end], self.F[self.delayed : until, :end]
+        new[...] = self.columns[rows][:, :end]
+        if self.delayed:
+            parallel.add_product(new, -F[:, own].T, F, 1.0)
         L = arrays.cholesky(new[:, own])
         if L is None or np.any(self.diagonal[gone] < CANCELLED * self.start[gone]):
             return None
         parallel.solve_columns(L, new)
-        self.diagonal -= np.einsum("ij,ij->j", new[:, self.offset :], new[:, self.offset :])
-        self.taken = until
-        return new, arrays.solve_lower(L, values[gone])
+        part, in_P = arrays.solve_lower(L, values[gone]), new[:, self.offset :]
+        values[self.left] -= in_P.T @ part
+        self.diagonal[self.left] -= np.einsum("ij,ij->j", in_P, in_P)
+        self.delayed = until
+        self._close(rows)
+        return new[:, : self.offset], part
 
-    def rest(self, alive: np.ndarray) -> _Elimination:
-        """An elimination of the kept vectors alone."""
-        kept = np.concatenate([np.arange(self.offset), self.offset + alive])
-        F = self.F[: self.taken, kept]
-        columns = self.columns[np.ix_(alive, kept)] - arrays.matmul(F[:, self.offset :].T, F)
-        return _Elimination(columns, self.offset, self.start[alive])
+    def _close(self, rows: np.ndarray) -> None:
+        """Move the last vectors into the rows and columns of dropped ones; subtract F'F if it is thick enough."""
+        count = len(self.left) - len(rows)
+        last = np.ones(len(rows), dtype=bool)
+        last[rows[rows >= count] - count] = False
+        holes, moved = rows[rows < count], count + np.flatnonzero(last)
+        self.columns[holes] = self.columns[moved]
+        for part in (self.columns[:count, self.offset :], self.F[: self.delayed, self.offset :]):
+            part[:, holes] = part[:, moved]
+        self.left[holes] = self.left[moved]
+        self.place[self.left[holes]] = holes
+        self.left, end = self.left[:count], self.offset + count
+        if self.delayed >= DELAYED:
+            F = self.F[: self.delayed, :end]
+            parallel.add_product(self.columns[:count, :end], -F[:, self.offset :].T, F, 1.0)
+            self.delayed = 0
 
 
 class _Trail:
