@@ -9,7 +9,6 @@ from .factor import warn_of_leverage as warn_of_leverage
 from .order import order_by_content as order_by_content
 from .problem import ITERATIVE_ROWS as ITERATIVE_ROWS
 from .problem import Problem as Problem
-from .problem import Step as Step
 from .problem import check_memory as check_memory
 from .problem import class_numbers as class_numbers
 from .rounding import LOST_DIGITS as LOST_DIGITS
@@ -19,6 +18,7 @@ from .scaling import columns_by_input as columns_by_input
 from .scaling import constant_columns as constant_columns
 from .scaling import spread_of as spread_of
 from .splits import held_out_rows as held_out_rows
+from .step import Step as Step
 from .whitening import Whitening as Whitening
 from .whitening import independent_rows as independent_rows
 from .whitening import whiten as whiten

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 
 from .. import arrays, conjugate, progress, system
@@ -25,12 +24,15 @@ from ..progress import work
 from ..robust import WeightFunction
 from .factor import Factor, Fit, Path, check_solution, warn_of_leverage
 from .order import order_by_content
+from .scaling import spreads_of
 from .whitening import check_finite, whiten
 
-ITERATIVE_ROWS = (
-    4000  # above, fits without leave-one-out use conjugate gradients, which need far fewer than l^3/3 flops
-)
-KEPT = {"rows": {"weights"}, "rows_by_content": {"weights", "X", "y"}}  # what cached values depend on
+ITERATIVE_ROWS = 4000  # above, fits without leave-one-out use conjugate gradients: far fewer than l^3/3 flops
+KEPT = {  # what cached values depend on
+    "rows": {"weights"},
+    "rows_by_content": {"weights", "X", "y"},
+    "spreads": {"weights", "X", "groups"},
+}
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,11 @@ class Problem:
         """The rows with positive weight in a random order that follows from their values, not from their positions."""
         parts = (self.y,) if self.kernel.is_precomputed else (self.X, self.y)
         return np.asarray(self.rows[order_by_content(*(arrays.take(part, self.rows) for part in parts))])
+
+    @cached_property
+    def spreads(self) -> tuple[np.ndarray, np.ndarray]:
+        """The spread of every column, and which columns are constant."""
+        return spreads_of(self)
 
     @cached_property
     def log_scatter(self) -> float:
@@ -406,33 +413,6 @@ class Problem:
         return Path(
             values, stack("coef"), stack("intercept"), stack("residuals"), stack("leverage"), stack("loo_residuals")
         )
-
-
-class Step(BaseEstimator):
-    """Base class of the steps, sparsifiers and tuners: each takes a Problem and returns a Problem."""
-
-    needs_squares = False
-    """Whether the step is defined for the squared loss, and one class against the rest, alone."""
-
-    def __call__(self, problem: Problem) -> Problem:
-        """The problem with a smaller basis, or with hyper-parameters chosen."""
-        raise TypeError(f"{type(self).__name__} does not define __call__(problem).")
-
-    @property
-    def needs_all_rows(self) -> bool:
-        """Whether the result needs all rows at once, so that sums over chunks of rows cannot reproduce it.
-
-        True for steps that set the coefficients themselves, or that solve on columns of the KKT system.
-        """
-        return False
-
-    @property
-    def by_row(self) -> str:
-        """The name of the argument that refers to training rows by number, or "".
-
-        Such numbers have no meaning in samples and chunks of the rows.
-        """
-        return ""
 
 
 def class_numbers(coded: Array) -> np.ndarray:

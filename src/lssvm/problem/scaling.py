@@ -24,20 +24,25 @@ def column_spread(problem: Problem) -> np.ndarray:
     distribution with the same quartiles is used instead. Columns of the same group have the same spread: the root of
     their total variance, which is half the mean squared distance between two rows, as for a single column.
     """
-    spread, constant = spread_of(_values(problem)), _are_constant(problem)
-    if problem.groups is not None:
-        total = np.zeros(problem.groups.max() + 1)
-        np.hypot.at(total, problem.groups, np.where(constant, 0.0, spread))
-        spread = total[problem.groups]
-    return np.where(constant_columns(problem), 1.0, spread)
+    return problem.spreads[0]
 
 
 def constant_columns(problem: Problem) -> np.ndarray:
     """Which columns do not vary over the rows with positive weight, nor any other column of their group."""
-    constant = _are_constant(problem)
-    if problem.groups is None:
-        return constant
-    return (np.bincount(problem.groups, ~constant) == 0)[problem.groups]
+    return problem.spreads[1]
+
+
+def spreads_of(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """`column_spread` and `constant_columns`; `Problem.spreads` keeps them."""
+    values = arrays.to_numpy(arrays.take(problem.X, problem.rows))
+    deviation, size = _deviation(values)
+    spread, constant = _without_few(values, deviation), deviation <= 1e-12 * size
+    if problem.groups is not None:
+        total = np.zeros(problem.groups.max() + 1)
+        np.hypot.at(total, problem.groups, np.where(constant, 0.0, spread))
+        spread = total[problem.groups]
+        constant = (np.bincount(problem.groups, ~constant) == 0)[problem.groups]
+    return np.where(constant, 1.0, spread), constant
 
 
 def columns_by_input(groups: np.ndarray) -> list[list[int]]:
@@ -47,20 +52,14 @@ def columns_by_input(groups: np.ndarray) -> list[list[int]]:
 
 def spread_of(values: np.ndarray) -> np.ndarray:
     """The spread of every column of a matrix; see `column_spread`."""
-    spread = _deviation(values)[0]
+    return _without_few(values, _deviation(values)[0])
+
+
+def _without_few(values: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+    """The standard deviation of every column, or the one that its quartiles suggest if a few cells dominate it."""
     low, high = np.quantile(_thinned(values), (0.25, 0.75), axis=0)
     middle = (high - low) / NORMAL_QUARTILES
-    return np.where((middle > 0) & (spread > FEW_CELLS * middle), middle, spread)
-
-
-def _are_constant(problem: Problem) -> np.ndarray:
-    spread, size = _deviation(_values(problem))
-    return spread <= 1e-12 * size
-
-
-def _values(problem: Problem) -> np.ndarray:
-    """The rows with positive weight."""
-    return arrays.to_numpy(arrays.take(problem.X, problem.rows))
+    return np.where((middle > 0) & (deviation > FEW_CELLS * middle), middle, deviation)
 
 
 def _deviation(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
