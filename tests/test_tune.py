@@ -19,7 +19,7 @@ from lssvm import LSSVC, LSSVR, arrays, datasets, kernels, losses, sparsify, tun
 from lssvm.kernels import RBF, Additive, Choice, Linear, Matern, Polynomial, Spline
 from lssvm.problem import Problem, column_spread
 from lssvm.tune import penalty, scores, widths
-from lssvm.tune.screening import droppable, relevance
+from lssvm.tune.screening import droppable, functions_of, relevance
 from lssvm.tune.steps import tuned
 
 SIGMA = np.array([1.2, 2.0, 0.8])
@@ -716,7 +716,9 @@ def test_pairs_are_screened():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1000, 12))
     X[:, 5] = rng.integers(0, 2, 1000)  # a column of few values has fewer independent functions
-    effects = relevance(X, np.column_stack([X[:, 0] * X[:, 1], X[:, 2] ** 2]) + rng.standard_normal((1000, 2)))
+    effects = relevance(
+        functions_of(X), np.column_stack([X[:, 0] * X[:, 1], X[:, 2] ** 2]) + rng.standard_normal((1000, 2))
+    )
     assert (effects[:3] > 20.0).all()
     assert (effects[3:] < 5.0).all()
 

@@ -13,7 +13,7 @@ from ..arrays import NumericalError
 from .class_losses import best_C, loo_values, row_losses
 from .class_search import ClassSearch, Rows, Setting
 from .plan import PLAN
-from .screening import droppable, relevance
+from .screening import droppable, functions_of, relevance
 
 
 class ColumnSearch:
@@ -102,7 +102,7 @@ class ColumnSearch:
     @staticmethod
     def _relevant(rows: Rows) -> np.ndarray:
         """Which inputs have a column that the classes depend on."""
-        effects = relevance(rows.X, np.eye(rows.n_classes)[rows.codes])
+        effects = relevance(functions_of(rows.X), np.eye(rows.n_classes)[rows.codes])
         return np.bincount(rows.problem.inputs, effects > PLAN.relevant) > 0
 
     def _with_columns(self, setting: Setting, kept: np.ndarray) -> Setting:

@@ -18,6 +18,7 @@ from ..progress import gradient_work, work
 from .plan import PLAN
 from .samples import stages_of
 from .scores import class_errors, error_rate, errors_to_choose_by, validation_loss
+from .screening import Functions
 from .stack import FirstStage
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Objective:
         self.has_outliers = False
         self.is_useless = False  # as a member of a stack: without weight after a few iterations
         self.trial: Problem | None = None  # the problem on the first stage
+        self.functions: Functions | None = None  # of its columns
         self.widths = np.empty(0)
         self.moderate = math.inf  # logarithm of the best common width among the narrower ones of the grid
         self.C = problem.C or 1.0

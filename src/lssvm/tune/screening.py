@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -11,14 +12,14 @@ import scipy
 from .plan import PLAN
 
 
-def relevance(X: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """The largest standardised effect of every column, alone or together with one other column.
+class Functions(NamedTuple):
+    """Functions of every column: the first cosines of its ranks, made orthonormal over the rows."""
 
-    Every column is expanded in the first cosines of its ranks, made orthonormal over the rows. For independent targets
-    e, the squared correlations of e with the k functions of a column, or with the k^2 products of the functions of two
-    columns, are about chi-squared. All pairs together take one matrix product, F' diag(e) F. Pairs matter: sin(x z)
-    depends neither on x alone nor on z alone.
-    """
+    F: np.ndarray  # (rows, columns * count), with mean square 1; 0 where a column has too few values
+    terms: np.ndarray  # how many functions of a column are not 0, at least 1
+
+
+def functions_of(X: np.ndarray) -> Functions:
     rows, columns = X.shape
     count = max(1, min(PLAN.cosines, PLAN.screened // columns, rows - 1))
     ranks = (scipy.stats.rankdata(X, axis=0) - 0.5) / rows
@@ -26,7 +27,19 @@ def relevance(X: np.ndarray, targets: np.ndarray) -> np.ndarray:
     Q, R = np.linalg.qr(cosines - cosines.mean(axis=1, keepdims=True))
     independent = np.abs(np.diagonal(R, axis1=1, axis2=2)) > 1e-6 * math.sqrt(rows)  # fewer for columns of few values
     F = (math.sqrt(rows) * Q * independent[:, None, :]).transpose(1, 0, 2).reshape(rows, columns * count)
-    terms = np.maximum(independent.sum(axis=1), 1)
+    return Functions(F, np.maximum(independent.sum(axis=1), 1))
+
+
+def relevance(functions: Functions, targets: np.ndarray) -> np.ndarray:
+    """The largest standardised effect of every column, alone or together with one other column.
+
+    For independent targets e, the squared correlations of e with the k functions of a column, or with the k^2 products
+    of the functions of two columns, are about chi-squared. All pairs together take one matrix product, F' diag(e) F.
+    Pairs matter: sin(x z) depends neither on x alone nor on z alone.
+    """
+    F, terms = functions
+    rows, columns = len(F), len(terms)
+    count = F.shape[1] // columns
     largest = np.full(columns, -math.inf)
     for e in clipped(targets).T:
         alone = ((e @ F) ** 2 / rows).reshape(columns, count).sum(axis=1)

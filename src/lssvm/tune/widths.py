@@ -26,7 +26,7 @@ from .penalty import (
 from .plan import PLAN
 from .samples import part_of, sample_of, stages_of
 from .scores import class_errors, errors_to_choose_by
-from .screening import droppable, relevance
+from .screening import droppable, functions_of, relevance
 from .stack import FirstStage, first_weights
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ class Search(Objective):
         elif any(self.free):
             self._start()
         if earlier:
-            self.trial, self.has_outliers = earlier[-1].trial, earlier[-1].has_outliers
+            last = earlier[-1]
+            self.trial, self.has_outliers, self.functions = last.trial, last.has_outliers, last.functions
         trial = (self.trial or self._trial(*stages_of(self.problem)[0])).replace(kernel=self.problem.kernel)
         self.trial = trial
         if not any(self.free):
@@ -235,13 +236,12 @@ class Search(Objective):
         moderate = common[0] - max(max(common[0]) - self.moderate, 0.0)
         self.widths = np.where(self._constants(), PLAN.dropped_width, np.repeat(moderate, sizes))
         self._descend(trial)
-        X, y = self._columns_and_targets(trial)
         residuals = self._loo_residuals(trial)
-        if self._missing(self._relevant(X, residuals), sizes).any():  # else the columns are in use, however wide
-            self._try_columns(trial, self._relevant(X, y), sizes)
+        if self._missing(self._relevant(trial, residuals), sizes).any():  # else the columns are in use, however wide
+            self._try_columns(trial, self._relevant(trial, self._targets(trial)), sizes)
             residuals = self._loo_residuals(trial)
         left = np.hstack([residuals, np.abs(residuals)])  # effects of three columns show in the sizes
-        self._try_columns(trial, self._relevant(X, left), sizes)
+        self._try_columns(trial, self._relevant(trial, left), sizes)
         rows = len(trial.rows)
         gain = common[2] - (self.value - self._prior(self._vector(), rows)[0])
         worth = self.member or gain >= PLAN.worth * (np.sum(~self._constants()) - len(common[0])) / rows
@@ -255,12 +255,14 @@ class Search(Objective):
             )
 
     @staticmethod
-    def _columns_and_targets(trial: Problem) -> tuple[np.ndarray, np.ndarray]:
-        return arrays.to_numpy(arrays.take(trial.X, trial.rows)), arrays.to_numpy(trial.y)[trial.rows]
+    def _targets(trial: Problem) -> np.ndarray:
+        return arrays.to_numpy(trial.y)[trial.rows]
 
-    def _relevant(self, X: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Which inputs have a column that the targets depend on."""
-        return np.bincount(self.inputs, relevance(X, targets) > PLAN.relevant) > 0
+    def _relevant(self, trial: Problem, targets: np.ndarray) -> np.ndarray:
+        """Which inputs have a column that the targets depend on, for targets of the first stage."""
+        if self.functions is None:
+            self.functions = functions_of(arrays.to_numpy(arrays.take(trial.X, trial.rows)))
+        return np.bincount(self.inputs, relevance(self.functions, targets) > PLAN.relevant) > 0
 
     def _narrow(self, relevant: np.ndarray, sizes: list[int]) -> np.ndarray:
         """Which widths belong to relevant columns, or to a leaf with a common width."""
@@ -333,7 +335,7 @@ class Search(Objective):
         relevant = np.ones(len(self.widths), dtype=bool)
         if not self._has_few(trial):  # else hardly any column stands out
             sizes = [size for size in self._sizes() if size]
-            relevant = self._narrow(self._relevant(*self._columns_and_targets(trial)), sizes)
+            relevant = self._narrow(self._relevant(trial, self._targets(trial)), sizes)
         limit = 2.0 * math.log(len(trial.rows)) / len(trial.rows)
         widths = np.where(self._is_dropped(self.widths), math.inf, self.widths)
         value = lambda dropped: self._value(without(dropped), trial) if len(dropped) else self.value  # noqa: E731
