@@ -350,6 +350,7 @@ def test_files(model, y, tmp_path):
 
 @pytest.mark.parametrize(("model", "y"), [(LSSVR(), Y), (LSSVC(), LABELS), (LSSVR(kernels.Additive(kernels.RBF())), Y)])
 @pytest.mark.filterwarnings("ignore:X. column 'key' is ignored:UserWarning")
+@pytest.mark.filterwarnings("ignore:X. column 'size' contains .*, which is none of its ordered:UserWarning")
 def test_export(model, y):
     frame = holed().assign(size=pd.Categorical([*"smllm"] * (N // 5), ["s", "m", "l"], ordered=True), key=range(N))
     model = clone(model).set_params(categorical_features="from_dtype").fit(frame.astype({"key": str}), y)
@@ -525,6 +526,28 @@ def test_bad_tables_to_predict():
     numbers = LSSVR(kernels.RBF(1.0), C=1.0).fit(FRAME[["a", "b"]], Y)
     with pytest.raises(ValueError, match=rf"column 'b' contained numbers in fit.*'{CITY[0]}'\): give the same columns"):
         numbers.predict(FRAME.assign(b=CITY)[["a", "b"]])
+
+
+@pytest.mark.parametrize("codes", [["001", "020"], ["1.0", "20.0"], ["1", "20"]])
+def test_numbers_match_codes_however_these_are_written(codes):
+    """Codes are text if a file is read as text, and lose their zeros if a program reads them as numbers."""
+    frame = pd.DataFrame({"code": np.array(codes)[np.arange(N) % 2], "a": np.linspace(0, 1, N)})
+    model = LSSVR(kernels.RBF(1.0), C=10.0).fit(frame, np.arange(N) % 2 + frame["a"])
+    numbers = frame.assign(code=frame["code"].astype(float))
+    assert_array_equal(model.predict(numbers), model.predict(frame))
+    assert_array_equal(model.predict(numbers.astype({"code": int})), model.predict(frame))
+
+
+def test_values_that_are_no_level_of_an_ordered_category():
+    """Numbers instead of text are refused; an unknown level has no rank, and becomes a missing cell with a warning."""
+    size = pd.Categorical([*"smllm"] * (N // 5), ["s", "m", "l"], ordered=True)
+    frame = pd.DataFrame({"size": size, "a": np.linspace(0, 1, N)})
+    model = LSSVR(kernels.RBF(1.0), C=10.0).fit(frame, size.codes + frame["a"])
+    with pytest.raises(ValueError, match=r"'size' contained text in fit, but now contains numbers \(0\)"):
+        model.predict(frame.assign(size=size.codes))
+    with pytest.warns(UserWarning, match="'size' contains 'xl', which is none of its ordered categories"):
+        found = model.predict(frame.assign(size="xl"))
+    assert_array_equal(found, model.predict(frame.assign(size=pd.Categorical([None] * N, ["s"], ordered=True))))
 
 
 def test_codes_may_be_numbers_or_text_to_predict():

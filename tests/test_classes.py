@@ -542,3 +542,36 @@ def test_given_widths_of_other_kernels_do_not_move():
     infinite = np.where(np.arange(10) < 5, 1.0, np.inf)  # a given width may be infinite
     model = LSSVC(RBF(infinite) + RBF(ard=True)).fit(X, y)
     assert_array_equal(model.kernel_.leaves[0].sigma, infinite)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"kernel": kernels.RBF()},
+        {"kernel": kernels.RBF(), "loss": "squared"},
+        {"kernel": kernels.RBF(1.5), "class_weight": {0: 2.0, 1: 1.0, 2: 1.0}},
+        {"kernel": kernels.RBF(), "steps": [sparsify.Random(30, random_state=0)]},
+    ],
+)
+def test_a_common_factor_of_all_weights_changes_nothing(settings, classes):
+    """Weights that sum to 1, and survey weights: C is chosen for them, and probabilities do not depend on it."""
+    draw = np.random.default_rng(1)
+    X = draw.standard_normal((90, 3))
+    y = np.digitize(X[:, 0] + 0.7 * draw.standard_normal(90), [0.0, 1.0][: classes - 1])
+    weights = draw.uniform(0.5, 2.0, 90)
+    plain = LSSVC(**settings).fit(X, y, weights)
+    for factor in (1 / 128, 1024.0):
+        model = LSSVC(**settings).fit(X, y, factor * weights)
+        assert factor * model.C_ == pytest.approx(plain.C_, rel=1e-5)
+        assert_allclose(model.predict_proba(X), plain.predict_proba(X), rtol=0, atol=1e-5)
+
+
+def test_large_equal_weights_of_a_tuned_model_are_not_copies():
+    """1000 copies of every row would leave nothing to choose by: leave-one-out leaves out whole rows."""
+    draw = np.random.default_rng(1)
+    X = draw.standard_normal((90, 3))
+    y = X[:, 0] + draw.standard_normal(90) > 0
+    plain, heavy = (LSSVC(kernels.RBF()).fit(X, y, np.full(90, weight)) for weight in (1.0, 1000.0))
+    assert_allclose(heavy.predict_proba(X), plain.predict_proba(X), rtol=0, atol=1e-5)

@@ -525,6 +525,18 @@ def test_basis_of_all_rows_is_the_dense_machine():
     assert_array_equal(LSSVR(**GIVEN, steps=[sparsify.Random(99)]).fit(X, y).support_, np.arange(N))
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("unit", [1e-120, 1e-12, 1e80, 1e150])
+def test_default_models_in_any_unit(unit):
+    """A stack of kernels with widths and of a linear kernel, whose values are as large as the squares of the inputs."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (60, 2))
+    y = X[:, 0] + 0.3 * rng.standard_normal(60)
+    plain, model = LSSVR().fit(X, y), LSSVR().fit(unit * X, y)
+    assert any(isinstance(member.kernel_, kernels.Linear) for member in plain.members_)
+    assert_allclose(model.predict(unit * X), plain.predict(X), rtol=0, atol=1e-5)
+
+
 def test_copies_in_the_basis_change_nothing():
     X, y = make_regression()
     points = X[[0, 5, 9]]

@@ -100,6 +100,15 @@ def test_auto_is_adaptive_for_outputs_with_uneven_noise():
     assert (np.abs(auto[:, :, 0] - plain[:, :, 0]) > 0.01).any()
 
 
+@pytest.mark.parametrize("method", ["auto", "adaptive"])
+def test_an_output_without_noise_leaves_the_others_alone(method):
+    X, y = uneven(200)
+    alone = LSSVR(kernels.RBF(1.5), C=20.0).fit(X, y).predict_interval(NEW, 0.9, method)
+    both = LSSVR(kernels.RBF(1.5), C=20.0).fit(X, np.column_stack([y, np.ones(200)])).predict_interval(NEW, 0.9, method)
+    assert_allclose(both[:, :, 0], alone, rtol=1e-6)
+    assert_allclose(both[:, :, 1], 1.0, rtol=1e-12)
+
+
 def test_widths_follow_the_noise():
     X, y = uneven(300)
     model = LSSVR().fit(X, y)

@@ -71,10 +71,20 @@ class Column:
         if self.kind == "ignored":
             return np.zeros(len(cells))
         found = _values(cells, self.name)
-        if self.kind != "ranks":
-            return found
+        return self._ranks(found) if self.kind == "ranks" else found
+
+    def _ranks(self, cells: np.ndarray) -> np.ndarray:
+        """The ranks of the cells of an ordered category."""
+        cells = self._as_in_fit(cells)
         ranks = {value: float(rank) for rank, value in enumerate(self.values)}
-        return np.array([ranks.get(value, math.nan) for value in found], dtype=np.float64)
+        unknown = next((cell for cell in cells if cell is not None and cell not in ranks), None)
+        if unknown is not None:
+            warnings.warn(
+                f"X: column {self.name!r} contains {unknown!r}, which is none of its ordered categories "
+                f"{list(self.values)}: it is treated as missing.",
+                stacklevel=arrays.user_level(),
+            )
+        return np.array([ranks.get(cell, math.nan) for cell in cells], dtype=np.float64)
 
     def fitted(self, cells: np.ndarray) -> Column:
         """The column with what is learned from its cells: the median, or the values."""
@@ -119,18 +129,7 @@ class Column:
             out[:, 1:] = self.height * missing[:, None]
 
     def _encode_values(self, cells: np.ndarray, out: np.ndarray) -> None:
-        known = isinstance(self.values[0], str)
-        if known and any(map(is_number, self.values)):  # codes, which are text in a CSV file and numbers in others
-            cells = np.array(
-                [cell if isinstance(cell, (str, bool, type(None))) else label_of(cell) for cell in cells], dtype=object
-            )
-        other = next((cell for cell in cells if cell is not None and isinstance(cell, str) != known), None)
-        if other is not None:
-            kinds = ("text", "numbers") if known else ("numbers", "text")
-            raise ValueError(
-                f"X: column {self.name!r} contained {kinds[0]} in fit, but now contains {kinds[1]} ({other!r}): "
-                f"{AS_IN_FIT}."
-            )
+        cells = self._as_in_fit(cells)
         places: dict[Any, int] = {value: place for place, value in enumerate(self.values)}
         if self.missing:
             places[None] = len(self.values)
@@ -140,6 +139,25 @@ class Column:
         out[rows, codes[rows]] = HEIGHT
         # the same number in all k columns has distance 1 from all values: k t^2 - sqrt(2) t + 1/2 = 1
         out[codes == self.width] = (1.0 - math.sqrt(1.0 + self.width)) / (math.sqrt(2.0) * self.width)
+
+    def _as_in_fit(self, cells: np.ndarray) -> np.ndarray:
+        """The cells of a category. Numbers become text if the category was text that can be read as numbers."""
+        known = isinstance(self.values[0], str)
+        if known and any(map(is_number, self.values)):  # codes, which are text in a CSV file and numbers in others
+            texts = {label_of(float(value)): value for value in self.values if is_number(value)}
+            texts.update((value, value) for value in self.values)
+            as_text = lambda cell: texts.get(label_of(cell), label_of(cell))  # noqa: E731
+            cells = np.array(
+                [cell if isinstance(cell, (str, bool, type(None))) else as_text(cell) for cell in cells], dtype=object
+            )
+        other = next((cell for cell in cells if cell is not None and isinstance(cell, str) != known), None)
+        if other is not None:
+            kinds = ("text", "numbers") if known else ("numbers", "text")
+            raise ValueError(
+                f"X: column {self.name!r} contained {kinds[0]} in fit, but now contains {kinds[1]} ({other!r}): "
+                f"{AS_IN_FIT}."
+            )
+        return cells
 
 
 @dataclass(frozen=True)

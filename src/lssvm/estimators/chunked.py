@@ -106,7 +106,8 @@ class ChunkedLSSVM(BaseLSSVM):
         y : array (n_samples,), or (n_samples, n_outputs) for regression
             Numbers for `LSSVR`, labels of any type for `LSSVC`.
         sample_weight : array (n_samples,) or None
-            Non-negative weights. A weight of 0 removes the row; integer weights are equivalent to copies of rows.
+            Non-negative weights. A weight of 0 removes the row. For a given kernel and C, integer weights are
+            equivalent to copies of rows; otherwise, a common factor of all weights changes nothing but C.
 
         Returns
         -------

@@ -19,7 +19,7 @@ from ..arrays import Array, ArrayLike
 from ..cluster import lazily
 from ..coding import SURE, couple, pair_slope
 from ..intervals import calibrate, probabilities, set_scores, set_thresholds
-from ..kernels import RBF, Choice, Kernel, Matern
+from ..kernels import RBF, Choice, Kernel, Matern, as_kernel
 from ..problem import ClassFit, Problem, class_numbers, solve_classes
 from ..robust import WeightFunction
 from ..stream import (
@@ -158,11 +158,11 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
                 return super()._fitted_each([problem], given, steps)[0]
         problem = run_steps(problem, steps)
         codes, weights = problem.labels, arrays.to_numpy(problem.weights)
-        copies = arrays.to_numpy(self._without_class_weights(problem.y, problem.weights))
+        copies, counts = self._copies(problem.y, problem.weights, problem.weights)
         with last:
-            fit = solve_classes(problem, setting.loss, setting.coding, np.maximum(copies, 1.0))
+            fit = solve_classes(problem, setting.loss, setting.coding, copies)
         coding = "one-vs-rest" if self._single_output_ else setting.coding
-        loo, slopes = self._calibrated(fit, coding, codes, weights)
+        loo, slopes = self._calibrated(fit, coding, codes, counts)
         residuals = arrays.to_numpy(problem.y) - loo
         if record is not None:
             record.loo = float(np.average(-np.log(_own_probability(loo, codes, slopes, coding)), weights=weights))
@@ -207,9 +207,9 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             fit = problem.solve()
             slopes = self._loo_attributes(problem.y, own, problem.weights, fit)["_slopes_"]
             return probabilities(arrays.to_numpy(problem.y - fit.loo_residuals), arrays.to_numpy(slopes))
-        copies = arrays.to_numpy(self._without_class_weights(problem.y, own))
-        solved = solve_classes(problem, self.loss_, self.coding_, np.maximum(copies, 1.0))
-        loo, slopes = self._calibrated(solved, self.coding_, problem.labels, arrays.to_numpy(problem.weights))
+        copies, counts = self._copies(problem.y, own, problem.weights)
+        solved = solve_classes(problem, self.loss_, self.coding_, copies)
+        loo, slopes = self._calibrated(solved, self.coding_, problem.labels, counts)
         return 0.5 * (loo + 1.0) if self._by_pairs else probabilities(loo, slopes)
 
     def _model_attributes(self, *parts: Any) -> dict[str, Any]:
@@ -312,21 +312,33 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         factors = class_weights(self)[class_numbers(targets)]
         return same_kind(arrays.to_numpy(weights) / np.where(factors > 0, factors, 1.0), weights)
 
+    def _copies(self, targets: Array, own: Array, weights: Array) -> tuple[np.ndarray, np.ndarray]:
+        """How many copies of a row its weight stands for, at least 1, and the weights for the calibration.
+
+        Whole weights count copies of a row, of which calibration leaves out one, as if all of them were in the data. If
+        some weights are not whole, or if C or the kernel was chosen by leave-one-out, which leaves out whole rows, then
+        calibration does so too, and the mean weight counts as 1. `own` are the weights without robust weights.
+        """
+        given = arrays.to_numpy(self._without_class_weights(targets, own))
+        own, weights = arrays.to_numpy(own), arrays.to_numpy(weights)
+        is_known = self.C is not None and self.kernel is not None and not as_kernel(self.kernel).is_free
+        if is_known and np.all(given == np.rint(given)):
+            return np.maximum(given, 1.0), weights
+        return np.ones(len(given)), weights * (np.count_nonzero(own) / own.sum())
+
     def _loo_attributes(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
         attributes = super()._loo_attributes(targets, sample_weight, weights, fit)
-        own = self._without_class_weights(targets, sample_weight)
-        coded, v, own, loo, residuals, leverage = (
-            arrays.to_numpy(a) for a in (targets, weights, own, fit.loo_residuals, fit.residuals, fit.leverage)
+        coded, loo, residuals, leverage = (
+            arrays.to_numpy(a) for a in (targets, fit.loo_residuals, fit.residuals, fit.leverage)
         )
         codes = class_numbers(targets)
-        # Calibrate with one unit of weight left out, so that an integer weight is equivalent to copies of the row.
-        copies = np.maximum(own, 1.0)
+        copies, counts = self._copies(targets, sample_weight, weights)
         with np.errstate(divide="ignore", invalid="ignore"):  # only in rows where it is not used
             one_copy = residuals / (1.0 - leverage / copies)[:, None]
         unit = np.where(copies[:, None] > 1.0, one_copy, loo)
         unit = np.where(np.isnan(unit), residuals, unit)  # leave-one-out values are not available
         winner = None if np.isnan(loo).any() else winning_class(targets - fit.loo_residuals, self.classes_)
-        slopes = same_kind(calibrate(coded - unit, codes, v), targets)
+        slopes = same_kind(calibrate(coded - unit, codes, counts), targets)
         return {**attributes, "loo_predictions_": winner, "_slopes_": slopes, "_codes_": same_kind(codes, targets)}
 
     def decision_function(self, X: ArrayLike) -> Array:

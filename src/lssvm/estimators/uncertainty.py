@@ -147,8 +147,9 @@ class Uncertainty(ChunkedLSSVM):
         """Confidence intervals for the function itself, not for new targets (De Brabanter et al. 2011).
 
         f(x) is linear in the targets, which gives its variance; the size of the noise follows the data as in
-        `predict_interval`. The bias is estimated by smoothing the fitted values once more, and subtracted. C, kernel,
-        basis and weights are held fixed. For targets that are new, use `predict_interval`.
+        `predict_interval`, and its variance is inversely proportional to the sample weights. The bias is estimated by
+        smoothing the fitted values once more, and subtracted. C, kernel, basis and weights are held fixed. For targets
+        that are new, use `predict_interval`.
 
         Parameters
         ----------

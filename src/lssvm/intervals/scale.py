@@ -85,15 +85,16 @@ def noise_scale(
     """The scale of the noise, from the leave-one-out residuals (l, k) of the rows with the given numbers.
 
     `kernel` is a precomputed one; other kernels are searched. `known` is an earlier result for the same rows, which
-    saves the search. `groups` are those of the columns (see `Problem`). The result is None if the noise of an output
-    has no size: most of its residuals are 0, or there are fewer than 3 rows.
+    saves the search. `groups` are those of the columns (see `Problem`). The noise of an output has no size if most of
+    its residuals are 0; the result is None if that is true of all outputs, or if there are fewer than 3 rows.
     """
     size = np.abs(residuals)
     middle = np.median(size, axis=0)
-    if len(rows) < 3 or not (middle > 0).all() or not np.isfinite(size).all():
+    sized = middle > 0
+    if len(rows) < 3 or not sized.any() or not np.isfinite(size).all():
         return None
     roots = np.zeros((X.shape[0], size.shape[1]))
-    roots[rows] = np.sqrt(size / middle)
+    roots[rows] = np.where(sized, np.sqrt(size / np.where(sized, middle, 1.0)), 1.0)
     problem = _problem(X, weights, rows, roots, kernel, known, groups)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # C at the edge means that the noise is even
@@ -106,12 +107,11 @@ def noise_scale(
             fit = problem.replace(robust=OUTLIERS).solve()
     assert problem.C is not None
     model = FittedLoo(problem, fit)
-    everywhere = np.ones(size.shape[1], dtype=bool)
-    choice = ScaleChoice(problem.kernel, problem.C, tuple(everywhere)) if known is None else known
-    found = NoiseScale(model, choice, everywhere)
+    choice = ScaleChoice(problem.kernel, problem.C, tuple(sized.tolist())) if known is None else known
+    found = NoiseScale(model, choice, sized)
     if known is None:
-        uneven = tuple(varies_beyond_chance(*columns) for columns in zip(size.T, found.own.T, strict=True))
-        found = replace(found, choice=replace(choice, uneven=uneven))
+        uneven = [varies_beyond_chance(*columns) for columns in zip(size.T, found.own.T, strict=True)]
+        found = replace(found, choice=replace(choice, uneven=tuple((sized & uneven).tolist())))
     return found
 
 

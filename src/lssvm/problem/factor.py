@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -64,7 +65,11 @@ class Factor:
         """See `rounding_error`."""
         rows = (self.problem.y, fit.weights, fit.residuals, fit.leverage, fit.loo_residuals)
         counted = (arrays.take(array, self.rows) for array in rows)
-        return rounding_error(self.system, self.whitening, fit.points, fit.coef, fit.C, *counted)
+        size, kernel = math.inf, self.problem.kernel
+        if kernel.has_finite_rank and not kernel.is_precomputed:  # its basis points may be unit vectors
+            diagonal = kernel.diagonal(arrays.take(self.problem.X, self.rows))
+            size = math.sqrt(abs(float(arrays.namespace(diagonal).max(diagonal))))
+        return rounding_error(self.system, self.whitening, fit.points, fit.coef, fit.C, *counted, size=size)
 
     def loo_path(self, C: Sequence[float]) -> Iterator[tuple[slice, Array]]:
         """Blocks of the rows with positive weight and their leave-one-out residuals (rows, values of C, outputs).

@@ -30,6 +30,7 @@ def rounding_error(
     loo_residuals: Array,
     *,
     from_sums: bool = False,
+    size: float = math.inf,
 ) -> float:
     """Estimated rounding error of fitted and leave-one-out values.
 
@@ -41,7 +42,7 @@ def rounding_error(
 
     With a smaller basis the errors change the gradient as well. That matters for rows with leverage near 1 and for
     kernels of finite rank; otherwise it concerns only points that float64 cannot distinguish from others, which most
-    large bases have.
+    large bases have. `size` is the largest sqrt(k_ii) of the rows, if they may be smaller than the basis points.
     """
     xp, lam, e = arrays.namespace(y), 1.0 / C, weights[:, None] * residuals
     norm = lambda values: xp.sqrt(xp.sum(values * values, axis=0))[None, :]  # noqa: E731
@@ -76,7 +77,7 @@ def rounding_error(
         return 1.0
     diagonal = xp.sqrt(arrays.row_squares(whitening.lower))[:, None]
     beta = norm(diagonal * arrays.solve_lower(whitening.lower, whitening.contract(coef), transpose=True))
-    largest = float(xp.max(diagonal))
+    largest = min(float(xp.max(diagonal)), size)
     of_targets, of_gradient = EPS * largest * beta, EPS * (largest * norm(e) + lam * beta)
     if is_small(of_targets) and not (near.size or from_sums or whitening.kernel.has_finite_rank):
         return 0.0

@@ -26,6 +26,7 @@ from ..problem import Problem, column_spread, columns_by_input, constant_columns
 from .class_columns import ColumnSearch, mean_of
 from .class_losses import best_C
 from .class_search import ClassSearch, Rows, Setting, log_widths
+from .penalty import mean_weight
 from .plan import PLAN
 from .samples import with_every_class
 
@@ -43,9 +44,14 @@ def choose_classifier(
     """
     if problem.is_known:
         return Setting(problem.kernel, float(problem.C or 1.0), codings[0], losses[0]), None
-    rows = _sample(problem)
+    unit = mean_weight(problem)  # C times the weights is all that a fit depends on, but the priors of C need a unit
+    scaled = problem.replace(weights=problem.weights / unit, C=None if problem.C is None else problem.C * unit)
+    rows = _sample(scaled)
     with progress.expect(lambda: (10.0 if problem.kernel.is_free else 2.0) * rows.work()):
-        return _chosen(problem, rows, codings, losses)
+        setting, record = _chosen(scaled, rows, codings, losses)
+    for candidate in (record, *record.candidates):
+        candidate.C = problem.C or candidate.C / unit
+    return replace(setting, C=record.C), record
 
 
 def _chosen(problem: Problem, rows: Rows, codings: tuple[str, ...], losses: tuple[str, ...]) -> tuple[Setting, Bunch]:

@@ -26,6 +26,7 @@ from .plan import PLAN
 from .samples import in_memory, sample_of, stages_of
 from .scores import errors_to_choose_by, loo_errors
 
+SMALLEST_VARIANCE = 1e-280  # of a kernel: the ridges would underflow
 NEARBY = 8  # maximum number of steps of `best_C_nearby`; 3 to 5 are usual
 
 
@@ -279,11 +280,11 @@ def kernel_spectrum(problem: Problem) -> tuple[float, float]:
     K = arrays.to_numpy(problem.kernel.evaluate(X, problem.kernel.basis_points(problem.X, rows)))
     with np.errstate(over="ignore", invalid="ignore"):
         variance = float(K.diagonal().mean() - K.mean())
-    if not (math.isfinite(variance) and variance > 0):
+    if not (math.isfinite(variance) and variance > SMALLEST_VARIANCE):
         return 1.0, 1.0
-    K = K - K.mean(axis=0)
+    K = K / variance - K.mean(axis=0) / variance  # squares cannot overflow
     K = K - K.mean(axis=1)[:, None]
-    return variance, float(np.linalg.norm(K)) / len(rows)
+    return variance, variance * float(np.linalg.norm(K)) / len(rows)
 
 
 def mean_weight(problem: Problem) -> float:
