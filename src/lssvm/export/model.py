@@ -169,7 +169,7 @@ def _inputs(columns: Columns | None, count: int, names: Sequence[Any]) -> tuple[
         if column.kind != "number":
             kind = str if isinstance(column.values[0], str) else int
             unknown = next(value for value in map(kind, range(len(column.values) + 1)) if value not in column.values)
-            cells = [*column.values, unknown, None]
+            cells = [*column.values, None if column.kind == "ranks" else unknown, None]  # an unknown rank is missing
         rows = np.zeros((len(cells), column.width))
         column.encode(column.read(cells), rows)
         found.append(Input(str(names[place]) if len(names) else column.name, place, column.values, rows))
