@@ -682,6 +682,7 @@ def table_by_c(model, rows, folder, optimise=("-O2",)):
     return (classes[found[:, 0].astype(int)], found[:, 1:]) if len(classes) else (found[:, 0], None)
 
 
+@pytest.mark.filterwarnings("ignore:X. column .* contains .*, which is none of its ordered:UserWarning")
 @pytest.mark.parametrize("kind", ["number", "two", "many", "pairs", "stack", "mixture"])
 @pytest.mark.parametrize("run", [table_by_python, table_by_c, table_by_fast_c, table_by_onnx])
 def test_tables_are_taken_as_they_are(run, kind, table, tmp_path):

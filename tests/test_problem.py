@@ -493,3 +493,22 @@ def drawn_problems(draw):
 def test_closed_form_leave_one_out_is_the_refits(machine, every):
     loo = machine.factorise(machine.C, every=every).fit(machine.C).loo_residuals
     assert_allclose(loo, left_out(machine), rtol=1e-7, atol=1e-9 * max(1.0, np.abs(machine.y).max()))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"C": 3.0, "kernel": kernels.RBF(2.0)},
+        {"X": np.arange(24.0).reshape(8, 3) ** 2},
+        {"weights": np.array([0.0, 0, 1, 1, 1, 1, 0, 1])},
+        {"groups": np.array([0, 0, 1])},
+    ],
+)
+def test_copies_of_a_problem_know_the_spread_of_their_own_columns(changes):
+    X = np.column_stack([np.arange(8.0) ** 2, [0.0, 1, 0, 0, 0, 0, 1, 0], np.arange(8.0)])
+    problem = Problem(kernels.RBF(1.0), X, X[:, :1], np.ones(8))
+    assert_array_equal(problem.spreads[1], False)
+    fields = {"kernel": problem.kernel, "X": X, "y": problem.y, "weights": problem.weights, **changes}
+    for found, expected in zip(problem.replace(**changes).spreads, Problem(**fields).spreads, strict=True):
+        assert_array_equal(found, expected)
+        assert not found.flags.writeable

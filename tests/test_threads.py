@@ -369,16 +369,17 @@ def test_two_functions_side_by_side(number, monkeypatch):
     monkeypatch.setattr(threads, "_libraries", lambda: ([], []))
     meeting = threading.Barrier(2, timeout=60)
 
-    def function():
+    def function(name):
         if number == 2:
             meeting.wait()  # passes only if both functions run at the same time
-        return threads.workers(), threading.get_ident()
+        return name, threads.workers(), threading.get_ident()
 
     with own_threads():
-        (first, one), (second, other) = both(function, function)
+        first, second = both(lambda: function("first"), lambda: function("second"))
         assert threads.workers() == number
-    assert first == second == (1 if number == 2 else number)
-    assert (one == other) == (number != 2)
+    assert (first[0], second[0]) == ("first", "second")
+    assert first[1] == second[1] == (1 if number == 2 else number)
+    assert (first[2] == second[2]) == (number != 2)
 
 
 @pytest.mark.parametrize("place", [0, 1])

@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sparsify_cases import GIVEN, ROWS, TASKS, coded, make, within
 
 from lssvm import LSSVR, datasets, kernels, robust
+from lssvm.arrays import threads
 from lssvm.problem import Problem
 from lssvm.sparsify import Given, Prune, pruning
 from lssvm.tune import LeaveOneOut
@@ -100,8 +101,11 @@ def test_dropping_rows_by_updates_is_refitting(task, C, score, monkeypatch):
     assert_allclose(updated.scores, refitted.scores, rtol=1e-8)
 
 
-def test_keeping_many_rows_is_the_improved_machine():
+@pytest.mark.parametrize("cores", [1, 2])
+def test_keeping_many_rows_is_the_improved_machine(cores, monkeypatch):
     """From all rows by eliminations, to less than a quarter of them: scores at some sizes equal refits."""
+    monkeypatch.setattr(threads, "_cores", lambda: cores)
+    monkeypatch.setattr(threads, "_libraries", lambda: ([], []))
     X, y = datasets.make_sinc(400, random_state=0)
     X = np.column_stack([X, np.random.default_rng(0).uniform(-2, 2, (400, 3))])
     kernel = kernels.Matern(1.0)
@@ -128,6 +132,19 @@ def test_a_path_that_loses_digits_begins_anew(everything, monkeypatch):
     for kept, score in zip(path.supports, path.scores, strict=True):
         loo = problem.with_basis(kept).solve().loo_residuals[:, 0]
         assert score == pytest.approx(weights @ loo**2 / weights.sum(), rel=1e-7)
+
+
+@pytest.mark.parametrize("fraction", [0.5, 0.9, 0.99])
+def test_digits_that_are_lost_within_a_step(fraction):
+    """The vectors that go together depend on each other, although none of them depends on those that went before."""
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-2, 2, (120, 2))
+    y = np.sin(3 * X[:, 0]) + 0.1 * rng.standard_normal(120)
+    problem = Problem(kernels.Matern(3.5, nu=2.5), X, y[:, None], np.ones(120), C=4e6)
+    path = Prune(2, rows="keep", fraction=fraction)(problem).paths["Prune"]
+    for kept, score in zip(path.supports, path.scores, strict=True):
+        loo = problem.with_basis(kept).solve().loo_residuals[:, 0]
+        assert score == pytest.approx(np.mean(loo**2), rel=1e-6)
 
 
 @pytest.mark.parametrize("score", ["loo", "kfold", "validation"])

@@ -162,7 +162,7 @@ def share(function: Callable[[Item], object], items: Iterable[Item]) -> None:
 
 
 def both(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
-    """The results of two functions: with two threads side by side, each in one; with more, each uses all of them."""
+    """The results of two functions: with two threads side by side, each in one; otherwise in turn, with all threads."""
     if workers() != 2:
         return first(), second()
     results: dict[int, Any] = {}

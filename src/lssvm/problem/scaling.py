@@ -42,7 +42,10 @@ def spreads_of(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
         np.hypot.at(total, problem.groups, np.where(constant, 0.0, spread))
         spread = total[problem.groups]
         constant = (np.bincount(problem.groups, ~constant) == 0)[problem.groups]
-    return np.where(constant, 1.0, spread), constant
+    spread = np.where(constant, 1.0, spread)
+    for found in (spread, constant):
+        found.flags.writeable = False  # copies of the problem share them
+    return spread, constant
 
 
 def columns_by_input(groups: np.ndarray) -> list[list[int]]:

@@ -21,7 +21,7 @@ from .bases import check_share, check_size
 __all__ = ["Prune"]
 
 VALIDATION = 0.2  # share of the rows held out with score="validation", as in `Substrate` and `Components`
-DELAYED = 64  # thickness of the products that update an inverse: fewer rows are slow, more have to be updated later
+DELAYED = 64  # rows of the products that update an inverse: thin products are slow, but delayed ones cost work, too
 CANCELLED = 1e-4  # factorise again if less than this share of a diagonal entry of the inverse is left: 12 of 16 digits
 
 
@@ -155,8 +155,7 @@ class Prune(Step):
         """The path of ``rows="drop"``, with one factorisation per halving of the basis.
 
         In the scaled coefficients a = P S t of the dual system, dropping rows R changes P to P - P_R P_RR^-1 P_R' and a
-        to a - P_R P_RR^-1 a_R on the other rows; the bias follows from the residuals of these. The terms subtracted
-        from P add up to F'F, so that only its rows R are ever needed.
+        to a - P_R P_RR^-1 a_R on the other rows; the bias follows from the residuals of these.
         """
         rows, ridge = problem.rows, 1.0 / float(problem.C or 1.0)
         check_memory(len(rows), 3, problem.X)
@@ -356,11 +355,11 @@ def _turned(Q: np.ndarray, fitted: np.ndarray, T: np.ndarray) -> tuple[np.ndarra
 
 
 class _Elimination:
-    """Rows [G', P] of a system, P symmetric, as vectors R are dropped: the others lose P_R P_RR^-1 [G', P]_R.
+    """Rows [G', P] of a system (overwritten), P symmetric, as vectors R are dropped.
 
-    With P_RR = L L' and F = L^-1 [G', P]_R, this is F'F, with the columns of P in F'. The products are delayed until
-    there are `DELAYED` rows of F. Kept vectors move into the rows and columns of dropped ones, so that those that are
-    left always come first.
+    The others lose P_R P_RR^-1 [G', P]_R. With P_RR = L L' and F = L^-1 [G', P]_R, this is F_P'F, where F_P are the
+    columns of F that belong to P. These products are delayed until F has `DELAYED` rows. Kept vectors move into the
+    rows and columns of dropped ones, so that those that are left always come first.
     """
 
     def __init__(self, columns: np.ndarray, offset: int) -> None:
@@ -371,9 +370,10 @@ class _Elimination:
         self.start = self.diagonal.copy()
 
     def drop(self, gone: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Drop vectors by their numbers, and update the values P t; None if too few digits remain.
+        """Drop vectors by their numbers, and update the values, a multiple of P; None if too few digits remain.
 
-        Returns the columns of G' in the new rows F, and L^-1 values_R.
+        Returns the columns of F that belong to G', for the new rows (a view that the next call may overwrite), and
+        L^-1 values_R.
         """
         rows = self.place[gone]
         own, end = self.offset + rows, self.offset + len(self.left)
@@ -383,7 +383,7 @@ class _Elimination:
         if self.delayed:
             parallel.add_product(new, -F[:, own].T, F, 1.0)
         L = arrays.cholesky(new[:, own])
-        if L is None or np.any(self.diagonal[gone] < CANCELLED * self.start[gone]):
+        if L is None or np.any(L.diagonal() ** 2 < CANCELLED * self.start[gone]):
             return None
         parallel.solve_columns(L, new)
         part, in_P = arrays.solve_lower(L, values[gone]), new[:, self.offset :]
