@@ -75,6 +75,7 @@ class Objective:
             widths = widths[self.inputs] if size > 1 else widths
             sigmas.append(widths * leaf.width_unit(self.spread) if free else leaf.sigma)
             place += size
+        _ = trial.rows_by_content  # computed once; its copies keep it
         return trial.replace(kernel=trial.kernel.with_widths(sigmas), C=C)
 
     def _at_vector(self, logs: np.ndarray, trial: Problem) -> Problem:
