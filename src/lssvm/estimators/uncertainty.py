@@ -68,7 +68,8 @@ class Uncertainty(ChunkedLSSVM):
         ----------
         X : array (n_samples, n_features)
         coverage : float
-            Between 0 and 1. If there are too few rows for this coverage, the ends are infinite.
+            Between 0 and 1. If there are too few rows for this coverage, the ends are infinite. If it is far below 1/2,
+            the lower end may exceed the upper one, because they come from models without different rows.
         method : {"auto", "jackknife+", "adaptive", "full", "jackknife-minmax", "cv+"}
             "jackknife+" (Barber et al. 2021) has nearly the same width everywhere. "adaptive" is the jackknife+ of
             residuals divided by the size of the noise, which a second model predicts; it is fitted in the first call
