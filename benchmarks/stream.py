@@ -1,6 +1,6 @@
 """Rows in chunks and on workers: memory, rows a second, Dask against one process (docs/big_data.md).
 
-    python -m benchmarks.stream            2 and 4 million rows: about half an hour on two cores
+    python -m benchmarks.stream            2 and 4 million rows: five minutes on two cores
     python -m benchmarks.stream --quick    a twentieth of the rows
     python -m benchmarks.stream --memory 20000000 100000    the peak alone, of so many rows in chunks of that size
 
