@@ -18,7 +18,7 @@ from .. import arrays, progress
 from ..arrays import Array, ArrayLike
 from ..cluster import lazily
 from ..coding import SURE, couple, pair_slope
-from ..intervals import calibrate, probabilities, set_scores, set_thresholds
+from ..intervals import calibrate, calibration_weights, probabilities, set_scores, set_thresholds
 from ..kernels import RBF, Choice, Kernel, Matern, as_kernel
 from ..problem import ClassFit, Problem, class_numbers, solve_classes
 from ..robust import WeightFunction
@@ -313,18 +313,10 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         return same_kind(arrays.to_numpy(weights) / np.where(factors > 0, factors, 1.0), weights)
 
     def _copies(self, targets: Array, own: Array, weights: Array) -> tuple[np.ndarray, np.ndarray]:
-        """How many copies of a row its weight stands for, at least 1, and the weights for the calibration.
-
-        Whole weights count copies of a row, of which calibration leaves out one, as if all of them were in the data. If
-        some weights are not whole, or if C or the kernel was chosen by leave-one-out, which leaves out whole rows, then
-        calibration does so too, and the mean weight counts as 1. `own` are the weights without robust weights.
-        """
-        given = arrays.to_numpy(self._without_class_weights(targets, own))
-        own, weights = arrays.to_numpy(own), arrays.to_numpy(weights)
+        """See `calibration_weights`; `own` are the weights of the rows without robust weights."""
+        parts = (self._without_class_weights(targets, own), own, weights)
         is_known = self.C is not None and self.kernel is not None and not as_kernel(self.kernel).is_free
-        if is_known and np.all(given == np.rint(given)):
-            return np.maximum(given, 1.0), weights
-        return np.ones(len(given)), weights * (np.count_nonzero(own) / own.sum())
+        return calibration_weights(*map(arrays.to_numpy, parts), are_copies=is_known)
 
     def _loo_attributes(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
         attributes = super()._loo_attributes(targets, sample_weight, weights, fit)

@@ -15,6 +15,7 @@ from .loo import LooModel as LooModel
 from .loo import SampledLoo as SampledLoo
 from .loo import StackedLoo as StackedLoo
 from .probability import calibrate as calibrate
+from .probability import calibration_weights as calibration_weights
 from .probability import probabilities as probabilities
 from .scale import NoiseScale as NoiseScale
 from .scale import ScaleChoice as ScaleChoice
