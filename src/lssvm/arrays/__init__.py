@@ -46,6 +46,7 @@ from .namespaces import memory as memory
 from .namespaces import namespace as namespace
 from .namespaces import on_accelerator as on_accelerator
 from .namespaces import put as put
+from .namespaces import quantile as quantile
 from .namespaces import row_blocks as row_blocks
 from .namespaces import subtract_pair as subtract_pair
 from .namespaces import take as take

@@ -193,6 +193,17 @@ def add_at(A: Array, rows: np.ndarray, columns: np.ndarray, values: Array) -> Ar
     return like(changed, A)
 
 
+def quantile(a: Array, share: float) -> Array:
+    """The quantiles along the first axis, by linear interpolation between the sorted values."""
+    if is_numpy(a):
+        return np.quantile(a, share, axis=0)
+    ordered = namespace(a).sort(a, axis=0)
+    place = share * (a.shape[0] - 1)
+    low = int(place)
+    high = min(low + 1, a.shape[0] - 1)
+    return ordered[low, ...] + (place - low) * (ordered[high, ...] - ordered[low, ...])
+
+
 def row_blocks(n_rows: int, bytes_per_row: int, array: Array = None, least: int = 1) -> Iterator[slice]:
     """Slices of rows, each within scikit-learn's ``working_memory``.
 

@@ -19,10 +19,7 @@ def stages_of(problem: Problem) -> list[tuple[int, int | None]]:
     else:
         first, last = PLAN.trial, (min(rows, PLAN.last_stage[0]), min(size, PLAN.last_stage[1]))
         small = size <= first[1]
-    # on an accelerator, a small system takes as long as a large one
-    if small or arrays.on_accelerator(problem.X):
-        return [last]
-    return [(min(rows, first[0]), first[1]), last]
+    return [last] if small else [(min(rows, first[0]), first[1]), last]
 
 
 def covered_rows(problem: Problem) -> int:

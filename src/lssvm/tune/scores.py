@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .. import arrays
+from ..arrays import Array
 from ..losses import log_loss
 from ..problem import (
     Factor,
@@ -32,14 +33,16 @@ def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
     problem = factor.problem
     y, weights = (arrays.to_numpy(a)[factor.rows] for a in (problem.y, problem.weights))
     unit = float(np.max(np.abs(y - y.mean(axis=0)), initial=0.0)) or 1.0
-    errors, limit = np.zeros(len(C)), None
+    counted, limit = arrays.like(weights, problem.y), None
+    errors = arrays.zeros((len(C),), problem.y)
     for rows, residuals in factor.loo_path(C):
-        scaled = arrays.to_numpy(residuals) / unit
+        scaled, xp = residuals / unit, arrays.namespace(residuals)
         if not problem.classification:
-            limit = PLAN.outlier * np.quantile(np.abs(scaled), 0.9, axis=0) if limit is None else limit
-            scaled = np.clip(scaled, -limit, limit)
-        errors += weights[rows] @ _loss(problem, scaled).sum(axis=2)
-    return np.where(np.isfinite(errors), errors / weights.sum(), np.inf)
+            limit = PLAN.outlier * arrays.quantile(xp.abs(scaled), 0.9) if limit is None else limit
+            scaled = xp.clip(scaled, -limit, limit)
+        errors += counted[rows] @ xp.sum(_loss(problem, scaled), axis=2)
+    found = arrays.to_numpy(errors) / weights.sum()
+    return np.where(np.isfinite(found), found, np.inf)
 
 
 def unexplained(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
@@ -89,5 +92,5 @@ def mean_loss(problem: Problem, residuals: np.ndarray, weights: np.ndarray) -> f
     return score if math.isfinite(score) else math.inf
 
 
-def _loss(problem: Problem, residuals: np.ndarray) -> np.ndarray:
-    return np.abs(residuals) if problem.robust is not None else residuals * residuals
+def _loss(problem: Problem, residuals: Array) -> Array:
+    return arrays.namespace(residuals).abs(residuals) if problem.robust is not None else residuals * residuals
