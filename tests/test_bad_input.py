@@ -222,8 +222,26 @@ def test_missing_labels_and_targets_in_chunks():
 
 
 def test_weights_that_leave_one_class():
-    refuse(LSSVC(), (X, LABELS, (LABELS == "yes").astype(float)), ValueError, r"sample_weight.*only one class")
-    refuse(LSSVC(class_weight={"no": 0, "yes": 1}), (X, LABELS), ValueError, r"class_weight.*only one class")
+    refuse(LSSVC(), (X, LABELS, (LABELS == "yes").astype(float)), ValueError, r"sample_weight.*fewer than 2.*'no'")
+    refuse(LSSVC(class_weight={"no": 0, "yes": 1}), (X, LABELS), ValueError, r"class_weight.*fewer than 2.*'no'")
+
+
+def test_a_class_without_weight_is_named():
+    labels = np.where(np.arange(N) == 3, "rare", LABELS)
+    with pytest.warns(UserWarning, match="class 'rare' has positive weight.*Remove"):
+        LSSVC(**GIVEN).fit(X, labels, labels != "rare")
+    with pytest.warns(UserWarning, match="class 'rare' has positive weight.*Remove"):
+        LSSVC(**GIVEN).fit_chunks([(X, labels, (labels != "rare").astype(float))])
+
+
+@pytest.mark.parametrize("kind", [bool, int, np.int64])
+def test_labels_in_a_column_of_objects(kind):
+    labels = np.arange(N) % 2 == 0
+    y = pd.Series([kind(label) for label in labels], dtype=object)
+    model, expected = (LSSVC(**GIVEN).fit(X, values) for values in (y, y.to_numpy().astype(kind)))
+    assert model.classes_.dtype == expected.classes_.dtype
+    assert (model.predict(X) == expected.predict(X)).all()
+    refuse(LSSVC(**GIVEN), (X, pd.Series([1.5, 2.5] * (N // 2), dtype=object)), ValueError, "label type")
 
 
 # Arguments of the constructors ----------------------------------------------------------------------------------------
@@ -278,6 +296,20 @@ ARGUMENTS = [
     ({"steps": sparsify.Random(5)}, TypeError, r"steps.*list.*steps=\[Random\(n=5\)\]"),
     ({"steps": [sparsify.Random]}, TypeError, r"steps holds.*Random"),
     ({"steps": [3]}, TypeError, r"steps holds 3"),
+    ({"steps": [kernels.RBF(2.0)]}, TypeError, r"steps holds RBF.*kernel=RBF\(sigma=2.0\)"),
+    ({"kernel": kernels.Additive(kernels.RBF(), groups=[[0.5]])}, ValueError, r"Additive: groups.*0\.5"),
+    ({"kernel": kernels.RBF(), "steps": [tune.KFold(splitter="a")]}, TypeError, r"KFold: splitter='a'"),
+    *(
+        ({"steps": [step]}, ValueError, rf"{type(step).__name__}: (tol|learning_rate) must be a .*number, got")
+        for step in (
+            sparsify.Adaline(tol=None),
+            sparsify.Adaline(tol=True),
+            sparsify.Echelon(tol="a"),
+            sparsify.Echelon(tol=-1.0),
+            sparsify.AdaPinv(learning_rate="a"),
+            sparsify.AdaPinv(learning_rate=0.0),
+        )
+    ),
     ({"steps": [None]}, TypeError, r"steps holds None"),
     ({"steps": [lambda problem: None]}, TypeError, r"steps holds.*lambda.*returned None.*must return a Problem"),
     ({"steps": [sparsify.Random(5), np.asarray]}, TypeError, r"steps holds.*asarray.*must return a Problem"),
@@ -543,8 +575,8 @@ def test_dates_in_any_cell_are_refused():
     day = np.datetime64("2000-01-01")
     rows = [[float(i), 1.0 if i == 0 else day + i] for i in range(5)]
     frame = pd.DataFrame({"a": np.arange(5.0), "t": pd.Series([day + i for i in range(5)], dtype=object)})
-    for X in (rows, frame):
-        with pytest.raises(TypeError, match="depend on their unit"):
+    for X, where in ((rows, "X contains"), (frame, "X: column 't' contains")):
+        with pytest.raises(TypeError, match=f"{where} .*depend on their unit"):
             LSSVR(kernels.RBF(1.0), C=1.0).fit(X, np.arange(5.0))
 
 
@@ -566,6 +598,38 @@ def test_durations_are_refused_with_a_remedy_that_works():
     hours = pa.table({"t": pa.array([1, 2, 3], pa.int32()).cast(pa.time32("s"))})
     with pytest.raises(TypeError, match="hours since midnight"):
         LSSVR(kernels.RBF(1.0), C=1.0).fit(hours, np.arange(3.0))
+
+
+def test_lists_in_a_column_next_to_a_category_are_refused():
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame({"a": LABELS.tolist(), "b": [[1.0, 2.0]] * N})
+    refuse(LSSVR(**GIVEN), (frame, Y), ValueError, "column 'b' contains values that are not numeric .lists")
+
+
+def test_categories_are_refused_by_name_if_they_are_not_asked_for():
+    frame = pd.DataFrame({"a": X[:, 0], "b": pd.Categorical(LABELS)})
+    refuse(LSSVR(**GIVEN, categorical_features=None), (frame, Y), ValueError, "column 'b' .*categorical_features")
+
+
+def test_points_for_an_encoded_table_are_refused():
+    steps = [sparsify.Given(X[:3])]
+    refuse(LSSVR(**GIVEN, steps=steps), (spoilt(X, np.nan, (0, 0)), Y), ValueError, "encoded as 3 .*row numbers")
+
+
+def test_too_few_rows_to_train_on_are_refused():
+    refuse(LSSVR(kernels.RBF(), steps=[tune.Holdout(0.99)]), (X, Y), ValueError, r"fraction=0\.99 leaves 1 of 12 rows")
+
+
+def test_weights_in_a_dictionary_are_refused():
+    refuse(LSSVC(**GIVEN), (X, LABELS, {"no": 1.0}), ValueError, "sample_weight must be real numbers, got {'no': 1.0}")
+
+
+@pytest.mark.parametrize("missing", [np.nan, None])
+def test_groups_without_a_label_are_refused(missing):
+    model = LSSVR(**GIVEN).fit(X, Y)
+    groups = np.array([missing if row == 3 else float(row % 4) for row in range(N)])
+    with pytest.raises(ValueError, match="groups has no label in row 3"):
+        model.predict_interval(X, groups=groups)
 
 
 def test_missing_labels_are_refused_by_score():

@@ -97,7 +97,18 @@ def test_ordered_categories_are_ranks():
     new = pd.DataFrame({"a": [0.0], "size": pd.Categorical(["huge"], sizes, ordered=True)})
     assert_array_equal(model.predict(new), expected.predict([[0.0, 3.0]]))
     arrow = pytest.importorskip("pyarrow").Table.from_pandas(frame)
-    assert_array_equal(LSSVR(**given).fit(arrow, Y).predict(arrow), model.predict(frame))
+    for table in (arrow, arrow.to_batches()[0]):
+        assert_array_equal(LSSVR(**given).fit(table, Y).predict(table), model.predict(frame))
+
+
+def test_the_columns_of_a_record_batch_have_names():
+    batch = pytest.importorskip("pyarrow").RecordBatch.from_pandas(FRAME[["a"]].assign(b=Y))
+    model = LSSVR(kernels.RBF(1.0), 1.0).fit(batch, Y)
+    chunks = LSSVR(kernels.RBF(1.0), 1.0, steps=[sparsify.Random(5, random_state=0)]).fit_chunks([(batch, Y)])
+    for fitted in (model, chunks):
+        assert fitted.feature_names_in_.tolist() == ["a", "b"]
+        with pytest.raises(ValueError, match="feature names"):
+            fitted.predict(batch.select(["b", "a"]))
 
 
 # The search for widths ------------------------------------------------------------------------------------------------

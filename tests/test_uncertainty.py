@@ -147,6 +147,16 @@ def test_the_scale_is_that_of_the_residuals_behind_the_intervals(tmp_path):
     assert_allclose(load(tmp_path / "model.lssvm").predict_interval(NEW_WIDE, method="adaptive"), ends, rtol=1e-10)
 
 
+def test_rounding_errors_do_not_change_the_rows_on_which_the_scale_is_searched():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(400, 2))
+    residuals = (0.3 + X[:, :1]) * rng.standard_normal((400, 1))
+    noisy = residuals * (1.0 + 1e-13 * rng.standard_normal((400, 1)))
+    one, other = (noise_scale(X, np.ones(400), np.arange(400), r).choice for r in (residuals, noisy))
+    assert_allclose(other.C, one.C, rtol=1e-6)
+    assert_allclose(other.kernel.kernel.sigma, one.kernel.kernel.sigma, rtol=1e-6)
+
+
 def test_an_outlier_does_not_raise_the_scale_of_its_neighbours():
     rng = np.random.default_rng(0)
     X = np.linspace(-2, 2, 120)[:, None]

@@ -9,6 +9,7 @@ squared distance between a missing cell and the others, s^2 + E(x - m)^2, is the
 
 from __future__ import annotations
 
+import importlib
 import math
 import warnings
 from collections import Counter
@@ -254,6 +255,13 @@ def series_of(X: Any) -> list[Any] | None:
     return [X.iloc[:, c] for c in range(X.shape[1])] if hasattr(X, "iloc") and hasattr(X, "columns") else None
 
 
+def as_table(X: Any) -> Any:
+    """A pyarrow table instead of a record batch, whose column names scikit-learn does not read; else X itself."""
+    if type(X).__name__ == "RecordBatch" and hasattr(X, "schema"):
+        return importlib.import_module("pyarrow").Table.from_batches([X])
+    return X
+
+
 def column_names(X: Any, count: int) -> list[Any]:
     """The names of the columns, or their numbers."""
     return list(getattr(X, "column_names", getattr(X, "columns", range(count))))  # pyarrow, frames
@@ -385,6 +393,8 @@ def _floats(cells: Any, name: str | int, *, fitted: bool) -> np.ndarray:
             found = cells.to_numpy(dtype=np.float64, na_value=np.nan)
         else:
             found = np.array(_listed(cells), dtype=np.float64)  # None becomes NaN
+        if found.ndim != 1:
+            raise ValueError("lists of numbers")
     except (TypeError, ValueError) as error:
         raise type(error)(not_numeric(name, error, fitted=fitted)) from None
     _refuse_infinite(found, name)

@@ -160,7 +160,10 @@ def class_codes(model: LSSVR | LSSVC, y: ArrayLike) -> np.ndarray:
     labels = np.asarray(arrays.to_numpy(y))
     unknown = np.setdiff1d(labels, model.classes_)
     if len(unknown):
-        raise ValueError(f"y contains the class {unknown[0]!r}, which is not among the classes {model.classes_!r}.")
+        raise ValueError(
+            f"y contains the class {unknown.tolist()[0]!r}, which is not among the classes {model.classes_.tolist()} "
+            "of the model: remove its rows, or fit the model to all classes."
+        )
     return np.searchsorted(model.classes_, labels)
 
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 from .. import arrays, progress
 from ..arrays import Array, ArrayLike
 from ..cluster import DaskChunks
-from ..columns import refuse_equal_names
+from ..columns import as_table, refuse_equal_names
 from ..kernels import as_kernel
 from ..problem import Problem
 from ..problem.rescue import warn_of_rounding
@@ -40,9 +40,10 @@ from ..stream import (
 from ..tune import tuned
 from .base import BaseLSSVM, additive_attributes
 from .callbacks import followed, with_callbacks
+from .labels import winning_class
 from .planning import BASIS_SIZE, run_steps
 from .stacked import new_members, stack_attributes, unfitted
-from .validation import check_weights, kinds_of_columns, same_kind, winning_class
+from .validation import check_weights, kinds_of_columns, same_kind
 
 LEAST_SQUARES = (
     "adds sums over rows, which give least squares, one class against the rest, got loss={loss!r}, coding={coding!r}: "
@@ -315,6 +316,7 @@ class ChunkedLSSVM(BaseLSSVM):
 
     def _start_chunks(self, X: Any, y: Any, weight: Any) -> None:
         """Learn the kinds of the columns and the number of outputs from the first chunk."""
+        X = as_table(X)
         refuse_equal_names(X)
         validate_data(self, X, reset=True, skip_check_array=True)
         columns = kinds_of_columns(self, X)

@@ -29,20 +29,11 @@ from ..tune import LeaveOneOut, choose_classifier, mixture_weights
 from .base import Solved, additive_attributes
 from .callbacks import followed, with_callbacks
 from .chunked import ChunkedLSSVM, RowResults, adds_chunks
+from .labels import balanced_weights, plain_labels, sorted_labels, warn_of_empty_classes, winning_class
 from .planning import class_plan, class_steps, main_path, run_steps
 from .stacked import average
 from .state import class_weights
-from .validation import (
-    balanced_weights,
-    check_coverage,
-    check_weights,
-    chunk_options,
-    same_kind,
-    score_of,
-    sorted_labels,
-    validate,
-    winning_class,
-)
+from .validation import check_coverage, check_weights, chunk_options, same_kind, score_of, validate
 
 
 class LSSVC(ClassifierMixin, ChunkedLSSVM):
@@ -243,7 +234,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     def _check_raw(self, X: Any, y: Any, **options: Any) -> tuple[Array, np.ndarray]:
         """Validated rows and labels."""
         X, y = validate(self, X, y, **chunk_options(options))
-        y = arrays.to_numpy(y)
+        y = plain_labels(arrays.to_numpy(y))
         sorted_labels(y)
         if len(y):
             check_classification_targets(y)
@@ -282,10 +273,8 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             by_class = balanced_weights(self.class_weight, self.classes_, y, weights)
             weights = weights * by_class[codes]
             self._class_factors_ = by_class.tolist()
-        if reset and len(np.unique(codes[weights > 0])) < 2 and classes is None:
-            raise ValueError(
-                "sample_weight and class_weight leave only one class with positive weight: at least 2 are needed."
-            )
+        if reset and classes is None:
+            warn_of_empty_classes(self.classes_, np.bincount(codes, weights, len(self.classes_)))
         labels = np.array([1]) if self._single_output_ else np.arange(len(self.classes_))
         coded = np.where(codes[:, None] == labels[None, :], 1.0, -1.0)
         return X, same_kind(coded, X), same_kind(weights, X)
@@ -299,10 +288,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         self.classes_ = scan.labels
         self._single_output_ = len(self.classes_) == 2
         self._class_factors_ = [1.0] * len(self.classes_)
-        if np.count_nonzero(scan.label_weights) < 2:
-            raise ValueError(
-                f"Fewer than 2 of the classes {scan.labels.tolist()} have positive weight: at least 2 are needed."
-            )
+        warn_of_empty_classes(scan.labels, scan.label_weights)
         if self.class_weight is not None:
             balanced = balanced_weights(self.class_weight, scan.labels, scan.labels, scan.label_weights)
             self.class_weight = dict(zip(scan.labels, balanced, strict=True))

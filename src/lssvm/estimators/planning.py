@@ -114,6 +114,8 @@ def run_steps(problem: Problem, steps: Any) -> Problem:
         example = repr(steps) if isinstance(steps, Step) else "lssvm.sparsify.Random(100)"
         raise TypeError(f"steps must be a list of steps or None, got {steps!r}: write steps=[{example}].")
     for step in steps:
+        if isinstance(step, Kernel):
+            raise TypeError(f"steps holds {step!r}, which is a kernel: write kernel={step!r}.")
         if isinstance(step, type) or not callable(step):
             raise TypeError(f"steps holds {step!r}, which is not a step: see lssvm.sparsify and lssvm.tune.")
         result = step(problem)

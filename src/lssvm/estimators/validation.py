@@ -10,19 +10,27 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_array, check_X_y, compute_class_weight
+from sklearn.utils import check_array, check_X_y
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from .. import arrays
 from ..arrays import Array
-from ..columns import Columns, column_names, is_missing, not_numeric, refuse_equal_names, series_of
-from ..problem import class_numbers
+from ..columns import Columns, as_table, column_names, is_missing, not_numeric, refuse_equal_names, series_of
 
 TIMES = {  # starts of the names of types, and how to convert values t to numbers; the order matters
     ("date", "timestamp"): '(t - np.datetime64("2000-01-01")) / np.timedelta64(1, "D")',
     ("timedelta", "duration"): 'np.asarray(t) / np.timedelta64(1, "s")',
     ("time",): "the hours since midnight",
 }
+
+NOT_NUMBERS = (  # of the messages of NumPy, pandas and scikit-learn
+    "could not convert",
+    "must be real",
+    "must be a string or a",
+    "promoted",
+    "element with a sequence",
+    "Cannot cast",
+)
 
 
 def validate(
@@ -33,6 +41,7 @@ def validate(
     Columns that are not numeric, and missing cells, are encoded as `lssvm.columns` describes; with ``reset=True``, how
     they are encoded follows from the rows of positive weight. Without `encode`, cells are returned as they are.
     """
+    X = as_table(X)
     if options.get("ensure_min_samples") == 0 and not (X.shape[0] if hasattr(X, "shape") else len(X)):
         columns = len(model._columns_.sources) if encode and hasattr(model, "_columns_") else model.n_features_in_
         return np.zeros((0, columns)), np.zeros((0, *np.shape(y)[1:]))  # a chunk without rows
@@ -61,7 +70,14 @@ def validate(
         text = str(error)
         if text.startswith("X: column"):  # of `columns`
             raise
-        parts = ("could not convert", "must be real", "must be a string or a", "promoted", "element with a sequence")
+        parts = (
+            "could not convert",
+            "must be real",
+            "must be a string or a",
+            "promoted",
+            "element with a sequence",
+            "Cannot cast",
+        )
         if any(part in text for part in parts):
             explain_text(model, X, y, text, fitted=_is_fitted(**options))
         if "'<' not supported" in text:
@@ -194,11 +210,16 @@ def refuse_times(name: str, values: Any) -> None:
     kinds: list[tuple[Any, str]] = list(zip(columns, found, strict=True))
     if "object" in found or (isinstance(values, Sequence) and len(values)):
         try:
-            cells = np.asarray(values, dtype=object).ravel()
+            cells = np.asarray(values, dtype=object)
         except ValueError:  # validation raises its own error for rows of unequal length
             cells = np.empty(0, dtype=object)
         times = (np.datetime64, np.timedelta64, datetime.date, datetime.timedelta)
-        kinds += [(None, type(cell).__name__) for cell in cells if isinstance(cell, times)][:1]
+        names = column_names(values, cells.shape[1]) if cells.ndim == 2 and series_of(values) else [None]
+        kinds += [
+            (names[place % len(names)], type(cell).__name__)
+            for place, cell in enumerate(cells.ravel())
+            if isinstance(cell, times)
+        ][:1]
     for column, kind in kinds:
         if kind.lower().startswith(sum(TIMES, ())):
             where = name if column is None else f"{name}: column {column!r}"
@@ -365,37 +386,6 @@ def _conversion_error(values: Any) -> TypeError | ValueError | None:
     return None
 
 
-def winning_class(decision: Array, classes: np.ndarray) -> Array:
-    return same_kind(classes[class_numbers(decision)], decision)
-
-
-def sorted_labels(y: np.ndarray) -> np.ndarray:
-    try:
-        return np.unique(y)
-    except TypeError as error:
-        raise ValueError(
-            f"y contains labels of several types, which cannot be sorted ({error}): use one type."
-        ) from None
-
-
-def balanced_weights(class_weight: Any, classes: np.ndarray, y: np.ndarray, sample_weight: np.ndarray) -> np.ndarray:
-    """One weight factor per class."""
-    try:
-        if isinstance(class_weight, str) and class_weight == "balanced":
-            totals = np.bincount(np.searchsorted(classes, y), weights=sample_weight, minlength=len(classes))
-            if not totals.all():
-                raise ValueError("'balanced' needs rows with positive weight in every class")
-            values = totals.sum() / (len(classes) * totals)
-        else:
-            values = np.asarray(compute_class_weight(class_weight, classes=classes, y=y), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"class_weight={class_weight!r}: {error}") from None
-    for label, value in zip(classes.tolist(), values, strict=True):
-        if not 0 <= value < 1e100:
-            raise ValueError(f"class_weight of class {label!r} is {value:g}: it must be finite and non-negative.")
-    return values
-
-
 def _real_numbers(values: Any) -> np.ndarray:
     found = np.asarray(arrays.to_numpy(values))
     if found.dtype.kind in "cmM":
@@ -405,9 +395,9 @@ def _real_numbers(values: Any) -> np.ndarray:
 
 def _first_unreal(values: Any) -> str:
     """The first of some values that is not a real number, and its row."""
-    if isinstance(values, str):
-        return repr(values)
     cells = arrays.to_numpy(values) if arrays.is_foreign(values) else np.asarray(values, dtype=object)
+    if cells.ndim == 0:
+        return reprlib.repr(values)
     for row, cell in enumerate(cells):
         try:
             float(_real_numbers(cell))

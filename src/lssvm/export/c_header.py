@@ -61,7 +61,7 @@ def to_c(model: LSSVR | LSSVC | Pipeline, name: str = "lssvm") -> str:
     True
     """
     content = read_model(model)
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         raise ValueError(f"name={name!r} is not a valid C identifier: use letters, digits and _.")
     d, guard = content.width, f"{name.upper()}_H"
     functions, kernels = kernel_functions((member.kernel for member in content.members), d, BODIES, f"{name}_")

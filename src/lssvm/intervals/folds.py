@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import reprlib
 import warnings
 from typing import Any
 
 import numpy as np
 
 from .. import arrays
+from ..columns import is_missing
 from ..problem import Problem
 from ..tune import LeaveOneOut, chosen_widths
 
@@ -65,7 +67,10 @@ def fold_labels(folds: Any, rows: np.ndarray, n_rows: int, name: str = "folds") 
     labels = np.asarray(folds)
     if labels.shape != (n_rows,):
         what = "a number of folds, or " if name == "folds" else ""
-        raise ValueError(f"{name}={folds!r}: give {what}one label per training row ({n_rows} rows).")
+        raise ValueError(f"{name}={reprlib.repr(folds)}: give {what}one label per training row ({n_rows} rows).")
+    missing = [row for row in rows if is_missing(labels[row])]
+    if missing:
+        raise ValueError(f"{name} has no label in row {missing[0]} (counting from 0): give one label per training row.")
     names, out[rows] = np.unique(labels[rows], return_inverse=True)
     if len(names) < 2:
         raise ValueError(f"{name} holds only one distinct label, so no rows remain without it: give at least two.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -65,7 +66,7 @@ class Additive(Kernel):
             groups = [[c] for c in range(n_features)]
         else:
             try:
-                groups = [[int(c) for c in np.atleast_1d(np.asarray(group))] for group in self.groups]
+                groups = [[operator.index(c) for c in np.atleast_1d(np.asarray(group))] for group in self.groups]
             except (TypeError, ValueError):  # column names, or not a list
                 groups = []
         if not groups or not all(group and min(group) >= 0 and max(group) < n_features for group in groups):

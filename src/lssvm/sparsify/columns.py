@@ -148,8 +148,7 @@ class Echelon(_Columns):
         A, _ = kkt_system(problem)
         rows = problem.rows
         if self.tol is not None:
-            if not self.tol >= 0:
-                raise ValueError(f"Echelon: tol must be non-negative, got {self.tol!r}.")
+            _check_number(self, self.tol, "tol", least=0.0)
             columns = _echelon_columns(A, self.tol)
             if not len(columns):
                 raise ValueError(f"Echelon: tol={self.tol!r} drops all columns: lower tol.")
@@ -215,8 +214,7 @@ class Adaline(_Columns):
         self.final_solve = final_solve
 
     def __call__(self, problem: Problem) -> Problem:
-        if not self.tol >= 0:
-            raise ValueError(f"Adaline: tol must be non-negative, got {self.tol!r}.")
+        _check_number(self, self.tol, "tol", least=0.0)
         check_size(self, self.max_iter, "max_iter")
         if self.signed and not problem.classification:
             raise ValueError("Adaline: signed=True compares y_i r_i, which is defined only for classes: use False.")
@@ -276,9 +274,15 @@ def learning_rate(step: AdaPinv | Adaline, A: np.ndarray) -> float:
         start = np.ones(len(A)) / np.sqrt(len(A))
         largest = np.abs(eigsh(A, k=1, which="LM", v0=start, return_eigenvectors=False, tol=1e-6))
         return float(1.0 / largest[0] ** 2)
-    if not 0 < step.learning_rate < np.inf:
-        raise ValueError(f"{type(step).__name__}: learning_rate must be positive, got {step.learning_rate!r}.")
+    _check_number(step, step.learning_rate, "learning_rate", least=np.finfo(float).tiny)
     return step.learning_rate
+
+
+def _check_number(step: Step, value: Any, name: str, least: float) -> None:
+    """Raise ValueError unless the value is a finite number of at least 0, or positive."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not least <= value < np.inf:
+        kind = "positive" if least else "non-negative"
+        raise ValueError(f"{type(step).__name__}: {name} must be a {kind} number, got {value!r}.")
 
 
 def check_converging(step: AdaPinv | Adaline, x: np.ndarray) -> None:

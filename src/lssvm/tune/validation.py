@@ -120,7 +120,7 @@ class KFold(Validation):
         splitter = self.splitter
         if isinstance(splitter, type):
             raise TypeError(f"KFold: splitter={splitter.__name__} is a class: write {splitter.__name__}().")
-        if splitter is not None and not hasattr(splitter, "split"):
+        if isinstance(splitter, str) or (splitter is not None and not hasattr(splitter, "split")):
             raise TypeError(
                 f"KFold: splitter={splitter!r} is not a scikit-learn splitter; the number of folds is n_splits."
             )
@@ -211,7 +211,14 @@ class Holdout(Validation):
     def _parts(self, problem: Problem) -> list[np.ndarray]:
         if not isinstance(self.fraction, (int, float, np.number)) or not 0 < self.fraction < 1:
             raise ValueError(f"Holdout: fraction must be a number between 0 and 1, got {self.fraction!r}.")
-        return [held_out_rows(problem, float(self.fraction), self.random_state)]
+        held = held_out_rows(problem, float(self.fraction), self.random_state)
+        left, rows = len(problem.rows) - len(held), len(problem.rows)
+        if left < 2:
+            raise ValueError(
+                f"Holdout: fraction={self.fraction!r} leaves {left} of {rows} rows to train on: lower it, or use more "
+                "rows."
+            )
+        return [held]
 
     def _error(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, Callable[[Factor, float], float]]:
         held = parts[0]

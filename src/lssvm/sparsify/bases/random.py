@@ -65,6 +65,11 @@ class Given(Step):
             return problem.with_basis(np.unique(values))
         if problem.kernel.is_precomputed:
             raise ValueError("Given: with kernels.Precomputed, points must be row numbers: give a list of integers.")
+        if values.ndim == 2 and problem.groups is not None and values.shape[1] != n_features:
+            raise ValueError(
+                f"Given: points has {values.shape[1]} columns, but the table is encoded as {n_features} columns, "
+                "because it has categories or missing cells: give row numbers instead."
+            )
         if values.ndim != 2 or values.shape[1] != n_features:
             raise ValueError(
                 f"Given: points has shape {values.shape}, but X has {n_features} columns: give points of shape "
