@@ -206,7 +206,7 @@ def grid(rows: int, n: int | None) -> Result:
     whole_grid(X[:100], y[:100], None if n is None else 20, WIDTHS[:1], RIDGES)
     with arrays.own_threads():  # as in fit
         (error, _, _), result = measured(lambda: whole_grid(X, y, n, WIDTHS, RIDGES))
-    unit = np.max(np.abs(y - y.mean()))  # of the errors that are compared
+    unit = y.std()  # of the errors that are compared
     return {**result, "error": float(unit * np.sqrt(error)), "note": "error: leave-one-out RMSE"}
 
 

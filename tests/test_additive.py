@@ -103,7 +103,9 @@ def test_deviations_are_those_of_the_linear_map(steps):
         unit = LSSVR(model.kernel_, C=5.0, steps=steps).fit(X, np.eye(40)[i], v)
         columns.append(model_components_around_rows(unit, X, new))
     residuals = y - model.predict(X)
-    variance = v @ residuals**2 / (40 - model.leverage_.sum())
+    H = np.column_stack([LSSVR(model.kernel_, C=5.0, steps=steps).fit(X, e, v).predict(X) for e in np.eye(40)])
+    rest = np.sqrt(v)[:, None] * (np.eye(40) - H) / np.sqrt(v)
+    variance = v @ residuals**2 / np.sum(rest**2)
     expected = np.sqrt(variance * np.einsum("irc,i->rc", np.array(columns) ** 2, 1 / v))
     assert_allclose(found, expected, rtol=1e-7)
 

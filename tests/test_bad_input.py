@@ -300,7 +300,11 @@ ARGUMENTS = [
     ({"kernel": kernels.Additive(kernels.RBF(), groups=[[0.5]])}, ValueError, r"Additive: groups.*0\.5"),
     ({"kernel": kernels.RBF(), "steps": [tune.KFold(splitter="a")]}, TypeError, r"KFold: splitter='a'"),
     *(
-        ({"steps": [step]}, ValueError, rf"{type(step).__name__}: (tol|learning_rate) must be a .*number, got")
+        (
+            {"steps": [step]},
+            ValueError,
+            rf"{type(step).__name__}: (tol|learning_rate) must be .*(positive|negative), got",
+        )
         for step in (
             sparsify.Adaline(tol=None),
             sparsify.Adaline(tol=True),

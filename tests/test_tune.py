@@ -12,12 +12,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 from sklearn.datasets import load_iris, make_friedman1
+from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import GroupKFold, PredefinedSplit, ShuffleSplit, TimeSeriesSplit
 from sklearn.utils import Bunch
 
 from lssvm import LSSVC, LSSVR, arrays, datasets, kernels, losses, sparsify, tune
 from lssvm.kernels import RBF, Additive, Choice, Linear, Matern, Polynomial, Spline
-from lssvm.problem import Problem, column_spread
+from lssvm.problem import Problem, column_spread, order_by_content
 from lssvm.tune import penalty, scores, widths
 from lssvm.tune.screening import droppable, functions_of, relevance
 from lssvm.tune.steps import tuned
@@ -768,16 +769,6 @@ def test_heavy_tails_are_no_worse_than_a_constant():
     assert error < 1.02 * np.sqrt(np.mean((y.mean() - new[:, 0]) ** 2))
 
 
-@pytest.mark.parametrize("rows", [250, 3000])
-def test_the_order_of_the_rows_does_not_matter(rows):
-    X, y = make_friedman1(rows, 6, noise=1.0, random_state=0)
-    new = make_friedman1(200, 6, random_state=1)[0]
-    shuffled = np.random.default_rng(0).permutation(rows)
-    steps = None if rows > 2000 else ()
-    models = [LSSVR(Matern(ard=True), steps=steps).fit(X[order], y[order]) for order in (np.arange(rows), shuffled)]
-    assert_allclose(models[1].predict(new), models[0].predict(new), rtol=0, atol=0.03)  # the noise has deviation 1
-
-
 def test_a_search_stops_when_its_gain_is_small(monkeypatch):
     """Targets without noise can be improved for ever; the number of evaluations stays bounded by the gain."""
     rng = np.random.default_rng(0)
@@ -998,7 +989,7 @@ def test_outliers_do_not_choose_C_where_the_kernel_is_given():
 
 
 def test_a_measured_basis_is_as_robust_as_a_given_one(small_sizes):
-    X, truth, _, y = outlying(600, 1)
+    X, truth, _, y = outlying(600, 3)
     measured = LSSVR(RBF(), steps=[sparsify.Random(random_state=0)], robust="hampel").fit(X, y)
     assert np.sqrt(np.mean((measured.predict(X) - truth) ** 2)) < 0.06
     assert measured._problem_.robust.iterations == tune.PLAN.robust_iterations
@@ -1089,3 +1080,82 @@ def test_the_search_steps_back_where_numbers_overflow():
     X = rng.standard_normal((60, 2))
     model = LSSVR(kernels.RBF()).fit(1e150 * X, X[:, 0])
     assert_allclose(model.predict(1e150 * X), X[:, 0], atol=0.1)
+
+
+# Order and units ------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("n", [400, 2500])
+def test_neither_the_order_of_the_rows_nor_units_change_the_default(n):
+    X, y = make_friedman1(n, 6, noise=1.0, random_state=0)
+    order = np.random.default_rng(1).permutation(n)
+    model, new = LSSVR().fit(X, y), X[:20] + 0.01
+    shuffled, moved = LSSVR().fit(X[order], y[order]), LSSVR().fit(X, 1e4 + 1e3 * y)
+    assert_allclose(shuffled.predict(new), model.predict(new), rtol=1e-4)  # a search amplifies rounding errors
+    assert_allclose((moved.predict(new) - 1e4) / 1e3, model.predict(new), rtol=1e-4)
+    intervals = [fitted.predict_interval(new) for fitted in (model, shuffled)]
+    assert_allclose(intervals[1], intervals[0], rtol=1e-4)
+
+
+@pytest.mark.parametrize("n", [90, 1200])
+def test_the_order_of_the_rows_does_not_change_a_classifier(n):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 4))
+    y = (np.sin(2 * X[:, 0]) + X[:, 1] > 0) * 1 + (X[:, 2] + 0.5 * rng.standard_normal(n) > 1)
+    order = rng.permutation(n)
+    model, shuffled = LSSVC().fit(X, y), LSSVC().fit(X[order], y[order])
+    assert_allclose(shuffled.predict_proba(X[:50]), model.predict_proba(X[:50]), atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", [None, RBF(ard=True)])
+def test_units_of_outputs_do_not_matter(kernel):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 4))
+    y = np.column_stack([X[:, 0], np.sin(2 * X[:, 1])]) + 0.2 * rng.standard_normal((80, 2))
+    expected = LSSVR(kernel).fit(X, y).predict(X)
+    for unit in ([1e3, 1.0], [1e-3, 1e5]):
+        assert_allclose(LSSVR(kernel).fit(X, y * unit).predict(X) / unit, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_sample_of_few_distinct_rows_holds_all_of_them():
+    X = np.repeat(np.arange(5.0), 200)[:, None]
+    y = np.random.default_rng(0).standard_normal(1000)
+    order = order_by_content(X, y[:, None])
+    assert sorted(order) == list(range(1000))
+    counts = np.bincount(X[order[:200], 0].astype(int), minlength=5)
+    assert counts.min() > 20  # 40 are expected
+    shuffle = np.random.default_rng(1).permutation(1000)
+    assert_array_equal(shuffle[order_by_content(X[shuffle], y[shuffle, None])], order)
+    assert_array_equal(order_by_content(X, 3.0 * y[:, None] + 1.0), order)
+
+
+# More columns than rows -----------------------------------------------------------------------------------------------
+def test_weights_of_a_stack_with_few_rows_per_column():
+    """One width per column fits anything by leave-one-out; the weights come from rows that took no part in it."""
+    rng = np.random.default_rng(0)
+    X, effects = rng.standard_normal((540, 100)), rng.standard_normal(100) / 10.0
+    y = X @ effects + 0.3 * rng.standard_normal(540)
+    model, ridge = LSSVR().fit(X[:40], y[:40]), RidgeCV(np.geomspace(1, 1e4, 20)).fit(X[:40], y[:40])
+    errors = [np.sqrt(np.mean((fitted.predict(X[40:]) - y[40:]) ** 2)) for fitted in (model, ridge)]
+    assert errors[0] < 1.1 * errors[1]
+    members = [member._problem_ for member in model.members_]
+    assert tune.weighs_by_folds(members)
+    assert not tune.weighs_by_folds([member.replace(asked=(RBF(), None)) for member in members])
+    problems = [
+        Problem(kernel, X[:40], y[:40, None], np.ones(40), asked=(kernel, None)) for kernel in (RBF(), Matern())
+    ]
+    fold = np.array_split(problems[0].rows_by_content, 5)[0]
+    others = np.setdiff1d(np.arange(40), fold)
+    found = tune.residuals_of_folds(problems)
+    for place, alone in tune.tune_members([problem.subset(others) for problem in problems]).items():
+        again = LSSVR(alone.kernel, alone.C).fit(X[others], y[others])
+        assert_allclose(found[place, fold, 0], y[fold] - again.predict(X[fold]), rtol=1e-6)
+
+
+def test_targets_are_called_noise_free_only_if_they_are_explained():
+    rng = np.random.default_rng(0)
+    X, noise = rng.standard_normal((60, 2)), rng.standard_normal((60, 1))
+    smooth = Problem(RBF(3.0), X, np.sin(X[:, :1]), np.ones(60), C=1e15)
+    with pytest.warns(UserWarning, match="noise-free"):
+        penalty.warn_at_edge(smooth)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        penalty.warn_at_edge(smooth.replace(kernel=RBF(0.01), y=noise))  # K is almost the identity

@@ -147,14 +147,16 @@ def test_the_scale_is_that_of_the_residuals_behind_the_intervals(tmp_path):
     assert_allclose(load(tmp_path / "model.lssvm").predict_interval(NEW_WIDE, method="adaptive"), ends, rtol=1e-10)
 
 
-def test_rounding_errors_do_not_change_the_rows_on_which_the_scale_is_searched():
+def test_rounding_errors_and_the_order_of_the_rows_do_not_change_the_scale():
     rng = np.random.default_rng(0)
-    X = rng.uniform(size=(400, 2))
+    X, order = rng.uniform(size=(400, 2)), rng.permutation(400)
     residuals = (0.3 + X[:, :1]) * rng.standard_normal((400, 1))
     noisy = residuals * (1.0 + 1e-13 * rng.standard_normal((400, 1)))
-    one, other = (noise_scale(X, np.ones(400), np.arange(400), r).choice for r in (residuals, noisy))
-    assert_allclose(other.C, one.C, rtol=1e-6)
-    assert_allclose(other.kernel.kernel.sigma, one.kernel.kernel.sigma, rtol=1e-6)
+    one = noise_scale(X, np.ones(400), np.arange(400), residuals).choice
+    for rows, r in ((X, noisy), (X[order], residuals[order])):
+        other = noise_scale(rows, np.ones(400), np.arange(400), r).choice
+        assert_allclose(other.C, one.C, rtol=1e-6)
+        assert_allclose(other.kernel.kernel.sigma, one.kernel.kernel.sigma, rtol=1e-6)
 
 
 def test_an_outlier_does_not_raise_the_scale_of_its_neighbours():
@@ -488,7 +490,8 @@ def test_confidence_intervals_follow_their_definition(name):
     f = model.predict(X)
     scale = model._loo_distribution().scale
     unit = 1 / np.sqrt(model.weights_) if scale is None else scale.own[:, 0]
-    deviation = unit * np.sqrt(np.sum(((y - f) / unit) ** 2) / (40 - np.trace(H)))
+    rest = (np.eye(40) - H) * unit / unit[:, None]  # pure noise of size `unit` leaves the residuals rest @ z
+    deviation = unit * np.sqrt(np.sum(((y - f) / unit) ** 2) / np.trace(rest.T @ rest))
     L = 2 * S - S @ H
     middle, half = L @ y, norm.ppf(0.95) * np.sqrt(L**2 @ deviation**2)
     found = model.confidence_interval(NEW, 0.9)
@@ -496,6 +499,25 @@ def test_confidence_intervals_follow_their_definition(name):
     wide = model.confidence_interval(NEW, 0.9, simultaneous=True)
     assert_allclose(wide.mean(axis=1), found.mean(axis=1), rtol=1e-10)
     assert ((wide[:, 1] - wide[:, 0]) > 1.3 * (found[:, 1] - found[:, 0])).all()
+
+
+@pytest.mark.parametrize("C", [1e2, 1e6])
+def test_confidence_intervals_of_models_that_nearly_interpolate(C):
+    rng = np.random.default_rng(0)
+    X, covered = rng.standard_normal((300, 20)), []
+    for _ in range(10):
+        model = LSSVR(kernels.RBF(20.0), C=C).fit(X[:100], X[:100, 0] + 0.3 * rng.standard_normal(100))
+        low, high = model.confidence_interval(X[100:]).T
+        covered.append(np.mean((low <= X[100:, 0]) & (X[100:, 0] <= high)))
+    assert np.mean(covered) > 0.9  # 0.04 with l - tr H for C = 1e6
+
+
+def test_full_conformal_intervals_warn_of_widths_that_were_chosen_on_few_rows():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 8))
+    y = np.sin(2 * X[:, 0]) + 2 * X[:, 1] * X[:, 2] + 0.1 * rng.standard_normal(60)
+    with pytest.warns(UserWarning, match="widths were chosen .*method='full' holds them fixed"):
+        LSSVR(kernels.RBF(ard=True), steps=[]).fit(X, y).predict_interval(X[:2], method="full")
 
 
 def bump(n, seed, growing):

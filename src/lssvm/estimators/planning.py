@@ -16,7 +16,7 @@ from ..kernels import RBF, Additive, Choice, Kernel, Linear, Matern, Spline, Sta
 from ..losses import LOSSES
 from ..problem import Problem, Step
 from ..progress import work
-from ..sparsify import Random
+from ..sparsify import Given, Random
 from ..tune import PLAN, LeaveOneOut, tuned, unexplained
 
 DENSE_ROWS = 2000  # steps=None: the model is dense up to this number of rows
@@ -184,4 +184,5 @@ def class_steps(problem: Problem, coding: str, loss: str) -> Sequence[Step]:
     if np.sum(sizes**3) <= PLAN.dense_class_work or problem.kernel.is_precomputed:
         return ()
     work = PLAN.class_basis_work / (1 if loss == "squared" else PLAN.class_systems)
-    return (Random(int(np.clip(math.sqrt(work / sizes.sum()), *PLAN.class_basis)), random_state=0),)
+    size = int(np.clip(math.sqrt(work / sizes.sum()), *PLAN.class_basis))
+    return (Given(problem.rows_by_content[:size]),)

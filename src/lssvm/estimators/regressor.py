@@ -19,7 +19,7 @@ from ..robust import WeightFunction
 from ..stream import (
     Scan,
 )
-from ..tune import average_weights, chosen_widths, warn_of_no_signal
+from ..tune import average_weights, chosen_widths, residuals_of_folds, warn_of_no_signal, weighs_by_folds
 from .planning import default_portfolio
 from .stacked import average
 from .state import fitted_problem
@@ -197,8 +197,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
         """The weights of the members of a stack, as given or chosen, and mean squares: of the members, of the stack."""
         rows = [member._loo_rows() for member in members]
         residuals, given = np.stack([residuals for _, residuals, _ in rows]), rows[0][2]
-        widths = [0 if fitted_problem(member) is None else chosen_widths(member._problem_) for member in members]
-        found = average_weights(residuals, given, widths) if weights is None else arrays.to_numpy(weights)
+        found = _best_weights(members, residuals, given) if weights is None else arrays.to_numpy(weights)
         squares = [np.sum(r**2, axis=1) for r in (*residuals, np.tensordot(found, residuals, axes=1))]
         *losses, loss = np.average(squares, axis=1, weights=given)
         return found, np.array(losses), float(loss)
@@ -235,3 +234,12 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
         from sklearn.metrics import r2_score
 
         return score_of(r2_score, self.predict(X), y, sample_weight)
+
+
+def _best_weights(members: Sequence[LSSVR], residuals: np.ndarray, given: np.ndarray) -> np.ndarray:
+    """The weights of members of a stack with the given leave-one-out residuals and sample weights."""
+    problems = [fitted_problem(member) for member in members]
+    known = [problem for problem in problems if problem is not None]
+    if len(known) == len(problems) and weighs_by_folds(known):
+        return average_weights(residuals_of_folds(known), given)
+    return average_weights(residuals, given, [0 if problem is None else chosen_widths(problem) for problem in problems])

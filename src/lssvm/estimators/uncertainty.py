@@ -25,6 +25,7 @@ from ..intervals import (
     searched_again,
     widths_with_few_rows,
 )
+from ..problem import order_by_content
 from .chunked import ChunkedLSSVM
 from .validation import check_coverage, same_kind
 
@@ -79,7 +80,7 @@ class Uncertainty(ChunkedLSSVM):
             gives wider intervals) or of at least 2 coverage - 1 ("jackknife+"; about the same for "cv+" and "adaptive";
             in practice close to coverage).
         folds : int or array of one label per training row
-            For "cv+": a number of folds, drawn with a fixed seed, or a fold label for every row.
+            For "cv+": a number of folds, drawn by the values of the rows, or a fold label for every row.
         groups : array of one label per training row, or None
             The rows of a group are left out together, e.g. those of the same patient, for intervals of new groups. Not
             for "cv+" and "full". Neither folds nor groups are available after `partial_fit` or `fit_chunks`.
@@ -100,6 +101,7 @@ class Uncertainty(ChunkedLSSVM):
         X = self._checked(X, "predict_interval")
         rows = self._like_training_rows(X)
         if method == "full":
+            self._warn_of_fixed_widths()
             ends = full_conformal(self._loo_model(), rows, float(coverage))
         else:
             labels = None
@@ -238,10 +240,23 @@ class Uncertainty(ChunkedLSSVM):
             self._loo_model_ = found
         return found
 
+    def _warn_of_fixed_widths(self) -> None:
+        """Warn if "full" holds widths fixed that were chosen on few rows; other methods repeat their choice."""
+        problems = [vars(member).get("_problem_") for member in (self.members_ if self._is_stack else [self])]
+        widths = max((widths_with_few_rows(problem) for problem in problems if problem is not None), default=0)
+        if widths:
+            warnings.warn(
+                f"{widths} widths were chosen by the leave-one-out residuals of few rows, and method='full' holds them "
+                "fixed: its intervals are likely to be too narrow. Use 'auto', which repeats the choice.",
+                stacklevel=arrays.user_level(),
+            )
+
     def _fold_labels(self, folds: Any, name: str) -> np.ndarray:
         """The number of the fold of every training row; -1 for rows of weight 0."""
-        X, _, _, rows = self._training_rows()
-        return fold_labels(folds, rows, X.shape[0], name)
+        X, y, _, rows = self._training_rows()
+        X = X[:, :0] if self.kernel_.is_precomputed else X
+        order = order_by_content(arrays.take(X, rows), arrays.take(y, rows))
+        return fold_labels(folds, rows[order], X.shape[0], name)
 
     def _jackknife(self, labels: np.ndarray | None = None, method: str = "auto") -> Jackknife:
         """The predictive distribution; with `labels` of all training rows, folds are left out instead of rows."""
@@ -310,8 +325,7 @@ class Uncertainty(ChunkedLSSVM):
         if not widths or problem.reduced:
             return None
         if labels is None:
-            rows = self._training_rows()[3]
-            labels = fold_labels(min(FOLDS, len(rows)), rows, problem.X.shape[0])
+            labels = self._fold_labels(min(FOLDS, len(self._training_rows()[3])), "folds")
         known = vars(self).get("_searched_residuals_")
         if known is None or not np.array_equal(known[0], labels):
             known = self._searched_residuals_ = (labels, searched_again(problem, labels))

@@ -42,7 +42,8 @@ def confidence_bands(
         return 2 * S - S @ H
 
     fitted = model.predict(rows)
-    deviation = _noise(model, targets - fitted, scale)
+    unit = (1.0 / np.sqrt(model.weights))[:, None] if scale is None else scale
+    deviation = unit * np.sqrt(np.sum(((targets - fitted) / unit) ** 2, axis=0) / _freedom(H, unit))
     critical = np.full(targets.shape[1], ndtri(0.5 + coverage / 2))
     if simultaneous:
         critical = np.array([_critical(corrected, X, rows, column, coverage) for column in deviation.T])
@@ -54,14 +55,17 @@ def confidence_bands(
     return ends
 
 
-def _noise(model: LooModel, residuals: np.ndarray, scale: np.ndarray | None) -> np.ndarray:
-    """Standard deviations of the errors of the rows, (l, k): proportional to the scale, or to v^-1/2 if it is even.
+def _freedom(H: np.ndarray, unit: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
+    """tr (I - H)'(I - H) in rows that are divided by `unit` (l, k), for every output, from some `rows` of H or all.
 
-    The factor is that of the variance sum (e/scale)^2/(l - sum h).
+    The squares of the residuals of pure noise (I - H) e have this sum, in units of its variance; l - tr H is far too
+    large for models that nearly interpolate.
     """
-    unit = (1.0 / np.sqrt(model.weights))[:, None] if scale is None else scale
-    freedom = max(len(residuals) - float(model.leverage.sum()), 1e-12)
-    return unit * np.sqrt(np.sum((residuals / unit) ** 2, axis=0) / freedom)
+    rows = np.arange(len(unit)) if rows is None else rows
+    rest = -H
+    rest[np.arange(len(rows)), rows] += 1.0
+    total = np.sum((rest**2 @ unit**2) / unit[rows] ** 2, axis=0)
+    return np.maximum(total * len(unit) / len(rows), np.finfo(float).tiny)
 
 
 def _critical(
@@ -101,8 +105,8 @@ def _directions(T: np.ndarray) -> np.ndarray:
 def component_deviations(problem: Problem, fit: Fit, X: Array) -> np.ndarray:
     """Standard deviations of the centred components of an additive model at new rows: (rows, components, outputs).
 
-    Every component is linear in the targets, whose variance is that of the residuals, sum v e^2/(l - sum h), divided by
-    the weights. C, kernel, basis and weights are held fixed; the bias caused by the ridge is not included.
+    Every component is linear in the targets, whose variance is estimated from the residuals as in `confidence_bands`.
+    C, kernel, basis and weights are held fixed; the bias caused by the ridge is not included.
     """
     kernel = fit.kernel
     assert isinstance(kernel, Additive)
@@ -112,8 +116,10 @@ def component_deviations(problem: Problem, fit: Fit, X: Array) -> np.ndarray:
     points = factor.points if whitening is None else whitening.points
     training = arrays.take(problem.X, rows)
     v = arrays.to_numpy(fit.weights)[rows]
-    freedom = len(rows) - float(arrays.to_numpy(fit.leverage)[rows].sum())
-    variance = v @ arrays.to_numpy(fit.residuals)[rows] ** 2 / max(freedom, 1e-12)
+    some = np.sort(np.random.RandomState(0).permutation(len(rows))[:PLACES])
+    H = arrays.to_numpy(factor.smoother(arrays.take(training, some), fit.C))
+    freedom = _freedom(H, (1.0 / np.sqrt(v))[:, None], some)
+    variance = v @ arrays.to_numpy(fit.residuals)[rows] ** 2 / freedom
     out = np.zeros((X.shape[0], len(kernel.components(X.shape[1])), len(variance)))
     for number, (group, part) in kernel.kept(X.shape[1]).items():
         place = pick_columns(points, group)

@@ -53,22 +53,22 @@ def searched_again(problem: Problem, labels: np.ndarray) -> np.ndarray:
 
 
 def fold_labels(folds: Any, rows: np.ndarray, n_rows: int, name: str = "folds") -> np.ndarray:
-    """The fold number of every row, drawn with a fixed seed or given by labels; -1 for rows of weight 0.
+    """The fold number of every row, given by labels or drawn; -1 for rows of weight 0, i.e. not in `rows`.
 
-    `name` is that of the argument; only "folds" may be a number.
+    `name` is that of the argument; only "folds" may be a number, of folds of rows that follow each other in `rows`.
     """
     out = np.full(n_rows, -1)
     if name == "folds" and isinstance(folds, (int, np.integer)) and not isinstance(folds, bool):
         if not 2 <= folds <= len(rows):
             raise ValueError(f"folds={folds!r}: give 2 to {len(rows)} folds, the number of rows with positive weight.")
-        for number, part in enumerate(np.array_split(np.random.RandomState(0).permutation(len(rows)), int(folds))):
-            out[rows[part]] = number
+        for number, part in enumerate(np.array_split(rows, int(folds))):
+            out[part] = number
         return out
     labels = np.asarray(folds)
     if labels.shape != (n_rows,):
         what = "a number of folds, or " if name == "folds" else ""
         raise ValueError(f"{name}={reprlib.repr(folds)}: give {what}one label per training row ({n_rows} rows).")
-    missing = [row for row in rows if is_missing(labels[row])]
+    missing = [row for row in np.sort(rows) if is_missing(labels[row])]
     if missing:
         raise ValueError(f"{name} has no label in row {missing[0]} (counting from 0): give one label per training row.")
     names, out[rows] = np.unique(labels[rows], return_inverse=True)

@@ -98,11 +98,12 @@ def noise_scale(
     problem = _problem(X, weights, rows, roots, kernel, known, groups)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # C at the edge means that the noise is even
-        problem, asked = _tuned(problem, problem.weights), problem
+        problem, asked = tuned(problem), problem
         fit = problem.replace(robust=OUTLIERS).solve()
         outlying = arrays.to_numpy(fit.weights) < arrays.to_numpy(problem.weights)
         if known is None and outlying.any():  # these rows took part in the choice
-            problem = _tuned(asked, fit.weights)
+            again = tuned(asked.replace(weights=fit.weights))
+            problem = problem.replace(kernel=again.kernel, C=again.C)
             fit = problem.replace(robust=OUTLIERS).solve()
     assert problem.C is not None
     model = FittedLoo(problem, fit)
@@ -138,18 +139,7 @@ def _problem(
     problem = Problem(kernel, X, targets, weights, C=C, asked=(kernel, C), groups=groups)
     if len(rows) <= DENSE_ROWS:
         return problem
-    return problem.with_basis(np.random.RandomState(0).permutation(rows)[:BASIS_SIZE])
-
-
-def _tuned(problem: Problem, weights: Array) -> Problem:
-    """The problem with the kernel and C that are best with the given weights.
-
-    Residuals have rounding errors. As the search draws rows by their values, it is given rounded ones, so that it draws
-    the same rows whatever the number of threads.
-    """
-    rounded = arrays.like(arrays.to_numpy(problem.y).astype(np.float32), problem.y)
-    found = tuned(problem.replace(y=rounded, weights=weights))
-    return problem.replace(kernel=found.kernel, C=found.C)
+    return problem.with_basis(problem.rows_by_content[:BASIS_SIZE])
 
 
 def varies_beyond_chance(size: np.ndarray, scale: np.ndarray) -> bool:

@@ -108,8 +108,8 @@ class Problem:
     @cached_property
     def rows_by_content(self) -> np.ndarray:
         """The rows with positive weight in a random order that follows from their values, not from their positions."""
-        parts = (self.y,) if self.kernel.is_precomputed else (self.X, self.y)
-        return np.asarray(self.rows[order_by_content(*(arrays.take(part, self.rows) for part in parts))])
+        X = self.X[:, :0] if self.kernel.is_precomputed else self.X
+        return np.asarray(self.rows[order_by_content(*(arrays.take(part, self.rows) for part in (X, self.y)))])
 
     @cached_property
     def spreads(self) -> tuple[np.ndarray, np.ndarray]:

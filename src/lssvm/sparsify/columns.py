@@ -282,7 +282,7 @@ def _check_number(step: Step, value: Any, name: str, least: float) -> None:
     """Raise ValueError unless the value is a finite number of at least 0, or positive."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not least <= value < np.inf:
         kind = "positive" if least else "non-negative"
-        raise ValueError(f"{type(step).__name__}: {name} must be a {kind} number, got {value!r}.")
+        raise ValueError(f"{type(step).__name__}: {name} must be {kind}, got {value!r}.")
 
 
 def check_converging(step: AdaPinv | Adaline, x: np.ndarray) -> None:

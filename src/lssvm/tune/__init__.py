@@ -20,9 +20,11 @@ from .stack import average_weights as average_weights
 from .stack import mixture_weights as mixture_weights
 from .steps import LeaveOneOut
 from .steps import describe as describe
+from .steps import residuals_of_folds as residuals_of_folds
 from .steps import tune_members as tune_members
 from .steps import tuned as tuned
 from .steps import tuned_each as tuned_each
+from .steps import weighs_by_folds as weighs_by_folds
 from .validation import Holdout, KFold
 
 __all__ = ["Holdout", "KFold", "LeaveBlockOut", "LeaveOneOut"]

@@ -135,10 +135,8 @@ def _sample(problem: Problem) -> Rows:
     counts = np.bincount(codes).astype(float)
     work = sum((counts[a] + counts[b]) ** 3 for a, b in pairs_of(len(counts))) or 1.0
     size = int(np.clip(len(codes) * (PLAN.class_work / work) ** (1 / 3), *PLAN.class_rows))
-    draw = np.random.RandomState(0)
-    chosen = draw.permutation(
-        with_every_class(known, draw.permutation(known.rows), size)
-    )  # the order within a class is random: files may be sorted
+    order = known.rows_by_content  # within a class, too: files may be sorted
+    chosen = order[np.isin(order, with_every_class(known, order, size))]
     chosen = chosen[np.argsort(known.labels[chosen], kind="stable")]
     unit = column_units(known)
     return Rows(known.with_basis().subset(chosen), unit, problem.C)

@@ -17,7 +17,7 @@ from ..problem import Problem, column_spread, constant_columns
 from ..progress import gradient_work, work
 from .plan import PLAN
 from .samples import stages_of
-from .scores import class_errors, error_rate, errors_to_choose_by, validation_loss
+from .scores import class_errors, error_rate, errors_to_choose_by, output_units, validation_loss
 from .screening import Functions
 from .stack import FirstStage
 
@@ -36,10 +36,8 @@ class Objective:
     def __init__(self, problem: Problem, step: LeaveOneOut, record: Bunch, *, member: bool = False) -> None:
         self.original = self.problem = problem
         if not problem.classification:
-            y, rows = arrays.to_numpy(problem.y), problem.rows
-            deviation = y - y[rows].mean(axis=0)
-            unit = float(np.max(np.abs(deviation[rows]), initial=0.0)) or 1.0
-            self.problem = problem.replace(y=arrays.like(deviation / unit, problem.y))  # squares cannot overflow
+            y, known = arrays.to_numpy(problem.y), arrays.to_numpy(problem.y)[problem.rows]
+            self.problem = problem.replace(y=arrays.like((y - known.mean(axis=0)) / output_units(known), problem.y))
         self.method = "gradient" if step.search == "auto" else step.search
         self.record = record
         self.spread = column_spread(problem)

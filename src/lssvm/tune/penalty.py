@@ -24,7 +24,7 @@ from ..progress import work
 from ..system import QUICK
 from .plan import PLAN
 from .samples import in_memory, sample_of, stages_of
-from .scores import errors_to_choose_by, loo_errors
+from .scores import errors_to_choose_by, loo_errors, output_units, unexplained
 
 SMALLEST_VARIANCE = 1e-280  # of a kernel: the ridges would underflow
 NEARBY = 8  # maximum number of steps of `best_C_nearby`; 3 to 5 are usual
@@ -129,7 +129,7 @@ def _ridge(problem: Problem) -> float:
 def warn_at_edge(problem: Problem) -> None:
     """Warn if C lies at the edge of its range. `warn_of_no_signal` reports regressions with the smallest C."""
     ridge = _ridge(problem)
-    if at_edge(problem) and (ridge < 1.0 or problem.classification):
+    if at_edge(problem) and (ridge < 1.0 or problem.classification) and not _hardly_depends_on_C(problem):
         what = "the targets look unrelated to the inputs"
         if ridge < 1.0:
             part = "kernel" if problem.is_dual else "basis"
@@ -149,6 +149,14 @@ def warn_at_edge(problem: Problem) -> None:
             )
         message = f"C = {problem.C:.3g} is at the edge of the range searched: {reason}"
         warnings.warn(message, stacklevel=arrays.user_level())
+
+
+def _hardly_depends_on_C(problem: Problem) -> bool:
+    """Whether rows are hardly related to each other by a narrow kernel, so that any large C gives the same errors."""
+    if not problem.is_dual or problem.classification or not problem.kernel.leaves:
+        return False
+    parts = (problem.y, problem.solve().loo_residuals, problem.weights)
+    return unexplained(*(arrays.to_numpy(a)[problem.rows] for a in parts)) > PLAN.unexplained
 
 
 def warn_at_edges(members: Sequence[Problem]) -> None:
@@ -228,8 +236,8 @@ def best_C_nearby(problem: Problem, C: float) -> tuple[float, Any] | None:
     """
     if not problem.is_dual or problem.robust is not None or problem.classification or _copies(problem):
         return None
-    unit = float(np.max(np.abs(arrays.to_numpy(problem.y)[problem.rows]), initial=0.0)) or 1.0
-    scaled = problem.replace(y=problem.y / unit)  # squares cannot overflow
+    unit = arrays.like(output_units(arrays.to_numpy(problem.y)[problem.rows]), problem.y)
+    scaled = problem.replace(y=problem.y / unit)
     middle = math.log(kernel_variance(problem) * mean_weight(problem))
     low, high = (-math.log(PLAN.ridges[edge]) - middle for edge in (-1, 0))
     least, log_C = PLAN.flatness / len(problem.rows), math.log(C)

@@ -26,13 +26,13 @@ def error_rate(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
 
 
 def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
-    """Mean loss of the leave-one-out residuals for every C, in units in which squares cannot overflow.
+    """Mean loss of the leave-one-out residuals for every C, in units of the outputs.
 
     For regression, they are clipped at `PLAN.outlier` times their 90th percentile: a single target must not decide.
     """
     problem = factor.problem
     y, weights = (arrays.to_numpy(a)[factor.rows] for a in (problem.y, problem.weights))
-    unit = float(np.max(np.abs(y - y.mean(axis=0)), initial=0.0)) or 1.0
+    unit = 1.0 if problem.classification else arrays.like(output_units(y), problem.y)
     counted, limit = arrays.like(weights, problem.y), None
     errors = arrays.zeros((len(C),), problem.y)
     for rows, residuals in factor.loo_path(C):
@@ -45,11 +45,18 @@ def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
     return np.where(np.isfinite(found), found, np.inf)
 
 
+def output_units(y: np.ndarray) -> np.ndarray:
+    """The standard deviation of every output, 1 if it is constant: all count alike, and squares cannot overflow."""
+    deviation = y - y.mean(axis=0)
+    largest = np.max(np.abs(deviation), axis=0, initial=0.0)
+    unit = largest * (deviation / np.where(largest > 0, largest, 1.0)).std(axis=0)
+    return np.where(unit > 0, unit, 1.0)
+
+
 def unexplained(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
-    """The share of the variance of targets that is left in their leave-one-out residuals, both (rows, outputs)."""
-    deviation = y - np.average(y, axis=0, weights=weights)
-    total = float(np.sum(weights @ deviation**2))
-    return float(np.sum(weights @ loo**2)) / total if total > 0 else 0.0
+    """The mean share of the variance of outputs that is left in their leave-one-out residuals, both (rows, outputs)."""
+    total = weights @ (y - np.average(y, axis=0, weights=weights)) ** 2
+    return float(np.mean(np.where(total > 0, weights @ loo**2 / np.where(total > 0, total, 1.0), 0.0)))
 
 
 def warn_of_no_signal(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
@@ -239,7 +240,10 @@ def tune_members(problems: Sequence[Problem]) -> dict[int, Problem]:
         if parts is None and problem.asked is not None and problem.asked[0].is_free and not problem.asked[0].is_choice:
             search = Search.completed(problem, step)  # a step has chosen its parameters
         searches.extend([] if search is None else [search])
-    weights = _weights_after_first_stage(searches)
+    if weighs_by_folds(problems):
+        weights = [0.0 if search.is_useless else 1.0 for search in searches]
+    else:
+        weights = _weights_after_first_stage(searches)
     found: dict[int, Problem] = {}
     for place, (problem, part) in enumerate(zip(problems, begun, strict=True)):
         weight = 1.0 if part is None or part.best is None else weights[searches.index(part.best)]
@@ -251,6 +255,34 @@ def tune_members(problems: Sequence[Problem]) -> dict[int, Problem]:
             with part.expected.last, part.expected.path:
                 pass  # not needed
     return found
+
+
+def weighs_by_folds(problems: Sequence[Problem]) -> bool:
+    """Whether the leave-one-out residuals of the members of a stack are too optimistic to choose weights by them.
+
+    That is so if there are few rows per column, and members choose one width per column.
+    """
+    chosen = any(leaf.ard for problem in problems if problem.asked is not None for leaf in problem.asked[0].leaves)
+    few = 2 * PLAN.weight_folds <= len(problems[0].rows) <= PLAN.weight_rows * problems[0].X.shape[1]
+    return len(problems) > 1 and chosen and few
+
+
+def residuals_of_folds(problems: Sequence[Problem]) -> np.ndarray:
+    """Residuals (members, rows with positive weight, outputs) of the members of a stack, searched without each fold.
+
+    A member that is left out in a search counts as the mean of the targets.
+    """
+    rows, y = problems[0].rows, arrays.to_numpy(problems[0].y)
+    residuals = np.zeros((len(problems), *y.shape))
+    for fold in np.array_split(problems[0].rows_by_content, min(PLAN.weight_folds, len(rows))):
+        others = np.setdiff1d(rows, fold)
+        residuals[:, fold] = y[fold] - y[others].mean(axis=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the search on all rows warns
+            for place, known in tune_members([as_asked(problem).subset(others) for problem in problems]).items():
+                predicted = known.solve(loo=False).predict(arrays.take(problems[place].X, fold))
+                residuals[place, fold] = y[fold] - arrays.to_numpy(predicted)
+    return residuals[:, rows]
 
 
 def _weights_after_first_stage(searches: Sequence[Search]) -> list[float]:

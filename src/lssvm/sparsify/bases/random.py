@@ -116,8 +116,8 @@ class Random(Step):
     Notes
     -----
     With ``n=None``, ``path_`` is that of `tune.LeaveOneOut` with the additional entries ``sizes`` (those that were
-    compared, if any), ``scores`` (mean squared leave-one-out residual of the sample, in units of the largest deviation
-    from the mean) and ``chosen``.
+    compared, if any), ``scores`` (mean squared leave-one-out residual of the sample, in units of the variances of
+    the outputs) and ``chosen``.
 
     Examples
     --------
