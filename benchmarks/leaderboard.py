@@ -177,10 +177,10 @@ def listed(words: list[str]) -> str:
 
 
 def below_and_above(ratios: dict[str, float], smaller: str, larger: str, form: Callable[[float], str]) -> str:
-    """The peers to which the ratio is smaller and those to which it is larger than 1."""
+    """The peers to which the ratio is smaller and those to which it is larger than 1, unless it is about 1."""
     parts = []
     for word, sign in ((smaller, 1), (larger, -1)):
-        names = [f"{TITLES[peer]} ({form(ratio)})" for peer, ratio in ratios.items() if sign * (ratio - 1) < 0]
+        names = [f"{TITLES[peer]} ({form(ratio)})" for peer, ratio in ratios.items() if sign * (ratio - 1) < -0.005]
         if names:
             parts.append(f"{word} {listed(names)}")
     return ", and ".join(parts)
@@ -200,7 +200,7 @@ def summary(own: str, ranking: pictures.Ranking, each: dict[str, Comparison], ro
         {peer: time_ratio(of) for peer, of in each.items()},
         "less CPU time than",
         "more CPU time than",
-        lambda ratio: f"{short(ratio)} times",
+        lambda ratio: f"{ratio:.2f} times" if 0.9 < ratio < 1.1 else f"{short(ratio)} times",
     )
     unsure = [TITLES[peer] for peer, p in p_values(each).items() if p >= LEVEL]
     worst = sorted(((max(ratios.values()), name) for name, ratios in rows), reverse=True)

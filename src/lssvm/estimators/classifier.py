@@ -39,7 +39,7 @@ from .validation import check_coverage, check_weights, chunk_options, same_kind,
 class LSSVC(ClassifierMixin, ChunkedLSSVM):
     """Least-squares support vector classification of two or more classes.
 
-    The papers' classifier is `LSSVR` on targets -1 and +1; more than two classes have one column per class, against the
+    The classical LS-SVM classifier is `LSSVR` on targets -1 and +1; more than two classes have one column per class, against the
     rest. The squared hinge and the logistic loss, and pairs of classes, are solved by sequences of the same weighted
     systems. Parameters that are None or "auto" are chosen by the log loss of leave-one-out predictions.
 
@@ -57,7 +57,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         "one-vs-one" fits one model per pair of classes to the rows of these two, with the same kernel and C for all
         pairs; probabilities come from pairwise coupling (Wu, Lin & Weng 2004).
     loss : {"auto", "squared", "squared_hinge", "logistic"}
-        "squared" is the papers' LS-SVM, "squared_hinge" a support vector machine, "logistic" kernel logistic
+        "squared" is the classical LS-SVM, "squared_hinge" a support vector machine, "logistic" kernel logistic
         regression.
 
     Attributes
@@ -87,7 +87,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
 
     Notes
     -----
-    "auto" means the papers' classifier (squared loss, one class against the rest) if kernel and C are given, with
+    "auto" means the classical one (squared loss, one class against the rest) if kernel and C are given, with
     robust weights, with steps of `lssvm.tune`, with steps that are defined for least squares only, and in `partial_fit`
     and `fit_chunks`.
 

@@ -45,7 +45,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
         with one width per column if that lowers the error enough (see `tune.LeaveOneOut`). A given `sigma` applies to
         the columns as they are; a `sigma` left at None is searched in units of the spread of each column.
     C : float or None
-        Weight of the errors relative to smoothness (gamma in the papers; the ridge is 1/C).
+        Weight of the errors relative to smoothness (gamma in the LS-SVM literature; the ridge is 1/C).
     steps : list of steps or None
         Sparsifiers and tuners, run in this order. None plans by size: up to 2000 rows all rows are the basis; for more
         rows, 500 to 2000 rows drawn at random, as many as pay off (``sparsify.Random()``), which all members of a

@@ -166,7 +166,7 @@ class _Stationary(Kernel):
 
 
 class RBF(_Stationary):
-    r"""Gaussian kernel, as in all five papers.
+    r"""Gaussian kernel.
 
     .. math:: k(x, z) = \exp\left(-\sum_c (x_c - z_c)^2 / \sigma_c^2\right)
 

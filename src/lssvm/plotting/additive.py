@@ -200,8 +200,7 @@ class ComponentsDisplay:
         and the selected inputs are held fixed, and the bias of the ridge is not included. A model whose coefficients
         were not solved for (``Components(refit=False)``) has no band, nor has a stack, nor a classifier other than
         squares with one class against the rest. Groups of several columns are not drawn. Several outputs share the
-        panels: the classes of "one-vs-rest", or the pairs of "one-vs-one", which are positive for the first class
-        named.
+        panels: the classes of "one-vs-rest", or the pairs of "one-vs-one", labelled "b, not a" and positive for b.
 
         Parameters
         ----------

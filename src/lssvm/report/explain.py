@@ -24,9 +24,8 @@ def importance_section(facts: Facts) -> str:
         return ""
     bars = [(found.names[k], float(found.increase[k]), f"{found.increase[k] / found.full:+.1%}") for k in used[:RANKED]]
     rest = f" The {RANKED} most important of {len(used)} columns are shown." * (len(used) > RANKED)
-    rest += f" {len(found.names) - len(used)} of {len(found.names)} columns are not used." * (
-        len(used) < len(found.names)
-    )
+    unused = len(found.names) - len(used)
+    rest += f" {unused} of {len(found.names)} columns {'is' if unused == 1 else 'are'} not used." * (unused > 0)
     sample = f" Computed with {found.rows} of the rows." if found.sampled else ""
     return (
         f"<p>How much the error on new rows ({found.measure}) increases without the column. Columns that contain the "

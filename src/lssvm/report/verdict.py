@@ -79,9 +79,9 @@ def _words(facts: Facts, own: Predictions, constant: Predictions, linear: Predic
             text += " It rarely names another class, but its probabilities are informative."
         return text if linear is None else f"{text} A linear model is {same} ({1 - linear.error[0]:.1%})."
     if len(own.error) > 1:
-        text = "The errors of its predictions for new rows are listed below."
+        text = "The errors of the model's predictions for new rows are listed below."
         return text if linear is None else f"{text} A linear model is {same}."
-    text = f"Its predictions for new rows are typically off by {rounded(own.error[0])}: "
+    text = f"The model's predictions for new rows are typically off by {rounded(own.error[0])}: "
     text += f"{_less(own, constant)} than {constant.name.replace('always', 'always predicting')}"
     shown = f"({rounded(constant.error[0])})"
     if linear is None:

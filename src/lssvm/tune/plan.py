@@ -117,10 +117,10 @@ class SearchPlan:
     """One width per column is kept if log PRESS falls by at least `worth` (widths - 1)/rows. In a stack it is always
     kept, because the weights decide: 0.910 instead of 0.931 in a prototype."""
     weight_rows: int = 5
-    """Rows per column up to which the weights of a stack are chosen by the residuals of `weight_folds` folds, which took
-    no part in the search: leave-one-out residuals after a search of many widths are far too small. Ten splits of the
-    three tables with at most 5 rows per column: 0.974 of the error in 5 times the time; with 25, 0.986 on 13 tables,
-    1.05 on two of them. Generated tables with 40 to 100 rows and 100 to 300 columns: 0.68 to 1.0 of the error."""
+    """Rows per column up to which the weights of a stack are chosen by the residuals of `weight_folds` folds, without
+    which the members were searched: leave-one-out residuals after a search of many widths are far too small. Ten splits
+    of the three tables with at most 5 rows per column: 0.974 of the error in 5 times the time; with 25, 0.986 on 13
+    tables, 1.05 on two of them. Generated tables of 40 to 100 rows and 100 to 300 columns: 0.68 to 1.0 of the error."""
     weight_folds: int = 5
     dropped_width: float = math.log(1e6)
     """Log width that marks a dropped column within a search; its sigma is infinite."""
