@@ -233,8 +233,9 @@ per core, so on the same computer lssvm would take about twice as much relative 
 
 `python -m benchmarks.tables leaderboard --data FOLDER --jobs 15` measured lssvm, neo-ls-svm and CatBoost where it was
 missing, and wrote this page. All models get the same numeric columns (categories are one-hot encoded, missing cells
-are replaced by the median) and the same splits; a tenth to a fifth of the rows is for the test. The tables and the
-results of the other models are not part of this repository.
+are replaced by the median) and the same splits; a tenth to a fifth of the rows is for the test. The tables are
+public ones of UCI, StatLib and Delve. Neither they nor the results of the other models are part of this repository;
+`python -m benchmarks.tables --help` describes the files that FOLDER must contain.
 
 | model | settings |
 |---|---|

@@ -122,6 +122,20 @@ def test_public_classes_and_functions_have_examples():
         assert any(test.examples for test in finder.find(item)), item
 
 
+@pytest.mark.parametrize("estimator", [LSSVR, LSSVC])
+def test_the_reference_lists_every_method_of_an_estimator(estimator):
+    text = (ROOT / "docs/api/estimators.md").read_text(encoding="utf-8")
+    listed = re.search(rf"lssvm.{estimator.__name__}\n +:members: (.*)\n", text)[1].split(", ")
+    own = {
+        name
+        for kind in estimator.__mro__
+        if kind.__module__.startswith("lssvm")
+        for name, value in vars(kind).items()
+        if (callable(value) or "AvailableIf" in type(value).__name__) and not name.startswith(("_", "set_"))
+    }
+    assert set(listed) == own
+
+
 def is_complete(item):
     """Neither a base class nor a function."""
     return isinstance(item, type) and item not in (kernels.Kernel, robust.WeightFunction)
