@@ -218,7 +218,7 @@ def test_the_ranking_is_that_of_importance(of_frame, page_of_frame):
     starts = [float(x) for x in re.findall(r'class="bar" x="([\d.]+)"', source)]
     zero = -100 * min(0.0, *increase) / np.ptp([0.0, *increase])
     np.testing.assert_allclose(starts, zero - np.where(increase < 0, widths, 0.0), atol=0.02)
-    assert "1 of 10 columns are not used." in source
+    assert "1 of 10 columns is not used." in source
 
 
 def test_the_effects_are_those_of_the_most_important_columns(of_frame, page_of_frame):
