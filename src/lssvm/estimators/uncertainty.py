@@ -61,9 +61,9 @@ class Uncertainty(ChunkedLSSVM):
         residuals are too small. Residuals are then taken from folds (ten random folds, or those that are given) whose
         rows were not used to choose kernel and C. This takes as long as that many fits, but only once: the result is
         stored in the model. "full", and models on columns of the KKT system (`sparsify.InversePrune` and related
-        steps), issue a warning instead. After `partial_fit`, `fit_chunks` or a fit on Dask, a uniform sample of at most 5000 rows is
-        used, each of which is left out of the model of all rows; the guarantees are then those of that many rows, and
-        no search is repeated.
+        steps), issue a warning instead. After `partial_fit`, `fit_chunks` or a fit on Dask, a uniform sample of at most
+        5000 rows is used, each of which is left out of the model of all rows; the guarantees are then those of that
+        many rows, and no search is repeated.
 
         Parameters
         ----------
