@@ -40,8 +40,8 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     """Least-squares support vector classification of two or more classes.
 
     The classical LS-SVM classifier is `LSSVR` on targets -1 and +1; more than two classes have one column per class,
-    against the rest. The squared hinge and the logistic loss, and pairs of classes, are solved by sequences of the same weighted
-    systems. Parameters that are None or "auto" are chosen by the log loss of leave-one-out predictions.
+    against the rest. The squared hinge and the logistic loss, and pairs of classes, are solved by sequences of the same
+    weighted systems. Parameters that are None or "auto" are chosen by the log loss of leave-one-out predictions.
 
     Parameters
     ----------
