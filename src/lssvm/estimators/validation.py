@@ -70,15 +70,7 @@ def validate(
         text = str(error)
         if text.startswith("X: column"):  # of `columns`
             raise
-        parts = (
-            "could not convert",
-            "must be real",
-            "must be a string or a",
-            "promoted",
-            "element with a sequence",
-            "Cannot cast",
-        )
-        if any(part in text for part in parts):
+        if any(part in text for part in NOT_NUMBERS):
             explain_text(model, X, y, text, fitted=_is_fitted(**options))
         if "'<' not supported" in text:
             raise ValueError(
