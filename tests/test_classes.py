@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from lssvm.losses import LOSSES
 from lssvm.problem import Problem
 from lssvm.system.newton import loo_gradient, solve_dual, solve_primal, solve_squares
 from lssvm.tune.class_search import ClassSearch, Rows, Setting
+from lssvm.tune.classes import _simplest
 from lssvm.tune.stacks import Stacks
 
 CODINGS = ["one-vs-rest", "one-vs-one"]
@@ -575,3 +577,18 @@ def test_large_equal_weights_of_a_tuned_model_are_not_copies():
     y = X[:, 0] + draw.standard_normal(90) > 0
     plain, heavy = (LSSVC(kernels.RBF()).fit(X, y, np.full(90, weight)) for weight in (1.0, 1000.0))
     assert_allclose(heavy.predict_proba(X), plain.predict_proba(X), rtol=0, atol=1e-5)
+
+
+def test_pairs_of_classes_are_preferred_if_the_difference_is_noise():
+    noise = np.random.default_rng(0).standard_normal(100)
+    pairs = Setting(RBF(1.0), 1.0, "one-vs-one", "squared")
+    rest, logistic = replace(pairs, coding="one-vs-rest"), replace(pairs, loss="logistic")
+    slightly, clearly = noise + np.tile([0.21, -0.19], 50), noise + np.tile([0.24, -0.16], 50)
+    for compared, expected in (
+        ([(slightly, pairs), (noise, rest)], pairs),
+        ([(clearly, pairs), (noise, rest)], rest),
+        ([(slightly, pairs), (noise, logistic)], pairs),
+        ([(clearly, pairs), (noise, logistic)], logistic),
+        ([(clearly, pairs), (slightly, rest), (noise, logistic)], logistic),
+    ):
+        assert _simplest(compared, "one-vs-one") is expected

@@ -108,7 +108,7 @@ def _chosen(problem: Problem, rows: Rows, codings: tuple[str, ...], losses: tupl
                 loo=float(losses_of_rows.mean()),
             )
         )
-    chosen = _simplest(compared)
+    chosen = _simplest(compared, codings[0])
     if chosen.loss != leading:
         chosen = best_C(rows, chosen)[1]
     record.evaluations = rows.evaluations + sum(half.evaluations for half in halves)
@@ -194,11 +194,18 @@ def _with_widths_of(other: Kernel, kernel: Kernel, free: list[bool]) -> Kernel:
     return kernel.with_widths([theirs.sigma if own else leaf.sigma for own, theirs, leaf in pairs])
 
 
-def _simplest(compared: list[tuple[np.ndarray, Setting]]) -> Setting:
-    """The setting with the smallest log loss, or with the squared loss if it is worse by at most one standard error."""
-    losses, best = min(compared, key=lambda candidate: candidate[0].mean())
-    for others, setting in sorted(compared, key=lambda candidate: candidate[0].mean()):
-        gap = others - losses
-        if (setting.loss, setting.coding) == ("squared", best.coding) and gap.mean() <= gap.std() / math.sqrt(len(gap)):
-            return setting
+def _simplest(compared: list[tuple[np.ndarray, Setting]], coding: str) -> Setting:
+    """The setting with the smallest log loss, or with the squared loss if it is worse by at most one standard error.
+
+    Among those with the squared loss, one with the given coding is preferred in the same way: with a basis, all rows
+    are fitted by it, and pairs of classes need fewer points than all classes together.
+    """
+    order = sorted(compared, key=lambda candidate: candidate[0].mean())
+    losses, best = order[0]
+    for wanted in (coding, best.coding):
+        for others, setting in order:
+            gap = others - losses
+            close = gap.mean() <= gap.std() / math.sqrt(len(gap))
+            if close and (setting.loss, setting.coding) == ("squared", wanted):
+                return setting
     return best
