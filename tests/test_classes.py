@@ -18,6 +18,7 @@ from lssvm.estimators.planning import class_plan
 from lssvm.kernels import RBF, Linear, Matern
 from lssvm.losses import LOSSES
 from lssvm.problem import Problem
+from lssvm.system import newton
 from lssvm.system.newton import loo_gradient, solve_dual, solve_primal, solve_squares
 from lssvm.tune.class_search import ClassSearch, Rows, Setting
 from lssvm.tune.classes import _simplest
@@ -102,6 +103,29 @@ def test_both_routes_agree(name):
     for value in ("decision", "loo", "leverage", "intercept"):
         assert_allclose(getattr(primal, value), getattr(dual, value), rtol=1e-6, atol=1e-6, err_msg=value)
     assert_allclose(np.linalg.solve(L.T, primal.coef), dual.coef, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["squared_hinge", "logistic"])
+def test_a_rough_start_saves_systems_and_changes_nothing(name, monkeypatch):
+    X, t, weights = two_classes(500)
+    L = np.linalg.cholesky(RBF(1.0)(X) + 1e-9 * np.eye(500))[:, :240]
+    sizes = []
+    usual = newton.arrays.cholesky
+
+    def cholesky(A):
+        sizes.append(len(A))
+        return usual(A)
+
+    monkeypatch.setattr(newton.arrays, "cholesky", cholesky)
+    found = solve_primal(L, t, weights, 10.0, LOSSES[name])
+    rough, systems = sizes.count(60), sizes.count(240)
+    sizes.clear()
+    cold = solve_primal(L, t, weights, 10.0, LOSSES[name], start=np.zeros(500))
+    assert set(sizes) == {240}
+    assert rough > 0
+    assert systems < len(sizes)
+    for value in ("coef", "decision", "loo", "leverage"):
+        assert_allclose(getattr(found, value), getattr(cold, value), rtol=1e-7, atol=1e-7, err_msg=value)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from sklearn.datasets import load_iris
 from lssvm import LSSVC, LSSVR, diagnose, kernels, load, save, sparsify
 from lssvm.estimators import planning
 from lssvm.kernels import RBF, Additive, Linear, Matern, Spline, Stack
+from lssvm.problem import order_by_content
 from lssvm.sparsify.bases import random
 from lssvm.tune import average_weights, mixture_weights, stack, steps, widths
 from lssvm.tune.stack import PULL
@@ -368,7 +369,7 @@ def test_members_without_weight_are_not_searched_to_the_end(monkeypatch):
 
     monkeypatch.setattr(widths.Search, "run", run)
     short = LSSVR(kernel).fit(X, y)
-    monkeypatch.setattr(widths, "first_weights", lambda members: np.ones(len(members)))
+    monkeypatch.setattr(widths, "stage_weights", lambda members: np.ones(len(members)))
     whole = LSSVR(kernel).fit(X, y)
     assert [search.is_useless for search in searches] == [False, True, False, False]
     assert searches[1].record.evaluations < searches[3].record.evaluations
@@ -392,8 +393,8 @@ def test_which_members_are_searched_to_the_end(dense, monkeypatch):
 
     monkeypatch.setattr(widths.Search, "run", run)
     monkeypatch.setattr(widths.Search, "_start_from", start_from)
-    monkeypatch.setattr(widths, "first_weights", lambda members: np.zeros(len(members)))
-    monkeypatch.setattr(steps, "first_weights", lambda members: np.ones(len(members)))
+    monkeypatch.setattr(widths, "stage_weights", lambda members: np.zeros(len(members)))
+    monkeypatch.setattr(steps, "stage_weights", lambda members: np.ones(len(members)))
     monkeypatch.setattr(widths, "PLAN", replace(widths.PLAN, hopeful=1))  # a search may end after two iterations
     X, y = numbers(200 if dense else 400)
     kernel = Stack([RBF(), Matern(), Matern(nu=0.5)])
@@ -409,9 +410,51 @@ def test_which_members_are_searched_to_the_end(dense, monkeypatch):
 
 
 def test_members_without_weight_after_the_first_stage_are_left_out(monkeypatch):
-    monkeypatch.setattr(steps, "first_weights", lambda members: np.array([1.0, 0.0, 1.0]))
+    monkeypatch.setattr(steps, "stage_weights", lambda members: np.array([1.0, 0.0, 1.0]))
     model = LSSVR(Stack([RBF(), Matern(), Matern(nu=0.5)])).fit(*numbers(200))
     assert [getattr(member.kernel, "nu", None) for member in model.path_.members] == [None, 0.5]
+
+
+def test_members_to_be_searched_again_need_a_weight_on_the_last_stage(monkeypatch):
+    seen, last = [], []
+    usual = widths.Search._minimise
+
+    def weights(members):
+        seen.append(members)
+        return np.array([1.0, 1.0, 1.0] if len(seen) == 1 else [1.0, 0.0, 1.0])
+
+    def minimise(self, trial, *args, **options):
+        if trial is self.last:
+            last.append(getattr(self.problem.kernel, "nu", None))
+        return usual(self, trial, *args, **options)
+
+    monkeypatch.setattr(widths, "stage_weights", lambda members: np.ones(len(members)))
+    monkeypatch.setattr(steps, "stage_weights", weights)
+    monkeypatch.setattr(widths.Search, "_minimise", minimise)
+    monkeypatch.setattr(widths, "PLAN", replace(widths.PLAN, limited=-np.inf))  # all members, whatever they gain
+    model = LSSVR(Stack([RBF(), Matern(), Matern(nu=0.5)])).fit(*numbers(400))
+    assert len(seen) == 2
+    assert last == [None, 0.5]
+    assert [getattr(member.kernel, "nu", None) for member in model.path_.members] == [None, 0.5]
+
+
+def test_weights_on_the_last_stage_come_from_its_leave_one_out_residuals(monkeypatch):
+    found = []
+
+    def weights(searches, first):
+        for search in searches:
+            stage = search.on_stage(500, 80)
+            found.append((search, search.current().kernel, search.C, stage))
+        return list(first)
+
+    monkeypatch.setattr(steps, "_weights_on_last_stage", weights)
+    LSSVR(Stack([Matern(), Matern(nu=0.5)])).fit(*numbers(2300))
+    assert [search.is_completed for search, *_ in found] == [True, False]  # the first chose the basis
+    for search, kernel, C, stage in found:
+        part = search.problem.subset(np.sort(search.problem.rows_by_content[:500]))
+        points = part.points[order_by_content(part.points)[:80]]
+        refit = LSSVR(kernel, C, steps=[sparsify.Given(points)]).fit(part.X, part.y[:, 0])
+        assert_allclose(stage.residuals[:, 0], refit.loo_residuals_, rtol=1e-4, atol=1e-5)
 
 
 def test_the_edge_of_the_range_of_C_is_reported_for_members_that_are_kept():

@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
+from sklearn.base import clone
 from sklearn.datasets import load_iris, make_friedman1
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import GroupKFold, PredefinedSplit, ShuffleSplit, TimeSeriesSplit
@@ -711,6 +712,30 @@ def test_four_columns_of_32_are_found(uniform):
     ]
     assert errors[0] < 1.15 * errors[1] < 0.5 * truth.std()
     assert np.isfinite(found.kernel_.sigma[:4]).all()
+
+
+@pytest.mark.parametrize("pair", [False, True])
+def test_columns_without_effect_are_dropped_early(pair, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1200, 12))
+    effect = np.sin(3.0 * X[:, 0] * X[:, 1]) if pair else np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2
+    y = effect + X[:, 2] + 0.1 * rng.standard_normal(1200)
+    model = LSSVR(Matern(ard=True), steps=[sparsify.Given(np.arange(0, 1200, 4))])
+    usual, early = widths.Search._drop_early, []
+
+    def drop(self, trial):
+        usual(self, trial)
+        early.append(self._is_dropped(self.widths))
+
+    monkeypatch.setattr(widths.Search, "_drop_early", drop)
+    found = clone(model).fit(X, y)
+    assert not early[0][:3].any()  # also if the first two matter only as a pair, which the small sample does not show
+    assert early[0].sum() >= 7
+    monkeypatch.setattr(widths.Search, "_drop_early", lambda self, trial: None)
+    late = clone(model).fit(X, y)
+    assert found.path_.evaluations < late.path_.evaluations
+    assert_array_equal(np.isfinite(found.kernel_.sigma), np.arange(12) < 3)
+    assert found.press_ < 1.05 * late.press_
 
 
 def test_pairs_are_screened():

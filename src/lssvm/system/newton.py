@@ -33,6 +33,8 @@ HALVINGS = 30  # of a step that does not lower the objective
 SINGULAR = 16.0 * EPS  # per row: ridges below this share of the largest kernel value may be lost
 ROUNDING = 1e-13  # relative error of the objective, which hides the gain of the last steps with one system
 FAST = 0.3  # a step that is shorter than the last one by this factor is followed by another one with the same system
+FEWER, FEWEST = 4, 50  # the first of 4 columns, if these are at least 50, are enough for a rough solution
+ROUGH = 0.01  # relative error of its decision values
 
 
 @dataclass(frozen=True)
@@ -211,6 +213,8 @@ def solve_primal(
 ) -> Binary:
     """Solve on a smaller basis, with whitened columns phi (l x m): the norm of f is that of the coefficients."""
     xp = arrays.namespace(phi)
+    if start is None and not loss.is_quadratic and phi.shape[1] >= FEWER * FEWEST:
+        start = _rough_start(phi, t, weights, C, loss)
     known: list[Any] = [None, None]  # the last curvature, and its system
 
     def system(curvature: Array) -> tuple[Array, Array, float]:
@@ -250,6 +254,13 @@ def solve_primal(
     leverage = C * curvature * reach
     loo_values = f - slope * reach / xp.clip(1.0 - leverage, EPS, None)
     return Binary(coef, intercept, f, loo_values, leverage)
+
+
+def _rough_start(phi: Array, t: Array, weights: Array, C: float, loss: Loss) -> Array:
+    """Decision values of a rough solution on the first whitened columns, which are those of the first basis points."""
+    few = phi[:, : phi.shape[1] // FEWER] + 0.0
+    rough = solve_primal(few, t, weights, C, loss, tolerance=ROUGH, loo=False)
+    return few @ rough.coef + rough.intercept
 
 
 def _minimise(

@@ -19,7 +19,7 @@ from .plan import PLAN
 from .samples import stages_of
 from .scores import class_errors, error_rate, errors_to_choose_by, output_units, validation_loss
 from .screening import Functions
-from .stack import FirstStage
+from .stack import Stage
 
 if TYPE_CHECKING:
     from .steps import LeaveOneOut
@@ -54,7 +54,10 @@ class Objective:
         self.spent = 0.0  # `work` so far
         self.has_outliers = False
         self.is_useless = False  # as a member of a stack: without weight after a few iterations
+        self.is_completed = False  # widths and C are those of a problem
+        self.is_limited = False  # the basis or the sample of the first stage is too small: the last stage gains much
         self.trial: Problem | None = None  # the problem on the first stage
+        self.last: Problem | None = None  # on the last stage, if there are several
         self.functions: Functions | None = None  # of its columns
         self.widths = np.empty(0)
         self.moderate = math.inf  # logarithm of the best common width among the narrower ones of the grid
@@ -156,15 +159,15 @@ class Objective:
         return len(trial.rows) * error_rate(y, self._loo_residuals(trial), weights)
 
     @cached_property
-    def first_stage(self) -> FirstStage:
-        """What the weight of a member of a stack depends on. Read it after `run` and before `finish`."""
+    def first_stage(self) -> Stage:
+        """What the weight of a member of a stack depends on. Read it after `run` and before the last stage."""
         assert self.trial is not None
         return self._stage_at(self._vector(), self.trial)
 
-    def _stage_at(self, vector: np.ndarray, trial: Problem) -> FirstStage:
+    def _stage_at(self, vector: np.ndarray, trial: Problem) -> Stage:
         weights = arrays.to_numpy(trial.weights)[trial.rows]
         widths = int(np.sum(~self._is_dropped(vector[: len(self.widths)]))) if any(self.ard) else 0
-        return FirstStage(self._loo_residuals(trial, vector), weights, widths)
+        return Stage(self._loo_residuals(trial, vector), weights, widths)
 
     # Estimates of the work -------------------------------------------------------------------------------------------
     def first_work(self) -> float:

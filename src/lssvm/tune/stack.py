@@ -46,16 +46,16 @@ def average_weights(residuals: np.ndarray, weights: np.ndarray, widths: Sequence
     return _without_small(found, min(SMALLEST, 0.5 / len(found)))
 
 
-class FirstStage(NamedTuple):
-    """What the weight of a member of a stack depends on, on the rows of the first stage of the search."""
+class Stage(NamedTuple):
+    """What the weight of a member of a stack depends on, on the rows of a stage of the search."""
 
     residuals: np.ndarray  # leave-one-out, (rows, outputs)
     weights: np.ndarray  # of the rows
     widths: int  # how many it has chosen
 
 
-def first_weights(members: Sequence[FirstStage]) -> np.ndarray:
-    """The weights of members that share the rows of the first stage and the weights of these rows."""
+def stage_weights(members: Sequence[Stage]) -> np.ndarray:
+    """The weights of members on a stage whose rows, and the weights of the rows, they share."""
     residuals, weights, widths = zip(*members, strict=True)
     return average_weights(np.stack(residuals), weights[0], widths)
 

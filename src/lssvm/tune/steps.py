@@ -21,9 +21,9 @@ from ..problem import (
 )
 from .penalty import most_for_C, warn_at_edge, with_best_C
 from .plan import PLAN
-from .samples import covered_rows
+from .samples import covered_rows, stages_of
 from .scores import error_rate, validation_loss
-from .stack import first_weights
+from .stack import stage_weights
 from .widths import Search, in_contention
 
 
@@ -224,7 +224,8 @@ def tuned_each(problem: Problem) -> list[Problem]:
 def tune_members(problems: Sequence[Problem]) -> dict[int, Problem]:
     """By place: the problems of the members of a stack, which differ in their kernels only, with all parameters chosen.
 
-    A member that is far behind another one after the first stage, or would have hardly any weight, is left out.
+    A member that is far behind another one after the first stage, or would have hardly any weight, is left out. So is
+    one that would have to be searched on the last stage, but has no weight there.
     `warn_at_edges` can be called once it is known which members are kept.
 
     Each search starts from the results of those before it: a kernel with one width per column from the same kernel with
@@ -243,7 +244,7 @@ def tune_members(problems: Sequence[Problem]) -> dict[int, Problem]:
     if weighs_by_folds(problems):
         weights = [0.0 if search.is_useless else 1.0 for search in searches]
     else:
-        weights = _weights_after_first_stage(searches)
+        weights = _weights_on_last_stage(searches, _weights_after_first_stage(searches))
     found: dict[int, Problem] = {}
     for place, (problem, part) in enumerate(zip(problems, begun, strict=True)):
         weight = 1.0 if part is None or part.best is None else weights[searches.index(part.best)]
@@ -288,8 +289,25 @@ def residuals_of_folds(problems: Sequence[Problem]) -> np.ndarray:
 def _weights_after_first_stage(searches: Sequence[Search]) -> list[float]:
     """The weights of members after the first stage, 0 for those that are not `in_contention`."""
     rest = in_contention(searches)
-    weights = first_weights([search.first_stage for search in rest]) if len(rest) > 1 else np.ones(len(rest))
+    weights = stage_weights([search.first_stage for search in rest]) if len(rest) > 1 else np.ones(len(rest))
     return [float(weights[rest.index(search)]) if search in rest else 0.0 for search in searches]
+
+
+def _weights_on_last_stage(searches: Sequence[Search], weights: Sequence[float]) -> list[float]:
+    """The weights after the first stage, but 0 for members to be searched once more that have no weight by then."""
+    rest = [search for search, weight in zip(searches, weights, strict=True) if weight > 0.0 or search.is_completed]
+    for search in rest:
+        if any(search.free) and not search.is_completed:
+            search.start_last_stage()
+    limited = [search for search in rest if search.is_limited]
+    if not limited or len(rest) == 1:
+        return list(weights)
+    rows, basis = stages_of(limited[0].problem)[-1]
+    found = dict(zip(rest, stage_weights([search.on_stage(rows, basis) for search in rest]), strict=True))
+    return [
+        0.0 if search.is_limited and found[search] == 0.0 else weight
+        for search, weight in zip(searches, weights, strict=True)
+    ]
 
 
 def describe(problem: Problem, fit: Fit) -> None:

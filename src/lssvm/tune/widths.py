@@ -27,7 +27,7 @@ from .plan import PLAN
 from .samples import part_of, sample_of, stages_of
 from .scores import class_errors, errors_to_choose_by
 from .screening import droppable, functions_of, relevance
-from .stack import FirstStage, first_weights
+from .stack import Stage, stage_weights
 
 if TYPE_CHECKING:
     from .steps import LeaveOneOut
@@ -49,7 +49,7 @@ class Search(Objective):
         assert problem.asked is not None
         assert problem.C is not None
         search = cls(problem.replace(kernel=problem.asked[0], C=problem.asked[1]), step, Bunch(evaluations=0, plan=[]))
-        search.ard, search.C = search.many, problem.C
+        search.ard, search.C, search.is_completed = search.many, problem.C, True
         widths = [np.empty(0)]
         for leaf, free, many in zip(problem.kernel.leaves, search.free, search.many, strict=True):
             ratios = (arrays.to_numpy(leaf.sigma) / leaf.width_unit(search.spread))[search.leading]
@@ -113,21 +113,32 @@ class Search(Objective):
         single = not (self.problem.kernel.parts or other.problem.kernel.parts)
         return single and other.free == self.free and other.ard == self.many
 
+    def start_last_stage(self) -> None:
+        """Evaluate the result of the first stage on the last one, if there are two, to see if a search there pays."""
+        stages = stages_of(self.problem)
+        if self.method != "grid" and (len(stages) > 1 or self.problem.robust is not None):
+            before = self.value
+            self.last, self.value = self._last_trial(*stages[-1])
+            self.record.gain = before - self.value
+            self.is_limited = self.record.gain > PLAN.limited or self.problem.robust is not None
+
     def finish(self) -> Problem:
         """Run the last stage; returns the problem with widths, and with C if there are any."""
         if not any(self.free):
             return self.original
-        stages = stages_of(self.problem)
-        if self.method != "grid" and (len(stages) > 1 or self.problem.robust is not None):
-            trial, value = self._last_trial(*stages[-1])
-            self.record.gain = self.value - value
-            if value < self.value - PLAN.limited or self.problem.robust is not None:
-                value = self._minimise(trial, PLAN.early)
-                self._log(trial)
-            self.value = value
+        if self.last is None:
+            self.start_last_stage()
+        if self.last is not None and self.is_limited:
+            self.value = self._minimise(self.last, PLAN.early)
+            self._log(self.last)
         if errors_to_choose_by(self.problem, self.loss) is class_errors:
             self._settle()
         return self.current()
+
+    def on_stage(self, rows: int, basis: int | None) -> Stage:
+        """What the weight of the current setting depends on, on another stage than the first."""
+        trial = self._last_trial(rows, basis)[0] if self.last is None else self.last
+        return self._stage_at(self._vector(), trial)
 
     def value_at_the_end(self) -> float:
         """The value on the last stage, to compare kernels."""
@@ -237,11 +248,11 @@ class Search(Objective):
         self.widths = np.where(self._constants(), PLAN.dropped_width, np.repeat(moderate, sizes))
         self._descend(trial)
         residuals = self._loo_residuals(trial)
-        if self._missing(self._relevant(trial, residuals), sizes).any():  # else the columns are in use, however wide
-            self._try_columns(trial, self._relevant(trial, self._targets(trial)), sizes)
+        if self._missing(self._relevant(trial, residuals)).any():  # else the columns are in use, however wide
+            self._try_columns(trial, self._relevant(trial, self._targets(trial)))
             residuals = self._loo_residuals(trial)
         left = np.hstack([residuals, np.abs(residuals)])  # effects of three columns show in the sizes
-        self._try_columns(trial, self._relevant(trial, left), sizes)
+        self._try_columns(trial, self._relevant(trial, left))
         rows = len(trial.rows)
         gain = common[2] - (self.value - self._prior(self._vector(), rows)[0])
         worth = self.member or gain >= PLAN.worth * (np.sum(~self._constants()) - len(common[0])) / rows
@@ -264,25 +275,26 @@ class Search(Objective):
             self.functions = functions_of(arrays.to_numpy(arrays.take(trial.X, trial.rows)))
         return np.bincount(self.inputs, relevance(self.functions, targets) > PLAN.relevant) > 0
 
-    def _narrow(self, relevant: np.ndarray, sizes: list[int]) -> np.ndarray:
+    def _narrow(self, relevant: np.ndarray) -> np.ndarray:
         """Which widths belong to relevant columns, or to a leaf with a common width."""
-        return np.concatenate([relevant & ~self.constant if size > 1 else np.ones(size, dtype=bool) for size in sizes])
+        parts = [relevant & ~self.constant if size > 1 else np.ones(size, dtype=bool) for size in self._sizes()]
+        return np.concatenate(parts)
 
-    def _missing(self, relevant: np.ndarray, sizes: list[int]) -> np.ndarray:
+    def _missing(self, relevant: np.ndarray) -> np.ndarray:
         """Which of them are wide."""
-        return self._narrow(relevant, sizes) & (self.widths > PLAN.narrow)
+        return self._narrow(relevant) & (self.widths > PLAN.narrow)
 
-    def _try_columns(self, trial: Problem, relevant: np.ndarray, sizes: list[int]) -> None:
+    def _try_columns(self, trial: Problem, relevant: np.ndarray) -> None:
         """Search from narrow widths of the relevant columns, unless they are narrow already; keep the better result."""
-        narrow, missing = self._narrow(relevant, sizes), self._missing(relevant, sizes)
+        narrow, missing = self._narrow(relevant), self._missing(relevant)
         if not missing.any() or narrow.all():
             return
         before = self.widths, self.C, self.value
         narrow |= self.widths <= PLAN.narrow
-        shape = np.where(narrow, 0.5 * math.log(narrow.sum() / len(sizes)), PLAN.wide)
-        shape = np.where(self._constants(), PLAN.dropped_width, shape)
-        _, factor, self.C = min(self._grid(trial, shape - 1.0, PLAN.factors))
-        self.widths = np.where(self._is_dropped(shape), shape, shape - 1.0 + factor)
+        start = np.where(narrow, 0.5 * math.log(narrow.sum() / sum(self.free)), PLAN.wide) - 1.0
+        start = np.where(self._is_dropped(self.widths) & ~narrow, PLAN.dropped_width, start)
+        _, factor, self.C = min(self._grid(trial, start, PLAN.factors))
+        self.widths = np.where(self._is_dropped(start), start, start + factor)
         self.value = self._minimise(trial, self._most(trial), rival=before[2])
         if self.value >= before[2]:
             self.widths, self.C, self.value = before
@@ -298,6 +310,8 @@ class Search(Objective):
             if rough:
                 self.value = self._value(self._vector(), trial)
                 return
+            if len(self.widths) > len(self.free):
+                self._drop_early(trial)
         else:
             self._choose_C(trial)
         self.value = self._minimise(trial, self._most(trial))
@@ -334,14 +348,31 @@ class Search(Objective):
 
         relevant = np.ones(len(self.widths), dtype=bool)
         if not self._has_few(trial):  # else hardly any column stands out
-            sizes = [size for size in self._sizes() if size]
-            relevant = self._narrow(self._relevant(trial, self._targets(trial)), sizes)
-        limit = 2.0 * math.log(len(trial.rows)) / len(trial.rows)
+            relevant = self._narrow(self._relevant(trial, self._targets(trial)))
         widths = np.where(self._is_dropped(self.widths), math.inf, self.widths)
         value = lambda dropped: self._value(without(dropped), trial) if len(dropped) else self.value  # noqa: E731
-        dropped = droppable(widths, relevant, value, limit)
+        dropped = droppable(widths, relevant, value, self._least_worth(trial))
         self.widths = without(dropped)[: len(self.widths)]
         return len(dropped) > 0
+
+    @staticmethod
+    def _least_worth(trial: Problem) -> float:
+        """The rise of log PRESS without a column up to which it is dropped."""
+        return 2.0 * math.log(len(trial.rows)) / len(trial.rows)
+
+    def _drop_early(self, trial: Problem) -> None:
+        """Drop all columns together that neither targets nor residuals depend on: then a search takes fewer iterations.
+
+        The widths come from a search on a small sample, which may have missed columns that matter.
+        """
+        idle = ~self._narrow(self._relevant(trial, self._targets(trial))) & ~self._is_dropped(self.widths)
+        if self._has_few(trial) or not idle.any():
+            return
+        residuals, before = self._loo_residuals(trial), self._vector()
+        idle &= ~self._narrow(self._relevant(trial, residuals))
+        self.widths = np.where(idle, PLAN.dropped_width, self.widths)
+        if self._value(self._vector(), trial) - self._value_of(residuals, before, trial) >= self._least_worth(trial):
+            self.widths = before[: len(self.widths)]
 
     def _minimise(
         self,
@@ -350,7 +381,7 @@ class Search(Objective):
         *,
         together: bool = False,
         rival: float = math.inf,
-        others: Sequence[FirstStage] = (),
+        others: Sequence[Stage] = (),
     ) -> float:
         """Move the widths (with `together`, only by a common factor) and C to a local minimum of the objective.
 
@@ -401,7 +432,7 @@ class Search(Objective):
                     raise StopIteration
                 if len(values) == PLAN.hopeful and others:
                     own = self._stage_at(start + moves @ intermediate_result.x, trial)
-                    self.is_useless = first_weights([*others, own])[-1] == 0.0
+                    self.is_useless = stage_weights([*others, own])[-1] == 0.0
                     if self.is_useless:
                         raise StopIteration
 
