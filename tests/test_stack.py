@@ -438,6 +438,28 @@ def test_members_to_be_searched_again_need_a_weight_on_the_last_stage(monkeypatc
     assert [getattr(member.kernel, "nu", None) for member in model.path_.members] == [None, 0.5]
 
 
+def test_members_with_bases_of_their_own_need_not_share_a_last_stage():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (1010, 2))
+    y = np.abs(np.sin(5.0 * X[:, 0])) + np.abs(X[:, 1]) + 0.3 * rng.standard_normal(1010)
+    steps = [sparsify.RandomlyPivoted(1010, random_state=0)]  # the smooth kernel needs half of the points
+    model = LSSVR(Stack([RBF(), Matern(nu=0.5)]), robust="huber", steps=steps).fit(X, y)
+    assert len(model.members_[0].support_) < len(model.members_[1].support_) == 1010
+
+
+def test_robust_weights_do_not_make_the_order_of_members_matter(monkeypatch):
+    X, y = numbers(400)
+    y = y + np.random.default_rng(1).standard_t(2, 400)
+    found = []
+    monkeypatch.setattr(widths, "stage_weights", lambda members: np.ones(len(members)))
+    monkeypatch.setattr(steps, "stage_weights", lambda members: found.append(members) or np.ones(len(members)))
+    LSSVR(Stack([RBF(), Matern(nu=0.5)]), robust="hampel").fit(X, y, sample_weight=1.0 + X[:, 0] ** 2)
+    first, last = found
+    assert not np.array_equal(first[0].weights, 1.0 + X[:, 0] ** 2)
+    for member in last:
+        assert_array_equal(member.weights, 1.0 + X[:, 0] ** 2)
+
+
 def test_weights_on_the_last_stage_come_from_its_leave_one_out_residuals(monkeypatch):
     found = []
 

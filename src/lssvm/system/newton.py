@@ -33,8 +33,8 @@ HALVINGS = 30  # of a step that does not lower the objective
 SINGULAR = 16.0 * EPS  # per row: ridges below this share of the largest kernel value may be lost
 ROUNDING = 1e-13  # relative error of the objective, which hides the gain of the last steps with one system
 FAST = 0.3  # a step that is shorter than the last one by this factor is followed by another one with the same system
-FEWER, FEWEST = 4, 50  # the first of 4 columns, if these are at least 50, are enough for a rough solution
-ROUGH = 0.01  # relative error of its decision values
+FEWER, FEWEST = 4, 50  # the first quarter of the columns, if it has at least 50, is enough for a rough solution
+ROUGH = 0.01  # relative length of its last step
 
 
 @dataclass(frozen=True)
@@ -258,9 +258,8 @@ def solve_primal(
 
 def _rough_start(phi: Array, t: Array, weights: Array, C: float, loss: Loss) -> Array:
     """Decision values of a rough solution on the first whitened columns, which are those of the first basis points."""
-    few = phi[:, : phi.shape[1] // FEWER] + 0.0
-    rough = solve_primal(few, t, weights, C, loss, tolerance=ROUGH, loo=False)
-    return few @ rough.coef + rough.intercept
+    few = phi[:, : phi.shape[1] // FEWER] + 0.0  # if these are many, they start from a quarter of them
+    return solve_primal(few, t, weights, C, loss, tolerance=ROUGH, loo=False).decision
 
 
 def _minimise(

@@ -54,8 +54,8 @@ class Objective:
         self.spent = 0.0  # `work` so far
         self.has_outliers = False
         self.is_useless = False  # as a member of a stack: without weight after a few iterations
-        self.is_completed = False  # widths and C are those of a problem
-        self.is_limited = False  # the basis or the sample of the first stage is too small: the last stage gains much
+        self.is_completed = False  # a step has already chosen the widths and C
+        self.is_limited = False  # widths are to be searched again on the last stage
         self.trial: Problem | None = None  # the problem on the first stage
         self.last: Problem | None = None  # on the last stage, if there are several
         self.functions: Functions | None = None  # of its columns

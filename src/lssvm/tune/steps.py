@@ -294,13 +294,16 @@ def _weights_after_first_stage(searches: Sequence[Search]) -> list[float]:
 
 
 def _weights_on_last_stage(searches: Sequence[Search], weights: Sequence[float]) -> list[float]:
-    """The weights after the first stage, but 0 for members to be searched once more that have no weight by then."""
+    """The weights after the first stage, but 0 for members to be searched on the last one that have no weight there."""
     rest = [search for search, weight in zip(searches, weights, strict=True) if weight > 0.0 or search.is_completed]
+    if len(rest) == 1:
+        return list(weights)
     for search in rest:
         if any(search.free) and not search.is_completed:
             search.start_last_stage()
     limited = [search for search in rest if search.is_limited]
-    if not limited or len(rest) == 1:
+    stages = {stages_of(search.problem)[-1][0] for search in rest if search.last is not None}
+    if not limited or len(stages) > 1:  # a step has chosen a basis for each member, and not all use the same rows
         return list(weights)
     rows, basis = stages_of(limited[0].problem)[-1]
     found = dict(zip(rest, stage_weights([search.on_stage(rows, basis) for search in rest]), strict=True))

@@ -114,7 +114,7 @@ class Search(Objective):
         return single and other.free == self.free and other.ard == self.many
 
     def start_last_stage(self) -> None:
-        """Evaluate the result of the first stage on the last one, if there are two, to see if a search there pays."""
+        """Evaluate the result on the last stage, if there are two or robust weights, to see if a search there pays."""
         stages = stages_of(self.problem)
         if self.method != "grid" and (len(stages) > 1 or self.problem.robust is not None):
             before = self.value
@@ -136,9 +136,13 @@ class Search(Objective):
         return self.current()
 
     def on_stage(self, rows: int, basis: int | None) -> Stage:
-        """What the weight of the current setting depends on, on another stage than the first."""
+        """What the weight of the current result depends on, on the last stage. The best C there is set.
+
+        The rows have their sample weights, which all members share, and not those of robust fits.
+        """
         trial = self._last_trial(rows, basis)[0] if self.last is None else self.last
-        return self._stage_at(self._vector(), trial)
+        weights = arrays.to_numpy(part_of(self.problem, rows, basis).weights)[trial.rows]
+        return self._stage_at(self._vector(), trial)._replace(weights=weights)
 
     def value_at_the_end(self) -> float:
         """The value on the last stage, to compare kernels."""
@@ -357,16 +361,19 @@ class Search(Objective):
 
     @staticmethod
     def _least_worth(trial: Problem) -> float:
-        """The rise of log PRESS without a column up to which it is dropped."""
+        """Columns are dropped if log PRESS rises by less than this without them."""
         return 2.0 * math.log(len(trial.rows)) / len(trial.rows)
 
     def _drop_early(self, trial: Problem) -> None:
-        """Drop all columns together that neither targets nor residuals depend on: then a search takes fewer iterations.
+        """Drop all columns together that neither targets nor residuals depend on, if log PRESS hardly rises.
 
-        The widths come from a search on a small sample, which may have missed columns that matter.
+        Then a search takes fewer iterations. The widths come from a search on a small sample, which may have missed
+        columns that matter.
         """
+        if self._has_few(trial):
+            return
         idle = ~self._narrow(self._relevant(trial, self._targets(trial))) & ~self._is_dropped(self.widths)
-        if self._has_few(trial) or not idle.any():
+        if not idle.any():
             return
         residuals, before = self._loo_residuals(trial), self._vector()
         idle &= ~self._narrow(self._relevant(trial, residuals))
