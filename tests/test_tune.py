@@ -738,6 +738,27 @@ def test_columns_without_effect_are_dropped_early(pair, monkeypatch):
     assert found.press_ < 1.05 * late.press_
 
 
+@pytest.mark.parametrize("what", ["weak", "triple"])
+def test_columns_that_matter_are_not_dropped_early(what):
+    """Screening by the targets misses both: an effect next to a strong one, and that of three columns together."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1.0, 1.0, (1000, 6))
+    if what == "weak":
+        y, known = 20.0 * X[:, 0] + np.sin(3.0 * X[:, 1]), [0]  # the coarse search has missed the second column
+    else:
+        y, known = np.prod(np.sign(X[:, :3]), axis=1), [0, 1, 2]
+    problem = Problem(Matern(ard=True), X, (y + 0.01 * rng.standard_normal(1000))[:, None], np.ones(1000))
+    problem = problem.with_basis(np.arange(0, 1000, 4))
+    search = widths.Search(problem, tune.LeaveOneOut(), Bunch(evaluations=0, plan=[]))
+    search.ard, search.C = [True], 1.0
+    search.widths = np.where(np.isin(np.arange(6), known), 0.5, 5.5)
+    matter = [0, 1] if what == "weak" else known
+    missed = ~np.isin(matter, np.flatnonzero(search._relevant(search.problem, search._targets(search.problem))))
+    assert missed.any()
+    search._drop_early(search.problem)
+    assert not search._is_dropped(search.widths)[matter].any()
+
+
 def test_pairs_are_screened():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1000, 12))
