@@ -173,6 +173,8 @@ class Objective:
     def first_work(self) -> float:
         """An upper bound of the `work` of the first stage; for dense models of the usual work, not the maximum."""
         rows, basis = stages_of(self.problem)[0]
+        if self.member:  # it usually starts from another one
+            return self._stage_work(rows, basis, PLAN.transferred + PLAN.early)
         few = rows < PLAN.width_rows * len(self.constant)
         each = PLAN.early if few else PLAN.iterations
         many = each + PLAN.early if any(self.many) and len(self.constant) > 1 else 0
@@ -183,7 +185,8 @@ class Objective:
         """The same for the last stage."""
         stages = stages_of(self.problem)
         searches = (len(stages) > 1) + (self.problem.robust is not None)
-        most = searches * self._stage_work(*stages[-1], PLAN.early)
+        steps = 1 if self.member else PLAN.early  # few members are searched again
+        most = searches * self._stage_work(*stages[-1], steps)
         if errors_to_choose_by(self.problem, self.loss) is class_errors:
             most += self._stage_work(*stages[-1], PLAN.early, paths=2)
         return most

@@ -156,19 +156,22 @@ class LeaveOneOut(Step):
         record.update(C=known.C, widths=[arrays.to_numpy(leaf.sigma) for leaf in known.kernel.leaves])
         return known.replace(paths={**paths, type(self).__name__: record})
 
-    def _expected(self, problem: Problem, on_all_rows: bool = True) -> _Expected:
-        """Announce the work to come."""
+    def _expected(self, problem: Problem, on_all_rows: bool = True, *, member: bool = False) -> _Expected:
+        """Announce the work to come; `member` means: of a stack, but not the first one."""
 
         def search_work(stage: str) -> float:
             if not problem.kernel.is_free:
                 return 0.0
-            searches = (Search(problem.replace(kernel=kernel), self, Bunch()) for kernel in choices(problem))
+            searches = (
+                Search(problem.replace(kernel=kernel), self, Bunch(), member=member) for kernel in choices(problem)
+            )
             works = [getattr(search, stage)() for search in searches]
             return max(works) if stage == "last_work" else sum(works)
 
         def path_work() -> float:
             searched = problem.kernel.is_free and (not on_all_rows or len(problem.rows) <= covered_rows(problem))
-            return 0.0 if searched or problem.C is not None else most_for_C(problem)
+            most = 0.0 if searched or problem.C is not None else most_for_C(problem)
+            return 0.3 * most if member else most  # most members are left out before
 
         stages = (lambda: search_work("first_work"), lambda: search_work("last_work"), path_work)
         return _Expected(*map(progress.expect, stages))
@@ -234,7 +237,10 @@ def tune_members(problems: Sequence[Problem]) -> dict[int, Problem]:
     step, member = LeaveOneOut(), len(problems) > 1
     searches: list[Search] = []
     begun: list[_Begun | None] = []
-    expected = [None if problem.is_known else step._expected(problem) for problem in problems]
+    expected = [
+        None if problem.is_known else step._expected(problem, member=place > 0)
+        for place, problem in enumerate(problems)
+    ]
     for problem, parts in zip(problems, expected, strict=True):
         begun.append(None if parts is None else step._begin(problem, searches, expected=parts, member=member))
         search = None if begun[-1] is None else begun[-1].best
