@@ -142,7 +142,8 @@ class Search(Objective):
         """
         trial = self._last_trial(rows, basis)[0] if self.last is None else self.last
         weights = arrays.to_numpy(part_of(self.problem, rows, basis).weights)[trial.rows]
-        return self._stage_at(self._vector(), trial)._replace(weights=weights)
+        stage = self._stage_at(self._vector(), trial)
+        return Stage(stage.residuals, weights, stage.widths)
 
     def value_at_the_end(self) -> float:
         """The value on the last stage, to compare kernels."""
