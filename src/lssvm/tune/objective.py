@@ -171,7 +171,7 @@ class Objective:
 
     # Estimates of the work -------------------------------------------------------------------------------------------
     def first_work(self) -> float:
-        """An upper bound of the `work` of the first stage; for dense models of the usual work, not the maximum."""
+        """An upper bound of the `work` of the first stage; for dense models and members of a stack, the usual work."""
         rows, basis = stages_of(self.problem)[0]
         if self.member:  # it usually starts from another one
             return self._stage_work(rows, basis, PLAN.transferred + PLAN.early)
