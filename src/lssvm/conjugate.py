@@ -90,6 +90,7 @@ def solve(
     u = w / np.linalg.norm(w)
     mean = weights @ targets / weights.sum()
     right = w * (targets - mean).T  # orthogonal to u
+    norm = float(np.sum((factor @ (w * u)) ** 2)) + ridge  # of S F'F S + lam I, in the direction of u
     Q = _whitened(factor, w, ridge)
     if Q is None:
         return None
@@ -111,7 +112,6 @@ def solve(
     def apply(V: np.ndarray) -> np.ndarray:
         return w * product(w * V) + ridge * V
 
-    norm = float(u @ apply(u[None, :])[0])
     unknown, rest, bias = np.zeros_like(right), right, np.zeros(len(right))
     most = max(100, len(w) // 40)
     while True:
