@@ -25,7 +25,7 @@ from ..robust import WeightFunction
 from ..stream import (
     Scan,
 )
-from ..tune import LeaveOneOut, choose_classifier, mixture_weights
+from ..tune import LeaveOneOut, choose_classifier, mixture_weights, with_C_of_more_rows
 from .base import Solved, additive_attributes
 from .callbacks import followed, with_callbacks
 from .chunked import ChunkedLSSVM, RowResults, adds_chunks
@@ -144,10 +144,14 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         problem = problem.replace(kernel=setting.kernel, C=setting.C, paths=paths)
         steps = class_steps(problem, setting.coding, setting.loss) if self.steps is None else self.steps
         steps = [step for step in steps if not isinstance(step, LeaveOneOut)]
-        if setting.loss == "squared" and (self._single_output_ or setting.coding == "one-vs-rest"):
+        squares = setting.loss == "squared" and (self._single_output_ or setting.coding == "one-vs-rest")
+        if self.steps is None or not squares:
+            problem, steps = run_steps(problem, steps), []
+        if record is not None and self.C is None:
+            problem = with_C_of_more_rows(problem, setting, record)
+        if squares:
             with last:
                 return super()._fitted_each([problem], given, steps)[0]
-        problem = run_steps(problem, steps)
         codes, weights = problem.labels, arrays.to_numpy(problem.weights)
         copies, counts = self._copies(problem.y, problem.weights, problem.weights)
         with last:

@@ -2,6 +2,8 @@
 
 from .classes import ClassFit as ClassFit
 from .classes import solve_classes as solve_classes
+from .classes import solve_two_classes as solve_two_classes
+from .classes import whitened_columns as whitened_columns
 from .factor import Factor as Factor
 from .factor import Fit as Fit
 from .factor import Path as Path

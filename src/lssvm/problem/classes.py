@@ -13,7 +13,7 @@ from ..kernels import Kernel
 from ..losses import LOSSES
 from ..system.newton import Binary, solve_dual, solve_primal
 from .problem import Problem
-from .whitening import whiten
+from .whitening import Whitening, whiten
 
 
 @dataclass(frozen=True)
@@ -50,18 +50,12 @@ def solve_classes(problem: Problem, loss: str, coding: str, copies: np.ndarray) 
         inputs = problem.gram(X, problem.kernel.basis_points(X, np.arange(X.shape[0])))
         size = X.shape[0]
     else:
-        support, points = problem.support, problem.points
-        if points is None:
-            points = problem.kernel.basis_points(X, np.asarray(support))
-        whitening = whiten(problem.kernel, points, problem.kernel.evaluate(points, points))
-        inputs = arrays.whiten_rows(
-            problem.kernel.fill(arrays.empty((X.shape[0], whitening.rank), X), X, whitening.points), whitening.lower
-        )
-        size = whitening.rank
+        inputs, whitening, points = whitened_columns(problem)
+        support, size = problem.support, whitening.rank
     coef = np.zeros((size, len(columns)))
     intercept, found = np.zeros(len(columns)), []
     for number, (rows, t) in enumerate(columns):
-        fit = _two_classes(inputs, rows, t, weights, C, loss, problem.is_dual)
+        fit = solve_two_classes(inputs, rows, t, weights, C, loss, dual=problem.is_dual)
         found.append(fit)
         intercept[number] = fit.intercept
         coef[rows if problem.is_dual else slice(None), number] = arrays.to_numpy(fit.coef)
@@ -83,10 +77,32 @@ def solve_classes(problem: Problem, loss: str, coding: str, copies: np.ndarray) 
     return ClassFit(problem.kernel, C, support, points, coef, intercept, loo, unit_loo, leverage)
 
 
-def _two_classes(
-    inputs: Array, rows: np.ndarray, t: np.ndarray, weights: Array, C: float, loss: str, dual: bool
+def whitened_columns(problem: Problem) -> tuple[Array, Whitening, Array]:
+    """The whitened kernel columns of the basis (rows, rank), the whitening, and the basis points."""
+    X, points = problem.X, problem.points
+    if points is None:
+        points = problem.kernel.basis_points(X, np.asarray(problem.support))
+    whitening = whiten(problem.kernel, points, problem.kernel.evaluate(points, points))
+    columns = problem.kernel.fill(arrays.empty((X.shape[0], whitening.rank), X), X, whitening.points)
+    return arrays.whiten_rows(columns, whitening.lower), whitening, points
+
+
+def solve_two_classes(
+    inputs: Array,
+    rows: np.ndarray,
+    t: np.ndarray,
+    weights: Array,
+    C: float,
+    loss: str,
+    *,
+    dual: bool,
+    start: Array | None = None,
+    tolerance: float = 1e-10,
 ) -> Binary:
-    """Solve one binary problem; `inputs` is the kernel matrix (`dual`) or the whitened columns of all rows."""
+    """Solve one binary problem; `inputs` is the kernel matrix (`dual`) or the whitened columns of all rows.
+
+    `start` and `tolerance` are those of Newton's method.
+    """
     whole = len(rows) == inputs.shape[0]
     own, targets = (weights if whole else arrays.take(weights, rows)), arrays.like(t, inputs)
     present = np.unique(t[arrays.to_numpy(own) > 0])
@@ -99,8 +115,8 @@ def _two_classes(
         size = len(rows) if dual else inputs.shape[1]
         return Binary(arrays.zeros((size,), inputs), constant, values, values, 0.0 * values)
     if dual:
-        return solve_dual(part, targets, own, C, LOSSES[loss])
+        return solve_dual(part, targets, own, C, LOSSES[loss], start=start, tolerance=tolerance)
     if len(rows) < inputs.shape[1]:  # fewer rows than columns: the dual system is smaller
-        fit = solve_dual(arrays.gram(part.T), targets, own, C, LOSSES[loss])
+        fit = solve_dual(arrays.gram(part.T), targets, own, C, LOSSES[loss], start=start, tolerance=tolerance)
         return Binary(part.T @ fit.coef, fit.intercept, fit.decision, fit.loo, fit.leverage)
-    return solve_primal(part, targets, own, C, LOSSES[loss])
+    return solve_primal(part, targets, own, C, LOSSES[loss], start=start, tolerance=tolerance)

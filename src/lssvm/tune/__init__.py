@@ -2,6 +2,7 @@
 
 from .blocks import LeaveBlockOut
 from .classes import choose_classifier as choose_classifier
+from .classes import with_C_of_more_rows as with_C_of_more_rows
 from .penalty import best_C as best_C
 from .penalty import kernel_variance as kernel_variance
 from .penalty import most_for_C as most_for_C

@@ -12,6 +12,7 @@ from scipy.special import softmax
 from .. import progress
 from ..arrays import NumericalError
 from ..coding import best_slope, pair_losses, platt_aims, vertex
+from ..problem import solve_two_classes
 from ..system.newton import solve_squares
 from .class_search import Rows, Setting
 from .plan import PLAN
@@ -36,7 +37,12 @@ def _log_losses(rows: Rows, coding: str, values: np.ndarray) -> np.ndarray:
 
 
 def loo_values(rows: Rows, K: np.ndarray, setting: Setting, warm: Any) -> tuple[np.ndarray, Any]:
-    """Leave-one-out values (decision values of rows that are not part of a problem), and a warm start."""
+    """Leave-one-out values (decision values of rows that are not part of a problem), and a warm start.
+
+    K is that of `Rows.matrix`.
+    """
+    if not rows.problem.is_dual:
+        return _values_on_basis(rows, K, setting, warm)
     coded = rows.coded(setting.coding)
     if not coded.by_pairs and setting.loss == "squared":
         return solve_squares(K, coded.targets, rows.weights, setting.C)[2], None
@@ -49,10 +55,30 @@ def loo_values(rows: Rows, K: np.ndarray, setting: Setting, warm: Any) -> tuple[
     return loo, decision
 
 
-def best_C(rows: Rows, setting: Setting, *, step: float = 1.0, known: bool = False) -> tuple[np.ndarray, Setting]:
+def _values_on_basis(rows: Rows, phi: np.ndarray, setting: Setting, warm: Any) -> tuple[np.ndarray, Any]:
+    """The same for whitened columns phi of a smaller basis."""
+    coded = rows.coded(setting.coding)
+    if not coded.by_pairs and setting.loss == "squared":
+        squares = rows.problem.replace(kernel=setting.kernel, C=setting.C).solve()
+        return rows.problem.y - squares.loo_residuals, None
+    values, decisions = np.empty((len(phi), len(coded.columns))), []
+    for number, (own, t) in enumerate(coded.columns):
+        start = None if warm is None else warm[number]
+        fit = solve_two_classes(
+            phi, own, t, rows.weights, setting.C, setting.loss, dual=False, start=start, tolerance=1e-4
+        )
+        values[:, number] = phi @ fit.coef + fit.intercept
+        values[own, number] = fit.loo
+        decisions.append(fit.decision)
+    return values, decisions
+
+
+def best_C(
+    rows: Rows, setting: Setting, *, step: float = 1.0, moves: int = 1, known: bool = False
+) -> tuple[np.ndarray, Setting]:
     """The weighted log losses of all rows with the best C, and the setting; `known`: C is that of the setting.
 
-    log C is searched from that of the setting, up to two steps away.
+    log C is searched from that of the setting, up to `moves` + 1 steps away.
     """
     K = rows.matrix(setting.kernel)
     best: tuple[float, float, np.ndarray] = (math.inf, setting.C, np.zeros(0))
@@ -75,7 +101,7 @@ def best_C(rows: Rows, setting: Setting, *, step: float = 1.0, known: bool = Fal
     if known or rows.C is not None:
         value(start)
     else:
-        value(vertex(value, start, step, 1))
+        value(vertex(value, start, step, moves))
     if not len(best[2]):
         return np.full(len(rows.codes), 1e10), setting
     losses = _log_losses(rows, setting.coding, best[2])

@@ -14,7 +14,7 @@ from ..arrays import NumericalError
 from ..coding import pair_rows, pairs_of
 from ..kernels import Kernel
 from ..losses import LOSSES
-from ..problem import Problem
+from ..problem import Problem, whitened_columns
 from ..system.newton import loo_gradient, solve_dual, solve_squares
 from .plan import PLAN
 from .stacks import Stacks
@@ -58,11 +58,13 @@ class Rows:
 
     def work(self) -> float:
         """A measure of the work of one evaluation."""
-        return float(len(self.codes)) ** 3
+        return float(len(self.codes)) * float(self.problem.basis_size) ** 2
 
     def matrix(self, kernel: Kernel) -> np.ndarray:
-        """The kernel matrix of the rows; counted as an evaluation."""
+        """The kernel matrix of the rows, or the whitened columns of a smaller basis; counted as an evaluation."""
         self.evaluations += 1
+        if not self.problem.is_dual:
+            return whitened_columns(self.problem.replace(kernel=kernel))[0]
         points = kernel.basis_points(self.X, np.arange(self.X.shape[0]))
         return arrays.to_numpy(self.problem.replace(kernel=kernel).gram(self.X, points))
 

@@ -28,7 +28,8 @@ from .class_losses import best_C
 from .class_search import ClassSearch, Rows, Setting, log_widths
 from .penalty import mean_weight
 from .plan import PLAN
-from .samples import with_every_class
+from .samples import part_of, with_every_class
+from .steps import is_fixed
 
 LARGER_C = {"squared": 1.0, "squared_hinge": 2.7, "logistic": 12.0}  # usual ratios of C to that of squares
 
@@ -117,6 +118,26 @@ def _chosen(problem: Problem, rows: Rows, codings: tuple[str, ...], losses: tupl
     return chosen, record
 
 
+def with_C_of_more_rows(problem: Problem, setting: Setting, record: Bunch) -> Problem:
+    """The problem of a classifier with a basis, with C chosen on more rows than the sample that chose the widths.
+
+    The leave-one-out values of that sample are too optimistic after a search of many widths, and choose too large a C.
+    The same part of the rows and of the basis has as many rows per basis point as the whole, and nearly the same C.
+    """
+    rows, basis = (round(PLAN.class_C_part * size) for size in (len(problem.rows), problem.basis_size))
+    unusual = problem.is_dual or is_fixed(problem) or problem.kernel.is_precomputed
+    if unusual or not basis or rows <= _sample_size(problem):
+        return problem
+    unit = mean_weight(problem)
+    part = _as_numpy(part_of(problem.replace(weights=problem.weights / unit), rows, basis))
+    sample = Rows(part, np.ones(part.X.shape[1]), None)
+    with progress.expect(lambda: 6.0 * sample.work()):
+        C = best_C(sample, replace(setting, C=setting.C * unit), step=1.5, moves=4)[1].C / unit
+    record.C = C
+    record.plan.append(f"C on {part.X.shape[0]} rows with {part.basis_size} basis points")
+    return problem.replace(C=C)
+
+
 def _moved(kernel: Kernel, asked: Kernel, moves: list[Any]) -> Kernel:
     """The kernel with the log widths changed by `moves` where the user has asked for a choice."""
     leaves = zip(kernel.leaves, asked.leaves, moves, strict=True)
@@ -130,16 +151,24 @@ def _moved(kernel: Kernel, asked: Kernel, moves: list[Any]) -> Kernel:
 
 def _sample(problem: Problem) -> Rows:
     """The sample of a search, sorted by class, as NumPy arrays."""
-    known = problem.replace(**{name: arrays.to_numpy(getattr(problem, name)) for name in ("X", "y", "weights")})
-    codes = known.labels[known.rows]
-    counts = np.bincount(codes).astype(float)
-    work = sum((counts[a] + counts[b]) ** 3 for a, b in pairs_of(len(counts))) or 1.0
-    size = int(np.clip(len(codes) * (PLAN.class_work / work) ** (1 / 3), *PLAN.class_rows))
+    known = _as_numpy(problem)
     order = known.rows_by_content  # within a class, too: files may be sorted
-    chosen = order[np.isin(order, with_every_class(known, order, size))]
+    chosen = order[np.isin(order, with_every_class(known, order, _sample_size(known)))]
     chosen = chosen[np.argsort(known.labels[chosen], kind="stable")]
     unit = column_units(known)
     return Rows(known.with_basis().subset(chosen), unit, problem.C)
+
+
+def _sample_size(problem: Problem) -> int:
+    """The number of rows of that sample, before rows of rare classes are added."""
+    counts = np.bincount(problem.labels[problem.rows]).astype(float)
+    work = sum((counts[a] + counts[b]) ** 3 for a, b in pairs_of(len(counts))) or 1.0
+    return int(np.clip(counts.sum() * (PLAN.class_work / work) ** (1 / 3), *PLAN.class_rows))
+
+
+def _as_numpy(problem: Problem) -> Problem:
+    changes = {name: arrays.to_numpy(getattr(problem, name)) for name in ("X", "y", "weights")}
+    return problem.replace(**changes, points=None if problem.points is None else arrays.to_numpy(problem.points))
 
 
 def column_units(problem: Problem) -> np.ndarray:
