@@ -161,20 +161,29 @@ def share(function: Callable[[Item], object], items: Iterable[Item]) -> None:
             other.result()
 
 
+def share_whole(function: Callable[[Item], object], items: Iterable[Item]) -> None:
+    """As `share`, but what `function` itself shares stays in the thread that calls it."""
+
+    def alone(item: Item) -> None:
+        helps, _local.helps = getattr(_local, "helps", False), True
+        try:
+            function(item)
+        finally:
+            _local.helps = helps
+
+    share(alone, items)
+
+
 def both(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
     """The results of two functions: with two threads side by side, each in one; otherwise in turn, with all threads."""
     if workers() != 2:
         return first(), second()
     results: dict[int, Any] = {}
 
-    def alone(number: int) -> None:
-        helps, _local.helps = getattr(_local, "helps", False), True
-        try:
-            results[number] = (first, second)[number]()
-        finally:
-            _local.helps = helps
+    def keep(number: int) -> None:
+        results[number] = (first, second)[number]()
 
-    share(alone, (0, 1))
+    share_whole(keep, (0, 1))
     return results[0], results[1]
 
 

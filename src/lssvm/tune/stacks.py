@@ -1,4 +1,4 @@
-"""Many binary problems at once, as padded stacks of systems; only what a search needs."""
+"""Many binary problems at once, as padded stacks of systems that the threads share; only what a search needs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from ..arrays import NumericalError
+from ..arrays.threads import share_whole
 from ..losses import LOSSES
 
 PADDING = 1.3  # largest ratio of problem sizes within a stack
@@ -15,6 +16,7 @@ STEPS = 15  # at most, of Newton's method in a search
 LOST = 1e-12  # share of a diagonal element below which rounding errors are all that is left
 FAR = 40.0  # decision values of the logistic loss are clipped to +-FAR
 SMALL = 64  # triangular matrices up to this size are inverted by LAPACK, larger ones by halves
+WORK = 2**24  # largest sum of cubed sizes in a stack of several problems: they stay in the cache of a core
 
 Runs = list[tuple[slice, slice]]  # consecutive rows of a problem: their place in the kernel matrix and in the problem
 
@@ -34,10 +36,12 @@ class Stacks:
 
     def __init__(self, columns: list[tuple[np.ndarray, np.ndarray]], weights: np.ndarray) -> None:
         self.columns, self.runs = columns, [_runs(rows) for rows, _ in columns]
+        self.stacks: list[_Stack] = []
         sizes = np.array([len(rows) for rows, _ in columns])
-        order, self.stacks = np.argsort(sizes, kind="stable"), []
+        order = np.argsort(sizes, kind="stable")
         while len(order):
             count = int(np.sum(sizes[order] <= max(24, PADDING * sizes[order[0]])))
+            count = min(count, max(1, WORK // int(sizes[order[count - 1]]) ** 3))
             chosen, order = order[:count], order[count:]
             shape = (len(chosen), int(sizes[chosen].max()))
             inside = np.arange(shape[1]) < sizes[chosen][:, None]
@@ -52,7 +56,8 @@ class Stacks:
         """Coefficients, intercepts, decision values and leave-one-out values: (rows, problems), (problems,), ..."""
         coef, decision, loo = (np.zeros((len(K), len(self.columns))) for _ in range(3))
         intercept = np.zeros(len(self.columns))
-        for stack in self.stacks:
+
+        def one(stack: _Stack) -> None:
             if loss == "squared":
                 _, a, q, b = _squares(self._blocks(K, stack), stack, C)
                 f, without = stack.t - a / (C * stack.weights), stack.t - a / q
@@ -62,32 +67,46 @@ class Stacks:
             intercept[stack.numbers] = b
             for out, values in ((coef, a), (decision, f), (loo, without)):
                 self._put(out, stack, values)
+
+        share_whole(one, self.stacks)
         return coef, intercept, decision, loo
 
-    def squares(self, K: np.ndarray, C: float) -> tuple[np.ndarray, list[tuple[np.ndarray, ...]]]:
+    def squares(self, K: np.ndarray, C: float) -> tuple[np.ndarray, dict[int, tuple[np.ndarray, ...]]]:
         """Leave-one-out values of the squared loss (rows, problems), and the intermediate results for `gradient`."""
         loo = np.zeros((len(K), len(self.columns)))
-        kept: list[tuple[np.ndarray, ...]] = []
-        for stack in self.stacks:
+        kept: dict[int, tuple[np.ndarray, ...]] = {}
+
+        def one(place: int) -> None:
+            stack = self.stacks[place]
             P, a, q, _ = _squares(self._blocks(K, stack), stack, C)
             self._put(loo, stack, stack.t - a / q)
-            kept.append((P, a, q))
+            kept[place] = P, a, q
+
+        share_whole(one, range(len(self.stacks)))
         return loo, kept
 
-    def gradient(self, kept: list[tuple[np.ndarray, ...]], in_values: np.ndarray, C: float) -> tuple[np.ndarray, float]:
+    def gradient(
+        self, kept: dict[int, tuple[np.ndarray, ...]], in_values: np.ndarray, C: float
+    ) -> tuple[np.ndarray, float]:
         """The derivatives in K and log C, from those in the leave-one-out values; see `system.newton.loo_gradient`.
 
         The first is not symmetric: only its sums with symmetric matrices are needed.
         """
-        G, in_C = np.zeros((len(in_values), len(in_values))), 0.0
-        for stack, (P, a, q) in zip(self.stacks, kept, strict=True):
+        parts: dict[int, np.ndarray] = {}
+
+        def one(place: int) -> None:
+            stack, (P, a, q) = self.stacks[place], kept[place]
             g = np.where(stack.inside, in_values[stack.rows, stack.numbers[:, None]], 0.0)
             scratch = P * (-g * a / q**2)[:, None, :]
-            own = scratch @ P
-            own += np.multiply(P @ (g / q)[:, :, None], a[:, None, :], out=scratch)
-            diagonal = np.einsum("gii->gi", own)
+            parts[place] = scratch @ P
+            parts[place] += np.multiply(P @ (g / q)[:, :, None], a[:, None, :], out=scratch)
+
+        share_whole(one, range(len(self.stacks)))
+        G, in_C = np.zeros((len(in_values), len(in_values))), 0.0
+        for place, stack in enumerate(self.stacks):
+            diagonal = np.einsum("gii->gi", parts[place])
             in_C -= float(np.sum(diagonal / (C * stack.weights)))
-            for number, part in zip(stack.numbers, own, strict=True):
+            for number, part in zip(stack.numbers, parts[place], strict=True):
                 for rows, inner in self.runs[number]:
                     for columns, other in self.runs[number]:
                         G[rows, columns] += part[inner, other]
