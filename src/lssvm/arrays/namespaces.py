@@ -243,7 +243,7 @@ def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: in
     cache.
     """
     n_rows, n_columns = array.shape
-    if not is_numpy(array) or array.size < 2**17 or depth > 128:
+    if not is_numpy(array) or array.size < 2**16 or depth > 128:
         for block in row_blocks(n_rows, 8 * n_columns, array):
             function(block, slice(0, n_columns))
         return
