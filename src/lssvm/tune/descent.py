@@ -1,0 +1,97 @@
+"""Minimisation of the objective of a search for widths, by gradients or by a simplex."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import scipy
+
+from ..problem import Problem
+from ..progress import work
+from .objective import Objective
+from .penalty import best_C, kernel_variance, mean_weight
+from .plan import PLAN
+from .stack import Stage, stage_weights
+
+
+class Descent(Objective):
+    """An objective that can move its widths and C downhill."""
+
+    def _choose_C(self, trial: Problem) -> None:
+        """Choose C for the current widths: the best C of another sample may be far off."""
+        if self.problem.C is None:
+            self.C = best_C(self._at(self.widths, trial))[0]
+            self.spent += work(len(trial.rows), None if trial.is_dual else trial.basis_size, every=True)
+
+    def _minimise(
+        self,
+        trial: Problem,
+        iterations: int,
+        *,
+        together: bool = False,
+        rival: float = math.inf,
+        others: Sequence[Stage] = (),
+    ) -> float:
+        """Move the widths (with `together`, only by a common factor) and C to a local minimum of the objective.
+
+        An iteration has to lower log PRESS by `PLAN.rate` times its share of all the work so far, and by the noise. The
+        first four have to come below the value of a `rival`. After `PLAN.hopeful` iterations, a member of a stack must
+        have some weight next to the `others`; otherwise the search ends, and `is_useless` is set.
+        """
+        start, dropped = self._vector(), self._is_dropped(self.widths)
+        if not len(start):  # nothing to choose: a kernel of a `Choice`
+            return self._value(start, trial)
+        moves = np.eye(len(start))  # from the search variables to the vector
+        middle = math.log(kernel_variance(self._at_vector(start, trial)) * mean_weight(trial))
+        bounds = [
+            (PLAN.dropped_width, PLAN.dropped_width) if fixed else (-PLAN.width_bound, PLAN.width_bound)
+            for fixed in dropped
+        ]
+        if self.problem.C is None:
+            bounds.append((-math.log(PLAN.ridges[-1]) - middle, -math.log(PLAN.ridges[0]) - middle))
+        start = np.clip(start, *np.array(bounds).T)
+        if together:
+            moves = np.vstack([np.append(~dropped, np.zeros(len(start) - len(dropped))), moves[len(dropped) :]]).T
+        bounds = [(low - at, high - at) for (low, high), at in zip(bounds, start, strict=True)]
+        if together:
+            bounds = [(-3.0, 3.0), *bounds[len(dropped) :]]
+        zero = np.zeros(moves.shape[1])
+        if self.method == "simplex":
+            found = scipy.optimize.minimize(  # type: ignore[call-overload]
+                lambda step: self._value(start + moves @ step, trial),
+                zero,
+                method="Nelder-Mead",
+                bounds=bounds,
+                options={"maxfev": 40 * len(zero), "xatol": 1e-2, "fatol": 1e-4},
+            )
+        else:
+            each = self._step_work(len(trial.rows), None if trial.is_dual else trial.basis_size)
+            least = PLAN.flatness / len(trial.rows)
+            values: list[float] = []
+
+            def objective(step: np.ndarray) -> tuple[float, np.ndarray]:
+                value, gradient = self._objective(start + moves @ step, trial)
+                self.spent += each
+                return value, moves.T @ gradient
+
+            def stop(intermediate_result: scipy.optimize.OptimizeResult) -> None:
+                values.append(float(intermediate_result.fun))
+                slow = len(values) > 4 and values[-5] - values[-1] < 4.0 * PLAN.rate * each / self.spent
+                if slow or (len(values) == 4 and values[-1] > rival):
+                    raise StopIteration
+                if len(values) == PLAN.hopeful and others:
+                    own = self._stage_at(start + moves @ intermediate_result.x, trial)
+                    self.is_useless = stage_weights([*others, own])[-1] == 0.0
+                    if self.is_useless:
+                        raise StopIteration
+
+            options = {"maxiter": iterations, "ftol": least}
+            found = scipy.optimize.minimize(  # type: ignore[call-overload]
+                objective, zero, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=stop
+            )
+        logs = start + moves @ found.x
+        self.widths = logs if self.problem.C is not None else logs[:-1]
+        self.C = self.C if self.problem.C is not None else math.exp(logs[-1])
+        return float(found.fun)
