@@ -15,7 +15,7 @@ from lssvm.estimators import planning
 from lssvm.kernels import RBF, Additive, Linear, Matern, Spline, Stack
 from lssvm.problem import order_by_content
 from lssvm.sparsify.bases import random
-from lssvm.tune import average_weights, mixture_weights, stack, steps, widths
+from lssvm.tune import average_weights, descent, mixture_weights, stack, steps, widths
 from lssvm.tune.stack import PULL
 
 GIVEN = [RBF(1.5), Matern(3.0, nu=0.5), Linear()]
@@ -369,7 +369,7 @@ def test_members_without_weight_are_not_searched_to_the_end(monkeypatch):
 
     monkeypatch.setattr(widths.Search, "run", run)
     short = LSSVR(kernel).fit(X, y)
-    monkeypatch.setattr(widths, "stage_weights", lambda members: np.ones(len(members)))
+    monkeypatch.setattr(descent, "stage_weights", lambda members: np.ones(len(members)))
     whole = LSSVR(kernel).fit(X, y)
     assert [search.is_useless for search in searches] == [False, True, False, False]
     assert searches[1].record.evaluations < searches[3].record.evaluations
@@ -393,9 +393,9 @@ def test_which_members_are_searched_to_the_end(dense, monkeypatch):
 
     monkeypatch.setattr(widths.Search, "run", run)
     monkeypatch.setattr(widths.Search, "_start_from", start_from)
-    monkeypatch.setattr(widths, "stage_weights", lambda members: np.zeros(len(members)))
+    monkeypatch.setattr(descent, "stage_weights", lambda members: np.zeros(len(members)))
     monkeypatch.setattr(steps, "stage_weights", lambda members: np.ones(len(members)))
-    monkeypatch.setattr(widths, "PLAN", replace(widths.PLAN, hopeful=1))  # a search may end after two iterations
+    monkeypatch.setattr(descent, "PLAN", replace(descent.PLAN, hopeful=1))  # a search may end after two iterations
     X, y = numbers(200 if dense else 400)
     kernel = Stack([RBF(), Matern(), Matern(nu=0.5)])
     model = LSSVR(kernel, C=10.0 if dense else None).fit(X, np.column_stack([y, X[:, 1]]))
@@ -428,7 +428,7 @@ def test_members_to_be_searched_again_need_a_weight_on_the_last_stage(monkeypatc
             last.append(getattr(self.problem.kernel, "nu", None))
         return usual(self, trial, *args, **options)
 
-    monkeypatch.setattr(widths, "stage_weights", lambda members: np.ones(len(members)))
+    monkeypatch.setattr(descent, "stage_weights", lambda members: np.ones(len(members)))
     monkeypatch.setattr(steps, "stage_weights", weights)
     monkeypatch.setattr(widths.Search, "_minimise", minimise)
     monkeypatch.setattr(widths, "PLAN", replace(widths.PLAN, limited=-np.inf))  # all members, whatever they gain
@@ -451,7 +451,7 @@ def test_robust_weights_do_not_make_the_order_of_members_matter(monkeypatch):
     X, y = numbers(400)
     y = y + np.random.default_rng(1).standard_t(2, 400)
     found = []
-    monkeypatch.setattr(widths, "stage_weights", lambda members: np.ones(len(members)))
+    monkeypatch.setattr(descent, "stage_weights", lambda members: np.ones(len(members)))
     monkeypatch.setattr(steps, "stage_weights", lambda members: found.append(members) or np.ones(len(members)))
     LSSVR(Stack([RBF(), Matern(nu=0.5)]), robust="hampel").fit(X, y, sample_weight=1.0 + X[:, 0] ** 2)
     first, last = found

@@ -20,7 +20,7 @@ from sklearn.utils import Bunch
 from lssvm import LSSVC, LSSVR, arrays, datasets, kernels, losses, sparsify, tune
 from lssvm.kernels import RBF, Additive, Choice, Linear, Matern, Polynomial, Spline
 from lssvm.problem import Problem, column_spread, order_by_content
-from lssvm.tune import penalty, scores, widths
+from lssvm.tune import descent, penalty, scores, widths
 from lssvm.tune.screening import droppable, functions_of, relevance
 from lssvm.tune.steps import tuned
 
@@ -822,7 +822,7 @@ def test_a_search_stops_when_its_gain_is_small(monkeypatch):
     y = np.exp(X[:, 0]) * np.sin(3.0 * X[:, 1]) + X[:, 2] * X[:, 3]
     evaluations = []
     for rate in (0.0, tune.PLAN.rate, 50.0):
-        monkeypatch.setattr(widths, "PLAN", replace(tune.PLAN, rate=rate))
+        monkeypatch.setattr(descent, "PLAN", replace(tune.PLAN, rate=rate))
         evaluations.append(LSSVR(RBF(ard=True), steps=()).fit(X, y).path_.evaluations)
     assert evaluations[2] < evaluations[1] <= evaluations[0] < 150
 
