@@ -21,6 +21,7 @@ from lssvm.losses import LOSSES
 from lssvm.problem import Problem, solve_classes
 from lssvm.system import newton
 from lssvm.system.newton import loo_gradient, solve_dual, solve_primal, solve_squares
+from lssvm.tune import stacks
 from lssvm.tune.class_losses import loo_values
 from lssvm.tune.class_search import ClassSearch, Rows, Setting
 from lssvm.tune.classes import _simplest, with_C_of_more_rows
@@ -284,11 +285,57 @@ def test_values_of_a_search_on_a_basis(coding, name):
     assert_allclose(values, coarse, rtol=limit, atol=1e-8 if name == "squared" else 0.1)
 
 
+def test_a_pair_of_classes_may_be_missing_in_a_half_of_the_sample(capfd):
+    """Two classes of a single row each are in the same half."""
+    X, y = np.random.default_rng(0).normal(size=(103, 2)), np.r_[0, np.ones(101), 2]
+    assert np.isfinite(LSSVC().fit(X, y).predict_proba(X)).all()
+    assert "illegal value" not in "".join(capfd.readouterr())  # what LAPACK says about an empty matrix
+
+
+def test_two_classes_may_have_no_weight():
+    X, y = np.random.default_rng(0).normal(size=(120, 2)), np.arange(120) % 4
+    with pytest.warns(UserWarning, match="No row of the class 2"):
+        model = LSSVC().fit(X, y, np.where(y < 2, 1.0, 0.0))
+    assert np.isin(model.predict(X), [0, 1]).all()
+
+
+def test_threads_find_the_same(monkeypatch):
+    """Each stack of problems is solved in one thread, whatever their number."""
+    X, y = load_iris(return_X_y=True)
+    K, columns = RBF(3.0)(X), pair_rows(y, 3)
+    monkeypatch.setattr(stacks, "WORK", 100**3)
+    found = []
+    for threads in (1, 3):
+        with arrays.own_threads():
+            monkeypatch.setattr(arrays.threads._local, "workers", threads)
+            many = Stacks(columns, np.ones(150))
+            loo, kept = many.squares(K, 2.0)
+            found.append((loo, many.gradient(kept, loo, 2.0)[0], many.solve(K, 2.0, "logistic", None)[3]))
+    assert len(many.stacks) == 3
+    for one, several in zip(*found, strict=True):
+        assert_array_equal(one, several)
+
+
+def test_a_precomputed_kernel_with_a_basis_takes_every_loss():
+    X, t, _ = two_classes(90)
+    step = sparsify.Random(30, random_state=0)
+    for name in LOSSES:
+        ours = LSSVC(RBF(1.0), C=2.0, loss=name, steps=[step]).fit(X, t)
+        theirs = LSSVC(kernels.Precomputed(), C=2.0, loss=name, steps=[step]).fit(RBF(1.0)(X), t)
+        assert_allclose(theirs.decision_function(RBF(1.0)(X)), ours.decision_function(X), rtol=1e-8, atol=1e-8)
+
+
+def test_what_a_step_sets_is_kept():
+    X, t, _ = two_classes(2400, noise=1.0)
+    steps = [sparsify.Random(100, random_state=0), lambda problem: problem.replace(C=0.5)]
+    assert LSSVC(RBF(1.0), loss="logistic", steps=steps).fit(X, t).C_ == 0.5
+
+
 @pytest.mark.parametrize("name", LOSSES)
 def test_C_of_a_basis_is_the_best_on_more_rows(name):
     X, t, weights = two_classes(2400, noise=1.0)
     problem = Problem(RBF(1.0), X, t[:, None], weights, C=1e3, classification=True).with_basis(np.arange(150))
-    record = Bunch(plan=[])
+    record = Bunch(plan=[], evaluations=0)
     found = with_C_of_more_rows(problem, Setting(problem.kernel, 1e3, "one-vs-one", name), record)
     assert record.C == found.C < 100.0
     assert record.plan == ["C on 800 rows with 50 basis points"]
@@ -301,11 +348,26 @@ def test_C_of_a_basis_is_the_best_on_more_rows(name):
         return minimize_scalar(log_loss, bounds=(-3.0, 6.0), method="bounded").fun
 
     assert loss(found.C) < min(loss(found.C / 10), loss(10 * found.C))
+    smaller = Setting(problem.kernel, found.C / 20, "one-vs-one", name)
+    assert with_C_of_more_rows(problem, smaller, record).C > smaller.C
     scaled = problem.replace(weights=64.0 * weights, C=1e3 / 64.0)
     again = with_C_of_more_rows(scaled, Setting(problem.kernel, 1e3 / 64.0, "one-vs-one", name), record)
     assert_allclose(64.0 * again.C, found.C, rtol=1e-6)
     dense = problem.with_basis()
     assert with_C_of_more_rows(dense, Setting(problem.kernel, 1e3, "one-vs-one", name), record) is dense
+
+
+def test_C_of_a_basis_does_not_rise_if_rows_are_repeated():
+    """The leave-one-out loss of a row with copies falls with C, whatever the noise."""
+    X, t, _ = two_classes(800, noise=1.0)
+    X, t = np.repeat(X, 3, axis=0), np.repeat(t, 3)
+    problem = Problem(RBF(0.3), X, t[:, None], np.ones(2400), C=0.1, classification=True).with_basis(np.arange(900))
+    for setting, same in (
+        (Setting(problem.kernel, 0.1, "one-vs-one", "logistic"), True),
+        (Setting(problem.kernel, 1e6, "one-vs-one", "logistic"), False),
+    ):
+        found = with_C_of_more_rows(problem, setting, Bunch(plan=[], evaluations=0))
+        assert (found.C == setting.C) == same
 
 
 def test_a_search_with_many_widths_does_not_choose_a_huge_C():

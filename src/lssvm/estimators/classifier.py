@@ -142,16 +142,17 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         setting, record = choose_classifier(problem, *plan)
         paths = problem.paths if record is None else {**problem.paths, LeaveOneOut.__name__: record}
         problem = problem.replace(kernel=setting.kernel, C=setting.C, paths=paths)
-        steps = class_steps(problem, setting.coding, setting.loss) if self.steps is None else self.steps
-        steps = [step for step in steps if not isinstance(step, LeaveOneOut)]
         squares = setting.loss == "squared" and (self._single_output_ or setting.coding == "one-vs-rest")
-        if self.steps is None or not squares:
-            problem, steps = run_steps(problem, steps), []
-        if record is not None and self.C is None:
-            problem = with_C_of_more_rows(problem, setting, record)
+        if self.steps is None:
+            problem, steps = run_steps(problem, class_steps(problem, setting.coding, setting.loss)), []
+            if record is not None and self.C is None:
+                problem = with_C_of_more_rows(problem, setting, record)
+        else:
+            steps = [step for step in self.steps if not isinstance(step, LeaveOneOut)]
         if squares:
             with last:
                 return super()._fitted_each([problem], given, steps)[0]
+        problem = run_steps(problem, steps)
         codes, weights = problem.labels, arrays.to_numpy(problem.weights)
         copies, counts = self._copies(problem.y, problem.weights, problem.weights)
         with last:

@@ -82,7 +82,7 @@ def whitened_columns(problem: Problem) -> tuple[Array, Whitening, Array]:
     X, points = problem.X, problem.points
     if points is None:
         points = problem.kernel.basis_points(X, np.asarray(problem.support))
-    whitening = whiten(problem.kernel, points, problem.kernel.evaluate(points, points))
+    whitening = whiten(problem.kernel, points, problem._among(problem.support, points))
     columns = problem.kernel.fill(arrays.empty((X.shape[0], whitening.rank), X), X, whitening.points)
     return arrays.whiten_rows(columns, whitening.lower), whitening, points
 

@@ -28,8 +28,7 @@ from .class_losses import best_C
 from .class_search import ClassSearch, Rows, Setting, log_widths
 from .penalty import mean_weight
 from .plan import PLAN
-from .samples import part_of, with_every_class
-from .steps import is_fixed
+from .samples import in_memory, part_of, with_every_class
 
 LARGER_C = {"squared": 1.0, "squared_hinge": 2.7, "logistic": 12.0}  # usual ratios of C to that of squares
 
@@ -119,22 +118,25 @@ def _chosen(problem: Problem, rows: Rows, codings: tuple[str, ...], losses: tupl
 
 
 def with_C_of_more_rows(problem: Problem, setting: Setting, record: Bunch) -> Problem:
-    """The problem of a classifier with a basis, with C chosen on more rows than the sample that chose the widths.
+    """The problem of a classifier with a basis, with C chosen on more rows than the search used.
 
-    The leave-one-out values of that sample are too optimistic after a search of many widths, and choose too large a C.
-    The same part of the rows and of the basis has as many rows per basis point as the whole, and nearly the same C.
+    After a search of many widths, the leave-one-out losses of its sample are too small, and its C may be too large. A
+    third of the rows and a third of the basis have as many rows per basis point as the whole. If rows are repeated, C
+    does not rise: copies are more frequent in a larger sample, and the larger C, the smaller their leave-one-out loss.
     """
     rows, basis = (round(PLAN.class_C_part * size) for size in (len(problem.rows), problem.basis_size))
-    unusual = problem.is_dual or is_fixed(problem) or problem.kernel.is_precomputed
-    if unusual or not basis or rows <= _sample_size(problem):
+    if problem.is_dual or rows <= _sample_size(problem):
         return problem
     unit = mean_weight(problem)
-    part = _as_numpy(part_of(problem.replace(weights=problem.weights / unit), rows, basis))
+    part = _as_numpy(in_memory(part_of(problem.replace(weights=problem.weights / unit), rows, basis)))
     sample = Rows(part, np.ones(part.X.shape[1]), None)
-    with progress.expect(lambda: 6.0 * sample.work()):
+    with progress.expect(lambda: 8.0 * sample.work()):
         C = best_C(sample, replace(setting, C=setting.C * unit), step=1.5, moves=4)[1].C / unit
+    if C > setting.C and len(np.unique(part.X, axis=0)) < len(part.X):
+        C = setting.C
     record.C = C
-    record.plan.append(f"C on {part.X.shape[0]} rows with {part.basis_size} basis points")
+    record.evaluations += sample.evaluations
+    record.plan.append(f"C on {len(part.X)} rows with {part.basis_size} basis points")
     return problem.replace(C=C)
 
 

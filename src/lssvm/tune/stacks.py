@@ -16,7 +16,7 @@ STEPS = 15  # at most, of Newton's method in a search
 LOST = 1e-12  # share of a diagonal element below which rounding errors are all that is left
 FAR = 40.0  # decision values of the logistic loss are clipped to +-FAR
 SMALL = 64  # triangular matrices up to this size are inverted by LAPACK, larger ones by halves
-WORK = 2**24  # largest sum of cubed sizes in a stack of several problems: they stay in the cache of a core
+WORK = 2**24  # largest sum of cubed sizes in a stack of several problems: enough for a thread at a time
 
 Runs = list[tuple[slice, slice]]  # consecutive rows of a problem: their place in the kernel matrix and in the problem
 
@@ -39,6 +39,7 @@ class Stacks:
         self.stacks: list[_Stack] = []
         sizes = np.array([len(rows) for rows, _ in columns])
         order = np.argsort(sizes, kind="stable")
+        order = order[sizes[order] > 0]  # both classes of a pair may be missing in a part of the rows
         while len(order):
             count = int(np.sum(sizes[order] <= max(24, PADDING * sizes[order[0]])))
             count = min(count, max(1, WORK // int(sizes[order[count - 1]]) ** 3))
