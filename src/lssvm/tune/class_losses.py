@@ -56,21 +56,10 @@ def loo_values(rows: Rows, K: np.ndarray, setting: Setting, warm: Any) -> tuple[
 
 
 def _values_on_basis(rows: Rows, phi: np.ndarray, setting: Setting, warm: Any) -> tuple[np.ndarray, Any]:
-    """The same for whitened columns phi of a smaller basis."""
-    coded = rows.coded(setting.coding)
-    if not coded.by_pairs and setting.loss == "squared":
-        squares = rows.problem.replace(kernel=setting.kernel, C=setting.C).solve()
-        return rows.problem.y - squares.loo_residuals, None
-    values, decisions = np.empty((len(phi), len(coded.columns))), []
-    for number, (own, t) in enumerate(coded.columns):
-        start = None if warm is None else warm[number]
-        fit = solve_two_classes(
-            phi, own, t, rows.weights, setting.C, setting.loss, dual=False, start=start, tolerance=1e-4
-        )
-        values[:, number] = phi @ fit.coef + fit.intercept
-        values[own, number] = fit.loo
-        decisions.append(fit.decision)
-    return values, decisions
+    """The same for two classes and the whitened columns phi of a smaller basis."""
+    [(own, t)] = rows.coded(setting.coding).columns
+    fit = solve_two_classes(phi, own, t, rows.weights, setting.C, setting.loss, dual=False, start=warm, tolerance=1e-4)
+    return fit.loo[:, None], fit.decision
 
 
 def best_C(

@@ -118,14 +118,14 @@ def _chosen(problem: Problem, rows: Rows, codings: tuple[str, ...], losses: tupl
 
 
 def with_C_of_more_rows(problem: Problem, setting: Setting, record: Bunch) -> Problem:
-    """The problem of a classifier with a basis, with C chosen on more rows than the search used.
+    """The problem of two classes with a basis, with C chosen on more rows than the search used.
 
     After a search of many widths, the leave-one-out losses of its sample are too small, and its C may be too large. A
     third of the rows and a third of the basis have as many rows per basis point as the whole. If rows are repeated, C
     does not rise: copies are more frequent in a larger sample, and the larger C, the smaller their leave-one-out loss.
     """
     rows, basis = (round(PLAN.class_C_part * size) for size in (len(problem.rows), problem.basis_size))
-    if problem.is_dual or rows <= _sample_size(problem):
+    if problem.is_dual or problem.y.shape[1] > 1 or rows <= _sample_size(problem):
         return problem
     unit = mean_weight(problem)
     part = _as_numpy(in_memory(part_of(problem.replace(weights=problem.weights / unit), rows, basis)))
