@@ -251,8 +251,8 @@ Errors are RMSE / std(y), with the standard deviation of the training targets, o
 the splits of a set. Models are compared on the sets and splits that they have in common: diagrams of several models on
 those that all of them have, ratios to `LSSVR()` and `LSSVC()` on those that both have. 0.01 is added to error rates
 before ratios are taken, because some are 0. Ratios are averaged by geometric means; p is that of Wilcoxon's
-signed-rank test of their logarithms, adjusted by Holm's method. In the tables of errors, the smallest is bold, and \\*
-marks models that were measured on fewer splits of a set than the others.
+signed-rank test of their logarithms, adjusted by Holm's method. In the tables of errors, error rates are in percent,
+the smallest error is bold, and \\* marks models that were measured on fewer splits of a set than the others.
 
 Seconds are CPU seconds of one fit with one thread, on x86 computers with 15 or 16 fits at a time; those of CatBoost,
 neo-ls-svm and xRFM are from the slower computer (aarch64).

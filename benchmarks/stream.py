@@ -11,7 +11,6 @@ Rows a second are by CPU time on one thread; those of Dask by the clock, with th
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import time
@@ -56,13 +55,17 @@ def on_workers(count: int) -> None:
     from dask.distributed import Client, LocalCluster
 
     X, y = rows(count, 0)
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # of the workers, which start now
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
+    options = {"dashboard_address": None, "env": {"OPENBLAS_NUM_THREADS": "1"}}
+    with LocalCluster(n_workers=2, threads_per_worker=1, **options) as cluster, Client(cluster):
         parts = [da.from_array(values, chunks=(count // 10, *values.shape[1:])).persist() for values in (X, y)]
+        ways = {
+            "Dask, two workers": lambda: model().fit(*parts),
+            "fit_chunks, two threads": lambda: model().fit_chunks([(X, y)]),
+            "fit, two threads": lambda: model().fit(X, y),
+        }
         for _ in range(2):
-            two = rate(count, lambda: model().fit(*parts), time.perf_counter)
-            one = rate(count, lambda: model().fit(X, y), time.perf_counter)
-            print(f"Dask, two workers {two:8.0f} rows/s   fit, two threads {one:8.0f}   ratio {two / one:.2f}")
+            rates = (f"{name} {rate(count, run, time.perf_counter):.0f}" for name, run in ways.items())
+            print("rows/s:", ", ".join(rates))
 
 
 def main() -> None:
