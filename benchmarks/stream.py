@@ -51,21 +51,21 @@ def rate(count: int, run: Callable[[], Any], clock: Callable[[], float]) -> floa
 
 
 def on_workers(count: int) -> None:
+    """Rows a second of two threads and of two workers; Dask's workers have one BLAS thread each."""
     import dask.array as da
-    from dask.distributed import Client, LocalCluster
+    from dask.distributed import Client, LocalCluster, wait
+
+    def report(name: str, run: Callable[[], Any]) -> None:
+        rounds = [f"{rate(count, run, time.perf_counter):.0f}" for _ in range(2)]
+        print(f"{name:<30} {' and '.join(rounds)} rows a second")
 
     X, y = rows(count, 0)
-    options = {"dashboard_address": None, "env": {"OPENBLAS_NUM_THREADS": "1"}}
-    with LocalCluster(n_workers=2, threads_per_worker=1, **options) as cluster, Client(cluster):
+    report("fit, two threads", lambda: model().fit(X, y))  # before Dask limits the threads of this process, too
+    report("fit_chunks, two threads", lambda: model().fit_chunks([(X, y)]))
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
         parts = [da.from_array(values, chunks=(count // 10, *values.shape[1:])).persist() for values in (X, y)]
-        ways = {
-            "Dask, two workers": lambda: model().fit(*parts),
-            "fit_chunks, two threads": lambda: model().fit_chunks([(X, y)]),
-            "fit, two threads": lambda: model().fit(X, y),
-        }
-        for _ in range(2):
-            rates = (f"{name} {rate(count, run, time.perf_counter):.0f}" for name, run in ways.items())
-            print("rows/s:", ", ".join(rates))
+        wait(parts)
+        report("Dask, two workers", lambda: model().fit(*parts))
 
 
 def main() -> None:
