@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = []
     for where in ("in the files", "at random", "high values", "all"):
         own = {key: values for key, values in means.items() if where in (key[0], "all")}
-        rows.append([where, str(len(own)), *(shown(own, name) for name in (MEDIAN, OWN, CHOSEN))])
+        rows.append([where, str(len({name for _, name in own})), *(shown(own, name) for name in (MEDIAN, OWN, CHOSEN))])
     table(["missing cells", "sets", MEDIAN, OWN, CHOSEN], rows)
 
 
