@@ -14,7 +14,7 @@ from ..coding import CODINGS, pairs_of
 from ..columns import Columns
 from ..kernels import RBF, Additive, Choice, Kernel, Linear, Matern, Spline, Stack
 from ..losses import LOSSES
-from ..problem import Problem, Step
+from ..problem import Problem, Step, varying_inputs
 from ..progress import work
 from ..sparsify import Given, Random
 from ..tune import PLAN, LeaveOneOut, tuned, unexplained
@@ -65,7 +65,7 @@ def default_portfolio(problem: Problem) -> Kernel:
     members, and a very wide one extrapolates badly: the error on abalone was 5 % larger with it. The first member
     chooses the basis of all.
     """
-    several = bool(problem.inputs[-1] > 0)
+    several = varying_inputs(problem) > 1
     if len(problem.rows) <= FULL_PORTFOLIO:
         members: list[Kernel] = [RBF(), Matern()]
         members += [RBF(ard=True), Matern(ard=True), Matern(nu=0.5, ard=True)] if several else [Matern(nu=0.5)]

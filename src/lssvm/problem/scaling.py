@@ -32,6 +32,11 @@ def constant_columns(problem: Problem) -> np.ndarray:
     return problem.spreads[1]
 
 
+def varying_inputs(problem: Problem) -> int:
+    """The number of inputs with a column that varies, at least 1: constant columns must not change a fit."""
+    return max(1, len(np.unique(problem.inputs[~constant_columns(problem)])))
+
+
 def spreads_of(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     """`column_spread` and `constant_columns`; `Problem.spreads` keeps them."""
     values = arrays.to_numpy(arrays.take(problem.X, problem.rows))

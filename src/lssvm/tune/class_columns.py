@@ -92,10 +92,9 @@ class ColumnSearch:
         If few columns matter, the best common width is often so wide that the classifier is nearly linear, and the
         search for one width per column stays there.
         """
-        inputs = self.rows.problem.inputs[-1] + 1
         sigmas = []
         for leaf, free in zip(setting.kernel.leaves, self.free, strict=True):
-            widest = math.sqrt(inputs) * leaf.width_unit(self.rows.unit)
+            widest = math.sqrt(self.rows.n_inputs) * leaf.width_unit(self.rows.unit)
             sigmas.append(np.minimum(arrays.to_numpy(leaf.sigma), widest) if free else leaf.sigma)
         return replace(setting, kernel=setting.kernel.with_widths(sigmas))
 

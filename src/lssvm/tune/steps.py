@@ -18,6 +18,7 @@ from ..problem import (
     Problem,
     Step,
     check_memory,
+    constant_columns,
 )
 from .penalty import most_for_C, warn_at_edge, with_best_C
 from .plan import PLAN
@@ -270,7 +271,7 @@ def weighs_by_folds(problems: Sequence[Problem]) -> bool:
     That is so if there are few rows per column, and members choose one width per column.
     """
     chosen = any(leaf.ard for problem in problems if problem.asked is not None for leaf in problem.asked[0].leaves)
-    few = 2 * PLAN.weight_folds <= len(problems[0].rows) <= PLAN.weight_rows * problems[0].X.shape[1]
+    few = 2 * PLAN.weight_folds <= len(problems[0].rows) <= PLAN.weight_rows * np.sum(~constant_columns(problems[0]))
     return len(problems) > 1 and chosen and few
 
 
