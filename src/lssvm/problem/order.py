@@ -8,6 +8,7 @@ from .. import arrays
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 SAME = 1e-9  # gap, in units of the quartile range of a column, up to which neighbouring values count as equal
+ROUNDING = 1e-12  # the same, relative to the values
 
 
 def order_by_content(X: arrays.Array, y: arrays.Array | None = None) -> np.ndarray:
@@ -40,9 +41,13 @@ def ranks_of(column: np.ndarray) -> np.ndarray:
     """The ranks of the values of a column, from 0; those of values that differ by rounding errors only are averaged."""
     place = np.argsort(column, kind="stable")
     ordered = column[place].astype(float)
-    low, high = ordered[len(ordered) // 4], ordered[-1 - len(ordered) // 4]
-    unit = high - low if high > low else ordered[-1] - ordered[0]
-    starts = np.append(0, np.flatnonzero(np.diff(ordered) > SAME * unit) + 1)
+    size, gaps = ROUNDING * np.abs(ordered), np.diff(ordered)
+    first, last = len(ordered) // 4, -1 - len(ordered) // 4
+    unit = ordered[last] - ordered[first]
+    if unit <= max(size[first], size[last]):  # most values are equal
+        unit = ordered[-1] - ordered[0]
+    rises = gaps > np.maximum(SAME * unit, np.maximum(size[1:], size[:-1]))
+    starts = np.append(0, np.flatnonzero(rises) + 1)
     sizes = np.diff(starts, append=len(ordered))
     ranks = np.empty(len(ordered))
     ranks[place] = np.repeat(starts + 0.5 * (sizes - 1), sizes)

@@ -67,7 +67,8 @@ def _without_few(values: np.ndarray, deviation: np.ndarray) -> np.ndarray:
     """The standard deviation of every column, or the one that its quartiles suggest if a few cells dominate it."""
     low, high = np.quantile(_thinned(values), (0.25, 0.75), axis=0)
     middle = (high - low) / NORMAL_QUARTILES
-    return np.where((middle > 0) & (deviation > FEW_CELLS * middle), middle, deviation)
+    differ = middle > 1e-12 * np.maximum(np.abs(low), np.abs(high))  # beyond rounding
+    return np.where(differ & (deviation > FEW_CELLS * middle), middle, deviation)
 
 
 def _deviation(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -51,7 +51,7 @@ class ColumnSearch:
                 fewer = self._fewer_columns(self.rows, best_C(self.rows, chosen)[1])
                 chosen = mean_of([self._common_factor(half, fewer) for half in self.halves])
         of_all, *relevant = [self._relevant(rows) for rows in (self.rows, *self.halves)]
-        if all(0 < own.sum() < len(own) for own in (of_all, *relevant)) and self._judged(
+        if all(0 < own.sum() < self.rows.n_inputs for own in (of_all, *relevant)) and self._judged(
             lambda own: self._with_columns(starts[1 - own], relevant[own])
         ):
             starts = [self._with_columns(start, of_all) for start in starts]
@@ -106,7 +106,7 @@ class ColumnSearch:
 
     def _with_columns(self, setting: Setting, kept: np.ndarray) -> Setting:
         """The setting with infinite widths of some inputs, and the others narrower, for the same mean distance."""
-        columns, factor = kept[self.rows.problem.inputs], math.sqrt(kept.mean())
+        columns, factor = kept[self.rows.problem.inputs], math.sqrt(kept.sum() / self.rows.n_inputs)
         return self._replaced(setting, lambda widths: np.where(columns, factor * widths, math.inf))
 
     def _fewer_columns(self, rows: Rows, setting: Setting) -> Setting:

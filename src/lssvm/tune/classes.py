@@ -22,7 +22,7 @@ from sklearn.utils import Bunch
 from .. import arrays, progress
 from ..coding import pairs_of
 from ..kernels import Kernel
-from ..problem import Problem, column_spread, columns_by_input, constant_columns
+from ..problem import Problem, column_spread, columns_by_input, constant_columns, ranks_of
 from .class_columns import ColumnSearch, mean_of
 from .class_losses import best_C
 from .class_search import ClassSearch, Rows, Setting, log_widths
@@ -132,7 +132,8 @@ def with_C_of_more_rows(problem: Problem, setting: Setting, record: Bunch) -> Pr
     sample = Rows(part, np.ones(part.X.shape[1]), None)
     with progress.expect(lambda: 8.0 * sample.work()):
         C = best_C(sample, replace(setting, C=setting.C * unit), step=1.5, moves=4)[1].C / unit
-    if C > setting.C and len(np.unique(part.X, axis=0)) < len(part.X):
+    ranks = np.transpose([ranks_of(column) for column in part.X.T])
+    if C > setting.C and len(np.unique(ranks, axis=0)) < len(ranks):
         C = setting.C
     record.C = C
     record.evaluations += sample.evaluations
@@ -188,7 +189,7 @@ def column_units(problem: Problem) -> np.ndarray:
     """
     X = problem.X[problem.rows]
     low, high = X.min(axis=0), X.max(axis=0)
-    two = np.all((low == X) | (high == X), axis=0)
+    two = np.array([len(np.unique(ranks_of(column))) == 2 for column in X.T])
     with np.errstate(over="ignore"):
         distance = high - low
         if problem.groups is not None:

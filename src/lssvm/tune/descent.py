@@ -36,8 +36,9 @@ class Descent(Objective):
     ) -> float:
         """Move the widths (with `together`, only by a common factor) and C to a local minimum of the objective.
 
-        An iteration has to lower log PRESS by `PLAN.rate` times its share of all the work so far, and by the noise. The
-        first four have to come below the value of a `rival`. After `PLAN.hopeful` iterations, a member of a stack must
+        An iteration has to lower log PRESS by `PLAN.rate` times its share of all the work so far, and by the noise. Its
+        work is that of one evaluation, however many a line search takes: where the objective is flat, rounding decides
+        how many these are. The first four have to come below the value of a `rival`. After `PLAN.hopeful` iterations, a member of a stack must
         have some weight next to the `others`; otherwise the search ends, and `is_useless` is set.
         """
         start, dropped = self._vector(), self._is_dropped(self.widths)
@@ -73,11 +74,11 @@ class Descent(Objective):
 
             def objective(step: np.ndarray) -> tuple[float, np.ndarray]:
                 value, gradient = self._objective(start + moves @ step, trial)
-                self.spent += each
                 return value, moves.T @ gradient
 
             def stop(intermediate_result: scipy.optimize.OptimizeResult) -> None:
                 values.append(float(intermediate_result.fun))
+                self.spent += each
                 slow = len(values) > 4 and values[-5] - values[-1] < 4.0 * PLAN.rate * each / self.spent
                 if slow or (len(values) == 4 and values[-1] > rival):
                     raise StopIteration
@@ -87,10 +88,20 @@ class Descent(Objective):
                     if self.is_useless:
                         raise StopIteration
 
-            options = {"maxiter": iterations, "ftol": least}
-            found = scipy.optimize.minimize(  # type: ignore[call-overload]
-                objective, zero, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=stop
-            )
+            first = objective(zero)
+            self.spent += each
+            known = [first]
+            found = scipy.optimize.OptimizeResult(x=zero, fun=first[0])
+            if first[1] @ first[1] >= least:  # else the first step, which is minus the gradient, gains less than that
+                found = scipy.optimize.minimize(  # type: ignore[call-overload]
+                    lambda step: known.pop() if known else objective(step),
+                    zero,
+                    jac=True,
+                    method="L-BFGS-B",
+                    bounds=bounds,
+                    options={"maxiter": iterations, "ftol": least},
+                    callback=stop,
+                )
         logs = start + moves @ found.x
         self.widths = logs if self.problem.C is not None else logs[:-1]
         self.C = self.C if self.problem.C is not None else math.exp(logs[-1])
