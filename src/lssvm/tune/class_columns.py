@@ -112,7 +112,8 @@ class ColumnSearch:
     def _fewer_columns(self, rows: Rows, setting: Setting) -> Setting:
         """The setting without the columns that hardly lower the log loss of the rows; one is always kept."""
         inputs = rows.problem.inputs
-        widths = np.min([arrays.to_numpy(leaf.sigma) / rows.unit for leaf in setting.kernel.leaves if leaf.ard], axis=0)
+        unit = np.where(np.isfinite(rows.unit), rows.unit, 1.0)
+        widths = np.min([arrays.to_numpy(leaf.sigma) / unit for leaf in setting.kernel.leaves if leaf.ard], axis=0)
         widths = widths[np.unique(inputs, return_index=True)[1]]
 
         def without(dropped: np.ndarray) -> Setting:

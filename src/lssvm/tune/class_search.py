@@ -240,7 +240,8 @@ class ClassSearch:
             if size:
                 part = slice(place, place + size)
                 unit = np.log(leaf.width_unit(self.rows.unit))
-                relative = (logs - unit)[self.leading[used]] + (x[part][used] if size > 1 else x[part])
+                kept = self.leading[used]
+                relative = logs[kept] - unit[kept] + (x[part][used] if size > 1 else x[part])
                 middle = float(relative.mean() - 0.5 * math.log(max(used.sum(), 1))) if used.any() else 0.0
                 value += 0.5 * (middle / PLAN.class_width_prior) ** 2
                 own = np.zeros(len(used))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy
+from sklearn.utils import Bunch
 
 from ..problem import Problem
 from ..progress import work
@@ -38,8 +39,8 @@ class Descent(Objective):
 
         An iteration has to lower log PRESS by `PLAN.rate` times its share of all the work so far, and by the noise. Its
         work is that of one evaluation, however many a line search takes: where the objective is flat, rounding decides
-        how many these are. The first four have to come below the value of a `rival`. After `PLAN.hopeful` iterations, a member of a stack must
-        have some weight next to the `others`; otherwise the search ends, and `is_useless` is set.
+        how many. The first four have to come below the value of a `rival`. After `PLAN.hopeful` iterations, a member of
+        a stack must have some weight next to the `others`; otherwise the search ends, and `is_useless` is set.
         """
         start, dropped = self._vector(), self._is_dropped(self.widths)
         if not len(start):  # nothing to choose: a kernel of a `Choice`
@@ -91,7 +92,7 @@ class Descent(Objective):
             first = objective(zero)
             self.spent += each
             known = [first]
-            found = scipy.optimize.OptimizeResult(x=zero, fun=first[0])
+            found = Bunch(x=zero, fun=first[0])
             if first[1] @ first[1] >= least:  # else the first step, which is minus the gradient, gains less than that
                 found = scipy.optimize.minimize(  # type: ignore[call-overload]
                     lambda step: known.pop() if known else objective(step),
