@@ -1,8 +1,5 @@
 #!/usr/bin/env python3
-"""Print the n-th fenced bash block of README.md: 1 tries the package, 2 tests it.
-
-    bash -c "$(python3 .ci/readme.py 2)"
-"""
+"""Print the n-th fenced bash block of README.md: 1 tries the package, 2 tests it."""
 
 import re
 import sys
