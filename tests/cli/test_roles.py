@@ -172,6 +172,7 @@ def write_truth(folder):
     return ["python.csv", "r.csv", "json.csv", "typed.parquet"]
 
 
+@pytest.mark.slow
 def test_truth_values_are_known_however_they_are_spelled(run, folder):
     names = write_truth(folder)
     for own in names:
@@ -186,6 +187,7 @@ def test_truth_values_are_known_however_they_are_spelled(run, folder):
             assert predict({"age": 40, "garden": value}) == predict([40, 1]) != predict([40, False])
 
 
+@pytest.mark.slow
 def test_truth_values_as_classes(run, folder):
     names = write_truth(folder)
     for own, spelled in zip(names, ("True", "TRUE", "true", "true"), strict=True):
