@@ -8,6 +8,7 @@ import time
 import pytest
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the suite runs in several processes
+os.environ.setdefault("OMP_NUM_THREADS", os.environ["OPENBLAS_NUM_THREADS"])  # torch's threads spin while they wait
 os.environ["SCIPY_ARRAY_API"] = "1"  # SciPy reads it when it is imported; tests of array API inputs need it
 
 CPU_LIMIT = 2.0  # seconds for a test that is not marked slow
