@@ -138,7 +138,7 @@ def plan(
     if not names:
         raise TableError(
             f"{source.name} has no column besides the target {target!r}, so there is nothing to learn from: add "
-            "columns, or drop fewer."
+            f"columns, or drop fewer.{source.hint}"
         )
     summaries = scan(source, [target, *names], seen)
     if max(summary.rows for summary in summaries.values()) < 2:
