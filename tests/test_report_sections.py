@@ -1,6 +1,7 @@
 """Sections of the report against independent routes: the verdict, the columns, classes, the data."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from sklearn.metrics import average_precision_score
 from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, load, report, save
 from lssvm.report import baselines
 from lssvm.report.baselines import constant_predictions, linear_predictions, model_predictions
+from lssvm.report.explain import importance_section
 from lssvm.report.facts import Facts
 
 X, y = datasets.load_motorcycle(return_X_y=True)
@@ -343,3 +345,25 @@ def test_notes_are_shown_once_and_where_they_belong():
     assert "missing cells: " not in page
     assert "id&#x27; is ignored" not in page
     assert [page.count(word) for word in ("looks odd", "C is large")] == [1, 1]
+
+
+def test_one_row_is_singular():
+    """A class with one row, and a row far from all others."""
+    draw = np.random.default_rng(0)
+    inputs = np.vstack([draw.uniform(-1, 1, (30, 1)), [[90.0]]])
+    model = LSSVR(kernels.RBF(0.5), C=1e4).fit(inputs, np.append(draw.normal(size=30), 0.0))
+    assert "<li>1 row alone determines the function nearby" in report.to_html(model)
+    labels = np.where(np.arange(31) == 3, "rare", np.where(inputs[:, 0] > 0, "a", "b"))
+    page = report.to_html(LSSVC(kernels.RBF(0.5), C=1.0, loss="squared", coding="one-vs-rest").fit(inputs, labels))
+    assert "has only 1 row, so its figures are rough" in page
+    assert not re.search(r"\b1 (rows|columns|points|models|classes)\b|\(s\)", page)
+
+
+def test_changes_that_round_to_zero_have_no_sign():
+    found = SimpleNamespace(columns=[0, 1], names=["a", "b"], increase=np.array([3e-5, -4e-4]), full=1.0, measure="RMSE")
+    found.rows, found.sampled = 9, False
+    page = importance_section(SimpleNamespace(importance=found, used=[True, True]))
+    assert re.findall(r">([-+]?[\d.]+%)<", page) == ["0.0%", "0.0%"]
+    found.increase = np.array([0.026, -0.0041])
+    page = importance_section(SimpleNamespace(importance=found, used=[True, True]))
+    assert re.findall(r">([-+]?[\d.]+%)<", page) == ["+2.6%", "-0.4%"]

@@ -163,7 +163,7 @@ def test_mistakes_in_the_target_of_other_rows(run, folder, fitted):
     assert "'price' contains a value that is not numeric ('much' in row 3): correct it;" in result.stderr
     assert "--task" not in result.stderr  # no option of report
     (folder / "other.csv").write_text("age,city,price\n1,Oslo,2\n")
-    assert "1 row(s) with a target, but at least 2 are required" in run("report", fitted, "other.csv").stderr
+    assert "1 row with a target, but at least 2 are required" in run("report", fitted, "other.csv").stderr
 
 
 def test_files_without_permission_are_named(run, folder, fitted, monkeypatch):

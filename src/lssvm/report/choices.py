@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import arrays, diagnose
+from .._words import counted
 from ..kernels import Kernel
 from .charts import Chart, side_by_side
 from .checks import checks_section
@@ -28,7 +29,9 @@ def technical_section(facts: Facts) -> str:
     without = [name for name, used in zip(facts.names, facts.used, strict=True) if not used]
     if without:
         more = f" and {len(without) - LISTED} more" if len(without) > LISTED else ""
-        rows.append((f"dropped: {len(without)} of {len(facts.names)} columns", ", ".join(without[:LISTED]) + more))
+        rows.append(
+            (f"dropped: {len(without)} of {counted(len(facts.names), 'column')}", ", ".join(without[:LISTED]) + more)
+        )
     rows += _search_words(facts)
     rows += [(f"seconds: {name}", f"{value:.2f}") for name, value in (facts.about.get("seconds") or {}).items()]
     note = (
@@ -147,7 +150,7 @@ def _search_words(facts: Facts) -> list[tuple[str, str]]:
     if search is not None:
         steps = [] if facts.is_stack else [*map(str, search.get("plan", ()))]
         if search.get("evaluations"):
-            steps.append(f"{search.evaluations} models evaluated")
+            steps.append(f"{counted(search.evaluations, 'model')} evaluated")
         rows.append(("search by leave-one-out", "; ".join(steps) or "nothing to tune"))
     for name in ("KFold", "Holdout"):
         record = paths.get(name)
@@ -193,21 +196,22 @@ def _basis_words(facts: Facts) -> str:
     """The points of the basis: rows, other points, and the unit vectors that replace the rows of a linear model."""
     models = [member for member, _ in facts.members]
     points = [arrays.to_numpy(member.support_vectors_) for member in models]
-    are_units = [np.array_equal(own, np.eye(own.shape[1])) for own in points]
-    words = [f"the unit vectors of {points[are_units.index(True)].shape[1]} columns"] if any(are_units) else []
+    are_units = [*map(diagnose.are_unit_vectors, points)]
+    columns = counted(points[0].shape[1], "column")
+    words = [f"the unit vectors of {columns}"] if any(are_units) else []
     if all(are_units):
         return words[0]
-    size = len(diagnose.distinct_points([own for own, unit in zip(points, are_units, strict=True) if not unit]))
+    size = len(diagnose.basis_points(facts.model))
     are_rows = all(unit or member.support_ is not None for member, unit in zip(models, are_units, strict=True))
     problem, rows = facts.problems[0], facts.rows
     steps = [] if problem is None else [name for name in problem.paths if name != "LeaveOneOut"]
     how = f" by {', '.join(steps)}" if steps else ""
     if rows is None:
-        first = f"{size} points"
+        first = counted(size, "point")
     elif size == rows:
         first = f"all {rows} rows"
     else:
-        first = f"{size} of {rows} rows{how}" if are_rows else f"{size} points for {rows} rows{how}"
+        first = f"{size} of {rows} rows{how}" if are_rows else f"{counted(size, 'point')} for {rows} rows{how}"
     return "; ".join([first, *(f"for the linear model, {units}" for units in words)])
 
 
@@ -235,5 +239,5 @@ def _sparsity_chart(facts: Facts) -> list[str]:
     chart.line(sizes, scores)
     place = int(np.searchsorted(sizes, path.chosen))
     if place < len(sizes) and sizes[place] == path.chosen:
-        chart.mark(float(path.chosen), scores[place], f"{path.chosen} vectors")
+        chart.mark(float(path.chosen), scores[place], counted(path.chosen, "vector"))
     return [chart.svg()]
