@@ -367,3 +367,19 @@ def test_changes_that_round_to_zero_have_no_sign():
     found.increase = np.array([0.026, -0.0041])
     page = importance_section(SimpleNamespace(importance=found, used=[True, True]))
     assert re.findall(r">([-+]?[\d.]+%)<", page) == ["+2.6%", "-0.4%"]
+
+
+# Intervals ------------------------------------------------------------------------------------------------------------
+def test_intervals_are_those_of_predict_interval(monkeypatch):
+    """With few rows per width, `predict_interval` repeats the search, and its intervals are much wider."""
+    monkeypatch.setattr("lssvm.estimators.uncertainty.FOLDS", 2)
+    draw = np.random.default_rng(1)
+    table = draw.normal(size=(60, 4))
+    model = LSSVR(kernels.RBF(ard=True))
+    model.fit(table, np.sin(2 * table[:, 0]) * table[:, 1] + table[:, 2] + draw.normal(0, 0.3, 60))
+    rows = [row for row in Reader(section(report.to_html(model), "intervals")).rows if row[0].endswith("%")]
+    widths = [np.mean(np.diff(model.predict_interval(table, coverage))) for coverage in (0.5, 0.8, 0.9, 0.95)]
+    np.testing.assert_allclose([float(row[-1]) for row in rows], widths, rtol=1e-3)
+    assert widths[2] > 1.2 * diagnose.coverage_path(model, (0.9,)).width[0]
+    regions = diagnose.coverage_by_region(model, n_bins=1)
+    assert regions.width[0] == pytest.approx(widths[2], rel=0.1)

@@ -145,6 +145,7 @@ def fit(
 
         progress_line("writing the report ...")
         to_html(model, page)
+        save(model, output)  # with the residuals of searches that were repeated for intervals: predict needs them too
         progress_line("")
         result["report"] = str(page)
     result["model file"] = str(output)

@@ -29,6 +29,7 @@ from .access import kernel_words as kernel_words
 from .access import member_words as member_words
 from .calibration import coverage_path, reliability, set_coverage
 from .distribution import coverage_by_region, pit
+from .distribution import interval_coverage as interval_coverage
 from .kept import kept_rows as kept_rows
 from .local_effects import effects
 from .loo import (

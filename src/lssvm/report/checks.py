@@ -118,9 +118,7 @@ def _check_leverage(facts: Facts) -> Iterable[str]:
 def _check_coverage(facts: Facts) -> Iterable[str]:
     if facts.coverage is None:
         return
-    tested = len(facts.coverage.rows)
-    observed = facts.coverage.observed.reshape(len(facts.coverage.asked), -1)
-    for asked, shares in zip(facts.coverage.asked, observed, strict=True):
+    for asked, shares in zip(facts.coverage.asked, facts.coverage.observed, strict=True):
         for share in shares:
-            if asked - share > 3 * math.sqrt(asked * (1 - asked) / tested):
+            if asked - share > 3 * math.sqrt(asked * (1 - asked) / facts.coverage.rows):
                 yield f"Prediction intervals that should contain {asked:.0%} of the rows contain only {share:.1%}."
