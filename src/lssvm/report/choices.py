@@ -35,7 +35,7 @@ def technical_section(facts: Facts) -> str:
     rows += _search_words(facts)
     rows += [(f"seconds: {name}", f"{value:.2f}") for name, value in (facts.about.get("seconds") or {}).items()]
     note = (
-        "<p>Leave-one-out errors are exact and need no refits. C, kernel, basis"
+        f"<p>{_accuracy(facts)} C, kernel, basis"
         f"{', the weights of the models' if facts.is_stack else ''} and robust weights are those of the fit on all "
         "rows; those that were tuned were chosen to minimise this error.</p>"
     )
@@ -45,6 +45,17 @@ def technical_section(facts: Facts) -> str:
         + html_table((), rows)
         + side_by_side([*_c_path_chart(facts), *_sparsity_chart(facts)])
         + checks_section(facts)
+    )
+
+
+def _accuracy(facts: Facts) -> str:
+    """Whether leave-one-out errors are exact: only those of least squares are."""
+    names = {getattr(member, "loss_", "squared") for member, _ in facts.members} - {"squared"}
+    if not names:
+        return "Leave-one-out errors are exact and need no refits."
+    return (
+        f"Leave-one-out errors need no refits. Those of the {' and '.join(sorted(names)).replace('_', ' ')} loss are "
+        "approximate: they hold the weights and working targets of the other rows fixed."
     )
 
 
