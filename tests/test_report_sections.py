@@ -360,8 +360,8 @@ def test_one_row_is_singular():
 
 
 def test_changes_that_round_to_zero_have_no_sign():
-    found = SimpleNamespace(columns=[0, 1], names=["a", "b"], increase=np.array([3e-5, -4e-4]), full=1.0, measure="RMSE")
-    found.rows, found.sampled = 9, False
+    found = SimpleNamespace(columns=[0, 1], names=["a", "b"], increase=np.array([3e-5, -4e-4]), full=1.0)
+    found.measure, found.rows, found.sampled = "RMSE", 9, False
     page = importance_section(SimpleNamespace(importance=found, used=[True, True]))
     assert re.findall(r">([-+]?[\d.]+%)<", page) == ["0.0%", "0.0%"]
     found.increase = np.array([0.026, -0.0041])
