@@ -55,7 +55,7 @@ DATA = {  # X, sample_weight, error, pattern
         spoilt(spoilt(X, -np.inf, (3, 1)), np.nan, (2, 0)),
         None,
         ValueError,
-        r"X contains infinity.*first of 1 such values is in column 1, row 3",
+        r"X contains infinity.*It is in column 1, row 3",
     ),
     "one column as a vector": (X[:, 0], None, ValueError, r"Expected 2D array.*reshape\(-1, 1\)"),
     "three dimensions": (X[:, :, None], None, ValueError, r"dim 3"),
@@ -208,17 +208,17 @@ def labels_with_holes():
 def test_missing_labels(module):
     rows = X if module is None else pytest.importorskip(module).asarray(X)
     for labels in labels_with_holes():
-        with pytest.raises(ValueError, match=r"y .*2 (row\(s\), first|such values is) in row 3 \(counting from 0\)"):
+        with pytest.raises(ValueError, match=r"y .*2 (rows, first|such values is) in row 3 \(counting from 0\)"):
             LSSVC(**GIVEN).fit(rows, labels)
 
 
 def test_missing_labels_and_targets_in_chunks():
     for labels in labels_with_holes():
-        with pytest.raises(ValueError, match=r"chunk 1: .*y .*2 (row\(s\), first|such values is) in row 3 \(counting"):
+        with pytest.raises(ValueError, match=r"chunk 1: .*y .*2 (rows, first|such values is) in row 3 \(counting"):
             LSSVC(**GIVEN).fit_chunks([(X, LABELS), (X, labels)])
     targets = [*Y[:3], None, *Y[4:]]
     for values in (targets, np.array(targets, dtype=object)):
-        refuse(LSSVR(**GIVEN), (X, values), ValueError, r"y is missing in 1 row\(s\), first in row 3")
+        refuse(LSSVR(**GIVEN), (X, values), ValueError, r"y is missing in 1 row, first in row 3")
 
 
 def test_weights_that_leave_one_class():
@@ -639,7 +639,7 @@ def test_groups_without_a_label_are_refused(missing):
 def test_missing_labels_are_refused_by_score():
     X = np.arange(12.0).reshape(6, 2)
     model = LSSVC(kernels.RBF(1.0), C=1.0).fit(X, list("ababab"))
-    with pytest.raises(ValueError, match=r"y is missing in 1 row\(s\), first in row 0"):
+    with pytest.raises(ValueError, match=r"y is missing in 1 row, first in row 0"):
         model.score(X, pd.Series([pd.NA, *"babab"], dtype="string"))
 
 
@@ -664,7 +664,7 @@ def test_classifiers_do_not_raise_on_underflow(labels):
 def test_missing_texts_are_refused():
     X = np.arange(12.0).reshape(6, 2)
     y = np.array([*"abab", None, "a"], dtype=np.dtypes.StringDType(na_object=None))
-    with pytest.raises(ValueError, match=r"y is missing in 1 row\(s\), first in row 4"):
+    with pytest.raises(ValueError, match=r"y is missing in 1 row, first in row 4"):
         LSSVC(kernels.RBF(1.0), C=1.0).fit(X, y)
     with pytest.raises(ValueError, match=r"y contains values that are not numeric.*LSSVC"):
         LSSVR(kernels.RBF(1.0), C=1.0).fit(X, np.array([*"ababab"], dtype=np.dtypes.StringDType()))

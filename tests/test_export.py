@@ -290,7 +290,7 @@ def test_one_output_in_a_matrix_stays_one(tmp_path):
 def test_points_without_a_coefficient_are_dropped():
     model = LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(X, Y[:, 0])
     model.dual_coef_ = np.where(np.arange(50) < 7, model.dual_coef_, 0.0)
-    assert "7 support vectors" in export.to_c(model)
+    assert "7 basis points" in export.to_c(model)
 
 
 def test_onnx_uses_core_operators_in_float64():
@@ -398,9 +398,9 @@ def test_members_share_their_support_vectors():
     points = [onnx.numpy_helper.to_array(tensor) for tensor in export.to_onnx(many).graph.initializer]
     columns = [values for values in points if values.shape == (1, 50)]
     assert len(columns) == X.shape[1]
-    assert "4 models, 50 support vectors" in export.to_c(many)
+    assert "4 models, 50 basis points" in export.to_c(many)
     other = LSSVR(KERNELS["matern0.5"], C=10.0, steps=[sparsify.Given(X[:9])]).fit(X, Y)
-    assert "2 models, 59 support vectors" in export.to_c(stack_of([one, other], [0.5, 0.5]))
+    assert "2 models, 59 basis points" in export.to_c(stack_of([one, other], [0.5, 0.5]))
 
 
 def test_members_with_their_own_support_vectors(tmp_path):

@@ -404,7 +404,8 @@ def _floats(cells: Any, name: str | int, *, fitted: bool) -> np.ndarray:
 def _refuse_infinite(values: np.ndarray, name: str | int) -> None:
     infinite = np.flatnonzero(np.isinf(values))
     if len(infinite):
+        which = "It" if len(infinite) == 1 else f"The first of {len(infinite)} such values"
         raise ValueError(
-            f"X: column {name!r} contains infinity. The first of {len(infinite)} such values is in row {infinite[0]} "
+            f"X: column {name!r} contains infinity. {which} is in row {infinite[0]} "
             "(counting from 0): remove or impute those values."
         )

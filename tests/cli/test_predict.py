@@ -147,6 +147,27 @@ def test_models_fitted_to_frames_in_python(run, folder):
     assert "predicts several targets" in run("predict", "two.lssvm", "frame.csv").stderr
 
 
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("time\n1.5\n2\n\n3.25\n", ()),
+        ('time\n"1.5"\n2\n3.25\n', ("--delimiter", ",")),
+        ("time\n1,5\n2\n3,25\n", ()),
+        ("time\n1,5\n2\n3,25\n", ("--delimiter", ";")),
+        ("sep=;\ntime\n1,5\n2\n3,25\n", ()),
+    ],
+)
+def test_a_model_of_one_column_predicts_a_file_of_one_column(run, folder, text, options):
+    pandas = pytest.importorskip("pandas")
+    model = LSSVR(kernels.RBF(sigma=3.0), C=1.0).fit(pandas.DataFrame({"time": AGE[:20] / 10}), PRICE[:20])
+    save(model, "m.lssvm")
+    (folder / "new.csv").write_text(text)
+    result = run("predict", "m.lssvm", "new.csv", *options)
+    assert result.exit_code == 0, result.stderr
+    expected = model.predict(pandas.DataFrame({"time": [1.5, 2.0, 3.25]}))
+    np.testing.assert_allclose([float(cell) for cell in result.stdout.split()[1:]], expected, rtol=1e-12)
+
+
 # Predictions ----------------------------------------------------------------------------------------------------------
 def test_predictions_and_intervals_are_the_models(run, folder, fitted):
     model = load(fitted)

@@ -16,6 +16,7 @@ import click
 
 from .. import progress
 from .._files import is_stream
+from .._words import counted
 
 if TYPE_CHECKING:
     from typing import Any
@@ -101,7 +102,7 @@ def progress_line(text: str) -> None:
 
 @contextmanager
 def row_counter() -> Iterator[Callable[[int], None]]:
-    yield lambda rows: progress_line(f"reading: {rows} rows")
+    yield lambda rows: progress_line(f"reading: {counted(rows, 'row')}")
     progress_line("")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import arrays
+from .._words import counted
 from ..arrays import Array, ArrayLike
 from .base import Kernel, Term
 
@@ -32,8 +33,8 @@ class _Stationary(Kernel):
             raise ValueError(f"{name}: sigma must be a number or one number per column, got {self.sigma!r}.") from None
         if widths.ndim > 1 or (widths.ndim == 1 and widths.shape[0] not in (1, n_features)):
             raise ValueError(
-                f"{name}: sigma has shape {widths.shape}, but X has {n_features} columns: give a scalar or "
-                f"{n_features} values."
+                f"{name}: sigma has shape {widths.shape}, but X has {counted(n_features, 'column')}: give a "
+                f"scalar or {counted(n_features, 'value')}."
             )
         if not np.all(widths > 0):
             raise ValueError(f"{name}: sigma must be positive (inf drops a column), got {self.sigma!r}.")

@@ -20,6 +20,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from .. import arrays, progress
+from .._words import counted
 from ..coding import pairs_of
 from ..kernels import Kernel
 from ..problem import Problem, column_spread, columns_by_input, constant_columns, ranks_of
@@ -64,7 +65,7 @@ def _chosen(problem: Problem, rows: Rows, codings: tuple[str, ...], losses: tupl
         [rows.part(np.arange(start, len(rows.codes), 2)) for start in (0, 1)] if len(rows.codes) > 3 else [rows] * 2
     )
     record = Bunch(evaluations=0, plan=[], candidates=[])
-    record.plan.append(f"{len(kernels)} kernels with common widths on {len(rows.codes)} rows")
+    record.plan.append(f"{counted(len(kernels), 'kernel')} with common widths on {len(rows.codes)} rows")
     starts: list[tuple[float, Setting, list[Setting]]] = []
     for kernel in kernels:  # the others start from the first
         starts.append(_common_widths(kernel, halves, simplest, starts[0][2] if starts else []))
@@ -137,7 +138,7 @@ def with_C_of_more_rows(problem: Problem, setting: Setting, record: Bunch) -> Pr
         C = setting.C
     record.C = C
     record.evaluations += sample.evaluations
-    record.plan.append(f"C on {len(part.X)} rows with {part.basis_size} basis points")
+    record.plan.append(f"C on {len(part.X)} rows with {counted(part.basis_size, 'basis point')}")
     return problem.replace(C=C)
 
 
