@@ -335,6 +335,17 @@ def test_distances_near_the_largest_number_are_right_or_refused(kernel):
             kernel(size * signs)
 
 
+@pytest.mark.parametrize("kernel", [Linear(), Polynomial(1, coef0=0.0), Polynomial(3), kernels.Spline([-1.0, 0.0, 1.0])])
+def test_values_that_overflow_are_no_numpy_warnings(kernel):
+    """On some processors, inf - inf inside a matrix product is a RuntimeWarning; `predict` raises its own error."""
+    X = np.array([[1.7e308, -1.7e308, 1.7e308], [1.0, 2.0, 3.0]])
+    Z = np.random.default_rng(0).standard_normal((9, 3))
+    assert_array_equal(np.isfinite(kernel(np.vstack([X, X]), Z)).all(axis=1), [False, True] * 2)
+    assert_array_equal(np.isfinite(kernel.diagonal(X)), [False, True])
+    if not isinstance(kernel, kernels.Spline):
+        assert not np.isfinite(kernel.point_gradient(X, Z, np.full((2, 9), 4.0))).all()
+
+
 def test_no_columns_have_no_derivatives():
     for kernel in (RBF(1.0), Matern(1.0)):
         assert kernel.gradient(np.ones((3, 0)), np.ones((2, 0)), np.ones((3, 2))).shape == (1, 0)
