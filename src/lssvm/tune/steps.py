@@ -51,7 +51,7 @@ class LeaveOneOut(Step):
     Notes
     -----
     A width that is None is chosen as a multiple of the standard deviation of its column (or, if a few extreme cells
-    dominate it, of that of a normal distribution with the same quartiles): one common multiple, or one per column if
+    dominate it, of what the other cells suggest; see the page on tuning): one common multiple, or one per column if
     the kernel has ``ard=True``. Several rules keep many widths from overfitting few rows. The log widths have a normal
     prior about their mean, with standard deviation 0.25 up to 50 samples per width, and growing in proportion to the
     samples per width beyond that; with fewer, there are at most six iterations. A column is dropped (its width becomes
