@@ -555,7 +555,7 @@ def fuzz(seed):
 
 
 @pytest.mark.filterwarnings("ignore:Rounding errors")
-@pytest.mark.parametrize("part", range(20))
+@pytest.mark.parametrize("part", [*range(4), *(pytest.param(part, marks=pytest.mark.slow) for part in range(4, 20))])
 def test_fuzz(part):
     """400 seeded cases: a finite model, or a ValueError or TypeError that names what is wrong.
 

@@ -134,7 +134,12 @@ def test_a_rough_start_saves_systems_and_changes_nothing(name, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "worst", "usual"), [("squared", 1e-9, 1e-10), ("squared_hinge", 1.3, 0.12), ("logistic", 0.9, 0.045)]
+    ("name", "worst", "usual"),
+    [
+        ("squared", 1e-9, 1e-10),
+        pytest.param("squared_hinge", 1.3, 0.12, marks=pytest.mark.slow),
+        pytest.param("logistic", 0.9, 0.045, marks=pytest.mark.slow),
+    ],
 )
 def test_leave_one_out_of_two_classes_against_refits(name, worst, usual):
     """Exact for squares; for the others, differences in units of the decision values' spread, over 24 problems."""
@@ -369,6 +374,7 @@ def test_C_of_a_basis_does_not_rise_if_rows_are_repeated():
         assert (found.C == setting.C) == same
 
 
+@pytest.mark.slow
 def test_a_search_with_many_widths_does_not_choose_a_huge_C():
     """With the C of the sample that chose 20 widths, the log loss of a test set is 0.196."""
     X, y = make_friedman1(9000, 20, noise=1.0, random_state=0)
@@ -382,7 +388,7 @@ def test_a_search_with_many_widths_does_not_choose_a_huge_C():
 # The estimator --------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("coding", CODINGS)
-@pytest.mark.parametrize("steps", [(), [sparsify.Random(25, random_state=0)]])
+@pytest.mark.parametrize("steps", [(), pytest.param([sparsify.Random(25, random_state=0)], marks=pytest.mark.slow)])
 def test_leave_one_out_predictions_against_refits(steps, coding, name):
     X, y = ordered(45)
     basis = sparsify.Given(X[:25]) if steps else None
@@ -515,7 +521,7 @@ def test_given_kernel_and_C_stay_the_classifier_of_the_papers():
     [
         {"robust": "hampel"},
         {"steps": [sparsify.Prune(20, rows="keep")]},
-        {"steps": [tune.KFold(5)]},
+        pytest.param({"steps": [tune.KFold(5)]}, marks=pytest.mark.slow),
         {"steps": [tune.LeaveOneOut()]},
         {"loss": "squared", "coding": "one-vs-rest"},
     ],
@@ -578,7 +584,11 @@ def test_a_singular_kernel_with_a_huge_C_has_a_model(coding, name):
 
 @pytest.mark.parametrize(
     ("name", "classes", "rows"),
-    [*((name, 4, 1) for name in ["auto", *LOSSES]), *((name, 5, 2) for name in LOSSES), ("auto", 26, 3)],
+    [
+        *((name, 4, 1) for name in ["auto", *LOSSES]),
+        *((name, 5, 2) for name in LOSSES),
+        pytest.param("auto", 26, 3, marks=pytest.mark.slow),
+    ],
 )
 def test_a_search_with_few_rows_per_class(name, classes, rows):
     rng = np.random.default_rng(0)
@@ -650,6 +660,7 @@ def test_auto_records_what_it_compared():
     assert 0 <= model.path_.error_rate < 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [300, 1000])
 def test_irrelevant_columns_cost_little(rows):
     """With a common width, the best classifier of moons among eight columns of noise is nearly linear."""
@@ -678,6 +689,7 @@ def test_a_column_is_always_kept():
     assert np.isfinite(LSSVC().fit(X[:6], y[:6]).kernel_.sigma).any()
 
 
+@pytest.mark.slow
 def test_given_widths_of_other_kernels_do_not_move():
     X, y = make_moons(300, noise=0.25, random_state=0)
     X = np.hstack([X, np.random.RandomState(0).standard_normal((300, 8))])
@@ -694,7 +706,7 @@ def test_given_widths_of_other_kernels_do_not_move():
 @pytest.mark.parametrize(
     "settings",
     [
-        {},
+        pytest.param({}, marks=pytest.mark.slow),
         {"kernel": kernels.RBF()},
         {"kernel": kernels.RBF(), "loss": "squared"},
         {"kernel": kernels.RBF(1.5), "class_weight": {0: 2.0, 1: 1.0, 2: 1.0}},

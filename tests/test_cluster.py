@@ -143,6 +143,7 @@ def test_classes_and_frames(rows):
         assert_allclose(two.loo_residuals_.compute(), clone(model).fit(frame[inputs], labels == "low").loo_residuals_)
 
 
+@pytest.mark.slow
 def test_what_travels_does_not_hold_the_rows(rows, tmp_path, monkeypatch):
     """Lazy arrays have the training rows in their graph: they go neither into a file nor to the workers."""
     X, y, weight = rows

@@ -78,6 +78,7 @@ def run_console(commands):
         assert words[0] == words[1], got
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_snippets_run_and_show_what_they_give(page, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib").use("Agg")
@@ -120,7 +121,10 @@ def test_a_wrong_figure_or_word_is_seen():
     assert not checker.check_output("", "something\n", 0)
 
 
-@pytest.mark.parametrize("name", MODULES)
+SLOW = "lssvm.tune.blocks"
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name == SLOW)) for name in MODULES])
 def test_docstring_examples(name):
     assert doctest.testmod(import_module(name)).failed == 0
 
@@ -234,6 +238,7 @@ def test_every_example_is_in_the_gallery_and_the_page_is_current():
         assert (gallery.PICTURES / f"{name}.png").stat().st_size < 100_000
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Rounding errors")  # plot_kernels is close to the limit
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "examples").glob("plot_*.py")))
 def test_examples_draw(name, tmp_path):

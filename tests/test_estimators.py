@@ -86,7 +86,10 @@ VARIANTS = {
 }
 
 
-@pytest.fixture(params=VARIANTS, ids=lambda name: name.replace(", ", "-").replace(" ", "_"))
+@pytest.fixture(
+    params=[name if name != "drawn rows, chosen" else pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS],
+    ids=lambda name: name.replace(", ", "-").replace(" ", "_"),
+)
 def variant(request):
     model, (X, y), sample_weight = VARIANTS[request.param]
     return clone(model).fit(X, y, sample_weight), X, y, sample_weight
@@ -318,7 +321,7 @@ def test_integer_weights_equal_copies(model):
 
 
 @pytest.mark.parametrize("steps", [(), [sparsify.Random(7, random_state=0)]])
-@pytest.mark.parametrize("chosen", [False, True])
+@pytest.mark.parametrize("chosen", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_row_of_weight_zero_is_as_good_as_removed(steps, chosen):
     X, y = make_regression()
     X[:4] = [[1e3, -5e3], [40.0, 2.0], [0.0, 0.0], [-1.0, 100.0]]
@@ -791,6 +794,7 @@ def test_narrow_types_are_computed_in_double_precision(dtype):
     same(model, clone(model).fit(X.astype(float), y.astype(np.float32).astype(float)), X)
 
 
+@pytest.mark.slow
 def test_four_threads_equal_one():
     """24 fits and 40 predictions in four threads, each the same bits as alone."""
     new = make_regression(50, seed=99)[0]
@@ -806,6 +810,7 @@ def test_four_threads_equal_one():
         assert_array_equal(prediction, raw(serial[job % 4], new))
 
 
+@pytest.mark.slow
 def test_a_forked_child_can_fit():
     script = """if True:
         import os, warnings
@@ -849,6 +854,7 @@ def test_an_interrupted_fit_leaves_the_previous_model_or_none(estimator, error, 
     assert vars(unfitted).keys() == estimator().get_params(deep=False).keys()
 
 
+@pytest.mark.slow
 def test_signals_at_any_time_leave_a_whole_model():
     """50 interrupts at random times of a fit: the old model or the new one, bit for bit, never a mixture."""
     script = """if True:

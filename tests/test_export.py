@@ -163,8 +163,14 @@ def assert_parity(model, folder, rows=GIVEN):
             assert_allclose(probabilities, model.predict_proba(rows), rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("target", ["one", "two", "text", "many"])
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(
+    ("name", "target"),  # quick: each kernel, and each kind of targets
+    [
+        pytest.param(name, target, marks=[pytest.mark.slow] * (name != "rbf" and target != "two"))
+        for name in KERNELS
+        for target in ("one", "two", "text", "many")
+    ],
+)
 def test_kernels(name, target, tmp_path):
     y = {"one": Y[:, 0], "two": Y, "text": TWO, "many": MANY}[target]
     model = (LSSVR if y.dtype == np.float64 else LSSVC)(KERNELS[name], C=10.0)
