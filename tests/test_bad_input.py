@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
 
 from lssvm import LSSVC, LSSVR, arrays, kernels, robust, sparsify, tune
 
@@ -668,3 +669,61 @@ def test_missing_texts_are_refused():
         LSSVC(kernels.RBF(1.0), C=1.0).fit(X, y)
     with pytest.raises(ValueError, match=r"y contains values that are not numeric.*LSSVC"):
         LSSVR(kernels.RBF(1.0), C=1.0).fit(X, np.array([*"ababab"], dtype=np.dtypes.StringDType()))
+
+
+def test_arguments_that_fit_does_not_take_are_refused_by_name():
+    for estimator, y in ((LSSVR(**GIVEN), np.arange(N)), (LSSVC(**GIVEN), np.arange(N) % 2)):
+        name = type(estimator).__name__
+        with pytest.raises(TypeError, match=rf"{name}\.fit\(\) does not take groups: .*not supported yet.*KFold"):
+            estimator.fit(X, y, groups=np.arange(N))
+        with pytest.raises(TypeError, match=rf"{name}\.fit\(\) does not take eval_set\.$"):
+            estimator.fit(X, y, eval_set=(X, y))
+
+
+def test_parameters_of_a_kernel_that_is_not_given_are_refused():
+    search = GridSearchCV(LSSVR(), {"kernel__sigma": [1.0, 2.0]})
+    with pytest.raises(ValueError, match=r"kernel__sigma: kernel is None.*LSSVR\(kernel=kernels\.RBF\(\)\)"):
+        search.fit(X, np.arange(N))
+    with pytest.raises(ValueError, match=r"robust__c1: robust is 'hampel'.*LSSVC\(robust=robust\.Hampel\(\)\)"):
+        LSSVC(robust="hampel").set_params(robust__c1=2.0)
+    with pytest.raises(ValueError, match="Invalid parameter 'kernels'"):
+        LSSVR().set_params(kernels__sigma=1.0)
+    model = clone(LSSVR()).set_params(kernel=kernels.RBF(), kernel__sigma=2.0, C=3.0)
+    assert (model.kernel.sigma, model.C) == (2.0, 3.0)
+    assert clone(model).set_params(kernel=None).kernel is None
+
+
+def test_lazy_frames_are_refused_with_a_remedy():
+    pl = pytest.importorskip("polars")
+    frame, y = pl.DataFrame(X), np.arange(N)
+    model = LSSVR(**GIVEN).fit(frame, y)
+    for call in (
+        lambda: LSSVR(**GIVEN).fit(frame.lazy(), y),
+        lambda: LSSVR(**GIVEN).fit_chunks([(frame.lazy(), y)]),
+        lambda: LSSVC(**GIVEN).fit(frame.lazy(), y % 2),
+        lambda: model.predict(frame.lazy()),
+        lambda: model.predict_interval(frame.lazy()),
+    ):
+        with pytest.raises(TypeError, match=r"X is a LazyFrame.*call \.collect\(\)"):
+            call()
+    for estimator in (LSSVR(**GIVEN), LSSVC(**GIVEN)):
+        with pytest.raises(TypeError, match=r"y is a LazyFrame.*call \.collect\(\)"):
+            estimator.fit(X, pl.DataFrame({"y": y}).lazy())
+
+
+@pytest.mark.filterwarnings("ignore:The number of unique classes")  # of scikit-learn
+@pytest.mark.parametrize("how", ["fit", "partial_fit", "fit_chunks"])
+@pytest.mark.parametrize("digits", [0, 2])
+def test_numbers_are_not_classes(how, digits):
+    """Also whole numbers, if they are floats and more than half of the rows have their own."""
+    draw = np.random.RandomState(0)
+    rows, y = draw.normal(size=(40, 2)), np.round(draw.normal(0, 100, 40), digits)
+    model = LSSVC(**GIVEN)
+    calls = {
+        "fit": lambda: model.fit(rows, y),
+        "partial_fit": lambda: model.partial_fit(rows, y),
+        "fit_chunks": lambda: model.fit_chunks([(rows[:5], y[:5]), (rows[5:], y[5:])]),
+    }
+    with pytest.raises(ValueError, match=r"Unknown label type: continuous.*[Uu]se LSSVR for numbers"):
+        calls[how]()
+    assert len(model.fit(rows, y // 50).classes_) < 20  # few whole numbers may be classes

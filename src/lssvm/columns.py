@@ -267,6 +267,12 @@ def column_names(X: Any, count: int) -> list[Any]:
     return list(getattr(X, "column_names", getattr(X, "columns", range(count))))  # pyarrow, frames
 
 
+def refuse_lazy(name: str, values: Any) -> None:
+    """Raise TypeError for a LazyFrame of polars."""
+    if type(values).__name__ == "LazyFrame" and hasattr(values, "collect"):
+        raise TypeError(f"{name} is a LazyFrame, which has no rows yet: call .collect() and pass the result.")
+
+
 def refuse_equal_names(X: Any) -> None:
     """Raise ValueError for a frame in which two columns have the same name."""
     name, count = Counter(column_names(X, 0)).most_common(1)[0] if series_of(X) else ("", 0)

@@ -14,6 +14,7 @@ from .. import arrays
 from .._words import counted
 from ..arrays import Array, ArrayLike
 from ..cluster import lazily
+from ..columns import refuse_lazy
 from ..kernels import Kernel
 from ..problem import Problem
 from ..robust import WeightFunction
@@ -145,6 +146,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
 
     def _check_raw(self, X: Any, y: Any, **options: Any) -> tuple[Array, Array]:
         """Validated rows and targets."""
+        refuse_lazy("y", y)
         refuse_times("y", y)
         X, y = validate(self, X, y, multi_output=True, y_numeric=True, **chunk_options(options))
         if issparse(y):

@@ -16,7 +16,16 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from .. import arrays
 from .._words import counted
 from ..arrays import Array
-from ..columns import Columns, as_table, column_names, is_missing, not_numeric, refuse_equal_names, series_of
+from ..columns import (
+    Columns,
+    as_table,
+    column_names,
+    is_missing,
+    not_numeric,
+    refuse_equal_names,
+    refuse_lazy,
+    series_of,
+)
 
 TIMES = {  # starts of the names of types, and how to convert values t to numbers; the order matters
     ("date", "timestamp"): '(t - np.datetime64("2000-01-01")) / np.timedelta64(1, "D")',
@@ -42,6 +51,8 @@ def validate(
     Columns that are not numeric, and missing cells, are encoded as `lssvm.columns` describes; with ``reset=True``, how
     they are encoded follows from the rows of positive weight. Without `encode`, cells are returned as they are.
     """
+    refuse_lazy("X", X)
+    refuse_lazy("y", y)
     X = as_table(X)
     if options.get("ensure_min_samples") == 0 and not (X.shape[0] if hasattr(X, "shape") else len(X)):
         columns = len(model._columns_.sources) if encode and hasattr(model, "_columns_") else model.n_features_in_
