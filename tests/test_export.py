@@ -560,6 +560,19 @@ def test_far_from_all_points_only_the_intercept_is_left(name, tmp_path):
     assert_allclose(c_results(model, rows, tmp_path, ["-O2"])[0], expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize("cell", [1e8, 1e12, 1e300])
+@pytest.mark.parametrize("kernel", [kernels.RBF(2.5), kernels.Matern(2.5)])
+def test_a_far_training_cell_costs_no_digits(kernel, cell):
+    """The export subtracts every row from every support vector, without a centre."""
+    inputs = np.random.default_rng(0).standard_normal((60, 6))
+    targets = np.sin(inputs.sum(axis=1))
+    inputs[3, 1] = cell
+    model = LSSVR(kernel, C=100.0).fit(inputs, targets)
+    module: dict = {}
+    exec(export.to_python(model), module)
+    assert_allclose([module["predict"](row) for row in inputs.tolist()], model.predict(inputs), rtol=1e-10)
+
+
 def test_python_takes_large_values_as_the_model_does():
     for kernel in (kernels.Linear(), kernels.Additive(kernels.Spline(4)), kernels.RBF(sigma=1e200)):
         model = LSSVR(kernel, C=10.0).fit(X, Y[:, 0])

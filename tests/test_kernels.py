@@ -204,6 +204,25 @@ def test_far_rows_change_neither_the_values_nor_the_gradients_of_others(name, co
             assert_allclose(found, np.sum(terms, axis=0) / sigma, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("on_accelerator", [False, True])
+@pytest.mark.parametrize("namespace", NAMESPACES)
+def test_far_rows_in_other_namespaces(namespace, on_accelerator, monkeypatch):
+    xp = pytest.importorskip(namespace)
+    monkeypatch.setattr(arrays, "on_accelerator", lambda array: on_accelerator)
+    W = np.random.default_rng(1).standard_normal((40, 30))
+    for columns, cell, kind in itertools.product([3, 7], [1e7, 1e300], ["one of X", "the same", "many"]):
+        sigma = np.geomspace(0.8, 3.0, columns)
+        X, Z = with_far_rows(columns, cell, kind)
+        A, B, V = (xp.asarray(array) for array in (X, Z, W))
+        for name in STATIONARY:
+            kernel = STATIONARY[name](sigma)
+            values = of_squares(name, np.sum(by_differences(X, Z, sigma) ** 2, axis=2))[0]
+            assert_allclose(arrays.to_numpy(kernel(A, B)), values, rtol=1e-11, atol=1e-13)
+            pairs = zip(kernel.both_gradients(A, B, V), kernel.both_gradients(X, Z, W), strict=True)
+            for found, expected in [*pairs, (kernel.gradient(A, B, V), kernel.gradient(X, Z, W))]:
+                assert_allclose(arrays.to_numpy(found), expected, rtol=1e-10, atol=1e-10)
+
+
 @pytest.mark.parametrize("kernel", [RBF(1.0), Matern(1.0, 0.5), Matern(1.0, 1.5), Matern(1.0, 2.5), Additive(RBF(1.0))])
 def test_rows_whose_distances_overflow_are_far_from_all_others(kernel):
     size = np.array([1e150, -1e150, 1e154, -1e155, 1e200, 3e200, -1e300, 1.7e308, -1.7e308, 0.0, 1.0])[:, None]

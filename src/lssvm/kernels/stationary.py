@@ -348,7 +348,7 @@ class Distances:
 
     def _close(self, out: Array, rows: slice) -> Array:
         xp = arrays.namespace(out)
-        return xp.nonzero(xp.reshape(out > self.limit[rows], (-1,)))[0]  # much faster than with two indices
+        return xp.nonzero(xp.reshape(out > self.limit[rows, :], (-1,)))[0]  # much faster than with two indices
 
     def _differences(
         self, places: Array | None, rows: slice, columns: slice
