@@ -438,7 +438,7 @@ def test_a_basis_fits_where_the_dense_machine_does_not(little_memory):
 def test_the_memory_estimate_covers_the_peak(arguments, matrices, divided, monkeypatch):
     """One matrix is counted for a given C, and those of `eigh` for the whole path: the fit must not need more."""
     monkeypatch.setattr(arrays.linalg, "DIVIDED", divided)
-    assert matrices in (1, arrays.eigh_matrices(900))
+    assert matrices in (1, arrays.eigh_matrices(900, X))
     many = np.random.default_rng(0).standard_normal((900, 3))
     with config_context(working_memory=0.2):
         tracemalloc.start()
@@ -448,6 +448,38 @@ def test_the_memory_estimate_covers_the_peak(arguments, matrices, divided, monke
         finally:
             tracemalloc.stop()
     assert peak < (matrices + 0.3) * 8 * 900**2
+
+
+def test_a_dense_search_counts_what_its_device_needs(monkeypatch):
+    """Eigenvectors of tensors take more memory than those of NumPy, which overwrites the matrix."""
+    torch = pytest.importorskip("torch")
+    many = np.random.default_rng(0).standard_normal((100, 2))
+    monkeypatch.setattr(arrays, "free_memory", lambda array: int(3.5 * 8 * 100**2))
+    model = LSSVR(GIVEN["kernel"], steps=[]).fit(many, many[:, 0])
+    with pytest.raises(MemoryError, match=r"100 rows needs 0\.0 GiB for 4 matrices.*basis.*chunks"):
+        model.fit(torch.asarray(many), torch.asarray(many[:, 0]))
+
+
+def test_a_dense_search_too_large_for_a_gpu_is_refused_before_any_work(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(arrays.linalg, "on_accelerator", arrays.is_torch)
+    monkeypatch.setattr(arrays, "free_memory", lambda array: 139 * 2**30)
+    monkeypatch.setattr(kernels.Matern, "evaluate", lambda *_: pytest.fail("work was done before the refusal"))
+    many = torch.linspace(0, 1, 57_248, dtype=torch.float64)[:, None]
+    with pytest.raises(
+        MemoryError, match=r"57248 rows needs 146\.5 GiB for 6 matrices.*only 139\.0 GiB.*basis.*chunks"
+    ):
+        LSSVR(kernels.Matern(ard=True), steps=[]).fit(many, many[:, 0])
+
+
+def test_free_memory_of_a_gpu_includes_the_reserve_of_its_allocator(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(arrays.namespaces, "on_accelerator", arrays.is_torch)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (5000, 9000))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 300)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 100)
+    assert arrays.free_memory(torch.zeros(2)) == 5200
+    assert arrays.free_memory(X) == arrays.memory(X)
 
 
 # Fuzz -----------------------------------------------------------------------------------------------------------------

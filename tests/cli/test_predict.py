@@ -168,6 +168,17 @@ def test_a_model_of_one_column_predicts_a_file_of_one_column(run, folder, text, 
     np.testing.assert_allclose([float(cell) for cell in result.stdout.split()[1:]], expected, rtol=1e-12)
 
 
+def test_another_name_of_the_data_is_not_overwritten(run, folder, fitted):
+    os.link("people.csv", "also.csv")
+    content = (folder / "people.csv").read_bytes()
+    result = run("predict", fitted, "people.csv", "-o", "also.csv")
+    assert result.exit_code == 2
+    assert "'also.csv' is also another file of this command and would be overwritten" in result.stderr
+    assert (folder / "people.csv").read_bytes() == content
+    Path("model.lssvm").symlink_to(fitted)
+    assert "would be overwritten" in run("predict", fitted, "people.csv", "-o", "model.lssvm").stderr
+
+
 # Predictions ----------------------------------------------------------------------------------------------------------
 def test_predictions_and_intervals_are_the_models(run, folder, fitted):
     model = load(fitted)

@@ -242,6 +242,26 @@ def memory(array: Array) -> int | None:
         return None
 
 
+def free_memory(array: Array) -> int | None:
+    """As `memory`; of a GPU only what is free, including what the allocator of its library holds in reserve.
+
+    It changes from call to call, so that it must not determine how a result is computed.
+    """
+    try:
+        if is_cupy(array):
+            import cupy
+
+            return int(array.device.mem_info[0]) + int(cupy.get_default_memory_pool().free_bytes())
+        if on_accelerator(array):
+            import torch
+
+            reserve = torch.cuda.memory_reserved(array.device) - torch.cuda.memory_allocated(array.device)
+            return int(torch.cuda.mem_get_info(array.device)[0]) + int(reserve)
+    except (AttributeError, ValueError, OSError):
+        return None
+    return memory(array)
+
+
 def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: int, *, symmetric: bool = False) -> None:
     """Call `function(rows, columns)` for tiles that cover `array`; each tile is a matrix product of inner size `depth`.
 

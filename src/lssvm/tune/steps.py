@@ -118,7 +118,7 @@ class LeaveOneOut(Step):
         if problem.is_known or is_fixed(problem):
             return None
         if problem.is_dual:
-            check_memory(len(problem.rows), arrays.eigh_matrices(len(problem.rows)), problem.X)
+            check_memory(len(problem.rows), arrays.eigh_matrices(len(problem.rows), problem.X), problem.X)
         if problem.robust is not None:
             iterations = max(PLAN.robust_iterations, problem.robust.iterations)
             problem = problem.replace(robust=clone(problem.robust).set_params(iterations=iterations))
