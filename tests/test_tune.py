@@ -2,6 +2,7 @@
 
 import copy
 import math
+import tracemalloc
 import warnings
 from dataclasses import replace
 
@@ -849,6 +850,28 @@ def test_a_search_from_another_start_ends_unless_it_leads():
         search._minimise(search.problem, 50, rival=rival)
         evaluations.append(search.record.evaluations)
     assert evaluations[1] < 10 < evaluations[0]
+
+
+def test_the_memory_of_a_search_is_proportional_to_the_columns():
+    """Nothing is columns x columns; dropped columns are not among the variables of the search."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, 4000))
+    problem = Problem(RBF(ard=True), X, X[:, :1], np.ones(20))
+    search = widths.Search(problem, tune.LeaveOneOut(), Bunch(evaluations=0, plan=[]))
+    search.ard, search.widths, search.C = search.many, np.full(4000, 4.0), 10.0
+    tracemalloc.start()
+    search._minimise(search.problem, 1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * 4000**2 / 4
+    search.widths[7:] = tune.PLAN.dropped_width
+    sizes, usual = [], descent.scipy.optimize.minimize
+    with pytest.MonkeyPatch.context() as patch:
+        counted = lambda function, start, **options: sizes.append(len(start)) or usual(function, start, **options)  # noqa: E731
+        patch.setattr(descent.scipy.optimize, "minimize", counted)
+        search._minimise(search.problem, 1)
+    assert sizes == [8]  # log C is the last one
+    assert (search.widths[7:] == tune.PLAN.dropped_width).all()
 
 
 def test_a_search_that_starts_on_a_part_ends_where_others_do(monkeypatch):

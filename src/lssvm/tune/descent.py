@@ -43,9 +43,9 @@ class Descent(Objective):
         a stack must have some weight next to the `others`; otherwise the search ends, and `is_useless` is set.
         """
         start, dropped = self._vector(), self._is_dropped(self.widths)
-        if not len(start):  # nothing to choose: a kernel of a `Choice`
+        if len(start) == np.sum(dropped):  # nothing to choose, e.g. a kernel of a `Choice`
             return self._value(start, trial)
-        moves = np.eye(len(start))  # from the search variables to the vector
+        moves = scipy.sparse.eye_array(len(start), format="csr")  # from the search variables to the vector
         middle = math.log(kernel_variance(self._at_vector(start, trial)) * mean_weight(trial))
         bounds = [
             (PLAN.dropped_width, PLAN.dropped_width) if fixed else (-PLAN.width_bound, PLAN.width_bound)
@@ -55,10 +55,14 @@ class Descent(Objective):
             bounds.append((-math.log(PLAN.ridges[-1]) - middle, -math.log(PLAN.ridges[0]) - middle))
         start = np.clip(start, *np.array(bounds).T)
         if together:
-            moves = np.vstack([np.append(~dropped, np.zeros(len(start) - len(dropped))), moves[len(dropped) :]]).T
+            common = np.append(~dropped, np.zeros(len(start) - len(dropped)))
+            moves = scipy.sparse.vstack([common[None, :], moves[len(dropped) :]]).T
         bounds = [(low - at, high - at) for (low, high), at in zip(bounds, start, strict=True)]
         if together:
             bounds = [(-3.0, 3.0), *bounds[len(dropped) :]]
+        elif dropped.any():  # they may be many more than the widths that are searched
+            searched = np.append(~dropped, np.ones(len(start) - len(dropped), dtype=bool))
+            moves, bounds = moves[:, searched], [bounds[place] for place in np.flatnonzero(searched)]
         zero = np.zeros(moves.shape[1])
         if self.method == "simplex":
             found = scipy.optimize.minimize(  # type: ignore[call-overload]
