@@ -49,7 +49,8 @@ class Rows:
 
     def part(self, rows: np.ndarray) -> Rows:
         """A subset of the rows."""
-        return Rows(self.problem.subset(rows), self.unit, self.C)
+        unit = self.unit[rows] if self.problem.kernel.is_precomputed else self.unit
+        return Rows(self.problem.subset(rows), unit, self.C)
 
     def coded(self, coding: str) -> Coded:
         """The binary problems of a coding. With two classes there is one, whatever the coding."""

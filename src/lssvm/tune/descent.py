@@ -79,7 +79,7 @@ class Descent(Objective):
 
             def objective(step: np.ndarray) -> tuple[float, np.ndarray]:
                 value, gradient = self._objective(start + moves @ step, trial)
-                return value, moves.T @ gradient
+                return value, np.atleast_1d(moves.T @ gradient)  # SciPy's product with one column is a number
 
             def stop(intermediate_result: scipy.optimize.OptimizeResult) -> None:
                 values.append(float(intermediate_result.fun))
