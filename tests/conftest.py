@@ -1,14 +1,48 @@
-"""Threads: the suite runs in several processes, so that each keeps to one BLAS thread. Fixtures of several files."""
+"""Settings that have to precede imports, the limit on the time of quick tests, and fixtures of several files."""
 
 import os
 import stat
 import threading
+import time
 
 import pytest
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the suite runs in several processes
+os.environ.setdefault("OMP_NUM_THREADS", os.environ["OPENBLAS_NUM_THREADS"])  # torch's threads spin while they wait
+os.environ["SCIPY_ARRAY_API"] = "1"  # SciPy reads it when it is imported; tests of array API inputs need it
+
+CPU_LIMIT = 2.0  # seconds for a test that is not marked slow
 
 
+# The limit on CPU time ------------------------------------------------------------------------------------------------
+def cpu_seconds():
+    """CPU time of this process and of its children that have ended."""
+    times = os.times()
+    return time.process_time() + times.children_user + times.children_system
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Fail a test that takes too long without being marked slow in continuous integration; report it elsewhere."""
+    start = cpu_seconds()
+    result = yield
+    spent = cpu_seconds() - start
+    if spent > CPU_LIMIT and item.get_closest_marker("slow") is None:
+        if os.environ.get("CI"):
+            message = f"took {spent:.1f} s of CPU time; above {CPU_LIMIT:g} s, a test needs @pytest.mark.slow"
+            pytest.fail(message, pytrace=False)
+        item.user_properties.append(("cpu_seconds", spent))  # reaches the controller of pytest-xdist
+    return result
+
+
+def pytest_terminal_summary(terminalreporter):
+    for report in terminalreporter.stats.get("passed", []):
+        for name, spent in report.user_properties:
+            if name == "cpu_seconds":
+                terminalreporter.write_line(f"{report.nodeid} took {spent:.1f} s of CPU time; mark it slow")
+
+
+# Fixtures -------------------------------------------------------------------------------------------------------------
 @pytest.fixture
 def read_pipe():
     """A function (pipe, write) that returns what comes out of a FIFO while `write` runs."""

@@ -25,6 +25,7 @@ from benchmarks import (
     tables,
 )
 
+pytestmark = pytest.mark.slow
 JOBS = [
     ("dense", {"rows": 250, "loo": True}),
     ("kernel_ridge", {"rows": 250}),
@@ -379,7 +380,6 @@ def test_large_sets_of_classes(capsys):
     assert all(0.0 <= float(cell) <= 0.7 for row in rows for cell in row[1:3])
 
 
-@pytest.mark.slow
 def test_fits_in_threads_and_processes_have_the_bits_of_fits_alone(capsys):
     numbers = [3, 16]  # quick ones
     assert endurance.used(3, 0) != endurance.used(3, 1)  # the digest depends on the numbers

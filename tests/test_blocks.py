@@ -46,6 +46,7 @@ def test_h_of_zero_is_leave_one_out():
     assert blocks.path_.score == pytest.approx(LSSVR(kernels.RBF(1.0)).fit(t, y).path_.loo, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_test_error_under_autocorrelated_errors():
     wins = 0
     for seed in range(10):
@@ -58,13 +59,18 @@ def test_test_error_under_autocorrelated_errors():
     assert wins >= 9
 
 
-def test_classes_files_and_mistakes(tmp_path):
+@pytest.mark.slow
+def test_classes_and_files(tmp_path):
     t, _, y = series(60, 2)
     model = LSSVR(kernels.RBF(), steps=[tune.LeaveBlockOut(5)]).fit(t, y)
     save(model, tmp_path / "model.lssvm")
     assert load(tmp_path / "model.lssvm").path_.score == model.path_.score
     assert LSSVC(kernels.RBF(), steps=[tune.LeaveBlockOut(3)]).fit(t, y > 1).score(t, y > 1) > 0.8
     assert LSSVR(steps=[sparsify.Random(10, random_state=0), tune.LeaveBlockOut(5)]).fit(t, y).C_ > 0
+
+
+def test_mistakes():
+    t, _, y = series(60, 2)
     for h in (-1, 1.5, True, "a"):
         with pytest.raises(ValueError, match="LeaveBlockOut: h must be a non-negative integer"):
             LSSVR(steps=[tune.LeaveBlockOut(h)]).fit(t, y)

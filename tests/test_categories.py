@@ -203,6 +203,7 @@ def kinds_of_frames():
     yield pa.table({**cells, "city": pa.array(cells["city"]).dictionary_encode()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("estimator", "y"), [(LSSVR, Y), (LSSVC, LABELS)])
 def test_all_kinds_of_frames_give_the_same_model(estimator, y):
     array = holed().to_numpy(dtype=object)
@@ -218,6 +219,7 @@ def test_all_kinds_of_frames_give_the_same_model(estimator, y):
     assert_array_equal(named.predict(holed()), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize(("estimator", "y"), [(LSSVR, Y), (LSSVC, LABELS)])
 def test_frames_of_numbers_equal_arrays(estimator, y, missing):
@@ -263,6 +265,7 @@ def test_rows_of_weight_zero_do_not_count():
 
 
 # Chunks, files --------------------------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_chunks_of_frames_equal_a_fit():
     frame, points = holed(), [2, 30, 41, 77]
     whole = LSSVR(kernels.RBF(1.0), C=5.0).fit(frame, Y)
@@ -380,6 +383,7 @@ def test_export(model, y):
         module["predict"]({**cells[0], "city": 3})
     with pytest.raises(ValueError, match="Column 'b' is inf"):
         module["predict"]({**cells[0], "b": np.inf})
+    pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")
     session = runtime.InferenceSession(export.to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
     feed = {"a": rows[["a"]], "city": rows[["city"]].fillna(""), "b": rows[["b"]]}
@@ -420,6 +424,7 @@ def test_identifiers_are_ignored():
         LSSVR().fit(frame[["key"]], Y)
 
 
+@pytest.mark.slow
 def test_many_categories():
     """10^5 values: twice each, and as identifiers."""
     x = np.linspace(0, 1, 200_000)
@@ -433,6 +438,7 @@ def test_many_categories():
     assert time.process_time() - start < 30.0  # 1.3 s
 
 
+@pytest.mark.slow
 def test_the_memory_of_chunks_with_many_categories_does_not_grow_with_the_rows():
     x = np.linspace(0, 1, 40_000)
     frame = pd.DataFrame({"v": [f"v{k % 1000}" for k in range(40_000)], "x": x})

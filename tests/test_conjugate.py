@@ -135,6 +135,7 @@ def test_constant_targets_need_no_step(small):
     assert_allclose(model.predict(NEW)[:, 0], 7.0, rtol=1e-14)
 
 
+@pytest.mark.slow
 def test_robust_weights_are_those_of_the_factorisation(small):
     y = Y[:, 0] + np.where(np.arange(400) % 20 == 0, 30.0, 0.0)
     model = LSSVR(kernels.RBF(1.5), C=10.0, steps=(), robust="hampel").fit(X, y)

@@ -98,6 +98,7 @@ def test_sinc_without_noise_is_the_formula(distribution):
     assert_allclose(y, np.sin(np.pi * X[:, 0]) / (np.pi * X[:, 0]), rtol=1e-12, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_sinc_noise_has_the_named_distribution():
     laws = {"gaussian": stats.norm(0, 0.3), "t4": stats.t(4, 0, 0.3), "t5": stats.t(5, 0, 0.3)}
     for distribution in ("gaussian", "t4"):

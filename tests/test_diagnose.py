@@ -42,6 +42,7 @@ def test_coverage_equals_intervals_of_refits_without_the_row(basis):
     np.testing.assert_array_equal(found.rows, np.arange(len(y)))
 
 
+@pytest.mark.slow
 def test_coverage_of_a_stack_equals_refits_without_pairs_of_rows():
     """f without rows i and j is the average of the members without them; the weights of the members are held fixed."""
     rows, targets, shares = X[::2], y[::2], (0.3, 0.7)

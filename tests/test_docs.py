@@ -8,19 +8,20 @@ package or a program, or ``<!-- not run: reason -->``.
 
 import doctest
 import math
-import os
 import pkgutil
 import re
+import shlex
 import shutil
 import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import lssvm
 from lssvm import LSSVC, LSSVR, diagnose, export, kernels, plotting, report, robust, sparsify, tune
+from lssvm.cli import main
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)]
@@ -52,19 +53,32 @@ class Near(doctest.OutputChecker):
         return words[0] == words[1] and all(is_near(*pair) for pair in pairs)
 
 
-def run_console(commands, folder):
+def printed(command):
+    """What a command prints. lssvm and python run in this process, because they take a second to start."""
+    source, _, last = command.rpartition(" | ")
+    last, _, file = last.partition(" > ")
+    name, *words = shlex.split(last)
+    if name not in ("lssvm", "python"):
+        return subprocess.run(["bash", "-c", f"{command} 2>&1"], stdout=subprocess.PIPE, text=True).stdout
+    if name == "python":
+        exec(words[1], {})
+        return ""
+    given = subprocess.run(["bash", "-c", source], stdout=subprocess.PIPE, check=True).stdout
+    result = CliRunner().invoke(main, words, prog_name="lssvm", input=given)
+    if file:
+        Path(file).write_bytes(result.stdout_bytes)
+    return result.stderr if file else result.output
+
+
+def run_console(commands):
     """Run the lines after "$" and compare the words of what they print."""
-    functions = f'python() {{ {sys.executable} "$@"; }}; lssvm() {{ {sys.executable} -c "$MAIN" "$@"; }}'
-    main = "from lssvm.cli import main; main(prog_name='lssvm')"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "MAIN": main}
     for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", commands, re.MULTILINE):
-        output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        shell = ["bash", "-c", f"{functions}; {command}"]
-        got = subprocess.run(shell, cwd=folder, env=environment, check=False, **output).stdout
+        got = printed(command)
         words = [re.sub(r"\s+", " ", NUMBER.sub("#", text)).strip() for text in (shown, got)]
         assert words[0] == words[1], got
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_snippets_run_and_show_what_they_give(page, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib").use("Agg")
@@ -84,7 +98,7 @@ def test_snippets_run_and_show_what_they_give(page, tmp_path, monkeypatch):
             assert runner.failures == 0
         elif language == "console":
             pytest.importorskip("pyarrow")
-            run_console(body, tmp_path)
+            run_console(body)
         elif language == "c":
             Path("main.c").write_text(body, encoding="utf-8")
 
@@ -107,7 +121,10 @@ def test_a_wrong_figure_or_word_is_seen():
     assert not checker.check_output("", "something\n", 0)
 
 
-@pytest.mark.parametrize("name", MODULES)
+SLOW = "lssvm.tune.blocks"
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name == SLOW)) for name in MODULES])
 def test_docstring_examples(name):
     assert doctest.testmod(import_module(name)).failed == 0
 
@@ -221,6 +238,7 @@ def test_every_example_is_in_the_gallery_and_the_page_is_current():
         assert (gallery.PICTURES / f"{name}.png").stat().st_size < 100_000
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Rounding errors")  # plot_kernels is close to the limit
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "examples").glob("plot_*.py")))
 def test_examples_draw(name, tmp_path):

@@ -11,6 +11,8 @@ from papers.c04 import ERRORS, explicit, motorcycle_machines, on_vectors
 from papers.c04 import MOTORCYCLE as MACHINE
 from papers.page import boston, rms
 
+pytestmark = pytest.mark.slow
+
 
 # Suykens et al. 2002 --------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("seed", range(5))
@@ -38,7 +40,6 @@ def test_weighted_pruning_drops_outliers_first_and_unweighted_keeps_them(seed):
 
 
 # Cawley & Talbot 2002 -------------------------------------------------------------------------------------------------
-@pytest.mark.slow
 def test_the_improved_machine_is_flat_down_to_nine_vectors():
     """Fig. 1, motorcycle: 10-fold RMS 23.0 @114, 22.9 @15, 22.7 @9, 25.2 @6, 30.7 @4 by a reference implementation.
 
@@ -58,7 +59,6 @@ def test_the_improved_machine_is_flat_down_to_nine_vectors():
     assert ratio[4] > 1.15
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["motorcycle", "boston"])
 def test_the_improved_machine_is_better_than_algorithm_2(name):
     """Figs 1-2: lower at (almost) every size, without tuning again."""
@@ -73,7 +73,6 @@ def test_the_improved_machine_is_better_than_algorithm_2(name):
     assert np.all(np.sqrt(conventional.scores[few] / improved.scores[few]) > 1.05)
 
 
-@pytest.mark.slow
 def test_few_vectors_of_the_improved_machine_predict_new_rows_better():
     """Fig. 1, motorcycle, on rows that neither machine has seen: 9 vectors."""
     X, y = datasets.load_motorcycle(return_X_y=True)
@@ -120,7 +119,6 @@ def test_boston_is_reconstructed_by_a_few_hundred_vectors():
 
 
 # Carvalho & Braga (A-LSSVM) -------------------------------------------------------------------------------------------
-@pytest.mark.slow
 @pytest.mark.parametrize("name", a06.SETS)
 def test_the_sparse_classifiers_reach_the_published_accuracies(name):
     """Tables 1-3: test accuracy within two points or better, and a comparable share of support vectors."""

@@ -10,6 +10,7 @@ from papers.page import Claim, Page, spread, write
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 pyplot.switch_backend("Agg")
+pytestmark = pytest.mark.slow
 
 
 def test_the_quickest_part_reaches_what_is_published(tmp_path):

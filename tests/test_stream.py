@@ -235,7 +235,7 @@ def test_sources_give_the_same_bits(rows, kind, tmp_path, monkeypatch):
     source, names = source_of(kind, X, y, weight, tmp_path)
     model.fit_chunks(source, **names)
     if kind == "frames":  # columns lie in memory one after the other, and products add in another order
-        assert_allclose(model.predict(new), expected.predict(new), rtol=1e-12)
+        assert_allclose(model.predict(new), expected.predict(new), rtol=1e-9)
         return
     assert np.array_equal(model.dual_coef_, expected.dual_coef_)
     assert np.array_equal(model.loo_residuals_, expected.loo_residuals_)

@@ -38,6 +38,14 @@ def write_parquet(path):
     parquet.write_table(table({"age": AGE, "city": CITY, "price": PRICE}), path)
 
 
+def rounding(model):
+    """Bound on the rounding of a prediction: a sum of products with kernels of at most one over the support vectors."""
+    from lssvm import diagnose
+
+    eps = np.finfo(float).eps
+    return sum(w * eps * len(part.dual_coef_) * np.abs(part.dual_coef_).sum() for part, w in diagnose.members(model))
+
+
 def planned(text, folder, target="y", **options):
     from lssvm.cli.reading import open_table
     from lssvm.cli.roles import plan

@@ -23,6 +23,7 @@ def test_demo_prints_the_fit(run, tmp_path):
     assert float(table["seconds"]) >= 0
 
 
+@pytest.mark.slow
 def test_demo_draws_a_picture(run, tmp_path):
     image = pytest.importorskip("matplotlib.image")
     output = tmp_path / "demo.png"

@@ -100,6 +100,7 @@ def test_a_named_pipe_is_read_again_and_again(tmp_path, content):
     assert read(source) == ROWS
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="process substitution")
 @pytest.mark.parametrize("path", ["/dev/fd/{}", "/dev/stdin"])
 def test_fit_from_a_pipe_that_has_a_path(tmp_path, path):

@@ -5,7 +5,7 @@ import runpy
 
 import numpy as np
 import pytest
-from cli_cases import AGE, PRICE, lines, planned
+from cli_cases import AGE, PRICE, lines, planned, rounding
 
 from lssvm import load
 from lssvm.cli.reading import open_table
@@ -119,7 +119,8 @@ def test_text_that_differs_in_every_row_is_ignored(folder, run):
     result = run("fit", "t.csv", "-y", "price", "-o", "m.lssvm")
     assert "warning: X: column 'name' is ignored, because it looks like an identifier: 60 of its 60" in result.stderr
     (folder / "new.csv").write_text("age,name\n40,x\n40,\n40,3\n")
-    assert len(set(run("predict", "m.lssvm", "new.csv").stdout.split()[1:])) == 1
+    found = np.array(run("predict", "m.lssvm", "new.csv").stdout.split()[1:], float)
+    assert np.ptp(found) <= 2 * rounding(load("m.lssvm"))  # BLAS may add up equal rows in different orders
 
 
 def test_numbers_with_leading_zeros_are_codes(folder, run):
@@ -171,6 +172,7 @@ def write_truth(folder):
     return ["python.csv", "r.csv", "json.csv", "typed.parquet"]
 
 
+@pytest.mark.slow
 def test_truth_values_are_known_however_they_are_spelled(run, folder):
     names = write_truth(folder)
     for own in names:
@@ -185,6 +187,7 @@ def test_truth_values_are_known_however_they_are_spelled(run, folder):
             assert predict({"age": 40, "garden": value}) == predict([40, 1]) != predict([40, False])
 
 
+@pytest.mark.slow
 def test_truth_values_as_classes(run, folder):
     names = write_truth(folder)
     for own, spelled in zip(names, ("True", "TRUE", "true", "true"), strict=True):

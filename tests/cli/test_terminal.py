@@ -84,6 +84,7 @@ def test_text_of_the_data_does_not_steer_the_terminal(run, folder, steering):
     assert (folder / page).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="terminals")
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=["csv", "json"])
 def test_predictions_are_escaped_on_a_terminal_only(run, folder, steering, options):
@@ -139,6 +140,7 @@ def test_class_names_that_are_formulas_are_escaped(run, folder, labels, formulas
 
 
 # Processes ------------------------------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_a_closed_pipe_leaves_no_traceback(folder, fitted):
     (folder / "many.csv").write_text(lines(ROWS * 500), encoding="utf-8")
     process = subprocess.Popen(
@@ -153,6 +155,7 @@ def test_a_closed_pipe_leaves_no_traceback(folder, fitted):
     assert "Exception" not in errors
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="shell")
 @pytest.mark.parametrize(
     ("arguments", "code", "errors"),
@@ -174,6 +177,7 @@ def test_closed_streams_leave_no_traceback(folder, fitted, arguments, code, erro
         assert len((folder / "p.csv").read_text().splitlines()) == 61
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 @pytest.mark.parametrize("wait", [0.0, 0.3, 0.9])
 def test_interrupt_leaves_the_previous_model_and_no_traceback(folder, wait):
@@ -245,6 +249,7 @@ def on_terminal(terminal, *arguments, chunks=False):
     return output, shown
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="terminals")
 @pytest.mark.parametrize("terminal", [True, False])
 def test_progress_is_shown_on_a_terminal_only(folder, terminal):
@@ -270,6 +275,7 @@ def shares(shown):
     return list(dict.fromkeys(int(share) for share in re.findall(rb"(\d+)%", shown)))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="terminals")
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=["", "json"])
 @pytest.mark.parametrize("terminal", [True, False])
@@ -288,6 +294,7 @@ def test_a_fit_in_memory_shows_how_far_it_is(folder, terminal, options):
     assert shown.count(b"100%") == 1  # not before the end
 
 
+@pytest.mark.slow
 def test_predictions_to_a_terminal_have_no_bar_among_them(folder, fitted):
     output, shown = on_terminal(True, "predict", str(fitted), "people.csv")
     assert len(output.splitlines()) == 61

@@ -273,7 +273,7 @@ def test_adaline_with_a_huge_tolerance_keeps_two_rows_and_every_class(task, fina
 @pytest.mark.parametrize("task", TASKS)
 def test_adaline_without_a_final_solve_predicts_but_knows_no_leave_one_out(task):
     model, X, y = make(task)
-    model.set_params(steps=[Adaline(tol=0.05, final_solve=False)]).fit(X, y)
+    model.set_params(steps=[Adaline(tol=0.05, max_iter=500, final_solve=False)]).fit(X, y)
     assert np.isnan(model.loo_residuals_).all()
     assert np.isnan(model.leverage_).all()
     assert np.isfinite(raw(model, X)).all()

@@ -13,6 +13,7 @@ from lssvm.sparsify.programmes import component_blocks, structure_programme
 
 
 # Eq. (28): fusion -----------------------------------------------------------------------------------------------------
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "seed"), [(Spline(3), s) for s in range(3)] + [(RBF(w), 0) for w in (0.2, 1.0, 10.0)]
 )
@@ -75,6 +76,7 @@ def test_fusion_of_an_output_that_is_all_but_constant(kernel, size):
     assert_allclose(constant.predict(X), 3.0)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 def test_printed_29_does_not_solve_28():
     """(29) is smaller than the optimum of (28) where complementary slackness, (27ef), does not hold."""
@@ -210,6 +212,7 @@ def selection(draws, step=None):
     return exact, complete, np.median(ratios)
 
 
+@pytest.mark.slow
 def test_the_four_inputs_of_eq_31_are_found():
     exact, complete, ratio = selection(2, Components(validation=None))
     assert complete == 2

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Components. no input is kept")  
 # A new sparsifier is one line here.
 STEPS = {
     "AdaPinv": [AdaPinv()],
-    "Adaline": [Adaline(tol=0.05)],
+    "Adaline": [Adaline(tol=0.05, max_iter=500)],
     "Components": [Components(rho=0.5), Components(random_state=0)],
     "Echelon": [Echelon(n=SIZE), Echelon()],
     "FeatureVectors": [FeatureVectors(SIZE), FeatureVectors(SIZE, candidates=9, random_state=0)],
@@ -50,10 +50,14 @@ STEPS = {
     "Substrate": [Substrate(zeta=0.3, refit=True), Substrate(refit=True, random_state=0)],
 }
 KKT_COLUMNS = (InversePrune, AdaPinv, Echelon, Adaline)
-CASES = [(name, position) for name in sparsify.__all__ for position in range(len(STEPS.get(name, [None])))]
+CASES = [  # one of each sparsifier is quick enough
+    pytest.param((name, position), id=f"{name}{position}", marks=[pytest.mark.slow] * (position > 0))
+    for name in sparsify.__all__
+    for position in range(len(STEPS.get(name, [None])))
+]
 
 
-@pytest.fixture(params=CASES, ids=lambda case: f"{case[0]}{case[1]}")
+@pytest.fixture(params=CASES)
 def step(request, monkeypatch):
     name, position = request.param
     if name == "Components":  # which keeps the basis and chooses inputs, of an additive machine

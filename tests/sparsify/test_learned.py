@@ -10,6 +10,7 @@ from lssvm.sparsify import Learned, RandomlyPivoted
 from lssvm.sparsify.bases import learned
 
 
+@pytest.mark.slow
 def test_learned_points_predict_better_than_where_they_started():
     rng = np.random.default_rng(0)
     X, new = rng.uniform(-2.0, 2.0, (600, 2)), rng.uniform(-2.0, 2.0, (400, 2))
@@ -32,6 +33,7 @@ def test_learned_keeps_what_is_given():
     assert not np.isin(model.support_vectors_, X).all()
 
 
+@pytest.mark.slow
 def test_learned_points_take_the_kernel_that_suits_them():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (300, 2))

@@ -194,6 +194,7 @@ def test_keeping_rows_is_the_improved_machine(task, weighted):
         assert path.scores[list(path.sizes).index(size)] == pytest.approx(score, rel=1e-8)
 
 
+@pytest.mark.slow
 def test_the_path_of_an_ill_conditioned_machine():
     """Motorcycle, sigma 13.1: 94 distinct times, a numerical rank of about 20."""
     X, y = datasets.load_motorcycle(return_X_y=True)

@@ -58,6 +58,7 @@ def law_of_sets(K, n):
     return law
 
 
+@pytest.mark.slow
 def test_the_sampler_has_the_law_of_one_at_a_time():
     rng = np.random.default_rng(3)
     X = rng.uniform(-1, 1, (6, 2))

@@ -43,6 +43,7 @@ class Rows:
         self.X = problem.X
         self.codes, self.weights = problem.labels, arrays.to_numpy(problem.weights)
         self.n_classes = max(2, problem.y.shape[1])
+        self.n_inputs = max(1, len(np.unique(problem.inputs[np.isfinite(unit)])))  # without constant columns
         self.evaluations = 0
         self._coded: dict[str, Coded] = {}
 
@@ -239,7 +240,8 @@ class ClassSearch:
             if size:
                 part = slice(place, place + size)
                 unit = np.log(leaf.width_unit(self.rows.unit))
-                relative = (logs[self.leading] + x[part] - unit[self.leading])[used]
+                kept = self.leading[used]
+                relative = logs[kept] - unit[kept] + (x[part][used] if size > 1 else x[part])
                 middle = float(relative.mean() - 0.5 * math.log(max(used.sum(), 1))) if used.any() else 0.0
                 value += 0.5 * (middle / PLAN.class_width_prior) ** 2
                 own = np.zeros(len(used))
