@@ -450,9 +450,14 @@ def test_the_memory_estimate_covers_the_peak(arguments, matrices, divided, monke
     assert peak < (matrices + 0.3) * 8 * 900**2
 
 
-def test_a_dense_search_counts_what_its_device_needs(monkeypatch):
+@pytest.fixture(scope="module")
+def torch():
+    """Imported outside of tests, because that takes longer than they do."""
+    return pytest.importorskip("torch")
+
+
+def test_a_dense_search_counts_what_its_device_needs(torch, monkeypatch):
     """Eigenvectors of tensors take more memory than those of NumPy, which overwrites the matrix."""
-    torch = pytest.importorskip("torch")
     many = np.random.default_rng(0).standard_normal((100, 2))
     monkeypatch.setattr(arrays, "free_memory", lambda array: int(3.5 * 8 * 100**2))
     model = LSSVR(GIVEN["kernel"], steps=[]).fit(many, many[:, 0])
@@ -460,8 +465,7 @@ def test_a_dense_search_counts_what_its_device_needs(monkeypatch):
         model.fit(torch.asarray(many), torch.asarray(many[:, 0]))
 
 
-def test_a_dense_search_too_large_for_a_gpu_is_refused_before_any_work(monkeypatch):
-    torch = pytest.importorskip("torch")
+def test_a_dense_search_too_large_for_a_gpu_is_refused_before_any_work(torch, monkeypatch):
     monkeypatch.setattr(arrays.linalg, "on_accelerator", arrays.is_torch)
     monkeypatch.setattr(arrays, "free_memory", lambda array: 139 * 2**30)
     monkeypatch.setattr(kernels.Matern, "evaluate", lambda *_: pytest.fail("work was done before the refusal"))
@@ -472,8 +476,7 @@ def test_a_dense_search_too_large_for_a_gpu_is_refused_before_any_work(monkeypat
         LSSVR(kernels.Matern(ard=True), steps=[]).fit(many, many[:, 0])
 
 
-def test_free_memory_of_a_gpu_includes_the_reserve_of_its_allocator(monkeypatch):
-    torch = pytest.importorskip("torch")
+def test_free_memory_of_a_gpu_includes_the_reserve_of_its_allocator(torch, monkeypatch):
     monkeypatch.setattr(arrays.namespaces, "on_accelerator", arrays.is_torch)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (5000, 9000))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 300)
