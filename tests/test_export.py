@@ -239,6 +239,7 @@ def test_sparse_models(steps, tmp_path):
     assert_parity(LSSVC(kernels.RBF(sigma=WIDTHS), C=10.0, steps=steps).fit(X, MANY), tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [kernels.Spline(5), kernels.RBF(sigma=2.0)], ids=repr)
 def test_models_with_chosen_components(kernel, tmp_path):
     """Columns that `Components` dropped change no prediction, in any export."""
@@ -379,7 +380,9 @@ def stacked(target, **options):
     return stack_of(members, [0.4, 0.3, 0.1, 0.2])
 
 
-@pytest.mark.parametrize("target", STACKED)
+@pytest.mark.parametrize(
+    "target", [pytest.param(target, marks=[pytest.mark.slow] * (target not in ("one", "text"))) for target in STACKED]
+)
 def test_stacks(target, tmp_path):
     model = stacked(target)
     assert len(model.members_) == 4
@@ -419,6 +422,7 @@ def test_members_with_their_own_support_vectors(tmp_path):
     assert_parity(stack_of([LSSVC(KERNELS["linear"], C=1.0).fit(X, TWO), hinge], [0.25, 0.75]), tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimise", [["-O2"], ["-O3", "-ffast-math"]], ids=" ".join)
 def test_stacks_have_no_prediction_for_infinity(optimise, tmp_path):
     rows = np.vstack([GIVEN, HOLES])
@@ -478,7 +482,14 @@ def c_results(model, rows, folder, optimise):
 
 
 @pytest.mark.parametrize("optimise", [["-O2"], ["-O3", "-ffast-math"]], ids=" ".join)
-@pytest.mark.parametrize("name", ["rbf", "matern2.5", "polynomial", "additive-spline", "active"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rbf",
+        "polynomial",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("matern2.5", "additive-spline", "active")),
+    ],
+)
 def test_c_has_no_prediction_for_infinity(name, optimise, tmp_path):
     rows = np.vstack([GIVEN, HOLES])
     model = LSSVR(KERNELS[name], C=10.0).fit(X, Y)
@@ -720,7 +731,10 @@ def table_by_c(model, rows, folder, optimise=("-O2",)):
 
 
 @pytest.mark.filterwarnings("ignore:X. column .* contains .*, which is none of its ordered:UserWarning")
-@pytest.mark.parametrize("kind", ["number", "two", "many", "pairs", "stack", "mixture"])
+@pytest.mark.parametrize(
+    "kind",
+    ["number", "many", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("two", "pairs", "stack", "mixture"))],
+)
 @pytest.mark.parametrize("run", [table_by_python, table_by_c, table_by_fast_c, table_by_onnx])
 def test_tables_are_taken_as_they_are(run, kind, table, tmp_path):
     """Categories and ranks, of texts and of numbers; known, pooled, unknown and missing values."""

@@ -64,7 +64,10 @@ def test_a_width_without_a_unit_does_not_depend_on_the_unit_of_the_column():
     assert_allclose(seconds, hours, rtol=0.1)  # the minimum is flat
 
 
-@pytest.mark.parametrize("steps", [[sparsify.Random(30, random_state=0)], [tune.KFold(5)], [tune.Holdout(0.3)]])
+@pytest.mark.parametrize(
+    "steps",
+    [[sparsify.Random(30, random_state=0)], pytest.param([tune.KFold(5)], marks=pytest.mark.slow), [tune.Holdout(0.3)]],
+)
 def test_steps_take_it(steps):
     model = LSSVR(Periodic(24.0), steps=steps).fit(HOURS, LOAD)
     assert np.std(LOAD - model.predict(HOURS)) < 0.2

@@ -163,6 +163,7 @@ def greedy_order():
     return np.array(chosen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "condition", "tolerance"), [(9, 1e4, 1e-12), (15, 1e8, 1e-11), (22, 1e15, 1e-9)], ids=["9", "15", "22"]
 )
@@ -321,6 +322,7 @@ def hostile(seed):
     return X, y, weights, 10.0 ** rng.uniform(0.0, 2.0), 10.0 ** rng.uniform(8, 16)
 
 
+@pytest.mark.slow
 def test_no_digit_is_lost_without_a_warning():
     """Predictions of new rows, leave-one-out and intervals: more than 1e-5 off is warned of, and little else."""
     results = [errors_and_warnings(*hostile(seed)) for seed in range(60)]
@@ -331,6 +333,7 @@ def test_no_digit_is_lost_without_a_warning():
     assert sum(error > 1e-5 for error, _ in results) > 10  # or nothing is tested
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_chunks", [False, True], ids=["rows", "chunks"])
 def test_no_digit_of_leave_one_out_on_a_basis_is_lost_without_a_warning(in_chunks):
     """Rows that stand alone with a basis point of their own, and a narrow kernel: leverages near 1."""
@@ -343,6 +346,7 @@ def test_no_digit_of_leave_one_out_on_a_basis_is_lost_without_a_warning(in_chunk
     assert any(error > 1e-5 for error, _ in results)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("basis", [None, 5], ids=["dense", "sparse"])
 def test_ordinary_fits_are_not_warned_of(basis):
     for seed in range(20):

@@ -50,7 +50,7 @@ KERNELS = [
     kernels.Additive(kernels.Spline([-1.0, 0.0, 1.0]), groups=[[0, 1], [2]]),
     kernels.Additive(kernels.RBF(sigma=[1.0, 2.0, 3.0]), groups=[[2, 0], np.array([1]), [1]], active=[2, 0]),
     kernels.Additive(kernels.Matern(sigma=1.0), active=np.array([2, 1])),
-    kernels.Choice([kernels.RBF(), kernels.Matern(ard=True)]),
+    pytest.param(kernels.Choice([kernels.RBF(), kernels.Matern(ard=True)]), marks=pytest.mark.slow),
 ]
 
 
@@ -216,6 +216,7 @@ def test_a_stream_whose_first_rows_lack_a_class(path):
     assert_array_equal(read.predict_proba(NEW), alive.predict_proba(NEW))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 @pytest.mark.parametrize("kind", ["LSSVR", "LSSVC"])
 def test_a_killed_stream_loses_at_most_the_current_chunk(kind, path):
@@ -493,6 +494,7 @@ def test_sockets_are_refused(tmp_path, monkeypatch):
         assert stat.S_ISSOCK(os.stat("socket").st_mode)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_save_killed_at_any_time_leaves_a_whole_file(path):
@@ -896,8 +898,8 @@ def test_a_record_of_folds_without_its_score_is_refused(path):
 @pytest.mark.parametrize(
     "model",
     [
-        LSSVR(kernels.RBF(1.0), C=1.0, robust=robust.Hampel(iterations=1200)),
-        LSSVR(kernels.Spline(1001), C=1.0),
+        pytest.param(LSSVR(kernels.RBF(1.0), C=1.0, robust=robust.Hampel(iterations=1200)), marks=pytest.mark.slow),
+        pytest.param(LSSVR(kernels.Spline(1001), C=1.0), marks=pytest.mark.slow),
         LSSVR(kernels.Polynomial(2, coef0=True), C=1.0),
         LSSVC(kernels.RBF(1.0), C=1.0, class_weight={"no": True, "yes": 2}),
     ],
@@ -931,6 +933,7 @@ def test_unsound_sizes_of_a_search_are_refused(place, path):
     load(path)  # the file before
 
 
+@pytest.mark.slow
 def test_hostile_files_execute_nothing_and_end_soon():
     """Mutations, most of them with a right digest, under an audit hook; 100,000: python tests/hostile.py 100000."""
     count = int(os.environ.get("LSSVM_MUTATIONS", "300"))

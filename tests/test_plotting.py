@@ -514,6 +514,7 @@ def test_effects_on_several_outputs_and_classes_are_named():
     assert len(many.axes_[0].get_legend().get_texts()) == 6
 
 
+@pytest.mark.slow
 def test_displays_of_models_fitted_on_tensors(additive):
     """What is drawn is NumPy's, and that of the same model fitted on arrays."""
     torch = pytest.importorskip("torch")

@@ -39,7 +39,10 @@ FITS = {  # a model, and a fit of its rows
 }
 
 
-@pytest.fixture(params=FITS)
+SLOW = {"pairs", "robust chunks", "steps"}
+
+
+@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in FITS])
 def case(request):
     """An unfitted model, a function that fits it, and targets."""
     model, fit = FITS[request.param]
@@ -283,7 +286,16 @@ def test_a_line_that_cannot_be_written_does_not_end_the_fit(error, monkeypatch):
 
 # Interrupts -----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("place", ["kernel", "report", "rows"])
-@pytest.mark.parametrize("name", sorted(FITS.keys() - {"steps", "pairs", "robust chunks"}))
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("kernel", "partial, classes", "stack of partial fits"),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("chunks", "classes", "partial", "stack", "stack of chunks", "stack of classifiers")
+        ),
+    ],
+)
 def test_an_interrupt_leaves_the_model_as_it_was(name, place, in_pieces, terminal, monkeypatch):
     """At the first, 5th, 20th, ... kernel matrix, report of progress or check of rows, of a first and a later fit."""
     model, fit = FITS[name]

@@ -150,6 +150,7 @@ def tuned():
     )
 
 
+@pytest.mark.slow
 def test_what_the_search_recorded_is_shown(tuned):
     for model in tuned[:2]:
         record = model.path_
@@ -164,6 +165,7 @@ def test_what_the_search_recorded_is_shown(tuned):
     assert f"weighted error rate {np.mean(model.loo_predictions_ != np.where(tuned[3] > 0, 'yes', 'no')):.2%}" in error
 
 
+@pytest.mark.slow
 def test_dropped_columns_are_named_without_their_widths(tuned):
     for model in tuned[:2]:
         assert (np.asarray(model.kernel_.sigma)[2:] > 1e5).all()
@@ -403,6 +405,7 @@ def test_information_about_a_fit_is_checked(about):
         report.to_html(model)
 
 
+@pytest.mark.slow
 def test_a_cloud_of_many_points_is_thinned_and_keeps_its_extremes():
     inputs, targets = datasets.make_sinc(8000, random_state=0)
     targets[4567] = 50.0

@@ -13,7 +13,7 @@ from sklearn.datasets import load_iris
 from lssvm import LSSVC, LSSVR, diagnose, kernels, load, save, sparsify
 from lssvm.estimators import planning
 from lssvm.kernels import RBF, Additive, Linear, Matern, Spline, Stack
-from lssvm.problem import order_by_content
+from lssvm.problem import Problem, order_by_content
 from lssvm.sparsify.bases import random
 from lssvm.tune import average_weights, descent, mixture_weights, stack, steps, widths
 from lssvm.tune.stack import PULL
@@ -318,6 +318,7 @@ def test_the_default_has_as_many_members_as_the_time_allows(monkeypatch):
         assert len(given.fit(X, y).path_.members) == own
 
 
+@pytest.mark.slow
 def test_the_default_has_one_member_if_that_leaves_nothing_to_explain(monkeypatch):
     monkeypatch.setattr(random, "SIZES", (300, 300, 300))  # saves time
     rng = np.random.default_rng(0)
@@ -358,6 +359,7 @@ def test_members_that_are_far_behind_are_left_out():
     assert_allclose(model.predict(X), stacked.predict(X), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_members_without_weight_are_not_searched_to_the_end(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(800, 4))
@@ -441,6 +443,7 @@ def test_members_to_be_searched_again_need_a_weight_on_the_last_stage(monkeypatc
     assert [getattr(member.kernel, "nu", None) for member in model.path_.members] == [None, 0.5]
 
 
+@pytest.mark.slow
 def test_members_with_bases_of_their_own_need_not_share_a_last_stage():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, (1010, 2))
@@ -463,6 +466,7 @@ def test_robust_weights_do_not_make_the_order_of_members_matter(monkeypatch):
         assert_array_equal(member.weights, 1.0 + X[:, 0] ** 2)
 
 
+@pytest.mark.slow
 def test_weights_on_the_last_stage_come_from_its_leave_one_out_residuals(monkeypatch):
     found = []
 

@@ -175,6 +175,7 @@ def test_moments_add(rows):
     assert_allclose(whole.scatter, weight.sum() * np.cov(X.T, aweights=weight, bias=True), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_chunks_of_nothing_chosen(rows):
     X, y, _, new = rows
     model = LSSVR().fit_chunks(split(X, y))

@@ -339,6 +339,7 @@ FORK = """if True:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_no_lock_survives_a_fork():
     """Another thread is computing a property, and counting fits, while the main one forks."""

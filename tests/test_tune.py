@@ -230,6 +230,7 @@ def test_C_from_one_nearby_leaves_difficult_cases_to_the_path(monkeypatch):
     assert penalty.best_C_nearby(twice, 100.0) is None
 
 
+@pytest.mark.slow
 def test_C_of_a_search_with_outliers_stays_on_its_sample():
     X, y = make_friedman1(4000, n_features=5, noise=1.0, random_state=0)
     y[0] = 1e4
@@ -258,6 +259,7 @@ def test_irrelevant_inputs_are_left_out():
     assert relevant[5:].sum() <= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cells", [1, 3])
 @pytest.mark.parametrize("value", [100.0, -9999.0, 1e12])
 def test_a_few_cells_do_not_set_the_scale_of_a_column(cells, value):
@@ -322,6 +324,7 @@ def test_kernels_of_kernels_are_tuned(kernel):
     assert kernel.leaves[0].sigma is None  # the user's own object is left alone
 
 
+@pytest.mark.slow
 def test_outliers_do_not_drive_a_robust_search():
     errors = []
     new = np.linspace(-4.0, 4.0, 300)[:, None]
@@ -337,6 +340,7 @@ def test_outliers_do_not_drive_a_robust_search():
     assert error[1] < 1.1 * error[0] < 0.1 * error[2]
 
 
+@pytest.mark.slow
 def test_a_robust_search_costs_little_where_there_are_no_outliers():
     """Rows flagged by the residuals of the fit, in units of their own scale, made it 16 %."""
     errors = []
@@ -349,6 +353,7 @@ def test_a_robust_search_costs_little_where_there_are_no_outliers():
     assert weighted < 1.1 * plain
 
 
+@pytest.mark.slow
 def test_a_basis_is_tuned_on_a_sample_and_C_on_all_rows():
     X, y = make_friedman1(6000, 5, noise=0.5, random_state=0)
     new, truth = make_friedman1(500, 5, noise=0.0, random_state=1)
@@ -369,6 +374,7 @@ def test_C_on_all_rows_is_the_best_there():
     assert_allclose(values[np.argmin(press)], model.C_, rtol=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "size"), [(1.0, 30), (0.0, 120)])
 def test_a_basis_size_left_open_is_what_pays(noise, size, monkeypatch):
     monkeypatch.setattr(sparsify.bases.random, "SIZES", (30, 60, 120))
@@ -389,6 +395,7 @@ def test_a_basis_size_left_open_is_what_pays(noise, size, monkeypatch):
     assert_allclose(again.predict(X[:50]), retuned.predict(X[:50]), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_basis_sizes_are_not_compared_where_few_points_suffice():
     X, y = make_friedman1(2500, n_features=5, noise=1.0, random_state=0)
     model = LSSVR(Matern(ard=True), steps=[sparsify.Random(random_state=0)]).fit(X, y)
@@ -531,6 +538,7 @@ def test_holdout_does_not_take_one_factor_for_another():
     assert error(next((factor for factor in copies if id(factor) == place), wide), 1.0) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [tune.KFold(4), tune.Holdout()])
 def test_parts_choose_widths_too(step):
     X, y = datasets.load_motorcycle(return_X_y=True)
@@ -589,6 +597,7 @@ def test_the_machine_of_the_C_path_is_that_of_a_factor_of_its_own(weighted, monk
     assert_allclose(found.predict(X), own.predict(X), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [
@@ -714,6 +723,7 @@ def four_of_32(rows, seed, uniform):
     return X, truth, truth + 0.1 * rng.standard_normal(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("uniform", [False, True])
 def test_four_columns_of_32_are_found(uniform):
     X, _, y = four_of_32(2000, 10, uniform)
@@ -727,6 +737,7 @@ def test_four_columns_of_32_are_found(uniform):
     assert np.isfinite(found.kernel_.sigma[:4]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", [False, True])
 def test_columns_without_effect_are_dropped_early(pair, monkeypatch):
     rng = np.random.default_rng(0)
@@ -799,6 +810,7 @@ def test_inputs_without_effect_are_dropped_together():
     assert len(droppable(widths[-1:], relevant[-1:], value, 1.0)) == 0
 
 
+@pytest.mark.slow
 def test_one_target_does_not_decide():
     """One of 1000 standard deviations: neither the widths nor the fit follow it."""
     rng = np.random.default_rng(0)
@@ -828,6 +840,7 @@ def test_heavy_tails_are_no_worse_than_a_constant():
     assert error < 1.02 * np.sqrt(np.mean((y.mean() - new[:, 0]) ** 2))
 
 
+@pytest.mark.slow
 def test_a_search_stops_when_its_gain_is_small(monkeypatch):
     """Targets without noise can be improved for ever; the number of evaluations stays bounded by the gain."""
     rng = np.random.default_rng(0)
@@ -874,6 +887,7 @@ def test_the_memory_of_a_search_is_proportional_to_the_columns():
     assert (search.widths[7:] == tune.PLAN.dropped_width).all()
 
 
+@pytest.mark.slow
 def test_a_search_that_starts_on_a_part_ends_where_others_do(monkeypatch):
     X, y = make_friedman1(2500, 10, noise=1.0, random_state=0)
     problem = Problem(Matern(ard=True), X, y[:, None], np.ones(2500)).with_basis(np.arange(0, 2500, 8))
@@ -903,6 +917,7 @@ def test_a_common_width_far_behind_one_per_column_is_left_out():
     assert list(tune.tune_members(problems)) == [1]
 
 
+@pytest.mark.slow
 def test_members_start_from_each_other():
     X, y = make_friedman1(300, 8, noise=1.0, random_state=0)
     alone = [RBF(ard=True), Matern(ard=True), Matern(nu=0.5, ard=True)]
@@ -916,6 +931,7 @@ def test_members_start_from_each_other():
     assert sum(counts[0]) < 0.8 * sum(counts[1])
 
 
+@pytest.mark.slow
 def test_members_start_from_one_that_a_step_has_tuned():
     X, y = make_friedman1(3000, 5, noise=1.0, random_state=0)
     kernel = Matern(ard=True)
@@ -991,6 +1007,7 @@ def test_a_size_pays_by_what_it_gains_and_costs(gain, rows, size):
     assert sparsify.bases.random.size_that_pays(gain, rows) == size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [400, None])
 def test_an_accelerator_searches_on_the_same_stages(size, monkeypatch):
     X, y = make_friedman1(500, 8, noise=1.0, random_state=0)
@@ -1234,7 +1251,7 @@ def test_a_classifier_does_not_depend_on_rounding_units_or_constant_columns(seed
         assert_allclose(other.predict_proba(test), probabilities, atol=0.01)
 
 
-@pytest.mark.parametrize("n", [90, 1200])
+@pytest.mark.parametrize("n", [90, pytest.param(1200, marks=pytest.mark.slow)])
 def test_the_order_of_the_rows_does_not_change_a_classifier(n):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, 4))
@@ -1267,6 +1284,7 @@ def test_a_sample_of_few_distinct_rows_holds_all_of_them():
 
 
 # More columns than rows -----------------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_weights_of_a_stack_with_few_rows_per_column():
     """One width per column fits anything by leave-one-out; the weights come from rows that took no part in it."""
     rng = np.random.default_rng(0)

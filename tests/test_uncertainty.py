@@ -109,6 +109,7 @@ def test_an_output_without_noise_leaves_the_others_alone(method):
     assert_allclose(both[:, :, 1], 1.0, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_widths_follow_the_noise():
     X, y = uneven(300)
     model = LSSVR().fit(X, y)
@@ -129,6 +130,7 @@ def test_interval_scores_against_their_definition():
     assert_allclose(interval_scores(size, scale), expected, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_scale_is_that_of_the_residuals_behind_the_intervals(tmp_path):
     """With few rows per width, these come from searches without folds, and are larger than leave-one-out residuals."""
     rng = np.random.RandomState(0)
@@ -501,6 +503,7 @@ def test_confidence_intervals_follow_their_definition(name):
     assert ((wide[:, 1] - wide[:, 0]) > 1.3 * (found[:, 1] - found[:, 0])).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("C", [1e2, 1e6])
 def test_confidence_intervals_of_models_that_nearly_interpolate(C):
     rng = np.random.default_rng(0)
