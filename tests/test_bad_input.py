@@ -613,7 +613,9 @@ def test_fuzz(part):
 def test_dates_in_any_cell_are_refused():
     day = np.datetime64("2000-01-01")
     rows = [[float(i), 1.0 if i == 0 else day + np.timedelta64(i, "D")] for i in range(5)]
-    frame = pd.DataFrame({"a": np.arange(5.0), "t": pd.Series([day + np.timedelta64(i, "D") for i in range(5)], dtype=object)})
+    frame = pd.DataFrame(
+        {"a": np.arange(5.0), "t": pd.Series([day + np.timedelta64(i, "D") for i in range(5)], dtype=object)}
+    )
     for X, where in ((rows, "X contains"), (frame, "X: column 't' contains")):
         with pytest.raises(TypeError, match=f"{where} .*depend on their unit"):
             LSSVR(kernels.RBF(1.0), C=1.0).fit(X, np.arange(5.0))

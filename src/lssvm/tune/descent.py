@@ -56,7 +56,7 @@ class Descent(Objective):
         start = np.clip(start, *np.array(bounds).T)
         if together:
             common = np.append(~dropped, np.zeros(len(start) - len(dropped)))
-            moves = scipy.sparse.vstack([common[None, :], moves[len(dropped) :]]).T
+            moves = scipy.sparse.vstack([common[None, :], moves[len(dropped) :]]).T  # type: ignore[arg-type]
         bounds = [(low - at, high - at) for (low, high), at in zip(bounds, start, strict=True)]
         if together:
             bounds = [(-3.0, 3.0), *bounds[len(dropped) :]]
