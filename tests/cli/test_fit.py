@@ -31,7 +31,7 @@ def test_one_command_from_a_table_to_a_report(run, folder):
     assert float(table["leave-one-out error rate"]) < 0.1
     page = (folder / "who.html").read_text(encoding="utf-8")
     assert "<h1>Model of who</h1>" in page
-    assert '<th scope="row">city</th>' in page
+    assert '<th scope="row">age</th>' in page
     assert "lssvm predict who.lssvm" in page
 
 
