@@ -1181,9 +1181,8 @@ def test_the_search_steps_back_where_numbers_overflow():
 
 
 # Order and units ------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "n", [100, pytest.param(400, marks=pytest.mark.slow), pytest.param(2500, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [100, 400, 2500])
 def test_neither_the_order_of_the_rows_nor_units_change_the_default(n):
     """A search amplifies rounding errors, but by far less than the noise of the data."""
     X, y = make_friedman1(n, 6, noise=1.0, random_state=0)
