@@ -167,7 +167,8 @@ def is_private(name):
 
 def test_no_package_reads_private_names_of_another():
     """Attributes that start with an underscore are read only in the package that defines or assigns them."""
-    nodes = [(parts, node) for parts, tree in sources() for node in ast.walk(tree)]
+    read = (ast.FunctionDef, ast.ClassDef, ast.Attribute, ast.Dict, ast.Call, ast.ImportFrom)
+    nodes = [(parts, node) for parts, tree in sources() for node in ast.walk(tree) if isinstance(node, read)]
     own = {(parts[0], node.name) for parts, node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     own |= {
         (parts[0], node.attr)
