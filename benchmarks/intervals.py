@@ -2,7 +2,7 @@
 
     python -m benchmarks.intervals            about 40 minutes on one core
     python -m benchmarks.intervals --quick    fewer repetitions: about nine minutes
-    python -m benchmarks.intervals coverage   one part of it: refits, coverage, uneven, widths or probabilities
+    python -m benchmarks.intervals coverage   one part: refits, coverage, uneven, widths, confidence or probabilities
     python -m benchmarks.intervals uneven --data FOLDER [--jobs N]   also small tables of FOLDER/numbers.npz
 
 Prints Markdown. "refits" and "coverage" require ``pip install mapie``; other peers are omitted, with a note, if they
@@ -346,6 +346,53 @@ def many_widths(columns: tuple[int, ...], repetitions: int) -> None:
         table([*header, "ratio of widths", "first call / fit"], lines)
 
 
+# Confidence intervals of the function ---------------------------------------------------------------------------------
+def bump(X: np.ndarray) -> np.ndarray:
+    """The function of De Brabanter et al. (2011)."""
+    return 1 - X[:, 0] + np.exp(-200 * (X[:, 0] - 0.5) ** 2)
+
+
+def smooth(X: np.ndarray) -> np.ndarray:
+    return np.sin(2 * np.pi * X[:, 0])
+
+
+def friedman_function(X: np.ndarray) -> np.ndarray:
+    return 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
+
+
+FUNCTIONS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], int, int, Callable[[np.ndarray], Any]]] = {
+    # function, rows, columns (uniform in 0 to 1), standard deviation of the noise
+    "bump, even noise (150 x 1)": (bump, 150, 1, lambda x: 0.1),
+    "bump, growing noise (150 x 1)": (bump, 150, 1, lambda x: 0.05 + 0.15 * x),
+    "sine, even noise (150 x 1)": (smooth, 150, 1, lambda x: 0.3),
+    "sine, growing noise (150 x 1)": (smooth, 150, 1, lambda x: 0.1 + 0.4 * x),
+    "Friedman 1 (200 x 10)": (friedman_function, 200, 10, lambda x: 1.0),
+}
+
+
+def confidence(repetitions: int) -> None:
+    """Coverage of 95 % confidence intervals at 200 new rows: of each row, and of all of them together."""
+    models = {"LSSVR(kernels.RBF())": LSSVR(kernels.RBF()), "LSSVR()": LSSVR()}
+    print(f"### Coverage of 95 % confidence intervals of the function (draws: {repetitions})\n")
+    rows = []
+    for title, (function, n, columns, deviation) in FUNCTIONS.items():
+        for name, model in models.items():
+            inside = []
+            for seed in range(repetitions):
+                rng = np.random.default_rng(seed)
+                X, new = rng.uniform(0, 1, (n, columns)), rng.uniform(0.02, 0.98, (200, columns))
+                model.fit(X, function(X) + deviation(X[:, 0]) * rng.standard_normal(n))
+                found = [model.confidence_interval(new, simultaneous=every) for every in (False, True)]
+                inside.append([(ends[:, 0] <= function(new)) & (function(new) <= ends[:, 1]) for ends in found])
+            each, together = (np.array(part) for part in zip(*inside, strict=True))
+            shares = each.mean(axis=1)
+            error = 100 * shares.std() / np.sqrt(repetitions)
+            rows.append(
+                [title, name, f"{100 * shares.mean():.1f} ± {error:.1f}", f"{100 * together.all(axis=1).mean():.0f}"]
+            )
+    table(["function", "model", "pointwise (%)", "all rows together (%)"], rows)
+
+
 # Probabilities --------------------------------------------------------------------------------------------------------
 def halves(X: np.ndarray, y: np.ndarray, seed: int) -> list[np.ndarray]:
     return train_test_split(X, y, test_size=0.5, random_state=seed, stratify=y)
@@ -417,7 +464,10 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help='folder of tables for "uneven"')
     parser.add_argument("--jobs", type=int, default=1, help='processes for "uneven"')
     parser.add_argument(
-        "parts", nargs="*", metavar="part", help="refits, coverage, uneven, widths, probabilities; default: all"
+        "parts",
+        nargs="*",
+        metavar="part",
+        help="refits, coverage, uneven, widths, confidence, probabilities; default: all",
     )
     options = parser.parse_args()
     warnings.filterwarnings("ignore", message="C = .* is at the edge")
@@ -426,6 +476,7 @@ def main() -> None:
         "uneven": lambda: uneven_noise(2 if options.quick else 10, options.data, options.jobs),
         "coverage": lambda: coverage_and_width(5 if options.quick else 20),
         "widths": lambda: many_widths((5, 10, 20), 1 if options.quick else 3),
+        "confidence": lambda: confidence(20 if options.quick else 100),
         "probabilities": lambda: probabilities(3 if options.quick else 10),
     }
     if unknown := set(options.parts) - set(parts):

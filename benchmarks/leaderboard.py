@@ -9,8 +9,8 @@ docs/leaderboard.md and docs/images/leaderboard_*.png.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from textwrap import fill
 from typing import NamedTuple
@@ -37,6 +37,7 @@ MOST, HALF = 0.9, 0.5  # shares of the sets that the models of a comparison were
 HUNDREDTH = 0.01  # seconds: the unit of peers.csv
 EQUAL = 1e-4  # errors are recorded with five digits
 SLOWER = ["CatBoost", "neo-ls-svm", "xRFM"]  # were timed on another computer
+PLACES = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 
 Rows = list[tuple[str, dict[str, float]]]  # by set: the own error over that of each peer
 
@@ -207,7 +208,7 @@ def summary(own: str, ranking: pictures.Ranking, each: dict[str, Comparison], ro
     behind = sum(ratio > 1 + EQUAL for ratio, _ in worst)
     much = [f"`{name}` ({100 * (ratio - 1):.0f} %)" for ratio, name in worst if ratio > 1.1]
     return (
-        f"`{own}` is number {place + 1} of {len(ranking.names)} models by its mean rank, {ranking.ranks[place]:.2f} "
+        f"`{own}` is {PLACES[place]} of {len(ranking.names)} models by mean rank, with {ranking.ranks[place]:.2f} "
         f"({', '.join(others)}). In the geometric mean over the sets, its error is {errors}. "
         + (f"The difference is not significant for {listed(unsure)}. " if unsure else "")
         + f"On {behind} of {len(rows)} sets at least one other model has a smaller error"
@@ -273,8 +274,13 @@ def page(sections: list[Section]) -> str:
         sizes=" and ".join(of.size for of in sections),
         sections="\n\n".join(f"## {of.title}\n\n{of.text}" for of in sections),
     )
-    words = partial(fill, width=120, break_long_words=False, break_on_hyphens=False)
-    return "\n\n".join(part if part[0] in "#|!<" else words(part) for part in text.split("\n\n")) + "\n"
+    return "\n\n".join(part if part[0] in "#|!<" else wrapped(part) for part in text.split("\n\n")) + "\n"
+
+
+def wrapped(paragraph: str) -> str:
+    """Lines of up to 120 characters, none of which starts with a character that means something there, such as %."""
+    kept = re.sub(r"\s(?=[%#>|]|[-+*=]\s)", "\0", paragraph)  # a comment, a heading, a list
+    return fill(kept, width=120, break_long_words=False, break_on_hyphens=False).replace("\0", " ")
 
 
 def leaderboard(folder: Path, jobs: int, file: Path, docs: Path = DOCS) -> None:

@@ -4,6 +4,7 @@ import importlib
 import itertools
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -321,7 +322,7 @@ def test_the_leaderboard_measures_what_is_missing_and_writes_the_page(tmp_path, 
     file = tmp_path / "results" / "records.csv"
     leaderboard.leaderboard(tmp_path, 1, file, tmp_path / "docs")
     page = (tmp_path / "docs" / "leaderboard.md").read_text(encoding="utf-8")
-    assert "`LSSVR()` is number 1 of 4 models by its mean rank, 1.00 " in page
+    assert "`LSSVR()` is first of 4 models by mean rank, with 1.00 " in page
     assert "| line | 40 x 2 | **0.000** | 0.500 | 0.500 | 0.500 |" in page
     assert "| apart | 36 x 2, 3 | **0.0** | 25.0 | 25.0 | 25.0 |" in page
     error = tables.read_peers(file)["noise", 0]["lssvm"]["error"], tables.read_peers(file)["noise", 1]["lssvm"]["error"]
@@ -340,6 +341,14 @@ def test_the_leaderboard_measures_what_is_missing_and_writes_the_page(tmp_path, 
     file.write_text("\n".join(file.read_text(encoding="utf-8").splitlines()[:-1]) + "\n", encoding="utf-8")
     with pytest.raises(AssertionError, match="measured again"):
         leaderboard.leaderboard(tmp_path, 1, file, tmp_path / "docs")
+
+
+def test_no_line_of_the_leaderboard_starts_with_what_is_a_comment_or_a_list_there():
+    for length in range(90, 125):
+        paragraph = "x" * length + " (27 %), 3 > 2 - 1\n% - 5 # of"
+        lines = leaderboard.wrapped(paragraph).splitlines()
+        assert " ".join(lines) == paragraph.replace("\n", " ")
+        assert not any(re.match(r"[%>#]|[-+*] ", line) for line in lines)
 
 
 # Leave-one-out of classifiers -----------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_friedman1, make_moons
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import Bunch
 
@@ -95,6 +96,100 @@ def test_the_squared_hinge_agrees_with_a_convex_solver(C):
     fit = solve_dual(Linear()(X), t, weights, C, LOSSES["squared_hinge"])
     assert_allclose(X.T @ fit.coef, w.value, atol=1e-5)
     assert_allclose(fit.intercept, b.value, atol=1e-5)
+
+
+def objective(name, w, b, X, t, weights, C):
+    return 0.5 * w @ w + C * weights @ LOSSES[name].value(t * (X @ w + b))
+
+
+def far_apart(rows=100):
+    """The first column alone separates the classes, and the margins at the minimum are far beyond 1."""
+    rng = np.random.default_rng(0)
+    t = np.where(rng.random(rows) < 0.4, -1.0, 1.0)
+    return np.column_stack([100.0 * t, rng.standard_normal((rows, 2))]), t, np.ones(rows)
+
+
+def unequal_columns(rows=80):
+    """Columns of such different sizes that the kernel matrix keeps few digits of the last one."""
+    X, t, weights = two_classes(rows)
+    return X * [1e3, 1.0, 1e-2], t, weights
+
+
+def separable(rows=44):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((rows, 5))
+    return 50.0 * X, np.sign(X[:, 1] + 0.1), np.ones(rows)
+
+
+@pytest.mark.parametrize(("data", "C"), [(far_apart, 1e2), (far_apart, 1e6), (unequal_columns, 1e6), (separable, 1e8)])
+@pytest.mark.parametrize("name", ["logistic", "squared_hinge"])
+def test_the_objective_reaches_its_minimum_for_a_large_C(name, data, C):
+    """The kernel matrix loses digits there: the reference minimises over w and b, not over the coefficients of rows."""
+    X, t, weights = data()
+    if name == "logistic":
+        model = LogisticRegression(C=C, solver="newton-cholesky", tol=1e-12, max_iter=1000).fit(X, t, weights)
+        w, b = model.coef_[0], model.intercept_[0]
+    else:  # Newton's method with a growing C
+        A, ridge = np.column_stack([X, np.ones(len(t))]), np.diag(np.append(np.ones(X.shape[1]), 0.0))
+        x = np.zeros(A.shape[1])
+        for part, _ in itertools.product(10.0 ** np.arange(-8, 1), range(20)):
+            v = part * C * weights * (t * (A @ x) < 1.0)
+            x = np.linalg.solve(A.T @ (v[:, None] * A) + ridge, A.T @ (v * t)) if v.any() else x
+        w, b = x[:-1], x[-1]
+    least = objective(name, w, b, X, t, weights, C)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = LSSVC(Linear(), C=C, loss=name).fit(X, t, weights)
+    w = found.support_vectors_.T @ found.dual_coef_
+    assert objective(name, w, found.intercept_, X, t, weights, C) <= least * (1.0 + 1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_logistic_loss_is_never_far_above_its_minimum_without_a_warning(seed):
+    """Against scikit-learn on the columns sqrt(K), whatever the kernel, C, weights, scales and classes."""
+    rng = np.random.default_rng(seed)
+    for kernel in (Linear(), RBF(1.0), RBF(10.0), kernels.Polynomial(2)):
+        X, t, weights = two_classes(int(rng.integers(10, 50)), seed=int(rng.integers(10**6)), noise=rng.choice([0, 1]))
+        t[:2], weights[5::3] = [-1.0, 1.0], rng.choice([0.0, 1.0, 30.0])
+        X = X * 10.0 ** rng.uniform(-2, 2, size=3) if kernel.spanning_points(3) is not None else X
+        X[3:6], C = X[2], 10.0 ** rng.uniform(-4, 8)
+        sizes, turn = np.linalg.eigh(kernel(X, X))
+        columns = X if isinstance(kernel, Linear) else turn * np.sqrt(np.maximum(sizes, 0.0))
+        with warnings.catch_warnings(record=True) as issued:
+            warnings.simplefilter("always")
+            model = LogisticRegression(C=C, solver="newton-cholesky", tol=1e-9, max_iter=1000).fit(columns, t, weights)
+            issued.clear()
+            found = LSSVC(kernel, C=C, loss="logistic").fit(X, t, weights)
+        least = objective("logistic", model.coef_[0], model.intercept_[0], columns, t, weights, C)
+        points, coef = found.support_vectors_, found.dual_coef_
+        norm = np.sum((points.T @ coef) ** 2) if isinstance(kernel, Linear) else coef @ kernel(points, points) @ coef
+        value = 0.5 * norm + C * weights @ LOSSES["logistic"].value(t * found.decision_function(X))
+        assert issued or value <= least * (1.0 + 1e-6), (kernel, C)
+
+
+@pytest.mark.parametrize("name", ["logistic", "squared_hinge"])
+def test_a_minimum_beyond_the_digits_of_the_kernel_matrix_is_reported(name):
+    X, t, weights = unequal_columns()
+    with pytest.warns(ConvergenceWarning, match=f"The objective of the {name} loss .* lower C"):
+        LSSVC(kernels.Precomputed(), C=1e8, loss=name).fit(X @ X.T, t, weights)
+
+
+def test_leave_one_out_of_rows_far_from_the_boundary():
+    """Their curvature is almost 0: they depend on themselves as little as on their copies."""
+    X, t, weights = two_classes(40)
+    far = np.column_stack([60.0 * np.sign(X[:, 0]), X[:, 1:]])
+    X, t, weights = np.vstack([X, far]), np.append(t, np.sign(far[:, 0])), np.ones(80)
+    K, C, loss = Linear()(X), 10.0, LOSSES["logistic"]
+    fit = solve_dual(K, t, weights, C, loss, inverse=True)
+    assert (t * fit.decision)[40:].min() > 40.0
+    assert_allclose(fit.loo[40:], fit.decision[40:], rtol=1e-9)
+    others = np.delete(np.arange(80), 50)
+    refit = solve_dual(K[np.ix_(others, others)], t[others], weights[others], C, loss)
+    assert_allclose(fit.loo[50], K[50, others] @ refit.coef + refit.intercept, rtol=1e-9)
+    G, in_C = loo_gradient(fit, K, t, weights, C, loss, np.ones(80))
+    sums = [solve_dual(K, t, weights, C * np.exp(step), loss).loo.sum() for step in (-1e-4, 1e-4)]
+    assert_allclose(in_C, (sums[1] - sums[0]) / 2e-4, rtol=1e-3)
+    assert np.isfinite(G).all()
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from stacking import stack_of
 
 from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, sparsify
+from lssvm.cli.data import summary
 
 KERNEL = kernels.RBF(sigma=13.0)
 X, y = (a[::4] for a in datasets.load_motorcycle(return_X_y=True))
@@ -75,6 +76,16 @@ def test_points_of_members_are_counted_once():
     few = [LSSVR(KERNEL, C=50.0, steps=[sparsify.Given(X[start : start + 9])]).fit(X, y) for start in (0, 4)]
     points = diagnose.basis_points(stack_of(few, [0.5, 0.5]))
     np.testing.assert_array_equal(points, np.unique(X[:13], axis=0))
+
+
+def test_unit_vectors_of_a_linear_member_are_not_counted():
+    table = np.column_stack([X, X**2])
+    dense = LSSVR(KERNEL, C=50.0).fit(table, y)
+    linear = LSSVR(kernels.Linear(), C=1.0, steps=[sparsify.Given(np.eye(2))]).fit(table, y)
+    stack = stack_of([dense, linear], [0.5, 0.5])
+    np.testing.assert_array_equal(diagnose.basis_points(stack), table)
+    assert summary(stack)["support vectors"] == len(table)
+    np.testing.assert_array_equal(diagnose.basis_points(linear), np.eye(2))
 
 
 def test_components_of_a_stack():

@@ -175,6 +175,59 @@ def test_links_between_pages_lead_somewhere():
             assert target.startswith("https://") or (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+FENCE = re.compile(r"\s*(`{3,}|~{3,}|:{3,})")
+ITEM = re.compile(r"\s*([-+*]|\d+[.)])\s")
+STARTS = re.compile(r" {0,3}(([-+*]|1[.)]|#{1,6})\s|>|(=+|-+|\+{3,})\s*$)")  # a list, a heading, a quotation, a break
+
+
+def lost(text):
+    """(line, reason) of what is not shown as it is written: comments, rows with surplus cells, and so on."""
+    fence, opened, above, cells, in_list = "", 0, "", 0, False
+    for number, line in enumerate(text.splitlines(), 1):
+        mark = FENCE.match(line)
+        if fence or mark:
+            opened = opened if fence else number
+            fence = mark[1] if not fence else "" if line.strip() == fence else fence
+            above, cells = "", 0
+            continue
+        if line.lstrip().startswith("%"):
+            yield number, "a comment of MyST"
+        if "<!--" in re.sub(r"(`+).*?\1", "", line) and not re.fullmatch(r"<!-- [^>]* -->", line):
+            yield number, "a comment that swallows text"
+        found = len(re.findall(r"(?<!\\)\|", line)) if line.startswith("|") else 0
+        if found and cells not in (0, found):
+            yield number, "a row with another number of cells than the header"
+        is_paragraph = above and not in_list and not above.startswith(("#", "|", "<"))
+        if is_paragraph and STARTS.match(line):
+            yield number, "a line of a paragraph that starts something else"
+        in_list = bool(line) and (in_list or bool(ITEM.match(line)))
+        above, cells = line, found
+    if fence:
+        yield opened, "a block of code that is not closed"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_pages_show_all_their_text(page):
+    assert list(lost(page.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a loss (27\n%) and more", 2),
+        ("| a | b |\n|---|---|\n| 1 | 2 | 3 |", 3),
+        ("| a |\n|---|\n| `x|y` |", 3),
+        ("text <!-- a remark", 1),
+        ("<!-- a remark --> text", 1),
+        ("a difference of 2\n- 1 and", 2),
+        ("text\n---\nmore", 2),
+        ("text\n```python\n% no comment\n", 2),
+    ],
+)
+def test_text_that_is_not_shown_is_found(text, line):
+    assert [number for number, _ in lost(text)] == [line]
+
+
 def test_every_example_is_in_the_gallery_and_the_page_is_current():
     pytest.importorskip("matplotlib")
     gallery = import_module("examples.__main__")

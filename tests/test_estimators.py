@@ -12,6 +12,7 @@ import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.datasets import make_friedman1
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -565,7 +566,7 @@ def test_a_constant_column_changes_nothing():
     model, widened = LSSVR(**GIVEN).fit(X, y), LSSVR(**GIVEN).fit(wide, y)
     rounding = np.finfo(float).eps * N * np.abs(model.dual_coef_).sum()
     assert_allclose(widened.predict(wide), model.predict(X), rtol=1e-12, atol=rounding)
-    assert LSSVR().fit(wide, y).press_ == pytest.approx(LSSVR().fit(X, y).press_, rel=0.01)
+    assert LSSVR().fit(wide, y).press_ == pytest.approx(LSSVR().fit(X, y).press_, rel=1e-6)
 
 
 def test_binary_columns_with_many_copies_are_weighted_group_means():
@@ -904,3 +905,113 @@ def test_kernels_far_from_zero_get_a_basis_of_independent_rows(kernel):
     X = 1e4 + rng.standard_normal((100, 3))
     y = X @ [1.0, 2.0, 3.0] + 0.01 * rng.standard_normal(100)
     assert np.max(np.abs(LSSVR(kernel, C=1e4).fit(X, y).predict(X) - y)) < 0.1
+
+
+# Far cells ------------------------------------------------------------------------------------------------------------
+FAR_KERNELS = [
+    kernels.RBF(2.0),
+    *(kernels.Matern(2.0, nu) for nu in (0.5, 1.5, 2.5)),
+    kernels.RBF(2.0) + kernels.Linear(),
+]
+
+
+def with_far_cells(X, cell):
+    """Copies of X with one far cell, and with several far rows."""
+    one, several = X.copy(), X.copy()
+    one[3, -1] = cell
+    several[[2, 5], 0] = cell
+    several[6] = -cell
+    return [(one, [3]), (several, [2, 5, 6])]
+
+
+def check_rows_alone(predict, X, tolerance, cells=(1e3, 999999999.0, 1e12, 1e300)):
+    """The predictions of a batch with far rows are those of every row alone, and of a batch without far cells."""
+    clean = predict(X)
+    for cell in cells:
+        for rows, far in with_far_cells(X, cell):
+            found, near = predict(rows), np.delete(np.arange(len(X)), far)
+            assert np.isfinite(found).all()
+            assert_allclose(found[near], clean[near], rtol=0, atol=tolerance)
+            alone = np.concatenate([predict(rows[i : i + 1]) for i in range(len(rows))])
+            scale = np.maximum(1.0, np.abs(alone))  # a linear part is as large as the cell
+            assert_allclose(found / scale, alone / scale, rtol=0, atol=tolerance)
+
+
+def rounding_of(model):
+    """A bound on the rounding errors of sums over the support vectors, for kernel values up to 1."""
+    total = sum(weight * np.abs(member.dual_coef_).sum() for member, weight in model._weighted_members)
+    return 8 * np.finfo(float).eps * total
+
+
+@pytest.mark.parametrize("columns", [1, 2, 4, 5, 8, 12, 40])
+@pytest.mark.parametrize("kernel", FAR_KERNELS, ids=range(len(FAR_KERNELS)))
+def test_a_row_is_predicted_as_if_it_were_alone(kernel, columns):
+    rng = np.random.default_rng(0)
+    X, new = rng.standard_normal((60, columns)), rng.standard_normal((8, columns))
+    model = LSSVR(kernel, C=10.0).fit(X, np.sin(X.sum(axis=1)))
+    check_rows_alone(model.predict, new, 1e-9)
+    sparse = LSSVR(kernel, C=10.0, steps=[sparsify.Random(20, random_state=0)]).fit(X, np.sin(X.sum(axis=1)))
+    check_rows_alone(sparse.predict, new, 1e-9)
+
+
+def test_tensors_are_predicted_as_if_each_row_were_alone():
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    for columns in (3, 6):
+        X, new = rng.standard_normal((60, columns)), rng.standard_normal((8, columns))
+        for kernel in (kernels.RBF(2.0), kernels.Matern(2.0)):
+            model = LSSVR(kernel, C=10.0).fit(torch.asarray(X), torch.asarray(np.sin(X.sum(axis=1))))
+            predict = lambda rows, model=model: model.predict(torch.asarray(rows)).numpy()  # noqa: E731
+            check_rows_alone(predict, new, 1e-9, cells=[999999999.0, 1e300])
+
+
+def test_defaults_predict_a_row_as_if_it_were_alone():
+    rng = np.random.default_rng(0)
+    X, new = rng.standard_normal((60, 6)), rng.standard_normal((8, 6))
+    y = np.sin(X[:, 0]) + X[:, 1] + 0.3 * rng.standard_normal(60)
+    model = LSSVR().fit(X, y)
+    tolerance = 1e-9 + rounding_of(model)
+    assert tolerance < 1e-6
+    for method in (model.predict, model.predict_interval, lambda rows: model.predict_quantiles(rows, [0.1, 0.5])):
+        check_rows_alone(method, new, tolerance, cells=[999999999.0, 1e300])
+    classifier = LSSVC().fit(X, np.digitize(y, [-0.7, 0.7]))
+    check_rows_alone(classifier.predict_proba, new, 1e-9)
+
+
+def friedman(rows, columns, cell=None):
+    X, y = make_friedman1(rows + 400, columns, noise=0.5, random_state=0)
+    if cell is not None:
+        X[0, 1] = cell
+    return X[:rows], y[:rows], X[rows:], y[rows:]
+
+
+def loss_by_a_far_cell(model, columns, cell, rows=300):
+    """Test score of a fit without the first row, minus that of a fit in which one of its cells is far."""
+    X, y, new, truth = friedman(rows, columns, cell)
+    if isinstance(model, LSSVC):
+        y, truth = y > 14.5, truth > 14.5
+    return clone(model).fit(X[1:], y[1:]).score(new, truth) - model.fit(X, y).score(new, truth)
+
+
+@pytest.mark.parametrize("kernel", [kernels.RBF(sigma=2.0), kernels.Matern(sigma=3.0)])
+@pytest.mark.parametrize("columns", [6, 12])
+@pytest.mark.parametrize("cell", [1e7, 1e8, 1e12, 1e300])
+def test_a_far_training_cell_leaves_the_other_rows_as_they_are(kernel, columns, cell):
+    model = LSSVR(kernel, C=100.0)
+    assert abs(loss_by_a_far_cell(model, columns, cell)) < 0.001
+    assert model.leverage_[0] > 0.9  # nothing else explains this row
+    classifier = LSSVC(kernel, C=100.0)
+    assert abs(loss_by_a_far_cell(classifier, columns, cell)) <= 0.01
+
+
+@pytest.mark.parametrize("cell", [1e8, 1e300])
+def test_a_far_training_cell_hardly_changes_the_defaults(cell):
+    assert loss_by_a_far_cell(LSSVR(), 6, cell, rows=100) < 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", [1e7, 1e8, 1e12, 1e300])
+def test_a_far_training_cell_hardly_changes_the_defaults_on_more_rows(cell):
+    assert loss_by_a_far_cell(LSSVR(), 6, cell) < 0.02
+    assert loss_by_a_far_cell(LSSVR(), 12, cell) < 0.02
+    assert loss_by_a_far_cell(LSSVC(), 6, cell) < 0.05  # also without a far cell, the search may choose other losses

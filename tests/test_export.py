@@ -297,7 +297,7 @@ def test_one_output_in_a_matrix_stays_one(tmp_path):
 def test_points_without_a_coefficient_are_dropped():
     model = LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(X, Y[:, 0])
     model.dual_coef_ = np.where(np.arange(50) < 7, model.dual_coef_, 0.0)
-    assert "7 support vectors" in export.to_c(model)
+    assert "7 basis points" in export.to_c(model)
 
 
 def test_onnx_uses_core_operators_in_float64():
@@ -407,9 +407,9 @@ def test_members_share_their_support_vectors():
     points = [onnx.numpy_helper.to_array(tensor) for tensor in export.to_onnx(many).graph.initializer]
     columns = [values for values in points if values.shape == (1, 50)]
     assert len(columns) == X.shape[1]
-    assert "4 models, 50 support vectors" in export.to_c(many)
+    assert "4 models, 50 basis points" in export.to_c(many)
     other = LSSVR(KERNELS["matern0.5"], C=10.0, steps=[sparsify.Given(X[:9])]).fit(X, Y)
-    assert "2 models, 59 support vectors" in export.to_c(stack_of([one, other], [0.5, 0.5]))
+    assert "2 models, 59 basis points" in export.to_c(stack_of([one, other], [0.5, 0.5]))
 
 
 def test_members_with_their_own_support_vectors(tmp_path):
@@ -455,6 +455,9 @@ def test_python_refuses_what_a_stack_refuses():
 
 # Values that have no prediction ---------------------------------------------------------------------------------------
 
+HUGE = [1.7e308, -1.7e308, 1.7e308]
+FADING = ["rbf", "rbf-one", "dropped", "matern0.5", "matern1.5", "matern2.5", "additive", "product", "groups"]
+FADING += ["groups-active", "nested", "choice"]  # 0 far from all points in every column
 LABELS = {"two": TWO, "many": MANY}
 
 
@@ -543,14 +546,42 @@ def test_python_refuses_what_the_model_refuses(name):
             *((row, "Column [012] is -?inf: give a finite number") for row in HOLES.tolist()),
             ([0.0, 0.0], "has 2 values, but the model takes 3"),
             ([0.0, 0.0, 0.0, 0.0], "has 4 values, but the model takes 3"),
-            ([1.7e308, -1.7e308, 1.7e308], "overflows"),
-            (np.array([1.7e308, -1.7e308, 1.7e308]), "overflows"),
+            *(() if name in FADING else ((row, "overflows") for row in (HUGE, np.array(HUGE)))),
         ):
             with pytest.raises(ValueError, match=r"infinity|features|overflow"):
                 model.predict([row])
             for method in methods:
                 with pytest.raises(ValueError, match=message):
                     method(row)
+
+
+@pytest.mark.parametrize("name", FADING)
+def test_far_from_all_points_only_the_intercept_is_left(name, tmp_path):
+    """Squared distances that overflow are no error, in `predict` and in all exports, and NaN does not result."""
+    pytest.importorskip("onnx")
+    model = LSSVR(KERNELS[name], C=10.0).fit(X, Y)
+    rows = np.vstack([NEW[:2], HUGE, np.array(HUGE)[::-1] / 1e100, NEW[2:4]])
+    expected = model.predict(rows)
+    assert_allclose(expected[2:4], np.tile(model.intercept_, (2, 1)), rtol=1e-12)
+    assert_allclose(expected[[0, 1, 4, 5]], model.predict(NEW[:4]), rtol=1e-9)
+    module: dict = {}
+    exec(export.to_python(model), module)
+    assert_allclose([module["predict"](row) for row in rows.tolist()], expected, rtol=1e-10)
+    assert_allclose(run_onnx(model, rows)[0], expected, rtol=1e-10)
+    assert_allclose(c_results(model, rows, tmp_path, ["-O2"])[0], expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("cell", [1e8, 1e12, 1e300])
+@pytest.mark.parametrize("kernel", [kernels.RBF(2.5), kernels.Matern(2.5)])
+def test_a_far_training_cell_costs_no_digits(kernel, cell):
+    """The export subtracts every row from every support vector, without a centre."""
+    inputs = np.random.default_rng(0).standard_normal((60, 6))
+    targets = np.sin(inputs.sum(axis=1))
+    inputs[3, 1] = cell
+    model = LSSVR(kernel, C=100.0).fit(inputs, targets)
+    module: dict = {}
+    exec(export.to_python(model), module)
+    assert_allclose([module["predict"](row) for row in inputs.tolist()], model.predict(inputs), rtol=1e-10)
 
 
 def test_python_takes_large_values_as_the_model_does():
@@ -564,8 +595,6 @@ def test_python_takes_large_values_as_the_model_does():
     exec(export.to_python(LSSVR(kernels.RBF(sigma=1.0), C=10.0).fit(frame, Y)), module)
     with pytest.raises(ValueError, match="Column 'b' is inf"):
         module["predict"]([1.0, math.inf, 1.0])
-    with pytest.raises(ValueError, match="overflows"):
-        module["predict"]([1e200, 0.0, 0.0])
 
 
 # Tables ---------------------------------------------------------------------------------------------------------------

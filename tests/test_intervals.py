@@ -14,6 +14,7 @@ from sklearn.metrics import log_loss
 
 from lssvm import LSSVC, LSSVR, datasets, kernels, load, save, sparsify
 from lssvm.estimators import uncertainty
+from lssvm.intervals import calibrate
 from lssvm.problem import order_by_content
 
 pytestmark = pytest.mark.filterwarnings("ignore:By leave-one-out, the model explains")  # noise, and few rows
@@ -332,6 +333,24 @@ def test_integer_weights_are_copies_for_probabilities(classes, steps):
     weighted = clone(model).fit(X, y, times).predict_proba(NEW)
     copied = clone(model).fit(np.repeat(X, times, axis=0), np.repeat(y, times)).predict_proba(NEW)
     assert_allclose(weighted, copied, rtol=1e-7)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_row_without_weight_does_not_calibrate(classes):
+    """Also if decision values say nothing about the classes, so that the slopes have their smallest value."""
+    draw = np.random.default_rng(0)
+    X, y = draw.normal(size=(60, 2)), draw.integers(0, classes, 60)
+    used = np.arange(60) % 4 > 0
+    X[~used] *= 30.0
+    for sigma in (1.0, 5.0):
+        model = LSSVC(kernels.RBF(sigma), C=10.0)
+        weighted, removed = clone(model).fit(X, y, used), clone(model).fit(X[used], y[used])
+        decision, aims = draw.normal(size=(60, 1 if classes == 2 else 3)), used.astype(float)
+        decision[~used] *= 100.0
+        codes = np.argmin(decision, axis=1) if classes > 2 else (decision[:, 0] < 0).astype(int)
+        assert_allclose(calibrate(decision, codes, aims), calibrate(decision[used], codes[used], aims[used]), rtol=1e-9)
+        assert_allclose(weighted.predict_proba(NEW), removed.predict_proba(NEW), rtol=1e-9)
+        assert_array_equal(weighted.predict_set(NEW), removed.predict_set(NEW))
 
 
 @pytest.mark.parametrize("classes", [2, 3])

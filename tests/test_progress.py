@@ -260,6 +260,30 @@ def test_verbose_without_standard_error(monkeypatch):
     assert LSSVR(kernels.RBF(1.0), C=1.0, verbose=1).fit(X[:20], Y[:20]).C_ == 1.0
 
 
+class Broken(Terminal):
+    """A terminal that is gone: a closed file, or the end of a pipe that nobody reads."""
+
+    def __init__(self, error):
+        super().__init__()
+        self.error = error
+
+    def isatty(self):
+        if self.error is ValueError:
+            raise self.error
+        return True
+
+    def write(self, text):
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [ValueError, OSError, BrokenPipeError])
+def test_a_line_that_cannot_be_written_does_not_end_the_fit(error, monkeypatch):
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=Broken(error)))
+    monkeypatch.setattr(progress, "QUIET", 0.0)
+    monkeypatch.setattr(progress, "INTERVAL", 0.0)
+    assert LSSVR(kernels.RBF(1.0), verbose=1).fit(X[:20], Y[:20]).C_ > 0
+
+
 # Interrupts -----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("place", ["kernel", "report", "rows"])
 @pytest.mark.parametrize(

@@ -235,7 +235,7 @@ def test_classifiers_that_were_compared_are_listed(load_data):
 
 def test_one_common_width_is_in_spreads_of_the_columns():
     """The kernel has ard=True, and widths that differ by the spreads only."""
-    inputs, labels = load_wine(return_X_y=True)
+    inputs, labels = load_iris(return_X_y=True)
     model = LSSVC().fit(inputs, labels)
     assert (
         "one common width, in units of each column's spread"

@@ -1,6 +1,7 @@
 """Sections of the report against independent routes: the verdict, the columns, classes, the data."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from sklearn.metrics import average_precision_score
 from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, load, report, save
 from lssvm.report import baselines
 from lssvm.report.baselines import constant_predictions, linear_predictions, model_predictions
+from lssvm.report.explain import importance_section
 from lssvm.report.facts import Facts
 
 X, y = datasets.load_motorcycle(return_X_y=True)
@@ -343,3 +345,49 @@ def test_notes_are_shown_once_and_where_they_belong():
     assert "missing cells: " not in page
     assert "id&#x27; is ignored" not in page
     assert [page.count(word) for word in ("looks odd", "C is large")] == [1, 1]
+
+
+def test_one_row_is_singular():
+    """A class with one row, and a row far from all others."""
+    draw = np.random.default_rng(0)
+    inputs = np.vstack([draw.uniform(-1, 1, (30, 1)), [[90.0]]])
+    model = LSSVR(kernels.RBF(0.5), C=1e4).fit(inputs, np.append(draw.normal(size=30), 0.0))
+    assert "<li>1 row alone determines the function nearby" in report.to_html(model)
+    labels = np.where(np.arange(31) == 3, "rare", np.where(inputs[:, 0] > 0, "a", "b"))
+    page = report.to_html(LSSVC(kernels.RBF(0.5), C=1.0, loss="squared", coding="one-vs-rest").fit(inputs, labels))
+    assert "has only 1 row, so its figures are rough" in page
+    assert not re.search(r"\b1 (rows|columns|points|models|classes)\b|\(s\)", page)
+
+
+def test_changes_that_round_to_zero_have_no_sign():
+    found = SimpleNamespace(columns=[0, 1], names=["a", "b"], increase=np.array([3e-5, -4e-4]), full=1.0)
+    found.measure, found.rows, found.sampled = "RMSE", 9, False
+    page = importance_section(SimpleNamespace(importance=found, used=[True, True]))
+    assert re.findall(r">([-+]?[\d.]+%)<", page) == ["0.0%", "0.0%"]
+    found.increase = np.array([0.026, -0.0041])
+    page = importance_section(SimpleNamespace(importance=found, used=[True, True]))
+    assert re.findall(r">([-+]?[\d.]+%)<", page) == ["+2.6%", "-0.4%"]
+
+
+# Intervals ------------------------------------------------------------------------------------------------------------
+def test_intervals_are_those_of_predict_interval(monkeypatch):
+    """With few rows per width, `predict_interval` repeats the search, and its intervals are much wider."""
+    monkeypatch.setattr("lssvm.estimators.uncertainty.FOLDS", 2)
+    draw = np.random.default_rng(1)
+    table = draw.normal(size=(60, 4))
+    model = LSSVR(kernels.RBF(ard=True))
+    model.fit(table, np.sin(2 * table[:, 0]) * table[:, 1] + table[:, 2] + draw.normal(0, 0.3, 60))
+    rows = [row for row in Reader(section(report.to_html(model), "intervals")).rows if row[0].endswith("%")]
+    widths = [np.mean(np.diff(model.predict_interval(table, coverage))) for coverage in (0.5, 0.8, 0.9, 0.95)]
+    np.testing.assert_allclose([float(row[-1]) for row in rows], widths, rtol=1e-3)
+    assert widths[2] > 1.2 * diagnose.coverage_path(model, (0.9,)).width[0]
+    regions = diagnose.coverage_by_region(model, n_bins=1)
+    assert regions.width[0] == pytest.approx(widths[2], rel=0.1)
+
+
+@pytest.mark.parametrize("loss", ["squared", "squared_hinge", "logistic"])
+def test_only_least_squares_claims_exact_errors(loss):
+    model = LSSVC(kernels.RBF(0.5), C=5.0, loss=loss).fit(RIPLEY[::5], LABELS[::5])
+    text = section(report.to_html(model), "technical")
+    assert ("errors are exact" in text) == (loss == "squared")
+    assert (f"{loss.replace('_', ' ')} loss are approximate" in text) == (loss != "squared")

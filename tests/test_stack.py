@@ -13,7 +13,7 @@ from sklearn.datasets import load_iris
 from lssvm import LSSVC, LSSVR, diagnose, kernels, load, save, sparsify
 from lssvm.estimators import planning
 from lssvm.kernels import RBF, Additive, Linear, Matern, Spline, Stack
-from lssvm.problem import order_by_content
+from lssvm.problem import Problem, order_by_content
 from lssvm.sparsify.bases import random
 from lssvm.tune import average_weights, descent, mixture_weights, stack, steps, widths
 from lssvm.tune.stack import PULL
@@ -327,8 +327,11 @@ def test_the_default_has_one_member_if_that_leaves_nothing_to_explain(monkeypatc
     model = LSSVR().fit(X, y)
     assert np.mean(model.loo_residuals_**2) < planning.EXPLAINED * y.var()
     assert len(model.members_) == 1
+    problem = Problem(kernels.RBF(1.0), X, y[:, None], np.ones(2200), C=1e4).with_basis(np.arange(300))
+    problem = problem.replace(fitted=problem.solve())
+    assert planning.worthwhile_members(problem) == 1
     monkeypatch.setattr(planning, "EXPLAINED", 0.0)
-    assert len(LSSVR().fit(X, y).path_.members) > 1
+    assert planning.worthwhile_members(problem) > 1
 
 
 def test_members_of_finite_rank_are_fitted_on_points_that_span_their_functions():

@@ -620,7 +620,7 @@ def test_the_fingerprint_of_rows_is_the_same_for_every_kind_of_array_and_every_c
         assert_allclose(other.waves, expected.waves, atol=1e-12 * np.sqrt(np.max(expected.squares)))
     assert expected.difference(fingerprint(X[::-1], y, weight)) == "column 0 of X has changed"
     assert expected.difference(fingerprint(X, y, None)) == "sample_weight has changed"
-    assert "600 rows and now there are 599" in expected.difference(fingerprint(X[1:], y[1:], weight[1:]))
+    assert "was 600 and is now 599" in expected.difference(fingerprint(X[1:], y[1:], weight[1:]))
 
 
 def test_mistakes_in_files(rows, tmp_path):

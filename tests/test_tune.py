@@ -2,6 +2,7 @@
 
 import copy
 import math
+import tracemalloc
 import warnings
 from dataclasses import replace
 
@@ -19,7 +20,7 @@ from sklearn.utils import Bunch
 
 from lssvm import LSSVC, LSSVR, arrays, datasets, kernels, losses, sparsify, tune
 from lssvm.kernels import RBF, Additive, Choice, Linear, Matern, Polynomial, Spline
-from lssvm.problem import Problem, column_spread, order_by_content
+from lssvm.problem import Problem, column_spread, order_by_content, spread_of
 from lssvm.tune import descent, penalty, scores, widths
 from lssvm.tune.screening import droppable, functions_of, relevance
 from lssvm.tune.steps import tuned
@@ -276,12 +277,23 @@ def test_the_scale_of_a_column():
     rng = np.random.default_rng(0)
     plain, rare = rng.standard_normal(400), (np.arange(400) < 8).astype(float)
     spoilt = np.where(np.arange(400) == 7, 1e4, plain)
-    X = np.column_stack([plain, rare, spoilt, np.full(400, 3.0)])
+    rounded = (3.0 + rare) * (1.0 + 1e-15 * plain)  # its quartiles differ by rounding errors
+    X = np.column_stack([plain, rare, spoilt, np.full(400, 3.0), rounded])
     problem = Problem(RBF(), X, plain[:, None], np.ones(400))
     quartiles = np.quantile(spoilt, [0.25, 0.75])
-    expected = [plain.std(), rare.std(), (quartiles[1] - quartiles[0]) / 1.349, 1.0]
+    expected = [plain.std(), rare.std(), (quartiles[1] - quartiles[0]) / 1.349, 1.0, rounded.std()]
     assert_allclose(column_spread(problem), expected, rtol=1e-12)
     assert expected[2] == pytest.approx(plain.std(), rel=0.1)
+
+
+@pytest.mark.parametrize("cell", [1e3, -9999.0, 1e8, 1e300])
+def test_a_far_cell_does_not_set_the_scale_of_a_column_of_mostly_equal_cells(cell):
+    """Rare indicators and counts: their quartiles are equal."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.random(300) < 0.1, np.where(rng.random(300) < 0.2, rng.poisson(3, 300), 0)]).astype(float)
+    expected = X.std(axis=0)
+    X[7] = cell
+    assert_allclose(spread_of(X), expected, rtol=0.1)
 
 
 def test_one_width_where_more_are_not_worth_it():
@@ -666,7 +678,8 @@ def test_choice_of_kernels_whose_widths_are_given(steps, C):
         assert model.press_ <= 1.1 * min(other.press_ for other in others)
     else:
         errors = [np.mean(one.loo_predictions_ != labels) for one in (model, *others)]
-        assert errors[0] <= min(errors[1:]) + 0.04
+        best = min(errors[1:])  # the choice is by log loss: the number of errors may be larger by chance
+        assert errors[0] <= best + 3.0 * np.sqrt(best * (1.0 - best) / len(labels))
 
 
 @pytest.mark.parametrize(
@@ -851,6 +864,28 @@ def test_a_search_from_another_start_ends_unless_it_leads():
         search._minimise(search.problem, 50, rival=rival)
         evaluations.append(search.record.evaluations)
     assert evaluations[1] < 10 < evaluations[0]
+
+
+def test_the_memory_of_a_search_is_proportional_to_the_columns():
+    """Nothing is columns x columns; dropped columns are not among the variables of the search."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, 4000))
+    problem = Problem(RBF(ard=True), X, X[:, :1], np.ones(20))
+    search = widths.Search(problem, tune.LeaveOneOut(), Bunch(evaluations=0, plan=[]))
+    search.ard, search.widths, search.C = search.many, np.full(4000, 4.0), 10.0
+    tracemalloc.start()
+    search._minimise(search.problem, 1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * 4000**2 / 4
+    search.widths[7:] = tune.PLAN.dropped_width
+    sizes, usual = [], descent.scipy.optimize.minimize
+    with pytest.MonkeyPatch.context() as patch:
+        counted = lambda function, start, **options: sizes.append(len(start)) or usual(function, start, **options)  # noqa: E731
+        patch.setattr(descent.scipy.optimize, "minimize", counted)
+        search._minimise(search.problem, 1)
+    assert sizes == [8]  # log C is the last one
+    assert (search.widths[7:] == tune.PLAN.dropped_width).all()
 
 
 @pytest.mark.slow
@@ -1148,17 +1183,74 @@ def test_the_search_steps_back_where_numbers_overflow():
 
 
 # Order and units ------------------------------------------------------------------------------------------------------
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [400, 2500])
+@pytest.mark.parametrize(
+    "n", [100, pytest.param(400, marks=pytest.mark.slow), pytest.param(2500, marks=pytest.mark.slow)]
+)
 def test_neither_the_order_of_the_rows_nor_units_change_the_default(n):
+    """A search amplifies rounding errors, but by far less than the noise of the data."""
     X, y = make_friedman1(n, 6, noise=1.0, random_state=0)
-    order = np.random.default_rng(1).permutation(n)
+    order, accuracy = np.random.default_rng(1).permutation(n), 1e-3 * y.std()
     model, new = LSSVR().fit(X, y), X[:20] + 0.01
     shuffled, moved = LSSVR().fit(X[order], y[order]), LSSVR().fit(X, 1e4 + 1e3 * y)
-    assert_allclose(shuffled.predict(new), model.predict(new), rtol=1e-4)  # a search amplifies rounding errors
-    assert_allclose((moved.predict(new) - 1e4) / 1e3, model.predict(new), rtol=1e-4)
+    widened = LSSVR().fit(np.column_stack([2.54 * X, np.ones(n)]), y)
+    assert_allclose(shuffled.predict(new), model.predict(new), atol=accuracy)
+    assert_allclose((moved.predict(new) - 1e4) / 1e3, model.predict(new), atol=accuracy)
+    assert_allclose(widened.predict(np.column_stack([2.54 * new, np.ones(20)])), model.predict(new), atol=accuracy)
     intervals = [fitted.predict_interval(new) for fitted in (model, shuffled)]
-    assert_allclose(intervals[1], intervals[0], rtol=1e-4)
+    assert_allclose(intervals[1], intervals[0], atol=10 * accuracy)
+
+
+def test_rounding_does_not_decide_how_much_work_a_search_has_spent():
+    """Where the objective is flat, a line search follows rounding errors; later searches must not depend on that."""
+    X, y = make_friedman1(400, 6, noise=1.0, random_state=0)
+    fits = [LSSVR(RBF(), steps=[]).fit(X, unit * y) for unit in (1.0, 0.3, 7.0)]
+    assert len({model.path_.evaluations for model in fits}) == 1
+
+
+def test_the_order_of_a_sample_depends_on_ranks_only():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.standard_normal(200), rng.integers(0, 5, 200), rng.integers(3, 5, 200)])
+    order = order_by_content(X)
+    constant = np.full(200, 0.1) * (1.0 + 1e-15 * rng.standard_normal(200))
+    for other in (
+        X * (1.0 + 1e-15 * rng.standard_normal(X.shape)),
+        2.54 * X,
+        X + np.array([1e6, -7.0, 0.3]),
+        np.column_stack([X[:, :1], constant, X[:, 1:]]),
+        np.column_stack([np.exp(X[:, 0]), X[:, 1] ** 3, X[:, 2]]),
+    ):
+        assert_array_equal(order_by_content(other), order)
+    assert len(set(np.flatnonzero(order_by_content(X[::-1]) == order))) < 20  # it is not the given order
+
+
+def classes_of(seed, n):
+    """Classes that depend on few of the columns, some of which are whole numbers or binary, in various units."""
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(2, 7))
+    Z = rng.standard_normal((n, d))
+    f = np.sin(2 * Z[:, 0]) + Z[:, 0] * Z[:, 1] + 0.5 * rng.standard_normal(n)
+    y = (f > 0) + (f > 1.0) * (seed % 3 == 0)
+    X = Z * np.exp(2.0 * rng.standard_normal(d)) + 3.0 * rng.standard_normal(d)
+    if seed % 2:
+        X = np.column_stack([np.round(2.0 * Z), Z[:, 0] > 0.5])
+    return X, y
+
+
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 20))])
+def test_a_classifier_does_not_depend_on_rounding_units_or_constant_columns(seed):
+    X, y = classes_of(seed, 300)
+    X, y, new = X[:100], y[:100], X[100:]
+    rng = np.random.default_rng(100 + seed)
+    model = LSSVC().fit(X, y)
+    predicted, probabilities = model.predict(new), model.predict_proba(new)
+    for train, test in (
+        (X * (1.0 + 1e-15 * rng.standard_normal(X.shape)), new),
+        (2.54 * X, 2.54 * new),
+        (np.column_stack([X, np.ones(100)]), np.column_stack([new, np.ones(200)])),
+    ):
+        other = LSSVC().fit(train, y)
+        assert np.mean(other.predict(test) != predicted) <= 0.01
+        assert_allclose(other.predict_proba(test), probabilities, atol=0.01)
 
 
 @pytest.mark.parametrize("n", [90, pytest.param(1200, marks=pytest.mark.slow)])

@@ -140,7 +140,7 @@ def _compute(node: Any) -> Any:
                     f"No Dask worker has been running for {NO_WORKERS:.0f} s: restart the workers and fit again, or "
                     f"check their logs. Workers that run out of memory are killed: {REMEDY}"
                     if not workers
-                    else f"All {workers} Dask workers have been paused for {NO_WORKERS:.0f} s, out of memory: {REMEDY}"
+                    else f"All Dask workers ({workers}) were paused for {NO_WORKERS:.0f} s, out of memory: {REMEDY}"
                 )
         return future.result()
     except KilledWorker as error:

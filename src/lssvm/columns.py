@@ -267,6 +267,12 @@ def column_names(X: Any, count: int) -> list[Any]:
     return list(getattr(X, "column_names", getattr(X, "columns", range(count))))  # pyarrow, frames
 
 
+def refuse_lazy(name: str, values: Any) -> None:
+    """Raise TypeError for a LazyFrame of polars."""
+    if type(values).__name__ == "LazyFrame" and hasattr(values, "collect"):
+        raise TypeError(f"{name} is a LazyFrame, which has no rows yet: call .collect() and pass the result.")
+
+
 def refuse_equal_names(X: Any) -> None:
     """Raise ValueError for a frame in which two columns have the same name."""
     name, count = Counter(column_names(X, 0)).most_common(1)[0] if series_of(X) else ("", 0)
@@ -404,7 +410,8 @@ def _floats(cells: Any, name: str | int, *, fitted: bool) -> np.ndarray:
 def _refuse_infinite(values: np.ndarray, name: str | int) -> None:
     infinite = np.flatnonzero(np.isinf(values))
     if len(infinite):
+        which = "It" if len(infinite) == 1 else f"The first of {len(infinite)} such values"
         raise ValueError(
-            f"X: column {name!r} contains infinity. The first of {len(infinite)} such values is in row {infinite[0]} "
+            f"X: column {name!r} contains infinity. {which} is in row {infinite[0]} "
             "(counting from 0): remove or impute those values."
         )

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+from scipy.special import entr
+
 from . import arrays
 from .arrays import EPS, Array, NumericalError
 
 FAR = 700.0  # margins are clipped here, as exp would overflow
-FLOOR = 1e-6  # smallest curvature of the logistic loss: keeps the steps of rows far from the boundary finite
+FLOOR = 1e-6  # smallest curvature of the logistic loss for misclassified rows: keeps their steps finite
+LEAST = 1e-100  # that for other rows: its square is not 0
 MARGIN = 1e6  # decision values of classes, normally about +-1, are clipped to +-MARGIN, so that squares stay finite
 SLOPE_STEPS = 30  # at most, in the search for the slope of a log loss
 TINY = 1e-300
@@ -18,7 +22,8 @@ SLOPE_ACCURACY = 1e-6  # relative; the error of the loss is of the order of its 
 class Loss:
     """A loss as a function of the margin m = t f, t = -1 or +1: its value, slope -d/dm and curvature d^2/dm^2.
 
-    `third` is the derivative of the logarithm of the curvature.
+    `third` is the derivative of the logarithm of the curvature, `dual` the smallest value of loss(m) + share m: a
+    lower bound on the minimum of a problem is made of it.
     """
 
     is_quadratic = False  # one step of Newton's method suffices
@@ -36,6 +41,9 @@ class Loss:
     def third(self, margin: Array) -> Array:
         return 0.0 * margin
 
+    def dual(self, share: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
 
 class Squared(Loss):
     """1/2 (1 - m)^2, the loss of the LS-SVM."""
@@ -50,6 +58,9 @@ class Squared(Loss):
 
     def curvature(self, margin: Array) -> Array:
         return 0.0 * margin + 1.0
+
+    def dual(self, share: np.ndarray) -> np.ndarray:
+        return share - 0.5 * share**2
 
 
 class SquaredHinge(Loss):
@@ -66,6 +77,10 @@ class SquaredHinge(Loss):
     def curvature(self, margin: Array) -> Array:
         return arrays.namespace(margin).where(margin < 1.0, 1.0 + 0.0 * margin, 0.0 * margin)
 
+    def dual(self, share: np.ndarray) -> np.ndarray:
+        share = np.maximum(share, 0.0)  # negative by rounding errors
+        return share - 0.5 * share**2
+
 
 class Logistic(Loss):
     """log(1 + exp(-m)), the loss of (kernel) logistic regression."""
@@ -79,14 +94,23 @@ class Logistic(Loss):
         return 1.0 / (1.0 + xp.exp(xp.clip(margin, None, FAR)))
 
     def curvature(self, margin: Array) -> Array:
-        """p (1 - p) with a floor, on which the fixed point of Newton's method does not depend."""
-        slope = self.slope(margin)
-        return arrays.namespace(margin).clip(slope * (1.0 - slope), FLOOR, None)
+        """p (1 - p) with a floor, on which the fixed point of Newton's method does not depend.
+
+        A step adds slope/curvature to the margin of a row: up to 2 for rows on the right side of the boundary, where a
+        floor would end the steps far from the minimum, but exp(-m) for the others.
+        """
+        xp, slope = arrays.namespace(margin), self.slope(margin)
+        curvature = slope * (1.0 - slope)
+        return xp.where(margin < 0, xp.clip(curvature, FLOOR, None), xp.clip(curvature, LEAST, None))
 
     def third(self, margin: Array) -> Array:
         slope = self.slope(margin)
-        curvature = slope * (1.0 - slope)
-        return arrays.namespace(margin).where(curvature > FLOOR, 2.0 * slope - 1.0, 0.0 * margin)
+        above = slope * (1.0 - slope) >= self.curvature(margin)  # the floor
+        return arrays.namespace(margin).where(above, 2.0 * slope - 1.0, 0.0 * margin)
+
+    def dual(self, share: np.ndarray) -> np.ndarray:
+        share = np.clip(share, 0.0, 1.0)  # beyond by rounding errors
+        return entr(share) + entr(1.0 - share)
 
 
 LOSSES: dict[str, Loss] = {"squared": Squared(), "squared_hinge": SquaredHinge(), "logistic": Logistic()}

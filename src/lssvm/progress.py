@@ -11,10 +11,10 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from datetime import timedelta
-from typing import Self
+from typing import Self, TextIO
 
 Listener = Callable[[float], object]
 
@@ -33,7 +33,9 @@ class Line:
         self.label, self.stream = label, sys.stderr
         self.start = self.shown = time.monotonic()
         self.share, self.width = 0.0, 0
-        self.in_place = self.stream.isatty() or type(self.stream).__module__.startswith("ipykernel")
+        self.in_place = type(self.stream).__module__.startswith("ipykernel")
+        with suppress(OSError, ValueError):  # closed
+            self.in_place |= self.stream.isatty()
 
     def __enter__(self) -> Self:
         self(0.0)
@@ -50,8 +52,7 @@ class Line:
         if error is None and now - self.start >= QUIET:
             self._show(1.0, now)
         if self.in_place and self.width:
-            self.stream.write("\n")
-            self.stream.flush()
+            write(self.stream, "\n")
 
     def _show(self, share: float, now: float) -> None:
         passed = now - self.start
@@ -61,11 +62,17 @@ class Line:
         self.share, self.shown = share, now
         if self.in_place:
             text = text[: shutil.get_terminal_size().columns - 1]
-            self.stream.write(f"\r{text:<{self.width}}")
+            write(self.stream, f"\r{text:<{self.width}}")
         else:
-            self.stream.write(f"{text}\n")
+            write(self.stream, f"{text}\n")
         self.width = len(text)
-        self.stream.flush()
+
+
+def write(stream: TextIO, text: str) -> None:
+    """Write to a stream at once; nothing if it is closed or broken, because the work must not end for that."""
+    with suppress(OSError, ValueError):
+        stream.write(text)
+        stream.flush()
 
 
 def _clock(seconds: float) -> str:

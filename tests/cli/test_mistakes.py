@@ -30,8 +30,10 @@ FIT = ("fit", "table.csv", "-y", "y", "-o", "m.lssvm")
         ("b,30.83,0,0,+\na,58.67,4.46,0,-\n", FIT, 1, "'0' is duplicated.*The first line looks like data.*--no-header"),
         ("b,,,+\nb,2,3,-\n", FIT, 1, "2 columns have no name.*The first line looks like data.*--no-header"),
         ("5,1;3,5\n4,9;3,0\n", FIT, 1, "the first line looks like data.*--no-header"),
-        ("x y\n1 2\n", FIT, 1, "only one column was found, 'x y'.*--delimiter"),
-        ("made by us\nx,y\n1,2\n", FIT, 1, "only one column was found, 'made by us'.*lines above"),
+        ("x y\n1 2\n", FIT, 2, "-y 'y': .*Its columns: x y. Only one column was found, 'x y'.*--delimiter"),
+        ("made by us\nx,y\n1,2\n", FIT, 2, "-y 'y': .*Only one column was found, 'made by us'.*lines above"),
+        ("y\n1\n2\n", FIT, 1, "no column besides the target 'y', .*: add columns.*Only one column.*--delimiter"),
+        (f"{'n' * 9_000}\n1\n", FIT, 2, "-y 'y': .*Its columns: n{79}…. Only one column was found, 'n{39}…'"),
         ("x,y,,\n1,2,,\n", FIT, 1, "2 columns have no name.*at the ends of the lines"),
         ("x,y\n1,2.5\n2,2.5\n", FIT, 1, "'y' has the same value in all rows, '2.5'"),
         ("x,y\n1,2\n3,4,5\n", FIT, 1, "a different number of cells"),
@@ -112,6 +114,7 @@ def test_mistakes_get_a_message_that_explains_what_to_do(run, folder, content, a
     ("content", "arguments", "message"),
     [
         ("Age,city\n1,Oslo\n", (), "lacks 1 column.*: age. Did you mean 'Age'"),
+        ("age city\n1 Oslo\n", (), "lacks 2 columns.*: age, city.*Only one column was found, 'age city'.*--delimiter"),
         (
             "age,city\nforty,Oslo\n",
             (),
@@ -160,7 +163,7 @@ def test_mistakes_in_the_target_of_other_rows(run, folder, fitted):
     assert "'price' contains a value that is not numeric ('much' in row 3): correct it;" in result.stderr
     assert "--task" not in result.stderr  # no option of report
     (folder / "other.csv").write_text("age,city,price\n1,Oslo,2\n")
-    assert "1 row(s) with a target, but at least 2 are required" in run("report", fitted, "other.csv").stderr
+    assert "1 row with a target, but at least 2 are required" in run("report", fitted, "other.csv").stderr
 
 
 def test_files_without_permission_are_named(run, folder, fitted, monkeypatch):

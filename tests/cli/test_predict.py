@@ -148,6 +148,38 @@ def test_models_fitted_to_frames_in_python(run, folder):
     assert "predicts several targets" in run("predict", "two.lssvm", "frame.csv").stderr
 
 
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("time\n1.5\n2\n\n3.25\n", ()),
+        ('time\n"1.5"\n2\n3.25\n', ("--delimiter", ",")),
+        ("time\n1,5\n2\n3,25\n", ()),
+        ("time\n1,5\n2\n3,25\n", ("--delimiter", ";")),
+        ("sep=;\ntime\n1,5\n2\n3,25\n", ()),
+    ],
+)
+def test_a_model_of_one_column_predicts_a_file_of_one_column(run, folder, text, options):
+    pandas = pytest.importorskip("pandas")
+    model = LSSVR(kernels.RBF(sigma=3.0), C=1.0).fit(pandas.DataFrame({"time": AGE[:20] / 10}), PRICE[:20])
+    save(model, "m.lssvm")
+    (folder / "new.csv").write_text(text)
+    result = run("predict", "m.lssvm", "new.csv", *options)
+    assert result.exit_code == 0, result.stderr
+    expected = model.predict(pandas.DataFrame({"time": [1.5, 2.0, 3.25]}))
+    np.testing.assert_allclose([float(cell) for cell in result.stdout.split()[1:]], expected, rtol=1e-12)
+
+
+def test_another_name_of_the_data_is_not_overwritten(run, folder, fitted):
+    os.link("people.csv", "also.csv")
+    content = (folder / "people.csv").read_bytes()
+    result = run("predict", fitted, "people.csv", "-o", "also.csv")
+    assert result.exit_code == 2
+    assert "'also.csv' is also another file of this command and would be overwritten" in result.stderr
+    assert (folder / "people.csv").read_bytes() == content
+    Path("model.lssvm").symlink_to(fitted)
+    assert "would be overwritten" in run("predict", fitted, "people.csv", "-o", "model.lssvm").stderr
+
+
 # Predictions ----------------------------------------------------------------------------------------------------------
 def test_predictions_and_intervals_are_the_models(run, folder, fitted):
     model = load(fitted)
@@ -162,6 +194,24 @@ def test_predictions_and_intervals_are_the_models(run, folder, fitted):
     first = json.loads(json_lines[0])
     assert first["prediction"] == table["prediction"][0]
     assert (first["lower"], first["upper"]) == (None, None)  # 60 rows cannot cover 99.9 %
+
+
+@pytest.mark.parametrize("cell", ["999999999", "1e300"])
+def test_a_far_cell_changes_no_other_line(run, folder, cell):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 6))
+    frame = pytest.importorskip("pandas").DataFrame(X, columns=list("abcdef"))
+    save(LSSVR(kernels.Matern(3.0), C=10.0).fit(frame, np.sin(X.sum(axis=1))), folder / "m.lssvm")
+    rows = [[repr(float(value)) for value in row] for row in rng.standard_normal((40, 6))]
+    found = []
+    for far in (rows[5][2], cell):
+        table = [[*row[:2], far, *row[3:]] if number == 5 else row for number, row in enumerate(rows)]
+        (folder / "new.csv").write_text("a,b,c,d,e,f\n" + "\n".join(map(",".join, table)) + "\n", encoding="utf-8")
+        result = run("predict", "m.lssvm", "new.csv")
+        assert result.exit_code == 0, result.stderr
+        found.append(np.delete(np.array(result.stdout.split()[1:], dtype=float), 5))
+    assert len(found[0]) == 39
+    np.testing.assert_allclose(found[1], found[0], rtol=0, atol=1e-9)
 
 
 def test_predictions_that_fail_midway_leave_the_previous_file(run, folder, fitted, monkeypatch):

@@ -8,7 +8,9 @@ import shlex
 import signal
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from cli_cases import AGE, CITY, PRICE, PROGRAM, RNG, ROWS, lines
@@ -196,11 +198,28 @@ def test_interrupt_leaves_the_previous_model_and_no_traceback(folder, wait):
         process.wait(wait)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
-    assert process.returncode == 1
+    assert process.returncode == 130
     assert errors.strip() == "Aborted!"
     assert output == ""
     assert (folder / "m.lssvm").read_bytes() == b"the model before"
     assert sorted(path.name for path in folder.iterdir()) == ["m.lssvm", "people.csv", "wide.csv"]
+
+
+def test_interrupt_of_an_import_leaves_no_traceback():
+    script = (
+        "import sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'click':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "from lssvm.__main__ import run\n"
+        "run()\n"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["scripts"] == {"lssvm": "lssvm.__main__:run"}
 
 
 def on_terminal(terminal, *arguments, chunks=False):

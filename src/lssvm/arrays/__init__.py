@@ -34,6 +34,7 @@ from .namespaces import add_diagonal as add_diagonal
 from .namespaces import add_outer as add_outer
 from .namespaces import device as device
 from .namespaces import empty as empty
+from .namespaces import free_memory as free_memory
 from .namespaces import identity as identity
 from .namespaces import in_tiles as in_tiles
 from .namespaces import is_cupy as is_cupy

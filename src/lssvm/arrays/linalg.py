@@ -13,7 +13,20 @@ import scipy.linalg
 from scipy.linalg import blas, lapack
 
 from . import parallel
-from .namespaces import EPS, empty, identity, is_cupy, is_numpy, is_torch, like, namespace, row_blocks, to_numpy, zeros
+from .namespaces import (
+    EPS,
+    empty,
+    identity,
+    is_cupy,
+    is_numpy,
+    is_torch,
+    like,
+    namespace,
+    on_accelerator,
+    row_blocks,
+    to_numpy,
+    zeros,
+)
 from .threads import own_threads as own_threads
 
 if TYPE_CHECKING:
@@ -328,9 +341,15 @@ def eigh(A: Array) -> tuple[Array, Array]:
     return values, vectors
 
 
-def eigh_matrices(n: int) -> int:
-    """Number of n x n matrices that `eigh` holds: divide and conquer, faster and more orthogonal, needs one more."""
-    return 3 if n <= DIVIDED else 2
+def eigh_matrices(n: int, array: Array) -> int:
+    """Number of n x n matrices that `eigh` of an array of that kind holds, with its workspace.
+
+    Divide and conquer, which is faster and more orthogonal, needs one more than other methods. Outside NumPy, A is not
+    overwritten, and the workspace takes two matrices in LAPACK and four in cuSOLVER.
+    """
+    if is_numpy(array):
+        return 3 if n <= DIVIDED else 2
+    return 6 if on_accelerator(array) else 4
 
 
 def qr(A: Array) -> tuple[Array, Array]:

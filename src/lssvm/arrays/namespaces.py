@@ -174,23 +174,32 @@ def take(A: Array, rows: Array) -> Array:
 
 
 def put(A: Array, index: Any, values: Array) -> Array:
-    """A with ``A[index] = values``; the array API standard has no assignment by row numbers."""
+    """A with ``A[index] = values``, in place; the array API standard has no assignment by row numbers."""
     if is_numpy(A) or is_torch(A) or is_cupy(A):
         A[index] = values
-        return A
-    changed = to_numpy(A).copy()
-    changed[tuple(map(to_numpy, index)) if isinstance(index, tuple) else index] = to_numpy(values)
-    return like(changed, A)
+    else:
+        changed = to_numpy(A).copy()
+        changed[_host(index)] = to_numpy(values)
+        A[...] = like(changed, A)
+    return A
 
 
-def add_at(A: Array, rows: np.ndarray, columns: np.ndarray, values: Array) -> Array:
-    """A with `values` added at the positions (row, column)."""
-    if is_numpy(A) or is_torch(A) or is_cupy(A):
-        A[rows, columns] += values
-        return A
-    changed = to_numpy(A).copy()
-    changed[rows, columns] += to_numpy(values)
-    return like(changed, A)
+def add_at(A: Array, index: tuple[Array, ...], values: Array) -> Array:
+    """A with `values` added at ``A[index]``, in place; all that are for the same position are added."""
+    if is_numpy(A) or is_cupy(A):
+        namespace(A).add.at(A, index, values)
+    elif is_torch(A):
+        A.index_put_(tuple(namespace(A).asarray(part, device=A.device) for part in index), values, accumulate=True)
+    else:
+        changed = to_numpy(A).copy()
+        np.add.at(changed, _host(index), to_numpy(values))
+        A[...] = like(changed, A)
+    return A
+
+
+def _host(index: Any) -> Any:
+    """An index of NumPy arrays."""
+    return tuple(map(to_numpy, index)) if isinstance(index, tuple) else to_numpy(index)
 
 
 def quantile(a: Array, share: float) -> Array:
@@ -231,6 +240,26 @@ def memory(array: Array) -> int | None:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return None
+
+
+def free_memory(array: Array) -> int | None:
+    """As `memory`; of a GPU only what is free, including what the allocator of its library holds in reserve.
+
+    It changes from call to call, so that it must not determine how a result is computed.
+    """
+    try:
+        if is_cupy(array):
+            import cupy
+
+            return int(array.device.mem_info[0]) + int(cupy.get_default_memory_pool().free_bytes())
+        if on_accelerator(array):
+            import torch
+
+            reserve = torch.cuda.memory_reserved(array.device) - torch.cuda.memory_allocated(array.device)
+            return int(torch.cuda.mem_get_info(array.device)[0]) + int(reserve)
+    except (AttributeError, ValueError, OSError):
+        return None
+    return memory(array)
 
 
 def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: int, *, symmetric: bool = False) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from .._words import counted
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -43,7 +45,7 @@ def rows_of(source: Source, roles: Roles, *, drop: bool = False) -> tuple[Any, A
     y = np.concatenate(targets)
     if len(y) < 2:
         which = "without missing cells" if drop else "with a target"
-        raise ValueError(f"{source.name} has {len(y)} row(s) {which}, but at least 2 are required: add rows.")
+        raise ValueError(f"{source.name} has {counted(len(y), 'row')} {which}, but at least 2 are required: add rows.")
     return pyarrow.concat_tables(tables), y, dropped
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .._words import counted
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -112,12 +114,12 @@ def fit(
         if chunked:
             say(f"fitting {n_rows} rows at once would take more than half of the free memory: they are read in chunks")
             chunks = _Chunks(source, roles, n_columns, drop=missing == "drop")
-            with share_bar(f"fitting {n_rows} rows, {len(roles.inputs)} columns"):
+            with share_bar(f"fitting {n_rows} rows, {counted(len(roles.inputs), 'column')}"):
                 model.fit_chunks(chunks)
             dropped = chunks.dropped
         else:
             X, y, dropped = rows_of(source, roles, drop=missing == "drop")
-            with share_bar(f"fitting {len(y)} rows, {len(roles.inputs)} columns"):
+            with share_bar(f"fitting {len(y)} rows, {counted(len(roles.inputs), 'column')}"):
                 model.fit(X, y)
         for remark in _after_fit(model, summaries, len(dropped) - summaries[target].missing):
             say(remark)
@@ -143,6 +145,7 @@ def fit(
 
         progress_line("writing the report ...")
         to_html(model, page)
+        save(model, output)  # with the residuals of searches that were repeated for intervals: predict needs them too
         progress_line("")
         result["report"] = str(page)
     result["model file"] = str(output)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .._files import written
+from .._words import counted
 
 if TYPE_CHECKING:
     from typing import Any
@@ -117,10 +118,11 @@ def predict(
         if not row:
             raise ValueError(f"{source.name} has no rows below its header: give a file with data.")
     for category, count in unknown.most_common(LISTED):
-        rows = "1 row" if count == 1 else f"{count} rows"
+        rows = counted(count, "row")
         say(f"the category {category} ({rows}) is unknown to the model and is treated as different from all known ones")
     if len(unknown) > LISTED:
-        say(f"{len(unknown) - LISTED} more categories are unknown to the model")
+        more = counted(len(unknown) - LISTED, "more category is", "more categories are")
+        say(f"{more} unknown to the model")
     if score is not None and score.rows:
         say(score.words())
 
@@ -194,7 +196,7 @@ class _Score:
         self.loss += float(np.sum(wrong))
 
     def words(self) -> str:
-        what = f"{self.rows} rows with {self.roles.target!r}"
+        what = f"{counted(self.rows, 'row')} with {self.roles.target!r}"
         if self.roles.labels:
             return f"error rate {self.loss / self.rows:.2%} on {what}"
         return f"root mean square error {(self.loss / self.rows) ** 0.5:.4g} on {what}"

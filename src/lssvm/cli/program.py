@@ -38,6 +38,9 @@ class Program(click.Group):
         """Run a command, with control characters in its error messages escaped."""
         try:
             return super().invoke(context)
+        except KeyboardInterrupt:
+            click.echo("\nAborted!", err=True)
+            raise click.exceptions.Exit(130) from None
         except click.ClickException as error:
             vars(error)["message"] = printable(error.message)  # type checkers consider this attribute final
             raise

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 DELIMITERS = ",;\t|"
 HINT = " The first line looks like data ({}): if it contains no column names, use --no-header."
+ONE_COLUMN = (
+    " Only one column was found, {}: if there are more, give the --delimiter; if there are lines above the column "
+    "names, remove them."
+)
 STATED_DELIMITER = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
 BLOCK_BYTES = 1 << 23
 SAMPLE_SIZE = 1 << 16  # characters from which the format is inferred; more if they contain too few rows
@@ -55,7 +59,7 @@ class Source:
     start: Callable[[], Iterator[pa.RecordBatch]]
     notes: tuple[str, ...] = ()  # what was inferred
     decimal: str = "."
-    hint: str = ""  # if the first line looks like data
+    hint: str = ""  # if the first line looks like data, or if there is only one column
 
     def batches(self, rows: int = 1 << 30) -> Iterator[pa.RecordBatch]:
         """The batches, from the start, of at most so many rows; reader errors become TableErrors."""
@@ -175,13 +179,9 @@ def _open_text(
     hint = HINT.format(quoted(data[0])) if data else ""
     header = header is not False
     names = tuple(cell.strip() for cell in first) if header else tuple(f"column{c + 1}" for c in range(len(first)))
-    if len(names) < 2:
-        raise TableError(
-            f"{name}: only one column was found, {quoted(first)}: if there are more, give the --delimiter; if there "
-            "are lines above the column names, remove them."
-        )
     _check_names(names, name, hint)
     notes += [hint.strip()] if hint else []
+    hint += ONE_COLUMN.format(quoted(first)) if len(names) == 1 else ""
     if decimal is None and found != "," and _decimal_comma(lines):
         decimal = ","
         notes.append("numbers are written with a decimal comma")
@@ -307,7 +307,10 @@ def _sniff(sample: str) -> str:
         return best
     if cells(",") > 1:
         return ","
-    return max(DELIMITERS, key=sample.split("\n", 1)[0].count)  # unequal lines: the reader reports the first
+    names = sample.lstrip("\r\n").split("\n", 1)[0]
+    if not any(delimiter in names for delimiter in DELIMITERS):  # one column, perhaps with decimal commas
+        return next((delimiter for delimiter in DELIMITERS if cells(delimiter) == 1), ",")
+    return max(DELIMITERS, key=names.count)  # unequal lines: the reader reports the first
 
 
 def _decimal_comma(lines: Sequence[Sequence[str]]) -> bool:
@@ -347,8 +350,9 @@ def _check_names(names: Sequence[str], source: str, hint: str = "") -> None:
 
 
 def plain_name(name: str) -> str:
-    """A name on one line: quoted and escaped if it contains line breaks or control characters."""
-    return name if name.isprintable() else repr(name)
+    """A name on one line: quoted and escaped if it contains line breaks or control characters, cut if it is long."""
+    text = name if name.isprintable() else repr(name)
+    return text if len(text) <= 80 else text[:79] + "…"
 
 
 def quoted(value: Any) -> str:

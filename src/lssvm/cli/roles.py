@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._words import counted
 from ..columns import is_number
 from .reading import TableError, UnknownColumn, plain_name, quoted
 from .summary import ABSENT, MOST_LABELS, column_values, numbers_of, scan, texts_of
@@ -57,7 +58,7 @@ class Roles:
         absent = [name for name in self.inputs if name not in source.names]
         if absent:
             raise TableError(
-                f"{source.name} lacks {len(absent)} column(s) that the model needs: {listed(absent)}. "
+                f"{source.name} lacks {counted(len(absent), 'column')} that the model needs: {listed(absent)}. "
                 + _closest(absent[0], source)
             )
 
@@ -138,7 +139,7 @@ def plan(
     if not names:
         raise TableError(
             f"{source.name} has no column besides the target {target!r}, so there is nothing to learn from: add "
-            "columns, or drop fewer."
+            f"columns, or drop fewer.{source.hint}"
         )
     summaries = scan(source, [target, *names], seen)
     if max(summary.rows for summary in summaries.values()) < 2:
@@ -274,7 +275,8 @@ def _doubts(name: str, summary: Summary, is_text: bool) -> Iterator[str]:
     distinct = summary.counts is None or len(summary.counts) > MOST_CLASSES
     if not summary.is_number and distinct and (_all_match(SIGNED, summary) or summary.numbers >= summary.odd):
         yield (
-            f"column {name!r} is treated as text, because {summary.odd} of {summary.present} values are not numeric, "
+            f"column {name!r} is treated as text, because {summary.odd} of {summary.present} values "
+            f"{'is' if summary.odd == 1 else 'are'} not numeric, "
             f"such as {quoted(summary.odd_values[0][0])}: write plain numbers, such as -1234.5, "
             "or give the --decimal separator"
         )

@@ -16,6 +16,7 @@ import click
 
 from .. import progress
 from .._files import is_stream
+from .._words import counted
 
 if TYPE_CHECKING:
     from typing import Any
@@ -69,9 +70,17 @@ def check_output(path: Path | None, option: str, *others: str | Path | None) -> 
     if not path.exists() and not os.access(path.parent, os.W_OK):
         message = f"the folder '{path.parent}' is not writable; choose another."
         raise click.BadParameter(message, param_hint=option)
-    if any(other is not None and path.resolve() == Path(other).resolve() for other in others):
+    if any(other is not None and _same_file(path, Path(other)) for other in others):
         message = f"'{path}' is also another file of this command and would be overwritten; choose another name."
         raise click.BadParameter(message, param_hint=option)
+
+
+def _same_file(path: Path, other: Path) -> bool:
+    """Whether two names are those of one file; it may have several names (hard links), or not exist yet."""
+    try:
+        return path.samefile(other)
+    except OSError:
+        return path.resolve() == other.resolve()
 
 
 @contextmanager
@@ -95,13 +104,12 @@ def shows_progress() -> bool:
 def progress_line(text: str) -> None:
     """Print a line that the next one replaces, on a terminal."""
     if shows_progress():
-        sys.stderr.write(f"\r\x1b[K{text}")
-        sys.stderr.flush()
+        progress.write(sys.stderr, f"\r\x1b[K{text}")
 
 
 @contextmanager
 def row_counter() -> Iterator[Callable[[int], None]]:
-    yield lambda rows: progress_line(f"reading: {rows} rows")
+    yield lambda rows: progress_line(f"reading: {counted(rows, 'row')}")
     progress_line("")
 
 

@@ -17,18 +17,19 @@ from ..estimators.state import probability_slopes as probability_slopes
 from ..estimators.state import table_columns as table_columns
 from ..estimators.state import training_codes as training_codes
 from .access import NotKnown as NotKnown
+from .access import are_unit_vectors as are_unit_vectors
 from .access import basis_points as basis_points
 from .access import check_fitted as check_fitted
 from .access import check_single as check_single
 from .access import columns_used, feature_names, inverse_widths
 from .access import compares_classifiers as compares_classifiers
 from .access import component_deviations as component_deviations
-from .access import distinct_points as distinct_points
 from .access import kept_components as kept_components
 from .access import kernel_words as kernel_words
 from .access import member_words as member_words
 from .calibration import coverage_path, reliability, set_coverage
 from .distribution import coverage_by_region, pit
+from .distribution import interval_coverage as interval_coverage
 from .kept import kept_rows as kept_rows
 from .local_effects import effects
 from .loo import (

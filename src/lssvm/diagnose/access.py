@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -57,13 +56,18 @@ def check_single(model: Any, what: str) -> None:
 
 
 def basis_points(model: Any) -> np.ndarray:
-    """The support vectors of a model; of a stack, those of all members, without repetitions."""
-    return distinct_points([arrays.to_numpy(member.support_vectors_) for member, _ in members(model)])
+    """The support vectors of a model; of a stack, those of all members, without repetitions.
 
-
-def distinct_points(points: Sequence[np.ndarray]) -> np.ndarray:
-    """The support vectors of several models, without repetitions if they differ."""
+    The unit vectors that replace the rows in linear members are omitted if other members have other points.
+    """
+    points = [arrays.to_numpy(member.support_vectors_) for member, _ in members(model)]
+    points = [own for own in points if not are_unit_vectors(own)] or points
     return points[0] if all(np.array_equal(points[0], own) for own in points) else np.unique(np.vstack(points), axis=0)
+
+
+def are_unit_vectors(points: np.ndarray) -> bool:
+    """Whether these are the points that replace the rows of a linear model."""
+    return np.array_equal(points, np.eye(points.shape[1]))
 
 
 def kernel_words(kernel: Kernel) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,16 @@ from sklearn.utils import Bunch
 from .. import arrays
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
-from ..estimators.state import column_sources, distribution_at, is_single, loo_distribution, training_rows
+from ..estimators.state import (
+    column_sources,
+    default_distribution,
+    distribution_at,
+    intervals_of_rows,
+    is_single,
+    loo_distribution,
+    members,
+    training_rows,
+)
 from .access import NotKnown, check_fitted
 from .calibration import wilson_interval
 from .loo import loo_values
@@ -60,6 +70,31 @@ def pit(model: LSSVR | LSSVC, X: ArrayLike | None = None, y: ArrayLike | None = 
     return distribution_at(model, X, targets.reshape(len(targets), -1)).reshape(targets.shape)
 
 
+def interval_coverage(model: LSSVR, coverages: Sequence[float] = (0.5, 0.8, 0.9, 0.95), rows: int = 500) -> Bunch:
+    """Coverage of the default intervals by leave-one-out, and their mean width.
+
+    The width is that of ``predict_interval(X, coverage)`` for at most `rows` of the training rows, evenly spaced.
+    ``asked`` is (levels,), ``observed`` and ``width`` (levels, outputs), and ``rows`` the number of rows observed.
+    """
+    _check(model, None, None, "Coverage of intervals")
+    used = [loo_values(member).weights > 0 for member, _ in members(model)]
+    if not all(np.array_equal(own, used[0]) for own in used):
+        raise NotKnown("Coverage of intervals: the members of this stack give no weight to different rows.")
+    found = default_distribution(model)
+    n = len(found.residuals)
+    if n < 3:
+        raise NotKnown(f"Coverage of intervals needs at least 3 rows, got {n}.")
+    places = np.unique(np.linspace(0, n - 1, min(rows, n)).astype(int))
+    inside = [np.abs(found.residuals) <= found.loo_half_widths(coverage) for coverage in coverages]
+    ends = [intervals_of_rows(model, places, coverage) for coverage in coverages]
+    return Bunch(
+        asked=np.array(coverages),
+        observed=np.array([own.mean(axis=0) for own in inside]),
+        width=np.array([np.mean(own[:, 1] - own[:, 0], axis=0) for own in ends]),
+        rows=n,
+    )
+
+
 def coverage_by_region(
     model: LSSVR | LSSVC,
     X: ArrayLike | None = None,
@@ -97,7 +132,7 @@ def coverage_by_region(
     """
     _check(model, X, y, "Coverage of intervals")
     if X is None or y is None:
-        found, (inputs, targets, _) = loo_distribution(model), training_rows(model)
+        found, (inputs, targets, _) = default_distribution(model), training_rows(model)
         if column is not None:  # its place among the encoded columns
             column = int(np.flatnonzero(column_sources(model) == column % model.n_features_in_)[0])
         residuals, half = found.residuals[:, output], found.loo_half_widths(coverage)[:, output]

@@ -19,12 +19,12 @@ from .loo import class_scores, number_scores
 
 
 def importance(model: LSSVR | LSSVC, rows: int = 1000) -> Bunch:
-    """How much the exact leave-one-out error increases if a column is made constant.
+    """How much the leave-one-out error increases if a column is made constant.
 
     All cells of the column are set to its median, in rows and basis points, and the model is solved again with the same
-    kernel, widths, C, weights and basis. For the kernels `RBF` and `Matern`, this is the model without the column.
-    A category is one column, and so is a number with its missing cells. Members of a stack keep their weights. No rows
-    are held out.
+    kernel, widths, C, weights and basis. The errors are exact for the squared loss. For the kernels `RBF` and `Matern`,
+    this is the model without the column. A category is one column, and so is a number with its missing cells. Members
+    of a stack keep their weights. No rows are held out.
 
     A column whose information is also contained in other columns has a small importance, because the model can do
     without it. A negative increase means that the error is smaller without the column.

@@ -83,6 +83,30 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         tags.array_api_support = True
         return tags
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, also those of a kernel that is given, such as ``kernel__sigma``.
+
+        Parameters
+        ----------
+        **params
+            Names and values.
+
+        Returns
+        -------
+        self
+        """
+        known = self.get_params(deep=False)
+        for name in params:
+            outer, _, inner = name.partition("__")
+            value = params.get(outer, known.get(outer))
+            if inner and outer in known and not hasattr(value, "set_params"):
+                example = {"kernel": "kernels.RBF()", "robust": "robust.Hampel()"}.get(outer, "...")
+                raise ValueError(
+                    f"{name}: {outer} is {value!r}, which has no parameter {inner!r}: give an object that has it, e.g. "
+                    f"{type(self).__name__}({outer}={example})."
+                )
+        return super().set_params(**params)
+
     @arrays.own_threads()
     @np.errstate(under="ignore")
     def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:

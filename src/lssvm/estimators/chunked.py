@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 from .. import arrays, progress
 from ..arrays import Array, ArrayLike
 from ..cluster import DaskChunks
-from ..columns import as_table, refuse_equal_names
+from ..columns import as_table, refuse_equal_names, refuse_lazy
 from ..kernels import as_kernel
 from ..problem import Problem
 from ..problem.rescue import warn_of_rounding
@@ -48,6 +48,10 @@ from .validation import check_weights, kinds_of_columns, same_kind
 LEAST_SQUARES = (
     "adds sums over rows, which give least squares, one class against the rest, got loss={loss!r}, coding={coding!r}: "
     "write loss='squared', coding='one-vs-rest', or use fit on all rows."
+)
+NO_GROUPS = (
+    ": groups of rows are not supported yet. To choose C and widths by groups, use steps=[tune.KFold(groups=...)]; for "
+    "intervals of new groups, give groups to predict_interval."
 )
 KEPT_ROWS = 1_000_000  # largest number of rows for which fit_chunks keeps per-row results by default
 
@@ -93,7 +97,7 @@ class ChunkedLSSVM(BaseLSSVM):
     """Adds fits on rows in memory, on Dask collections and on chunks."""
 
     @with_callbacks
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, **unknown: Any) -> Self:
         """Fit the model.
 
         Parameters
@@ -109,11 +113,16 @@ class ChunkedLSSVM(BaseLSSVM):
         sample_weight : array (n_samples,) or None
             Non-negative weights. A weight of 0 removes the row. For a given kernel and C, integer weights are
             equivalent to copies of rows; otherwise, a common factor of all weights changes nothing but C.
+        **unknown
+            None: other arguments, such as groups, are refused.
 
         Returns
         -------
         self
         """
+        if unknown:
+            remedy = NO_GROUPS if "groups" in unknown else "."
+            raise TypeError(f"{type(self).__name__}.fit() does not take {', '.join(unknown)}{remedy}")
         with followed(self, X=X, y=y, metadata={"sample_weight": sample_weight}):
             if arrays.is_dask(X):
                 return self._fit_source(DaskChunks(X, y, sample_weight), "press")
@@ -316,6 +325,7 @@ class ChunkedLSSVM(BaseLSSVM):
 
     def _start_chunks(self, X: Any, y: Any, weight: Any) -> None:
         """Learn the kinds of the columns and the number of outputs from the first chunk."""
+        refuse_lazy("X", X)
         X = as_table(X)
         refuse_equal_names(X)
         validate_data(self, X, reset=True, skip_check_array=True)

@@ -12,7 +12,6 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 
 from .. import arrays, progress
 from ..arrays import Array, ArrayLike
@@ -29,7 +28,15 @@ from ..tune import LeaveOneOut, choose_classifier, mixture_weights, with_C_of_mo
 from .base import Solved, additive_attributes
 from .callbacks import followed, with_callbacks
 from .chunked import ChunkedLSSVM, RowResults, adds_chunks
-from .labels import balanced_weights, plain_labels, sorted_labels, warn_of_empty_classes, winning_class
+from .labels import (
+    balanced_weights,
+    check_labels,
+    plain_labels,
+    refuse_numbers,
+    sorted_labels,
+    warn_of_empty_classes,
+    winning_class,
+)
 from .planning import class_plan, class_steps, main_path, run_steps
 from .stacked import average
 from .state import class_weights
@@ -241,8 +248,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         X, y = validate(self, X, y, **chunk_options(options))
         y = plain_labels(arrays.to_numpy(y))
         sorted_labels(y)
-        if len(y):
-            check_classification_targets(y)
+        check_labels(y)
         return X, y
 
     def _check_rows(
@@ -260,6 +266,8 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         X, y = self._check_raw(X, y, ensure_min_samples=smallest, reset=reset, sample_weight=sample_weight)
         weights = check_weights(sample_weight, len(y), smallest)
         found = np.unique(y)
+        if reset and classes is None:
+            refuse_numbers(found, len(y))
         if reset:
             self.classes_ = found if classes is None else np.unique(arrays.to_numpy(classes))
             self._single_output_ = len(self.classes_) == 2
@@ -290,6 +298,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
 
     def _finish_scan(self, scan: Scan) -> None:
         """Set the classes and their weights."""
+        refuse_numbers(scan.labels, scan.rows)
         self.classes_ = scan.labels
         self._single_output_ = len(self.classes_) == 2
         self._class_factors_ = [1.0] * len(self.classes_)

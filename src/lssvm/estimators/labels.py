@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
 
 from .. import arrays
 from ..arrays import Array
@@ -33,6 +34,24 @@ def sorted_labels(y: np.ndarray) -> np.ndarray:
         raise ValueError(
             f"y contains labels of several types, which cannot be sorted ({error}): use one type."
         ) from None
+
+
+def check_labels(y: np.ndarray) -> None:
+    """scikit-learn's check of the labels, with a remedy."""
+    try:
+        if len(y):
+            check_classification_targets(y)
+    except ValueError as error:
+        raise ValueError(f"{error} Use LSSVR for numbers.") from None
+
+
+def refuse_numbers(labels: np.ndarray, rows: int) -> None:
+    """Raise ValueError for floats of which most rows have their own: whole ones pass scikit-learn's check."""
+    if labels.dtype.kind == "f" and rows > 20 and len(labels) > rows / 2:
+        raise ValueError(
+            f"Unknown label type: continuous. y has {len(labels)} distinct numbers in {rows} rows, and LSSVC predicts "
+            "classes: use LSSVR for numbers, or convert y to integers or text if they are labels."
+        )
 
 
 def warn_of_empty_classes(classes: np.ndarray, weights: np.ndarray) -> None:

@@ -14,7 +14,7 @@ from ..coding import CODINGS, pairs_of
 from ..columns import Columns
 from ..kernels import RBF, Additive, Choice, Kernel, Linear, Matern, Spline, Stack
 from ..losses import LOSSES
-from ..problem import Problem, Step
+from ..problem import Problem, Step, varying_inputs
 from ..progress import work
 from ..sparsify import Given, Random
 from ..tune import PLAN, LeaveOneOut, tuned, unexplained
@@ -63,15 +63,23 @@ def default_portfolio(problem: Problem) -> Kernel:
     Up to 1000 rows, an additive spline gains nothing (it is the worst member of the worst of 17 tables), and a common
     width of Matern 1/2 next to one width per column 0.1 %. Above, common widths gain little, but cost as much as other
     members, and a very wide one extrapolates badly: the error on abalone was 5 % larger with it. The first member
-    chooses the basis of all.
+    chooses the basis of all. A cell of 1e200 is too large for products of rows, but not for distances.
     """
-    several = bool(problem.inputs[-1] > 0)
+    several = varying_inputs(problem) > 1
     if len(problem.rows) <= FULL_PORTFOLIO:
         members: list[Kernel] = [RBF(), Matern()]
         members += [RBF(ard=True), Matern(ard=True), Matern(nu=0.5, ard=True)] if several else [Matern(nu=0.5)]
     else:
         members = [Matern(ard=several), RBF(ard=several), Matern(nu=0.5, ard=several), Spline()]
-    return Stack([*members, Linear()]).placed(problem.X[problem.weights > 0])
+    rows = problem.X[problem.weights > 0]
+    members = [kernel.placed(rows) for kernel in (*members, Linear())]
+    return Stack([kernel for kernel in members if kernel.is_bounded or _is_finite(kernel.diagonal(rows))])
+
+
+@np.errstate(over="ignore")
+def _is_finite(diagonal: Any) -> bool:
+    """Whether the sum of a kernel matrix with this diagonal is finite."""
+    return math.isfinite(diagonal.shape[0] * float(arrays.namespace(diagonal).sum(diagonal)))
 
 
 def worthwhile_members(problem: Problem) -> int:

@@ -11,8 +11,10 @@ from scipy.sparse import issparse
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from .. import arrays
+from .._words import counted
 from ..arrays import Array, ArrayLike
 from ..cluster import lazily
+from ..columns import refuse_lazy
 from ..kernels import Kernel
 from ..problem import Problem
 from ..robust import WeightFunction
@@ -144,6 +146,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
 
     def _check_raw(self, X: Any, y: Any, **options: Any) -> tuple[Array, Array]:
         """Validated rows and targets."""
+        refuse_lazy("y", y)
         refuse_times("y", y)
         X, y = validate(self, X, y, multi_output=True, y_numeric=True, **chunk_options(options))
         if issparse(y):
@@ -170,9 +173,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
         targets = y[:, None] if y.ndim == 1 else y
         outputs = np.size(arrays.to_numpy(self.intercept_)) if not reset and hasattr(self, "dual_coef_") else None
         if outputs not in (None, targets.shape[1]):
-            raise ValueError(
-                f"y has {targets.shape[1]} outputs, but the model was fitted with {outputs}: give the same outputs."
-            )
+            found = counted(targets.shape[1], "output")
+            raise ValueError(f"y has {found}, but the model was fitted with {outputs}: give the same outputs.")
         if sample_weight is None and arrays.is_foreign(X):
             return X, targets, arrays.zeros((X.shape[0],), X) + 1.0
         return X, targets, same_kind(check_weights(sample_weight, X.shape[0], smallest), X)
@@ -183,7 +185,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
     def _finish_scan(self, scan: Scan) -> None:
         """Check that at least two rows have positive weight."""
         if scan.counting < 2:
-            raise ValueError(f"chunks: {scan.counting} rows have positive weight, but at least 2 are required.")
+            found = counted(scan.counting, "row has", "rows have")
+            raise ValueError(f"chunks: {found} positive weight, but at least 2 are required.")
 
     def _loo_attributes(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
         attributes = super()._loo_attributes(targets, sample_weight, weights, fit)

@@ -112,7 +112,7 @@ def responses(model: Any, rows: np.ndarray) -> np.ndarray:
 def training_rows(model: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Inputs, targets (rows, outputs) and sample weights of the rows of positive weight that a regression model keeps.
 
-    They are those of `loo_distribution`.
+    They are those of `loo_distribution` and `default_distribution`.
     """
     X, y, weights, rows = model._training_rows()
     return tuple(arrays.to_numpy(arrays.take(a, rows)) for a in (X, y, weights))  # type: ignore[return-value]
@@ -121,6 +121,17 @@ def training_rows(model: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def loo_distribution(model: Any) -> Jackknife:
     """The predictive distribution of a regression model, from its leave-one-out residuals."""
     return model._loo_distribution()
+
+
+def default_distribution(model: Any) -> Jackknife:
+    """The distribution behind `predict_interval`: its residuals may come from searches that were repeated."""
+    return model._jackknife()
+
+
+def intervals_of_rows(model: Any, numbers: np.ndarray, coverage: float) -> np.ndarray:
+    """`predict_interval` of some of the `training_rows`, (rows, 2, outputs)."""
+    X, _, _, rows = model._training_rows()
+    return model._jackknife().intervals(arrays.take(X, rows[numbers]), coverage)
 
 
 def distribution_at(model: Any, X: ArrayLike, y: np.ndarray) -> np.ndarray:

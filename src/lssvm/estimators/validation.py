@@ -14,8 +14,18 @@ from sklearn.utils import check_array, check_X_y
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from .. import arrays
+from .._words import counted
 from ..arrays import Array
-from ..columns import Columns, as_table, column_names, is_missing, not_numeric, refuse_equal_names, series_of
+from ..columns import (
+    Columns,
+    as_table,
+    column_names,
+    is_missing,
+    not_numeric,
+    refuse_equal_names,
+    refuse_lazy,
+    series_of,
+)
 
 TIMES = {  # starts of the names of types, and how to convert values t to numbers; the order matters
     ("date", "timestamp"): '(t - np.datetime64("2000-01-01")) / np.timedelta64(1, "D")',
@@ -41,6 +51,8 @@ def validate(
     Columns that are not numeric, and missing cells, are encoded as `lssvm.columns` describes; with ``reset=True``, how
     they are encoded follows from the rows of positive weight. Without `encode`, cells are returned as they are.
     """
+    refuse_lazy("X", X)
+    refuse_lazy("y", y)
     X = as_table(X)
     if options.get("ensure_min_samples") == 0 and not (X.shape[0] if hasattr(X, "shape") else len(X)):
         columns = len(model._columns_.sources) if encode and hasattr(model, "_columns_") else model.n_features_in_
@@ -187,8 +199,8 @@ def refuse_missing(y: Any) -> None:
     rows = [row for row, cells in enumerate(table.reshape(len(table), -1)) if any(map(is_missing, cells))]
     if rows:
         raise ValueError(
-            f"y is missing in {len(rows)} row(s), first in row {rows[0]} (counting from 0): remove these rows, or fill "
-            "in the values."
+            f"y is missing in {counted(len(rows), 'row')}, first in row {rows[0]} (counting from 0): remove these "
+            "rows, or fill in the values."
         )
 
 
@@ -238,7 +250,8 @@ def _where(values: Any, text: str) -> str:
     place = f"row {row}" if table.ndim == 1 else f"column {column_names(values, found.shape[1])[c]!r}, row {row}"
     first, _, rest = text.partition("\n")
     remedy = rest or "Remove or impute those values."
-    return f"{first} The first of {int(np.sum(found))} such values is in {place} (counting from 0).\n{remedy}"
+    which = "It" if np.sum(found) == 1 else f"The first of {int(np.sum(found))} such values"
+    return f"{first} {which} is in {place} (counting from 0).\n{remedy}"
 
 
 def _is_finite(value: Any) -> bool:
@@ -299,7 +312,9 @@ def _validate_foreign(
     if "multi_output" not in options:
         values = column_or_1d(values, warn=True)
     if values.shape[0] != X.shape[0]:
-        raise ValueError(f"X has {X.shape[0]} rows, but y has {values.shape[0]}: inconsistent numbers of samples.")
+        raise ValueError(
+            f"X has {counted(X.shape[0], 'row')}, but y has {values.shape[0]}: inconsistent numbers of samples."
+        )
     return X, values
 
 

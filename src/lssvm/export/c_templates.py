@@ -19,7 +19,7 @@ BODIES = {
         const double r = (x[columns[i]] - z[columns[i]]) / WIDTHS[columns[i]];
         sum += r * r;
     }
-    const double r = sqrt(TWICE_NU * sum);
+    const double r = sqrt(TWICE_NU * (sum < 1e300 ? sum : 1e300));
     return FACTOR * exp(-r);""",
     "Linear": """    double sum = 0.0;
     for (int i = 0; i < count; i++)

@@ -12,6 +12,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__, arrays
+from .._words import counted
 from ..columns import Columns
 from ..diagnose import check_fitted, members, probability_slopes, table_columns
 from ..estimators import LSSVC, LSSVR
@@ -111,7 +112,8 @@ class ModelContent:
     def size(self) -> str:
         models = f"{len(self.members)} models, " if len(self.members) > 1 else ""
         n = sum(map(len, self.tables))
-        return f"{models}{n} support vectors, {len(self.inputs)} inputs, {self.decisions} outputs"
+        parts = counted(n, "basis point"), counted(len(self.inputs), "input"), counted(self.decisions, "output")
+        return models + ", ".join(parts)
 
     @property
     def kernels(self) -> str:

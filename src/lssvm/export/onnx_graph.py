@@ -318,6 +318,7 @@ class _KernelMatrices:
         D = self.graph.sum(terms)
         if isinstance(kernel, RBF):
             return graph.add("Exp", graph.add("Neg", D))
+        D = graph.add("Min", D, graph.constant(np.array(1e300)))  # infinity times 0 is not 0
         r = graph.add("Sqrt", graph.add("Mul", D, graph.constant(np.array(2.0 * kernel.nu))))
         decay = graph.add("Exp", graph.add("Neg", r))
         if kernel.nu == 0.5:

@@ -16,8 +16,9 @@ __all__ = ["to_python"]
 
 # Bodies of the kernel functions, by type of kernel: see `kernel_functions`
 BODIES = {
-    "RBF": "    return math.exp(-sum(((x[c] - z[c]) / WIDTHS[c]) ** 2 for c in columns))",
-    "Matern": """    r = math.sqrt(TWICE_NU * sum(((x[c] - z[c]) / WIDTHS[c]) ** 2 for c in columns))
+    "RBF": "    return math.exp(-sum(r * r for r in ((x[c] - z[c]) / WIDTHS[c] for c in columns)))",
+    "Matern": """    D = sum(r * r for r in ((x[c] - z[c]) / WIDTHS[c] for c in columns))
+    r = math.sqrt(TWICE_NU * min(D, 1e300))
     return FACTOR * math.exp(-r)""",
     "Linear": "    return sum(x[c] * z[c] for c in columns)",
     "Polynomial": "    return (COEF0 + sum(x[c] * z[c] for c in columns)) ** DEGREE",

@@ -15,6 +15,8 @@ def calibrate(decision: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> n
     because a least-squares model on targets -1 and +1 already has P = 1/2 at f = 0. Targets are smoothed as in Platt
     (1999): (n_k + 1)/(n_k + 2) for a class of n_k rows, so that separable classes keep finite slopes.
     """
+    kept = weights > 0  # a weight of 0 removes the row
+    decision, codes, weights = decision[kept], codes[kept], weights[kept]
     n_classes = max(2, decision.shape[1])
     counts = np.bincount(codes, weights=weights, minlength=n_classes)
     sure = ((counts + 1) / (counts + 2))[codes]

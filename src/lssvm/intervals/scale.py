@@ -11,7 +11,7 @@ import numpy as np
 from .. import arrays
 from ..arrays import Array, cached_property
 from ..kernels import Additive, Kernel, Matern
-from ..problem import Problem, columns_by_input
+from ..problem import Problem, columns_by_input, varying_inputs
 from ..robust import Hampel
 from ..tune import tuned
 from .loo import FittedLoo
@@ -129,14 +129,13 @@ def _problem(
     counting[rows] = arrays.to_numpy(weights)[rows]
     if known is not None:
         kernel = known.kernel
-    elif kernel is None:
-        rough = Matern(nu=0.5)
-        components = None if groups is None else columns_by_input(groups)
-        few = (X.shape[1] if components is None else len(components)) <= ADDITIVE_COLUMNS
-        kernel = Additive(rough, components) if few else rough.set_params(ard=True)
     C = None if known is None else known.C
-    targets, weights = arrays.like(roots, X), arrays.like(counting, X)
-    problem = Problem(kernel, X, targets, weights, C=C, asked=(kernel, C), groups=groups)
+    problem = Problem(Matern(nu=0.5), X, arrays.like(roots, X), arrays.like(counting, X), C=C, groups=groups)
+    if kernel is None:
+        few = varying_inputs(problem) <= ADDITIVE_COLUMNS
+        components = None if groups is None else columns_by_input(groups)
+        kernel = Additive(problem.kernel, components) if few else Matern(nu=0.5, ard=True)
+    problem = problem.replace(kernel=kernel, asked=(kernel, C))
     if len(rows) <= DENSE_ROWS:
         return problem
     return problem.with_basis(problem.rows_by_content[:BASIS_SIZE])

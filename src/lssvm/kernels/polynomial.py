@@ -33,13 +33,15 @@ class Linear(Kernel):
     def spanning_points(self, n_features: int) -> np.ndarray:
         return np.eye(n_features)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def evaluate(self, X: Array, Z: Array) -> Array:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return arrays.matmul(X, Z.T)
+        return arrays.matmul(X, Z.T)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def diagonal(self, X: Array) -> Array:
         return arrays.namespace(X).sum(X * X, axis=1)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
         return G.T @ X
 
@@ -81,14 +83,15 @@ class Polynomial(Kernel):
         if not (isinstance(self.coef0, Real) and 0 <= float(self.coef0) < math.inf):
             raise ValueError(f"Polynomial: coef0 must be a finite, non-negative number, got {self.coef0!r}.")
 
+    @np.errstate(over="ignore", invalid="ignore")
     def evaluate(self, X: Array, Z: Array) -> Array:
-        with np.errstate(over="ignore"):
-            return (arrays.matmul(X, Z.T) + float(self.coef0)) ** int(self.degree)
+        return (arrays.matmul(X, Z.T) + float(self.coef0)) ** int(self.degree)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def diagonal(self, X: Array) -> Array:
-        with np.errstate(over="ignore"):
-            return (arrays.namespace(X).sum(X * X, axis=1) + self.coef0) ** self.degree
+        return (arrays.namespace(X).sum(X * X, axis=1) + self.coef0) ** self.degree
 
+    @np.errstate(over="ignore", invalid="ignore")
     def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
         degree = int(self.degree)
         return degree * (G * (X @ Z.T + float(self.coef0)) ** (degree - 1)).T @ X

@@ -118,6 +118,7 @@ class Spline(Kernel):
         features = self.features(X)
         return features @ (features if X is Z else self.features(Z)).T
 
+    @np.errstate(over="ignore", invalid="ignore")
     def diagonal(self, X: Array) -> Array:
         features = self.features(X)
         return arrays.namespace(X).sum(features * features, axis=1)

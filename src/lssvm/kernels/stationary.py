@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from .. import arrays
+from .._words import counted
 from ..arrays import Array, ArrayLike
 from .base import Kernel, Term
+
+LONG = 64.0  # |x|^2 + |z|^2 above which the rounding error of |x|^2 + |z|^2 - 2xz exceeds about 1e-14
+FAR = 1e140  # scaled values beyond this grow like a logarithm, so that squares and their sums are finite
+CENTRE_ROWS = 1000  # number of rows of which the median is computed
 
 
 class _Stationary(Kernel):
@@ -32,8 +36,8 @@ class _Stationary(Kernel):
             raise ValueError(f"{name}: sigma must be a number or one number per column, got {self.sigma!r}.") from None
         if widths.ndim > 1 or (widths.ndim == 1 and widths.shape[0] not in (1, n_features)):
             raise ValueError(
-                f"{name}: sigma has shape {widths.shape}, but X has {n_features} columns: give a scalar or "
-                f"{n_features} values."
+                f"{name}: sigma has shape {widths.shape}, but X has {counted(n_features, 'column')}: give a "
+                f"scalar or {counted(n_features, 'value')}."
             )
         if not np.all(widths > 0):
             raise ValueError(f"{name}: sigma must be positive (inf drops a column), got {self.sigma!r}.")
@@ -69,23 +73,10 @@ class _Stationary(Kernel):
 
     @property
     def is_bounded(self) -> bool:
-        return True  # `_distances` raises an error on overflow
+        return True
 
     def _distances(self, X: Array, Z: Array) -> Distances:
-        """Centre and divide by sigma: a large common offset then causes no cancellation in |x|^2 + |z|^2 - 2xz."""
-        widths = self._widths(X.shape[1])
-        sigma = arrays.like(widths, X)
-        with np.errstate(over="ignore", invalid="ignore"):
-            centre = arrays.namespace(X, Z).mean(Z, axis=0) if Z.shape[0] else 0.0
-            distances = Distances((X - centre) / sigma, (Z - centre) / sigma, exact_small=self._needs_exact_small)
-        if not math.isfinite(16.0 * distances.largest * X.shape[0] * Z.shape[0]):  # a bound on their sums
-            with np.errstate(over="ignore"):
-                largest = np.max(np.abs(arrays.to_numpy(X)) / widths, axis=0)
-            raise arrays.NumericalError(
-                f"{type(self).__name__}: distances overflow (the largest |x|/sigma is {largest.max():.3g}, in column "
-                f"{int(largest.argmax())}): scale your features or increase sigma."
-            )
-        return distances
+        return Distances(X, Z, arrays.like(self._widths(X.shape[1]), X), exact_small=self._needs_exact_small)
 
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
         """2 sum_ij W_ij (x_ic - z_jc)^2, W = -G dk/d(r^2), tile by tile, while a tile is in the cache."""
@@ -96,55 +87,59 @@ class _Stationary(Kernel):
 
         @np.errstate(under="ignore")
         def tile(rows: slice, columns: slice) -> None:
-            W = arrays.empty((rows.stop - rows.start, columns.stop - columns.start), X)
-            distances.write(W, rows, columns)
-            W = self._slope(W)
-            W *= G[rows, columns]
+            W, close = self._weighted_slope(distances, G, rows, columns)
+            in_widths = distances.without_close(W, close, rows, columns)
             product = W @ with_one[columns, :]
-            parts[rows.start, columns.start] = self._width_gradient(
+            parts[rows.start, columns.start] = in_widths + self._width_gradient(
                 distances.X[rows, :], distances.Z[columns, :], product[:, :-1], product[:, -1], xp.sum(W, axis=0)
             )
 
         arrays.in_tiles(tile, G, distances.depth)
-        return sum((parts[place] for place in sorted(parts)), start=xp.zeros_like(distances.X[:1, :]))
+        return 2.0 * sum((parts[place] for place in sorted(parts)), start=xp.zeros_like(distances.X[:1, :]))
 
     def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        distances = self._distances(X, Z)
-        W = self._weighted_slope(distances, G)
-        return self._place_gradient(distances, W, arrays.namespace(X).sum(W, axis=0))
+        return self._gradients(X, Z, G, widths=False)[1]
 
     def both_gradients(self, X: Array, Z: Array, G: Array) -> tuple[Array, Array]:
+        return self._gradients(X, Z, G, widths=True)
+
+    def _gradients(self, X: Array, Z: Array, G: Array, *, widths: bool) -> tuple[Array, Array]:
+        """`gradient`, if `widths`, and 2 sum_i W_ij (x_i - z_j)/sigma for scaled inputs."""
         xp, distances = arrays.namespace(X), self._distances(X, Z)
-        W = self._weighted_slope(distances, G)
-        X, Z = distances.X, distances.Z
+        W, found = arrays.empty(G.shape, G), {}
+
+        def tile(rows: slice, columns: slice) -> None:
+            W[rows, columns], found[rows.start, columns.start, rows.stop, columns.stop] = self._weighted_slope(
+                distances, G, rows, columns
+            )
+
+        arrays.in_tiles(tile, W, distances.depth)
+        X, Z, change = distances.X, distances.Z, arrays.zeros(Z.shape, Z)
+        in_widths = xp.zeros_like(X[:1, :])
+        for (i, j, i_stop, j_stop), close in sorted(found.items()):
+            rows, columns = slice(i, i_stop), slice(j, j_stop)
+            in_widths += distances.without_close(W[rows, columns], close, rows, columns, change[columns, :])
         in_rows, in_columns = xp.sum(W, axis=1), xp.sum(W, axis=0)
-        in_widths = self._width_gradient(X, Z, arrays.matmul(W, Z), in_rows, in_columns)
-        return in_widths, self._place_gradient(distances, W, in_columns)
+        if widths:
+            in_widths += self._width_gradient(X, Z, arrays.matmul(W, Z), in_rows, in_columns)
+        change += arrays.matmul(W.T, X) - in_columns[:, None] * Z
+        return 2.0 * in_widths, 2.0 * change / distances.sigma
 
     @staticmethod
     def _width_gradient(X: Array, Z: Array, product: Array, in_rows: Array, in_columns: Array) -> Array:
-        """2 sum_ij W_ij (x_ic - z_jc)^2 for every column c, from the product W Z and the row and column sums of W."""
+        """sum_ij W_ij (x_ic - z_jc)^2 for every column c, from the product W Z and the row and column sums of W."""
         total = in_rows @ (X * X) + in_columns @ (Z * Z)
-        return 2.0 * (total - 2.0 * arrays.namespace(X).sum(X * product, axis=0))[None, :]
+        return (total - 2.0 * arrays.namespace(X).sum(X * product, axis=0))[None, :]
 
-    def _place_gradient(self, distances: Distances, W: Array, in_columns: Array) -> Array:
-        """2 sum_i W_ij (x_i - z_j)/sigma for scaled inputs, from W and its column sums."""
-        X, Z = distances.X, distances.Z
-        change = arrays.matmul(W.T, X) - in_columns[:, None] * Z
-        return 2.0 * change / arrays.like(self._widths(X.shape[1]), X)
-
-    def _weighted_slope(self, distances: Distances, G: Array) -> Array:
-        """G times -dk/d(r^2)."""
-        W = arrays.empty(G.shape, G)
-
-        def tile(rows: slice, columns: slice) -> None:
-            part = W[rows, columns]
-            distances.write(part, rows, columns)
-            part[...] = self._slope(part)
-            part *= G[rows, columns]
-
-        arrays.in_tiles(tile, W, distances.depth)
-        return W
+    def _weighted_slope(
+        self, distances: Distances, G: Array, rows: slice, columns: slice
+    ) -> tuple[Array, Array | None]:
+        """G times -dk/d(r^2) of a tile, and the places of its close pairs."""
+        W = arrays.empty((rows.stop - rows.start, columns.stop - columns.start), G)
+        close = distances.write(W, rows, columns, find=True)
+        W = self._slope(W)
+        W *= G[rows, columns]
+        return W, close
 
     def terms(self, inputs: Mapping[int, list[int]]) -> list[Term]:
         return super().terms(self._used(inputs))
@@ -272,55 +267,112 @@ class Matern(_Stationary):
 
 
 class Distances:
-    """-|x_i - z_j|^2 for centred, scaled inputs, written by tiles: never positive, and zero for identical rows.
+    """-|x_i - z_j|^2 for inputs divided by sigma, written by tiles: never positive, and zero for identical rows.
 
-    With up to four columns, differences are squared and summed. With more, 2xz - |x|^2 - |z|^2 is one matrix product;
-    with `exact_small`, or if its error would exceed about 1e-14, entries that suffer from cancellation are recomputed
-    from the differences. Storing the negative distance saves the exponential a pass over the memory.
+    With up to four columns, differences are squared and summed. With more, 2xz - |x|^2 - |z|^2 is one matrix product,
+    after a centre has been subtracted, so that an offset common to all rows causes no cancellation. Close pairs far
+    from the centre do suffer from it: with `exact_small`, or if the error would exceed about 1e-14, they are recomputed
+    from the differences. Which pairs these are does not depend on other rows: one far row must not change the values
+    of all others. Storing the negative distance saves the exponential a pass over the memory.
     """
 
-    def __init__(self, X: Array, Z: Array, *, exact_small: bool = True) -> None:
+    def __init__(self, X: Array, Z: Array, sigma: Array, *, exact_small: bool) -> None:
         xp = arrays.namespace(X, Z)
-        self.X, self.Z = X, Z
-        self.depth = X.shape[1] + 2
-        self.x2, self.z2 = arrays.row_squares(X), arrays.row_squares(Z)
-        self.largest = float(xp.max(self.x2) + xp.max(self.z2)) if X.shape[0] and Z.shape[0] else 0.0
+        self.sigma, self.depth = sigma, X.shape[1] + 2
+        with np.errstate(over="ignore", invalid="ignore"):
+            centre = xp.mean(Z, axis=0) if Z.shape[0] else 0.0 * sigma
+        self._scale(X, Z, centre)
+        if not self.largest <= LONG:
+            self._scale(X, Z, _median(Z), saturate=not self.largest < FAR**2)
+        self.exact_small = exact_small or self.largest > LONG
+        if self.exact_small:  # |x - z|^2 < 1e-3 (|x|^2 + |z|^2) implies |x - z|^2 < 2.2e-3 |x|^2
+            long, limit = self.x2 > (-1.0 if exact_small else LONG / 2), -2.2e-3 * self.x2
+            self.limit = xp.where(long, limit, -16.0 * arrays.EPS * self.x2)[:, None]
         if X.shape[1] <= 4:
             return
-        self.left = xp.concat([X, self.x2[:, None], xp.ones_like(self.x2)[:, None]], axis=1)
-        self.right = xp.concat([2.0 * Z, -xp.ones_like(self.z2)[:, None], -self.z2[:, None]], axis=1)
-        self.exact_small = exact_small or self.largest > 64.0
+        self.left = xp.concat([self.X, self.x2[:, None], xp.ones_like(self.x2)[:, None]], axis=1)
+        self.right = xp.concat([2.0 * self.Z, -xp.ones_like(self.z2)[:, None], -self.z2[:, None]], axis=1)
 
-    def write(self, out: Array, rows: slice, columns: slice) -> None:
-        """Overwrite `out` with the values of those rows and columns."""
+    @np.errstate(over="ignore", invalid="ignore")
+    def _scale(self, X: Array, Z: Array, centre: Array, *, saturate: bool = False) -> None:
+        """Subtract the centre and divide by sigma."""
+        if saturate:
+            self.X, self.Z = (_saturated(A, centre, self.sigma) for A in (X, Z))
+        else:
+            self.X, self.Z = (X - centre) / self.sigma, (Z - centre) / self.sigma
+        self.x2, self.z2 = arrays.row_squares(self.X), arrays.row_squares(self.Z)
+        largest = arrays.namespace(X).max
+        self.largest = float(largest(self.x2) + largest(self.z2)) if X.shape[0] and Z.shape[0] else 0.0
+
+    def write(self, out: Array, rows: slice, columns: slice, *, find: bool = False) -> Array | None:
+        """Overwrite `out` with the values of those rows and columns.
+
+        With `find`, return the places of the close pairs in the tile, over which sums of squares cancel; None: nowhere.
+        """
         if self.X.shape[1] <= 4:
             out[...] = 0.0
             for c in range(self.X.shape[1]):
                 difference = self.X[rows, c][:, None] - self.Z[columns, c][None, :]
                 difference *= difference
                 out -= difference
-            return
+            return self._close(out, rows) if find and self.exact_small else None
         if arrays.is_numpy(out) or arrays.is_torch(out):
             arrays.namespace(out).matmul(self.left[rows, :], self.right[columns, :].T, out=out)
         else:
             out[...] = self.left[rows, :] @ self.right[columns, :].T
         if self.exact_small:
-            self._mend(out, rows, columns)
-        elif arrays.on_accelerator(out):
-            return  # the exponential is insensitive to rounding, and a pass over the memory is expensive
-        out[out > -8.0 * arrays.EPS * self.largest] = 0.0  # below the rounding error: identical rows get distance 0
+            close = self._close(out, rows)
+            for pairs, difference in self._differences(close, rows, columns):
+                arrays.put(out, pairs, -arrays.namespace(out).sum(difference * difference, axis=1))
+            return close
+        if not arrays.on_accelerator(out):  # there, a pass over the memory costs more than it is worth to exp
+            out[out > -8.0 * arrays.EPS * self.largest] = 0.0  # below the rounding error: identical rows
+        return None
 
-    def _mend(self, out: Array, rows: slice, columns: slice) -> None:
-        xp, at_once = arrays.namespace(out), arrays.on_accelerator(out)
-        x2, z2 = self.x2[rows], self.z2[columns]
-        limit = -1e-3 * (x2[:, None] + z2[None, :] if at_once else self.largest)
-        place = xp.nonzero(xp.reshape(out > limit, (-1,)))[0]  # much faster than with two indices
-        i, j = place // out.shape[1], place % out.shape[1]
-        if not at_once:
-            near = -1e-3 * (xp.take(x2, i, axis=0) + xp.take(z2, j, axis=0)) < out[i, j]
-            i, j = i[near], j[near]
-        X, Z = self.X[rows, :], self.Z[columns, :]
-        for part in arrays.row_blocks(i.shape[0], 16 * X.shape[1]):
-            a, b = i[part], j[part]
-            difference = xp.take(X, a, axis=0) - xp.take(Z, b, axis=0)
-            arrays.put(out, (a, b), -xp.sum(difference * difference, axis=1))
+    def without_close(
+        self, W: Array, close: Array | None, rows: slice, columns: slice, in_points: Array | None = None
+    ) -> Array:
+        """sum_ij W_ij (x_ic - z_jc)^2 over the close pairs of a tile, from the differences; their weights become 0.
+
+        sum_i W_ij (x_i - z_j) is added to `in_points`.
+        """
+        xp = arrays.namespace(W)
+        total = xp.zeros_like(self.X[:1, :])
+        for pairs, difference in self._differences(close, rows, columns):
+            weighted = W[pairs][:, None] * difference
+            arrays.put(W, pairs, 0.0)
+            total += xp.sum(weighted * difference, axis=0)[None, :]
+            if in_points is not None:
+                arrays.add_at(in_points, pairs[1:], weighted)
+        return total
+
+    def _close(self, out: Array, rows: slice) -> Array:
+        xp = arrays.namespace(out)
+        return xp.nonzero(xp.reshape(out > self.limit[rows, :], (-1,)))[0]  # much faster than with two indices
+
+    def _differences(
+        self, places: Array | None, rows: slice, columns: slice
+    ) -> Iterator[tuple[tuple[Array, Array], Array]]:
+        """Row and column numbers of pairs in a tile, and the differences between their rows, in blocks."""
+        if places is None or not places.shape[0]:
+            return
+        X, Z, xp = self.X[rows, :], self.Z[columns, :], arrays.namespace(self.X)
+        for part in arrays.row_blocks(places.shape[0], 16 * X.shape[1]):
+            i, j = places[part] // Z.shape[0], places[part] % Z.shape[0]
+            yield (i, j), xp.take(X, i, axis=0) - xp.take(Z, j, axis=0)
+
+
+def _median(Z: Array) -> Array:
+    """The median of every column, of about a thousand rows: unlike the mean, it does not follow a far row."""
+    xp = arrays.namespace(Z)
+    ordered = xp.sort(Z[:: -(-Z.shape[0] // CENTRE_ROWS), :], axis=0)
+    low, high = ordered[(ordered.shape[0] - 1) // 2, :], ordered[ordered.shape[0] // 2, :]
+    return xp.where(xp.abs(low) < xp.abs(high), low, high)  # one of two rows may be far
+
+
+def _saturated(A: Array, centre: Array, sigma: Array) -> Array:
+    """(A - centre)/sigma, growing like a logarithm beyond FAR: squares are finite, and different values differ."""
+    xp, most = arrays.namespace(A), float(np.finfo(np.float64).max) / 4.0
+    A = (xp.clip(A, -most, most) - xp.clip(centre, -most, most)) / sigma
+    size = xp.clip(xp.abs(A), FAR, most)
+    return xp.where(xp.abs(A) > FAR, xp.sign(A) * FAR * (1.0 + xp.log(size / FAR)), A)

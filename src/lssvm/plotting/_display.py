@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from .._words import counted
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
@@ -125,5 +127,6 @@ def one_output(values: np.ndarray, output: int) -> np.ndarray:
     """One output of an array (rows,) or (rows, outputs)."""
     table = np.asarray(values).reshape(len(values), -1)
     if not 0 <= output < table.shape[1]:
-        raise ValueError(f"output={output} is out of range: the model has {table.shape[1]} output(s), numbered from 0.")
+        outputs = counted(table.shape[1], "output")
+        raise ValueError(f"output={output} is out of range: the model has {outputs}, numbered from 0.")
     return table[:, output]

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from .. import arrays
+from .._words import counted
 from ..diagnose import (
     basis_points,
     check_fitted,
@@ -285,4 +286,4 @@ def _padded(column: np.ndarray, size: int) -> np.ndarray:
 
 
 def _count(support: np.ndarray) -> str:
-    return f"{len(support)} support vectors"
+    return counted(len(support), "support vector")

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from .. import arrays
+from .._words import counted
 from ..diagnose import check_fitted, check_single, fitted_problem
 from ..estimators import LSSVC, LSSVR
 from ..sparsify import Forward
@@ -125,7 +126,7 @@ class SparsityPathDisplay(Display):
         order = np.argsort(self.sizes)
         sizes, errors = np.asarray(self.sizes)[order], np.asarray(self.errors)[order]
         at = errors[np.searchsorted(sizes, self.chosen)]
-        self.line_ = self._curve(sizes, errors, f"{self.name}: {self.chosen} vectors".lstrip(": "), kwargs)
+        self.line_ = self._curve(sizes, errors, f"{self.name}: {counted(self.chosen, 'vector')}".lstrip(": "), kwargs)
         self.chosen_ = self._ring_on_line(self.chosen, at, self.line_.get_color())
         ax.set_xscale("log")
         if errors.max() > 10 * errors.min() > 0:
@@ -201,7 +202,7 @@ class SupportSpectrumDisplay(Display):
         coef = arrays.to_numpy(estimator.dual_coef_)
         size = np.abs(coef) if coef.ndim == 1 else np.linalg.norm(coef, axis=1)
         order = np.argsort(-size, kind="stable")
-        label = f"{len(size)} support vectors" if name is None else name
+        label = counted(len(size), "support vector") if name is None else name
         return cls(support_values=size[order], order=order, name=label).plot(ax, **kwargs)
 
     def _draw(self, kwargs: dict[str, Any]) -> None:

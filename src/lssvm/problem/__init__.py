@@ -9,6 +9,7 @@ from .factor import Fit as Fit
 from .factor import Path as Path
 from .factor import warn_of_leverage as warn_of_leverage
 from .order import order_by_content as order_by_content
+from .order import ranks_of as ranks_of
 from .problem import ITERATIVE_ROWS as ITERATIVE_ROWS
 from .problem import Problem as Problem
 from .problem import check_memory as check_memory
@@ -19,6 +20,7 @@ from .scaling import column_spread as column_spread
 from .scaling import columns_by_input as columns_by_input
 from .scaling import constant_columns as constant_columns
 from .scaling import spread_of as spread_of
+from .scaling import varying_inputs as varying_inputs
 from .splits import held_out_rows as held_out_rows
 from .step import Step as Step
 from .whitening import Whitening as Whitening

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from .. import arrays
 from ..arrays import Array
 from ..coding import pair_rows
 from ..kernels import Kernel
-from ..losses import LOSSES
+from ..losses import LOSSES, Loss
 from ..system.newton import Binary, solve_dual, solve_primal
 from .problem import Problem
+from .rescue import CHECKED_ROWS, stable_basis
 from .whitening import Whitening, whiten
+
+SUSPECT = 1e-8  # objective above its minimum, relative, from which the problem is solved again with more care
+FRACTIONS = (1e-8, 1e-6, 1e-4, 1e-2)
+NOT_CONVERGED = 1e-6  # that from which a warning is issued
 
 
 @dataclass(frozen=True)
@@ -32,9 +40,30 @@ class ClassFit:
 
 
 def solve_classes(problem: Problem, loss: str, coding: str, copies: np.ndarray) -> ClassFit:
-    """Fit the classifier. Its binary problems share the kernel matrix or the whitened columns.
+    """Fit the classifier; see `_solve_columns`. If a dense fit loses digits, its basis changes as in `with_digits`."""
+    fit, excess = _solve_columns(problem, loss, coding, copies)
+    if excess > SUSPECT:
+        found = _solve_columns(stable_basis(problem)[0] or problem, loss, coding, copies, gradually=True)
+        fit, excess = found if found[1] <= excess else (fit, excess)
+    if excess > NOT_CONVERGED:
+        warnings.warn(
+            f"The objective of the {loss} loss may be above its minimum by about {excess:.0e} of its value, because of "
+            f"rounding errors: the kernel values are too large or too similar for C = {fit.C:.3g} and these weights. "
+            "Scale the columns, or lower C.",
+            ConvergenceWarning,
+            stacklevel=arrays.user_level(),
+        )
+    return fit
 
-    `copies` are the sample weights, at least 1: a row of weight 3 counts as three rows, of which one is left out.
+
+def _solve_columns(
+    problem: Problem, loss: str, coding: str, copies: np.ndarray, *, gradually: bool = False
+) -> tuple[ClassFit, float]:
+    """Fit the classifier, and estimate its objective above the minimum (`_excess`).
+
+    The binary problems share the kernel matrix or the whitened columns. `copies` are the sample weights, at least 1: a
+    row of weight 3 counts as three rows, of which one is left out. `gradually`: C grows from `FRACTIONS` of it, as the
+    first step with a huge C can lead to margins of 1 that differ only in their last digits.
     """
     X, C = problem.X, problem.C
     assert C is not None
@@ -55,26 +84,72 @@ def solve_classes(problem: Problem, loss: str, coding: str, copies: np.ndarray) 
     coef = np.zeros((size, len(columns)))
     intercept, found = np.zeros(len(columns)), []
     for number, (rows, t) in enumerate(columns):
-        fit = solve_two_classes(inputs, rows, t, weights, C, loss, dual=problem.is_dual)
+        start = None
+        for fraction in FRACTIONS if gradually else ():
+            start = solve_two_classes(
+                inputs, rows, t, weights, fraction * C, loss, dual=problem.is_dual, start=start
+            ).decision
+        fit = solve_two_classes(inputs, rows, t, weights, C, loss, dual=problem.is_dual, start=start)
         found.append(fit)
         intercept[number] = fit.intercept
         coef[rows if problem.is_dual else slice(None), number] = arrays.to_numpy(fit.coef)
     coef, intercept = arrays.like(coef, X), arrays.like(intercept, X)
     values = arrays.to_numpy(inputs @ coef + intercept[None, :]).copy()
+    if whitening is None:
+        coef, lost = arrays.take(coef, problem.rows), np.zeros(len(columns))
+    else:
+        coef, checked = whitening.expand(coef), np.arange(0, X.shape[0], max(1, X.shape[0] // CHECKED_ROWS))
+        again = problem.kernel.dot(arrays.take(X, checked), points, coef) + intercept[None, :]
+        lost = np.max(np.abs(arrays.to_numpy(again) - values[checked]), axis=0)
     units, leverage, shares = values.copy(), np.zeros(X.shape[0]), np.zeros(X.shape[0])
-    for number, ((rows, _), fit) in enumerate(zip(columns, found, strict=True)):
+    excess, cost = 0.0, C * arrays.to_numpy(weights)
+    for number, ((rows, t), fit) in enumerate(zip(columns, found, strict=True)):
+        part = None if whitening is None else inputs if len(rows) == X.shape[0] else arrays.take(inputs, rows)
+        own = _excess(fit, t, values[rows, number], cost[rows], LOSSES[loss], part, float(lost[number]))
+        excess = max(excess, own)
         f, loo, h = (arrays.to_numpy(a) for a in (fit.decision, fit.loo, fit.leverage))
         values[rows, number] = loo
         one = (f - loo) * (1.0 - h) / (copies[rows] - h + (copies[rows] == h))
         units[rows, number] = np.where(copies[rows] > 1.0, f - one, loo)
         leverage[rows] += h
         shares[rows] += 1.0
-    if whitening is None:
-        coef = arrays.take(coef, problem.rows)
-    else:
-        coef = whitening.expand(coef)
     loo, unit_loo, leverage = (arrays.like(part, X) for part in (values, units, leverage / shares))
-    return ClassFit(problem.kernel, C, support, points, coef, intercept, loo, unit_loo, leverage)
+    return ClassFit(problem.kernel, C, support, points, coef, intercept, loo, unit_loo, leverage), excess
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _excess(
+    fit: Binary, t: np.ndarray, f: np.ndarray, cost: np.ndarray, loss: Loss, columns: Array | None, lost: float
+) -> float:
+    """The objective of a binary problem above its minimum, relative to its value: an estimate from the duality gap.
+
+    `cost` is C times the weights, `f` are the decision values that follow from the coefficients, up to rounding errors
+    `lost`. Any coefficients a_i of sum 0 give the lower bound sum_i cost_i dual(t_i a_i/cost_i) - 1/2 a'K a, those of
+    the solution if `columns` is None. With whitened `columns` they are cost t slope, after a step of Newton's method if
+    necessary, and theta should be columns'a.
+    """
+    if len(np.unique(t[cost > 0])) < 2:
+        return 0.0  # the solution is a constant
+    coef, margin = arrays.to_numpy(fit.coef), t * f
+    share, losses = loss.slope(margin), loss.value(margin)
+    value = float(cost @ losses)
+    if columns is None:
+        decision = arrays.to_numpy(fit.decision)
+        share = t * coef / np.where(cost > 0, cost, 1.0)
+        gap = abs(0.5 * float(coef @ (f - decision)) + value - float(cost @ loss.value(t * decision)))
+        value += 0.5 * float(coef @ (f - fit.intercept))
+    else:
+        a, v = cost * t * share, cost * loss.curvature(margin)
+        value, total = value + 0.5 * float(coef @ coef), float(v.sum()) or 1.0
+        target, mean = arrays.to_numpy(arrays.like(np.stack([a, v / total]), columns) @ columns)
+        step = target - coef - a.sum() * mean
+        if 0.5 * (float(step @ step) + float(a.sum()) ** 2 / total) > SUSPECT * value:  # a loose bound: take a step
+            part = arrays.to_numpy(columns) - mean
+            step = np.linalg.solve((v[:, None] * part).T @ part + np.eye(len(step)), step)
+            share = share - t * (part @ step + a.sum() / total) * loss.curvature(margin)
+        gap = 0.5 * float(step @ step) + lost * float(np.abs(a).sum())
+    gap += float(cost @ np.abs(losses + share * margin - loss.dual(share)))
+    return min(gap / value, 1.0) if value > 0 and math.isfinite(gap) else 1.0
 
 
 def whitened_columns(problem: Problem) -> tuple[Array, Whitening, Array]:

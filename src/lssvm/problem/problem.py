@@ -184,7 +184,7 @@ class Problem:
         if self.is_dual:
             support = rows
             points = self.kernel.basis_points(self.X, rows)
-            check_memory(len(rows), arrays.eigh_matrices(len(rows)) if every else 1, self.X)
+            check_memory(len(rows), arrays.eigh_matrices(len(rows), X) if every else 1, self.X)
             dual = None if every else system.factorise_dual(self.gram(X, points), y, weights, 1.0 / C)
             if dual is None:
                 dual = system.factorise_dual(self.gram(X, points), y, weights)
@@ -423,10 +423,11 @@ def class_numbers(coded: Array) -> np.ndarray:
 
 def check_memory(n_rows: int, matrices: int, X: Array) -> None:
     """Raise MemoryError in advance if n x n matrices cannot fit in the memory of the device of X."""
-    needed, available = 8 * n_rows**2 * matrices, arrays.memory(X)
+    needed, available = 8 * n_rows**2 * matrices, arrays.free_memory(X)
     if available is not None and needed > available:
+        what = "its kernel matrix" if matrices == 1 else f"{matrices} matrices of the size of its kernel matrix"
         raise MemoryError(
-            f"A dense fit of {n_rows} rows needs {needed / 2**30:.1f} GiB for its kernel matrix, but only "
+            f"A dense fit of {n_rows} rows needs {needed / 2**30:.1f} GiB for {what}, but only "
             f"{available / 2**30:.1f} GiB are available: use a basis, e.g. steps=[lssvm.sparsify.Random(1000)], or "
             "fit_chunks."
         )

@@ -27,29 +27,42 @@ def with_digits(problem: Problem, fit: Fit, retuned: Callable[[Problem], Problem
     """
     gap = _gap(problem, fit)
     lost = max(gap, fit.rounding)
-    dense = problem.support is None and problem.points is None and not problem.reduced  # no step chose a basis
-    bounded = problem.kernel.is_bounded or problem.kernel.is_precomputed
-    points = problem.kernel.spanning_points(problem.X.shape[1]) if dense else None
-    if points is not None and len(points) >= len(problem.rows):
-        points = None
-    if lost <= LOST_DIGITS and not (points is not None and gap > FINITE_DIGITS):
-        return problem, replace(fit, rounding=lost)
-    smaller, least = None, 0.0
-    if points is not None:
-        smaller = problem.with_basis(points=arrays.like(points, problem.X))
-    elif dense and not bounded and len(problem.rows) <= ITERATIVE_ROWS:  # above, memory is short
-        X = arrays.take(problem.X, problem.rows)
-        pivots, others = (independent_rows(problem.kernel.evaluate(Z, Z)) for Z in (X, X - X.mean(axis=0)[None, :]))
-        if len(pivots) < len(problem.rows):
-            smaller = problem.with_basis(problem.rows[pivots])
-            least = 1.0 if len(pivots) < len(others) else 0.0  # far from 0 the kernel has lost dimensions
-    if smaller is not None:
-        smaller = retuned(smaller)
-        found = smaller.solve()
-        left = max(_gap(smaller, found), found.rounding, least)
-        if left < lost:
-            problem, fit, lost = smaller, found, left
+    if not lost <= LOST_DIGITS or (gap > FINITE_DIGITS and _spanning(problem) is not None):
+        smaller, least = stable_basis(problem)
+        if smaller is not None:
+            smaller = retuned(smaller)
+            found = smaller.solve()
+            left = max(_gap(smaller, found), found.rounding, least)
+            if left < lost:
+                problem, fit, lost = smaller, found, left
     return problem, replace(fit, rounding=lost)
+
+
+def stable_basis(problem: Problem) -> tuple[Problem | None, float]:
+    """A dense problem on fewer points that span the same functions, if any are known, and what is lost nevertheless."""
+    points = _spanning(problem)
+    if points is not None:
+        return problem.with_basis(points=arrays.like(points, problem.X)), 0.0
+    bounded = problem.kernel.is_bounded or problem.kernel.is_precomputed
+    if bounded or not _is_dense(problem) or len(problem.rows) > ITERATIVE_ROWS:  # above, memory is short
+        return None, 0.0
+    X = arrays.take(problem.X, problem.rows)
+    pivots, others = (independent_rows(problem.kernel.evaluate(Z, Z)) for Z in (X, X - X.mean(axis=0)[None, :]))
+    if len(pivots) == len(problem.rows):
+        return None, 0.0
+    least = 1.0 if len(pivots) < len(others) else 0.0  # far from 0 the kernel has lost dimensions
+    return problem.with_basis(problem.rows[pivots]), least
+
+
+def _spanning(problem: Problem) -> np.ndarray | None:
+    """The kernel's own spanning points, if the problem is dense and has more rows."""
+    points = problem.kernel.spanning_points(problem.X.shape[1]) if _is_dense(problem) else None
+    return None if points is None or len(points) >= len(problem.rows) else points
+
+
+def _is_dense(problem: Problem) -> bool:
+    """Whether no step chose a basis."""
+    return problem.support is None and problem.points is None and not problem.reduced
 
 
 def warn_of_rounding(lost: float, C: float) -> None:

@@ -21,7 +21,8 @@ def column_spread(problem: Problem) -> np.ndarray:
     """Standard deviation of every column over the rows with positive weight; 1 for constant columns.
 
     If a few extreme cells dominate it, such as 9999 for a missing value, the standard deviation of a normal
-    distribution with the same quartiles is used instead. Columns of the same group have the same spread: the root of
+    distribution with the same quartiles is used instead or, if these are equal, that of the cells after
+    clipping a thousandth of them at each end, at least one. Columns of the same group have the same spread: the root of
     their total variance, which is half the mean squared distance between two rows, as for a single column.
     """
     return problem.spreads[0]
@@ -30,6 +31,11 @@ def column_spread(problem: Problem) -> np.ndarray:
 def constant_columns(problem: Problem) -> np.ndarray:
     """Which columns do not vary over the rows with positive weight, nor any other column of their group."""
     return problem.spreads[1]
+
+
+def varying_inputs(problem: Problem) -> int:
+    """The number of inputs with a column that varies, at least 1: constant columns must not change a fit."""
+    return max(1, len(np.unique(problem.inputs[~constant_columns(problem)])))
 
 
 def spreads_of(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
@@ -59,10 +65,16 @@ def spread_of(values: np.ndarray) -> np.ndarray:
 
 
 def _without_few(values: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-    """The standard deviation of every column, or the one that its quartiles suggest if a few cells dominate it."""
-    low, high = np.quantile(_thinned(values), (0.25, 0.75), axis=0)
+    """The standard deviation of every column, or that without a few cells if they dominate it; see `column_spread`."""
+    some = _thinned(values)
+    low, high = np.quantile(some, (0.25, 0.75), axis=0)
     middle = (high - low) / NORMAL_QUARTILES
-    return np.where((middle > 0) & (deviation > FEW_CELLS * middle), middle, deviation)
+    rounding = 1e-12 * np.maximum(np.abs(low), np.abs(high))
+    if np.any(middle <= rounding):
+        low = np.quantile(some, 0.001, axis=0, method="higher")
+        high = np.quantile(some, 0.999, axis=0, method="lower")
+        middle = np.where(middle > rounding, middle, _deviation(np.clip(some, low, high))[0])
+    return np.where((middle > rounding) & (deviation > FEW_CELLS * middle), middle, deviation)
 
 
 def _deviation(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import diagnose
+from .._words import counted
 from ..intervals import ROWS_PER_WIDTH
 from .facts import Facts
 from .markup import listed, rounded
@@ -43,7 +44,8 @@ def _check_quality(facts: Facts) -> Iterable[str]:
         counts = np.bincount(facts.probability[1][facts.loo.given > 0], minlength=len(facts.classes))
         smallest = int(np.argmin(counts))
         if counts[smallest] < 10 and len(facts.loo.given) == facts.rows:
-            yield f"Class {facts.classes[smallest]!r} has only {counts[smallest]} rows, so its figures are rough."
+            few = counted(counts[smallest], "row")
+            yield f"Class {facts.classes[smallest]!r} has only {few}, so its figures are rough."
 
 
 def _check_C(facts: Facts) -> Iterable[str]:
@@ -88,7 +90,8 @@ def _check_outliers(facts: Facts) -> Iterable[str]:
         robust = facts.loo.robust[facts.loo.weights > 0]
         gone, rows = int(np.sum(robust < 1e-3)), len(robust)
         if gone:
-            yield f"{gone} of {rows} rows were taken for outliers and almost ignored: see the largest errors below."
+            were = "was taken for an outlier" if gone == 1 else "were taken for outliers"
+            yield f"{gone} of {rows} rows {were} and almost ignored: see the largest errors below."
         light = float(np.mean(robust < 0.5))
         if facts.classes and light > MANY_LIGHT:
             yield (
@@ -101,22 +104,21 @@ def _check_outliers(facts: Facts) -> Iterable[str]:
         distance, scale = distances(residuals)
         far = int(np.sum((distance > 6 * scale).any(axis=1))) if (scale > 0).all() else 0
         if far:
-            who = "1 row is" if far == 1 else f"{far} rows are"
+            who = counted(far, "row is", "rows are")
             yield f"{who} off by more than 6 times the usual error: see the largest errors, or try robust='hampel'."
 
 
 def _check_leverage(facts: Facts) -> Iterable[str]:
     high = 0 if facts.loo is None else int(np.sum(facts.loo.leverage > 0.99))
     if high:
-        yield f"{high} row(s) alone determine the function nearby (leverage above 0.99): no other rows are near them."
+        who = counted(high, "row alone determines", "rows alone determine")
+        yield f"{who} the function nearby (leverage above 0.99): no other rows are near."
 
 
 def _check_coverage(facts: Facts) -> Iterable[str]:
     if facts.coverage is None:
         return
-    tested = len(facts.coverage.rows)
-    observed = facts.coverage.observed.reshape(len(facts.coverage.asked), -1)
-    for asked, shares in zip(facts.coverage.asked, observed, strict=True):
+    for asked, shares in zip(facts.coverage.asked, facts.coverage.observed, strict=True):
         for share in shares:
-            if asked - share > 3 * math.sqrt(asked * (1 - asked) / tested):
+            if asked - share > 3 * math.sqrt(asked * (1 - asked) / facts.coverage.rows):
                 yield f"Prediction intervals that should contain {asked:.0%} of the rows contain only {share:.1%}."

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import arrays, diagnose
+from .._words import counted
 from ..kernels import Kernel
 from .charts import Chart, side_by_side
 from .checks import checks_section
@@ -28,11 +29,13 @@ def technical_section(facts: Facts) -> str:
     without = [name for name, used in zip(facts.names, facts.used, strict=True) if not used]
     if without:
         more = f" and {len(without) - LISTED} more" if len(without) > LISTED else ""
-        rows.append((f"dropped: {len(without)} of {len(facts.names)} columns", ", ".join(without[:LISTED]) + more))
+        rows.append(
+            (f"dropped: {len(without)} of {counted(len(facts.names), 'column')}", ", ".join(without[:LISTED]) + more)
+        )
     rows += _search_words(facts)
     rows += [(f"seconds: {name}", f"{value:.2f}") for name, value in (facts.about.get("seconds") or {}).items()]
     note = (
-        "<p>Leave-one-out errors are exact and need no refits. C, kernel, basis"
+        f"<p>{_accuracy(facts)} C, kernel, basis"
         f"{', the weights of the models' if facts.is_stack else ''} and robust weights are those of the fit on all "
         "rows; those that were tuned were chosen to minimise this error.</p>"
     )
@@ -42,6 +45,17 @@ def technical_section(facts: Facts) -> str:
         + html_table((), rows)
         + side_by_side([*_c_path_chart(facts), *_sparsity_chart(facts)])
         + checks_section(facts)
+    )
+
+
+def _accuracy(facts: Facts) -> str:
+    """Whether leave-one-out errors are exact: only those of least squares are."""
+    names = {getattr(member, "loss_", "squared") for member, _ in facts.members} - {"squared"}
+    if not names:
+        return "Leave-one-out errors are exact and need no refits."
+    return (
+        f"Leave-one-out errors need no refits. Those of the {' and '.join(sorted(names)).replace('_', ' ')} loss are "
+        "approximate: they hold the weights and working targets of the other rows fixed."
     )
 
 
@@ -147,7 +161,7 @@ def _search_words(facts: Facts) -> list[tuple[str, str]]:
     if search is not None:
         steps = [] if facts.is_stack else [*map(str, search.get("plan", ()))]
         if search.get("evaluations"):
-            steps.append(f"{search.evaluations} models evaluated")
+            steps.append(f"{counted(search.evaluations, 'model')} evaluated")
         rows.append(("search by leave-one-out", "; ".join(steps) or "nothing to tune"))
     for name in ("KFold", "Holdout"):
         record = paths.get(name)
@@ -193,21 +207,22 @@ def _basis_words(facts: Facts) -> str:
     """The points of the basis: rows, other points, and the unit vectors that replace the rows of a linear model."""
     models = [member for member, _ in facts.members]
     points = [arrays.to_numpy(member.support_vectors_) for member in models]
-    are_units = [np.array_equal(own, np.eye(own.shape[1])) for own in points]
-    words = [f"the unit vectors of {points[are_units.index(True)].shape[1]} columns"] if any(are_units) else []
+    are_units = [*map(diagnose.are_unit_vectors, points)]
+    columns = counted(points[0].shape[1], "column")
+    words = [f"the unit vectors of {columns}"] if any(are_units) else []
     if all(are_units):
         return words[0]
-    size = len(diagnose.distinct_points([own for own, unit in zip(points, are_units, strict=True) if not unit]))
+    size = len(diagnose.basis_points(facts.model))
     are_rows = all(unit or member.support_ is not None for member, unit in zip(models, are_units, strict=True))
     problem, rows = facts.problems[0], facts.rows
     steps = [] if problem is None else [name for name in problem.paths if name != "LeaveOneOut"]
     how = f" by {', '.join(steps)}" if steps else ""
     if rows is None:
-        first = f"{size} points"
+        first = counted(size, "point")
     elif size == rows:
         first = f"all {rows} rows"
     else:
-        first = f"{size} of {rows} rows{how}" if are_rows else f"{size} points for {rows} rows{how}"
+        first = f"{size} of {rows} rows{how}" if are_rows else f"{counted(size, 'point')} for {rows} rows{how}"
     return "; ".join([first, *(f"for the linear model, {units}" for units in words)])
 
 
@@ -235,5 +250,5 @@ def _sparsity_chart(facts: Facts) -> list[str]:
     chart.line(sizes, scores)
     place = int(np.searchsorted(sizes, path.chosen))
     if place < len(sizes) and sizes[place] == path.chosen:
-        chart.mark(float(path.chosen), scores[place], f"{path.chosen} vectors")
+        chart.mark(float(path.chosen), scores[place], counted(path.chosen, "vector"))
     return [chart.svg()]

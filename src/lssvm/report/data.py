@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from .. import arrays
+from .._words import counted
 from ..columns import Column
 from .facts import Facts
-from .markup import counted, html_table, listed, rounded
+from .markup import html_table, listed, rounded
 
 LISTED = 15  # maximum number of columns in the table
 FEWEST_ROWS = 20  # from which on a column of consecutive integers numbers the rows,
@@ -30,9 +31,12 @@ def data_section(facts: Facts) -> str:
     if facts.kept is not None:
         rows, missing = len(facts.kept.numbers), sum(count for count, _ in found)
         cells = rows * len(columns)
-        text += f" This section describes the {rows} rows that the model keeps." if rows < facts.kept.total else ""
+        kept = counted(rows, "row")
+        text += f" This section describes the {kept} that the model keeps." if rows < facts.kept.total else ""
         text += (
-            f" {missing} of {cells} cells ({missing / cells:.1%}) are missing." if missing else " No cells are missing."
+            f" {missing} of {cells} cells ({missing / cells:.1%}) {'is' if missing == 1 else 'are'} missing."
+            if missing
+            else " No cells are missing."
         )
     # first what is not a matter of missing cells, then the columns with the most of them
     order = sorted((c for c in range(len(found)) if found[c][1]), key=lambda c: (found[c][0] > 0, -found[c][0]))
@@ -77,7 +81,7 @@ def _column_words(column: Column, cells: np.ndarray, missing: int, may_number: b
     if missing:
         yield f"{missing} missing ({missing / len(cells):.1%})"
     if column.pooled:
-        rows = f" in {np.count_nonzero(cells[:, -1])} rows" if len(cells) else ""
+        rows = f" in {counted(int(np.count_nonzero(cells[:, -1])), 'row')}" if len(cells) else ""
         yield f"rare values{rows} are treated as one value: only the {len(column.values)} most frequent values are kept"
     if not len(cells) or not column.width:
         return

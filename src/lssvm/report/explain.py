@@ -22,7 +22,7 @@ def importance_section(facts: Facts) -> str:
     used = [] if found is None else [k for k, column in enumerate(found.columns) if facts.used[column]]
     if not used or len(found.names) < 2 or not found.full > 0:
         return ""
-    bars = [(found.names[k], float(found.increase[k]), f"{found.increase[k] / found.full:+.1%}") for k in used[:RANKED]]
+    bars = [(found.names[k], float(found.increase[k]), _percent(found.increase[k] / found.full)) for k in used[:RANKED]]
     rest = f" The {RANKED} most important of {len(used)} columns are shown." * (len(used) > RANKED)
     unused = len(found.names) - len(used)
     rest += f" {unused} of {len(found.names)} columns {'is' if unused == 1 else 'are'} not used." * (unused > 0)
@@ -88,6 +88,12 @@ def _extreme(effect: np.ndarray, names: list[str], unit: float) -> str:
     """The name and the effect of the output with the largest effect."""
     largest = int(np.argmax(effect))
     return f"{names[largest]} {_signed(unit * effect[largest])}"
+
+
+def _percent(value: float) -> str:
+    """A signed percentage; 0.0% without a sign if it rounds to that."""
+    shown = f"{value:+.1%}"
+    return shown[1:] if float(shown[:-1]) == 0 else shown
 
 
 def _signed(value: float) -> str:

@@ -46,7 +46,7 @@ class Facts:
         self.c_path = _known(diagnose.c_path, model) if small else None
         self.coverage = None
         if not self.classes and (small or self.chunked):  # a chunked model has a sample
-            self.coverage = _known(diagnose.coverage_path, model)
+            self.coverage = _known(diagnose.interval_coverage, model)
 
     def notes(self, about_columns: bool) -> list[str]:
         """Notes of the program that read the table and warnings of the fit, less what the data section shows itself."""

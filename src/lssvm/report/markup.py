@@ -26,7 +26,8 @@ def rounded(value: float) -> str:
     """A number with four significant digits; large numbers as integers."""
     if math.isnan(value):
         return "not defined"
-    return f"{float(value):.0f}" if 1e4 <= abs(value) < 1e7 else f"{float(value):.4g}"
+    value = float(value) + 0.0  # not -0
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
 
 
 def html_table(
@@ -76,8 +77,3 @@ def bar_table(
         )
     head = f'<th scope="col">{escaped(header[0])}</th><th scope="col" class="n">{escaped(header[1])}</th>'
     return f'<table class="wide"><thead><tr>{head}<td></td></tr></thead><tbody>{"".join(body)}</tbody></table>'
-
-
-def counted(count: int, what: str) -> str:
-    """A number and a noun in the singular or plural."""
-    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -111,8 +111,8 @@ def _class_outliers(facts: Facts) -> str:
     header = ["row", "actual class", "predicted class", "its probability", "probability of the actual class"]
     header += ["robust weight"] * weighted
     return (
-        f"<p>Leave-one-out assigns {len(wrong)} of {len(codes)} rows to a wrong class. The {len(lines)} with the "
-        "lowest probability of the actual class are listed; they may be mislabelled.</p>"
+        f"<p>Leave-one-out assigns {len(wrong)} of {len(codes)} rows to a wrong class. Below: those with "
+        "the lowest probability of the actual class, which may be mislabelled.</p>"
         + _rows_note(facts)
         + html_table(header, lines, sortable=True, anchors=[facts.number(i) for i in worst])
     )

@@ -50,26 +50,26 @@ def intervals_section(facts: Facts) -> str:
     if facts.coverage is None:
         return "<p>Not computed: the model has no leave-one-out values, or is too large.</p>"
     found = facts.coverage
-    several = found.observed.ndim > 1
+    several = found.observed.shape[1] > 1
     lines = []
     for level, asked in enumerate(found.asked):
-        for output in range(found.observed.shape[1] if several else 1):
-            place = (level, output) if several else (level,)
-            width = found.width[place]
-            half = 1.96 * math.sqrt(asked * (1 - asked) / len(found.rows))
+        half = 1.96 * math.sqrt(asked * (1 - asked) / found.rows)
+        for output, width in enumerate(found.width[level]):
             lines.append(
                 (
                     f"{asked:.0%}",
                     *((f"{facts.target} {output}",) if several else ()),
-                    f"{found.observed[place]:.1%}",
+                    f"{found.observed[level, output]:.1%}",
                     f"{100 * half:.1f} points",
                     rounded(width) if math.isfinite(width) else "infinite: too few rows",
                 )
             )
     header = ("interval", *(("target",) if several else ()), "rows inside", "margin of error", "mean width")
     return (
-        f"<p>How many of {len(found.rows)} rows lie inside the prediction interval (jackknife+) of the model fitted "
-        f"without them.</p>" + html_table(header, lines) + _regions_table(facts)
+        f"<p>How many of {found.rows} rows lie inside the prediction interval (<code>predict_interval</code>) of a "
+        "model fitted without them (overall, about as many as requested), and how wide these intervals are.</p>"
+        + html_table(header, lines)
+        + _regions_table(facts)
     )
 
 
@@ -82,7 +82,7 @@ def _regions_table(facts: Facts) -> str:
         for (low, high), count, observed, width in zip(edges, found.count, found.observed, found.width, strict=True)
     ]
     return (
-        "<h3>By predicted value</h3><p>90% intervals of the default method, whose width follows the noise if it varies "
+        "<h3>By predicted value</h3><p>90% intervals, whose width follows the noise if it varies "
         "beyond chance.</p>" + html_table(("prediction", "rows", "rows inside", "mean width"), lines)
     )
 

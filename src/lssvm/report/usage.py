@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from .._words import counted
 from .facts import Facts
-from .markup import counted, escaped
+from .markup import escaped
 
 
 def usage_section(facts: Facts) -> str:

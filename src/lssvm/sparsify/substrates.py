@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
 from .. import arrays
+from .._words import counted
 from ..problem import Problem
 from .programmes import (
     Homotopy,
@@ -85,8 +86,8 @@ class Substrate(ValidatedStep):
         folds = check_validation(self, folds=True)
         if self.zeta is None and folds > len(problem.rows):
             raise ValueError(
-                f"Substrate: validation={folds} folds need at least as many rows, but only {len(problem.rows)} have "
-                "positive weight."
+                f"Substrate: validation={folds} folds need at least as many rows, but only "
+                f"{counted(len(problem.rows), 'row has', 'rows have')} positive weight."
             )
         problem, weights = prepared(problem, self.refit)
         held_out = np.empty(0, dtype=np.intp)

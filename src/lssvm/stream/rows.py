@@ -94,7 +94,7 @@ class Fingerprint:
     def difference(self, other: Fingerprint) -> str:
         """A description of the first difference to the rows of another pass, or ""."""
         if self.waves.shape != other.waves.shape or self.rows != other.rows:
-            return f"there were {self.rows} rows and now there are {other.rows}, or the columns differ"
+            return f"the number of rows was {self.rows} and is now {other.rows}, or the columns differ"
         with np.errstate(all="ignore"):
             changed = abs(self.waves - other.waves) > SAME_DIGITS * np.sqrt(self.squares)
         if not changed.any():

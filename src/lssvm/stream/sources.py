@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from .. import arrays, progress
+from .._words import counted
 from ..arrays import Array
 from .rows import fingerprint
 
@@ -113,8 +114,8 @@ class Chunks:
             self.rows = count
         if levels and count != self.rows:
             raise ValueError(
-                f"chunks gave {self.rows} rows in the first pass and {count} in pass {self.passes}: they are "
-                "read several times and must be the same every time."
+                f"chunks gave {counted(self.rows, 'row')} in the first pass and {count} in pass {self.passes}: they "
+                "are read several times and must be the same every time."
             )
         for level in range(len(levels)):
             if level + 1 == len(levels):
@@ -218,6 +219,6 @@ def normalise(chunk: Any) -> tuple[Any, Any, Any]:
     if not isinstance(chunk, Sequence):
         raise ValueError(f"chunks must yield (X, y) or (X, y, weight), got {type(chunk).__name__}: yield a tuple.")
     if len(chunk) not in (2, 3):
-        raise ValueError(f"chunks must yield (X, y) or (X, y, weight), got {len(chunk)} parts.")
+        raise ValueError(f"chunks must yield (X, y) or (X, y, weight), got {counted(len(chunk), 'part')}.")
     X, y, *weight = chunk
     return X, y, weight[0] if weight else None

@@ -130,7 +130,7 @@ def _dual(
     total = xp.sum(ones)
     q = squares - ones * ones / total
     own = arrays.take(C * weights * t * loss.slope(t * f), rows)
-    values = arrays.take(f, rows) + own * (ridge - 1.0 / xp.clip(q, EPS * xp.max(squares), None))
+    values = arrays.take(f, rows) + own * (ridge - 1.0 / xp.maximum(q, EPS * squares))
     loo_values = arrays.put(f + 0.0, rows, values)
     leverage = arrays.put(arrays.zeros((K.shape[0],), K), rows, 1.0 - ridge * q)
     if not inverse:

@@ -106,7 +106,7 @@ def factorise_reduced(K: Array, targets: Array, weights: Array, position: np.nda
     inside = np.flatnonzero(position >= 0)
     Z = arrays.zeros((n_rows + 1, n + 1), K)
     Z[:-1, :-1] = K
-    Z = arrays.add_at(Z, inside, position[inside], arrays.take(own, inside))
+    Z = arrays.add_at(Z, (inside, position[inside]), arrays.take(own, inside))
     Z[:-1, :-1] *= w[:, None]
     Z[:-1, -1] = w
     Z[-1, :-1] = 1.0

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import arrays
+from .._words import counted
 from ..problem import Factor, Problem
 from .scores import validation_loss
 from .validation import Validation
@@ -59,7 +60,8 @@ class LeaveBlockOut(Validation):
         parts = [rows[np.abs(rows - row) <= h] for row in rows]
         if max(map(len, parts)) > len(rows) - 2:
             raise ValueError(
-                f"LeaveBlockOut: without {h} rows on either side, fewer than 2 of {len(rows)} rows are left: lower h."
+                f"LeaveBlockOut: without {counted(h, 'row')} on either side, fewer than 2 of {len(rows)} rows are "
+                "left: lower h."
             )
         return parts
 

@@ -51,7 +51,7 @@ class ColumnSearch:
                 fewer = self._fewer_columns(self.rows, best_C(self.rows, chosen)[1])
                 chosen = mean_of([self._common_factor(half, fewer) for half in self.halves])
         of_all, *relevant = [self._relevant(rows) for rows in (self.rows, *self.halves)]
-        if all(0 < own.sum() < len(own) for own in (of_all, *relevant)) and self._judged(
+        if all(0 < own.sum() < self.rows.n_inputs for own in (of_all, *relevant)) and self._judged(
             lambda own: self._with_columns(starts[1 - own], relevant[own])
         ):
             starts = [self._with_columns(start, of_all) for start in starts]
@@ -92,10 +92,9 @@ class ColumnSearch:
         If few columns matter, the best common width is often so wide that the classifier is nearly linear, and the
         search for one width per column stays there.
         """
-        inputs = self.rows.problem.inputs[-1] + 1
         sigmas = []
         for leaf, free in zip(setting.kernel.leaves, self.free, strict=True):
-            widest = math.sqrt(inputs) * leaf.width_unit(self.rows.unit)
+            widest = math.sqrt(self.rows.n_inputs) * leaf.width_unit(self.rows.unit)
             sigmas.append(np.minimum(arrays.to_numpy(leaf.sigma), widest) if free else leaf.sigma)
         return replace(setting, kernel=setting.kernel.with_widths(sigmas))
 
@@ -107,13 +106,14 @@ class ColumnSearch:
 
     def _with_columns(self, setting: Setting, kept: np.ndarray) -> Setting:
         """The setting with infinite widths of some inputs, and the others narrower, for the same mean distance."""
-        columns, factor = kept[self.rows.problem.inputs], math.sqrt(kept.mean())
+        columns, factor = kept[self.rows.problem.inputs], math.sqrt(kept.sum() / self.rows.n_inputs)
         return self._replaced(setting, lambda widths: np.where(columns, factor * widths, math.inf))
 
     def _fewer_columns(self, rows: Rows, setting: Setting) -> Setting:
         """The setting without the columns that hardly lower the log loss of the rows; one is always kept."""
         inputs = rows.problem.inputs
-        widths = np.min([arrays.to_numpy(leaf.sigma) / rows.unit for leaf in setting.kernel.leaves if leaf.ard], axis=0)
+        unit = np.where(np.isfinite(rows.unit), rows.unit, 1.0)
+        widths = np.min([arrays.to_numpy(leaf.sigma) / unit for leaf in setting.kernel.leaves if leaf.ard], axis=0)
         widths = widths[np.unique(inputs, return_index=True)[1]]
 
         def without(dropped: np.ndarray) -> Setting:

@@ -43,12 +43,14 @@ class Rows:
         self.X = problem.X
         self.codes, self.weights = problem.labels, arrays.to_numpy(problem.weights)
         self.n_classes = max(2, problem.y.shape[1])
+        self.n_inputs = max(1, len(np.unique(problem.inputs[np.isfinite(unit)])))  # without constant columns
         self.evaluations = 0
         self._coded: dict[str, Coded] = {}
 
     def part(self, rows: np.ndarray) -> Rows:
         """A subset of the rows."""
-        return Rows(self.problem.subset(rows), self.unit, self.C)
+        unit = self.unit[rows] if self.problem.kernel.is_precomputed else self.unit
+        return Rows(self.problem.subset(rows), unit, self.C)
 
     def coded(self, coding: str) -> Coded:
         """The binary problems of a coding. With two classes there is one, whatever the coding."""
@@ -239,7 +241,8 @@ class ClassSearch:
             if size:
                 part = slice(place, place + size)
                 unit = np.log(leaf.width_unit(self.rows.unit))
-                relative = (logs[self.leading] + x[part] - unit[self.leading])[used]
+                kept = self.leading[used]
+                relative = logs[kept] - unit[kept] + (x[part][used] if size > 1 else x[part])
                 middle = float(relative.mean() - 0.5 * math.log(max(used.sum(), 1))) if used.any() else 0.0
                 value += 0.5 * (middle / PLAN.class_width_prior) ** 2
                 own = np.zeros(len(used))

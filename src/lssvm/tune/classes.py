@@ -20,9 +20,10 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from .. import arrays, progress
+from .._words import counted
 from ..coding import pairs_of
 from ..kernels import Kernel
-from ..problem import Problem, column_spread, columns_by_input, constant_columns
+from ..problem import Problem, column_spread, columns_by_input, constant_columns, ranks_of
 from .class_columns import ColumnSearch, mean_of
 from .class_losses import best_C
 from .class_search import ClassSearch, Rows, Setting, log_widths
@@ -64,18 +65,18 @@ def _chosen(problem: Problem, rows: Rows, codings: tuple[str, ...], losses: tupl
         [rows.part(np.arange(start, len(rows.codes), 2)) for start in (0, 1)] if len(rows.codes) > 3 else [rows] * 2
     )
     record = Bunch(evaluations=0, plan=[], candidates=[])
-    record.plan.append(f"{len(kernels)} kernels with common widths on {len(rows.codes)} rows")
+    record.plan.append(f"{counted(len(kernels), 'kernel')} with common widths on {len(rows.codes)} rows")
     starts: list[tuple[float, Setting, list[Setting]]] = []
     for kernel in kernels:  # the others start from the first
         starts.append(_common_widths(kernel, halves, simplest, starts[0][2] if starts else []))
     best = min(range(len(kernels)), key=lambda number: starts[number][0])
     free = [leaf.sigma is None for leaf in kernels[best].leaves]
     found = [start[1] for start in starts]
-    if any(leaf.ard and leaf.sigma is None for leaf in kernels[best].leaves) and problem.inputs[-1] > 0:
+    if any(leaf.ard and leaf.sigma is None for leaf in kernels[best].leaves) and rows.n_inputs > 1:
         many = ColumnSearch(rows, halves, starts[best][2], free).run()
         if many is not None:
             before, after = (log_widths(k, problem.X.shape[1]) for k in (found[best].kernel, many.kernel))
-            moves = [new - old if own else 0.0 for old, new, own in zip(before, after, free, strict=True)]
+            moves = [_moves(old, new) if own else 0.0 for old, new, own in zip(before, after, free, strict=True)]
             factor = many.C / found[best].C
             several = [own and leaf.ard for own, leaf in zip(free, kernels[best].leaves, strict=True)]
             for number, kernel in enumerate(kernels):
@@ -132,12 +133,18 @@ def with_C_of_more_rows(problem: Problem, setting: Setting, record: Bunch) -> Pr
     sample = Rows(part, np.ones(part.X.shape[1]), None)
     with progress.expect(lambda: 8.0 * sample.work()):
         C = best_C(sample, replace(setting, C=setting.C * unit), step=1.5, moves=4)[1].C / unit
-    if C > setting.C and len(np.unique(part.X, axis=0)) < len(part.X):
+    ranks = np.transpose([ranks_of(column) for column in part.X.T])
+    if C > setting.C and len(np.unique(ranks, axis=0)) < len(ranks):
         C = setting.C
     record.C = C
     record.evaluations += sample.evaluations
-    record.plan.append(f"C on {len(part.X)} rows with {part.basis_size} basis points")
+    record.plan.append(f"C on {len(part.X)} rows with {counted(part.basis_size, 'basis point')}")
     return problem.replace(C=C)
+
+
+def _moves(old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """The changes of log widths; 0 for columns that were dropped before."""
+    return np.subtract(new, old, out=np.zeros_like(new), where=np.isfinite(old))
 
 
 def _moved(kernel: Kernel, asked: Kernel, moves: list[Any]) -> Kernel:
@@ -174,7 +181,7 @@ def _as_numpy(problem: Problem) -> Problem:
 
 
 def column_units(problem: Problem) -> np.ndarray:
-    """The spread of each column; the difference of the values of a binary column; 1 for constant columns.
+    """The spread of each column; the difference of the values of a binary column; infinite for constant columns.
 
     The standard deviation of a binary column with a rare value is small, and would give that value too much influence.
     The unit of a category is that of its columns: two of its values have the squared distance 2, as have two values of
@@ -183,7 +190,7 @@ def column_units(problem: Problem) -> np.ndarray:
     """
     X = problem.X[problem.rows]
     low, high = X.min(axis=0), X.max(axis=0)
-    two = np.all((low == X) | (high == X), axis=0)
+    two = np.array([len(np.unique(ranks_of(column))) == 2 for column in X.T])
     with np.errstate(over="ignore"):
         distance = high - low
         if problem.groups is not None:
@@ -191,7 +198,8 @@ def column_units(problem: Problem) -> np.ndarray:
             two = np.array([two[own].all() for own in members])[problem.groups]
             distance = np.array([distance[own].max() for own in members])[problem.groups]
         unit = np.where(two, distance, column_spread(problem))
-    return np.where(constant_columns(problem) | ~(unit > 0) | ~np.isfinite(unit), 1.0, unit)
+    unit = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)
+    return np.where(constant_columns(problem), math.inf, unit)  # their widths are infinite from the start
 
 
 def _common_widths(
@@ -202,8 +210,7 @@ def _common_widths(
     `others` are settings of the halves with another kernel. Without them, the second half starts from the first.
     """
     d = halves[0].X.shape[1]
-    inputs = halves[0].problem.inputs[-1] + 1
-    first = kernel.with_width(math.sqrt(inputs), halves[0].unit) if kernel.is_free else kernel
+    first = kernel.with_width(math.sqrt(halves[0].n_inputs), halves[0].unit) if kernel.is_free else kernel
     first.check(d)
     free = [leaf.sigma is None for leaf in kernel.leaves]
     settings, total = [], 0.0

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy
+from sklearn.utils import Bunch
 
 from ..problem import Problem
 from ..progress import work
@@ -36,14 +37,15 @@ class Descent(Objective):
     ) -> float:
         """Move the widths (with `together`, only by a common factor) and C to a local minimum of the objective.
 
-        An iteration has to lower log PRESS by `PLAN.rate` times its share of all the work so far, and by the noise. The
-        first four have to come below the value of a `rival`. After `PLAN.hopeful` iterations, a member of a stack must
-        have some weight next to the `others`; otherwise the search ends, and `is_useless` is set.
+        An iteration has to lower log PRESS by `PLAN.rate` times its share of all the work so far, and by the noise. Its
+        work is that of one evaluation, however many a line search takes: where the objective is flat, rounding decides
+        how many. The first four have to come below the value of a `rival`. After `PLAN.hopeful` iterations, a member of
+        a stack must have some weight next to the `others`; otherwise the search ends, and `is_useless` is set.
         """
         start, dropped = self._vector(), self._is_dropped(self.widths)
-        if not len(start):  # nothing to choose: a kernel of a `Choice`
+        if len(start) == np.sum(dropped):  # nothing to choose, e.g. a kernel of a `Choice`
             return self._value(start, trial)
-        moves = np.eye(len(start))  # from the search variables to the vector
+        moves = scipy.sparse.eye_array(len(start), format="csr")  # from the search variables to the vector
         middle = math.log(kernel_variance(self._at_vector(start, trial)) * mean_weight(trial))
         bounds = [
             (PLAN.dropped_width, PLAN.dropped_width) if fixed else (-PLAN.width_bound, PLAN.width_bound)
@@ -53,10 +55,14 @@ class Descent(Objective):
             bounds.append((-math.log(PLAN.ridges[-1]) - middle, -math.log(PLAN.ridges[0]) - middle))
         start = np.clip(start, *np.array(bounds).T)
         if together:
-            moves = np.vstack([np.append(~dropped, np.zeros(len(start) - len(dropped))), moves[len(dropped) :]]).T
+            common = np.append(~dropped, np.zeros(len(start) - len(dropped)))
+            moves = scipy.sparse.vstack([common[None, :], moves[len(dropped) :]]).T  # type: ignore[arg-type]
         bounds = [(low - at, high - at) for (low, high), at in zip(bounds, start, strict=True)]
         if together:
             bounds = [(-3.0, 3.0), *bounds[len(dropped) :]]
+        elif dropped.any():  # they may be many more than the widths that are searched
+            searched = np.append(~dropped, np.ones(len(start) - len(dropped), dtype=bool))
+            moves, bounds = moves[:, searched], [bounds[place] for place in np.flatnonzero(searched)]
         zero = np.zeros(moves.shape[1])
         if self.method == "simplex":
             found = scipy.optimize.minimize(  # type: ignore[call-overload]
@@ -73,11 +79,11 @@ class Descent(Objective):
 
             def objective(step: np.ndarray) -> tuple[float, np.ndarray]:
                 value, gradient = self._objective(start + moves @ step, trial)
-                self.spent += each
-                return value, moves.T @ gradient
+                return value, np.atleast_1d(moves.T @ gradient)  # SciPy's product with one column is a number
 
             def stop(intermediate_result: scipy.optimize.OptimizeResult) -> None:
                 values.append(float(intermediate_result.fun))
+                self.spent += each
                 slow = len(values) > 4 and values[-5] - values[-1] < 4.0 * PLAN.rate * each / self.spent
                 if slow or (len(values) == 4 and values[-1] > rival):
                     raise StopIteration
@@ -87,10 +93,20 @@ class Descent(Objective):
                     if self.is_useless:
                         raise StopIteration
 
-            options = {"maxiter": iterations, "ftol": least}
-            found = scipy.optimize.minimize(  # type: ignore[call-overload]
-                objective, zero, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=stop
-            )
+            first = objective(zero)
+            self.spent += each
+            known = [first]
+            found = Bunch(x=zero, fun=first[0])
+            if first[1] @ first[1] >= least:  # else the first step, which is minus the gradient, gains less than that
+                found = scipy.optimize.minimize(  # type: ignore[call-overload]
+                    lambda step: known.pop() if known else objective(step),
+                    zero,
+                    jac=True,
+                    method="L-BFGS-B",
+                    bounds=bounds,
+                    options={"maxiter": iterations, "ftol": least},
+                    callback=stop,
+                )
         logs = start + moves @ found.x
         self.widths = logs if self.problem.C is not None else logs[:-1]
         self.C = self.C if self.problem.C is not None else math.exp(logs[-1])

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import scipy
 
+from ..problem import ranks_of
 from .plan import PLAN
 
 
@@ -16,18 +16,19 @@ class Functions(NamedTuple):
     """Functions of every column: the first cosines of its ranks, made orthonormal over the rows."""
 
     F: np.ndarray  # (rows, columns * count), with mean square 1; 0 where a column has too few values
-    terms: np.ndarray  # how many functions of a column are not 0, at least 1
+    terms: np.ndarray  # how many functions of a column are not 0: none for a constant column
 
 
 def functions_of(X: np.ndarray) -> Functions:
     rows, columns = X.shape
-    count = max(1, min(PLAN.cosines, PLAN.screened // columns, rows - 1))
-    ranks = (scipy.stats.rankdata(X, axis=0) - 0.5) / rows
-    cosines = np.stack([np.cos(math.pi * j * ranks.T) for j in range(1, count + 1)], axis=2)
+    ranks = (np.array([ranks_of(column) for column in X.T]) + 0.5) / rows
+    varying = max(1, int(np.count_nonzero(np.ptp(ranks, axis=1))))
+    count = max(1, min(PLAN.cosines, PLAN.screened // varying, rows - 1))
+    cosines = np.stack([np.cos(math.pi * j * ranks) for j in range(1, count + 1)], axis=2)
     Q, R = np.linalg.qr(cosines - cosines.mean(axis=1, keepdims=True))
     independent = np.abs(np.diagonal(R, axis1=1, axis2=2)) > 1e-6 * math.sqrt(rows)  # fewer for columns of few values
     F = (math.sqrt(rows) * Q * independent[:, None, :]).transpose(1, 0, 2).reshape(rows, columns * count)
-    return Functions(F, np.maximum(independent.sum(axis=1), 1))
+    return Functions(F, independent.sum(axis=1))
 
 
 def relevance(functions: Functions, targets: np.ndarray) -> np.ndarray:
@@ -44,7 +45,7 @@ def relevance(functions: Functions, targets: np.ndarray) -> np.ndarray:
     for e in clipped(targets).T:
         alone = ((e @ F) ** 2 / rows).reshape(columns, count).sum(axis=1)
         largest = np.maximum(largest, _standardised(alone, terms))
-        if columns * count <= PLAN.screened:
+        if np.count_nonzero(terms) * count <= PLAN.screened:
             both = ((F.T @ (e[:, None] * F)) ** 2 / rows).reshape(columns, count, columns, count).sum(axis=(1, 3))
             pairs = _standardised(both, np.outer(terms, terms))
             np.fill_diagonal(pairs, -math.inf)
@@ -53,7 +54,8 @@ def relevance(functions: Functions, targets: np.ndarray) -> np.ndarray:
 
 
 def _standardised(squares: np.ndarray, freedom: np.ndarray) -> np.ndarray:
-    return (squares - freedom) / np.sqrt(2.0 * freedom)
+    freedom = np.maximum(freedom, 1)
+    return np.asarray((squares - freedom) / np.sqrt(2.0 * freedom))
 
 
 def clipped(targets: np.ndarray) -> np.ndarray:

@@ -189,7 +189,7 @@ def _newton(
         v = weights * kind.curvature(t * f)
         active = stack.inside & (v > 0)
         active = np.where(active.any(axis=1, keepdims=True), active, stack.inside)
-        z = np.where(active, f + t * kind.slope(t * f) / np.maximum(v / weights, 1e-12), 0.0)
+        z = np.where(active, f + t * kind.slope(t * f) / np.where(v > 0, v / weights, 1.0), 0.0)
         A = blocks * (active[:, :, None] & active[:, None, :])
         np.einsum("gii->gi", A)[...] += np.where(active, 1.0 / (C * np.maximum(v, 1e-300)), 1.0)
         right = np.stack([z, active.astype(float)], axis=1)  # (g, 2, m): the transposed columns

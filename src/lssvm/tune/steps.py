@@ -18,6 +18,7 @@ from ..problem import (
     Problem,
     Step,
     check_memory,
+    constant_columns,
 )
 from .penalty import most_for_C, warn_at_edge, with_best_C
 from .plan import PLAN
@@ -50,7 +51,7 @@ class LeaveOneOut(Step):
     Notes
     -----
     A width that is None is chosen as a multiple of the standard deviation of its column (or, if a few extreme cells
-    dominate it, of that of a normal distribution with the same quartiles): one common multiple, or one per column if
+    dominate it, of what the other cells suggest; see the page on tuning): one common multiple, or one per column if
     the kernel has ``ard=True``. Several rules keep many widths from overfitting few rows. The log widths have a normal
     prior about their mean, with standard deviation 0.25 up to 50 samples per width, and growing in proportion to the
     samples per width beyond that; with fewer, there are at most six iterations. A column is dropped (its width becomes
@@ -117,7 +118,7 @@ class LeaveOneOut(Step):
         if problem.is_known or is_fixed(problem):
             return None
         if problem.is_dual:
-            check_memory(len(problem.rows), arrays.eigh_matrices(len(problem.rows)), problem.X)
+            check_memory(len(problem.rows), arrays.eigh_matrices(len(problem.rows), problem.X), problem.X)
         if problem.robust is not None:
             iterations = max(PLAN.robust_iterations, problem.robust.iterations)
             problem = problem.replace(robust=clone(problem.robust).set_params(iterations=iterations))
@@ -270,7 +271,7 @@ def weighs_by_folds(problems: Sequence[Problem]) -> bool:
     That is so if there are few rows per column, and members choose one width per column.
     """
     chosen = any(leaf.ard for problem in problems if problem.asked is not None for leaf in problem.asked[0].leaves)
-    few = 2 * PLAN.weight_folds <= len(problems[0].rows) <= PLAN.weight_rows * problems[0].X.shape[1]
+    few = 2 * PLAN.weight_folds <= len(problems[0].rows) <= PLAN.weight_rows * np.sum(~constant_columns(problems[0]))
     return len(problems) > 1 and chosen and few
 
 

@@ -11,6 +11,7 @@ import scipy
 from sklearn.utils import Bunch
 
 from .. import arrays
+from .._words import counted
 from ..problem import Problem
 from .descent import Descent
 from .penalty import (
@@ -149,9 +150,8 @@ class Search(Descent):
         return self._value(self._vector(), self._trial(*stages_of(self.problem)[-1]))
 
     def _log(self, trial: Problem) -> None:
-        kind = "rows" if trial.is_dual else f"rows and {trial.basis_size} basis points"
-        widths = "1 width" if len(self.widths) == 1 else f"{len(self.widths)} widths"
-        self.record.plan.append(f"{widths} by {self.method} on {len(trial.rows)} {kind}")
+        kind = "rows" if trial.is_dual else f"rows and {counted(trial.basis_size, 'basis point')}"
+        self.record.plan.append(f"{counted(len(self.widths), 'width')} by {self.method} on {len(trial.rows)} {kind}")
 
     def _start(self) -> None:
         """Start from the best common width of a coarse grid on a small sample, and its C."""

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
 from ... import arrays, conjugate, progress
+from ..._words import counted
 from ...problem import Problem, Step, column_spread
 from ...progress import work
 from ...tune import (
@@ -67,13 +68,13 @@ class Given(Step):
             raise ValueError("Given: with kernels.Precomputed, points must be row numbers: give a list of integers.")
         if values.ndim == 2 and problem.groups is not None and values.shape[1] != n_features:
             raise ValueError(
-                f"Given: points has {values.shape[1]} columns, but the table is encoded as {n_features} columns, "
-                "because it has categories or missing cells: give row numbers instead."
+                f"Given: points has {counted(values.shape[1], 'column')}, but the table is encoded as {n_features} "
+                "columns, because it has categories or missing cells: give row numbers instead."
             )
         if values.ndim != 2 or values.shape[1] != n_features:
             raise ValueError(
-                f"Given: points has shape {values.shape}, but X has {n_features} columns: give points of shape "
-                f"(n, {n_features})."
+                f"Given: points has shape {values.shape}, but X has {counted(n_features, 'column')}: give points of "
+                f"shape (n, {n_features})."
             )
         if not np.isfinite(values).all():
             raise ValueError("Given: points contains NaN or infinite values: remove or impute them.")
@@ -164,7 +165,8 @@ class Random(Step):
         else:  # hyper-parameters chosen for a small basis are too smooth for a larger one
             chosen = tuned(chosen)
         record = Bunch(**{**Bunch(plan=[], evaluations=0), **chosen.paths.get(LeaveOneOut.__name__, {})})
-        record.plan = [f"{size} basis points by the leave-one-out residuals of {len(sample)} rows", *record.plan]
+        words = counted(size, "basis point")
+        record.plan = [f"{words} by the leave-one-out residuals of {len(sample)} rows", *record.plan]
         record.update(sizes=np.array(tried, dtype=int), scores=np.array(scores), chosen=size)
         if chosen.C is None:
             record.plan.pop()  # the search of C on the sample
