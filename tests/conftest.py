@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 import threading
 import time
 
@@ -12,6 +13,7 @@ os.environ.setdefault("OMP_NUM_THREADS", os.environ["OPENBLAS_NUM_THREADS"])  # 
 os.environ["SCIPY_ARRAY_API"] = "1"  # SciPy reads it when it is imported; tests of array API inputs need it
 
 CPU_LIMIT = 2.0  # seconds for a test that is not marked slow
+HEAVY = {"dask", "matplotlib", "onnxruntime", "torch"}  # the first test that imports one takes a second for that
 
 
 # The limit on CPU time ------------------------------------------------------------------------------------------------
@@ -24,10 +26,10 @@ def cpu_seconds():
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
     """Fail a test that takes too long without being marked slow in continuous integration; report it elsewhere."""
-    start = cpu_seconds()
+    start, imported = cpu_seconds(), HEAVY & sys.modules.keys()
     result = yield
     spent = cpu_seconds() - start
-    if spent > CPU_LIMIT and item.get_closest_marker("slow") is None:
+    if spent > CPU_LIMIT and item.get_closest_marker("slow") is None and HEAVY & sys.modules.keys() == imported:
         if os.environ.get("CI"):
             message = f"took {spent:.1f} s of CPU time; above {CPU_LIMIT:g} s, a test needs @pytest.mark.slow"
             pytest.fail(message, pytrace=False)

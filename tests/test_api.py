@@ -1,6 +1,7 @@
 """Contract of the public API: scikit-learn's common checks, names, layers."""
 
 import ast
+import functools
 import pkgutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import sklearn
+from imports import imports, packages
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.fixes import parse_version
 
@@ -123,26 +125,23 @@ OPTIONAL = {
 AT_THE_TOP = {("cli", "click")}
 
 
+@functools.cache
 def sources():
     """(module below lssvm, its syntax tree) for every file but the package's own __init__."""
-    for path in sorted(ROOT.rglob("*.py")):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        if parts != ("__init__",):
-            yield parts, ast.parse(path.read_text(encoding="utf-8"))
+    files = [(path.relative_to(ROOT).with_suffix("").parts, path) for path in sorted(ROOT.rglob("*.py"))]
+    return [(parts, ast.parse(path.read_text(encoding="utf-8"))) for parts, path in files if parts != ("__init__",)]
 
 
 def imported_modules(parts, tree):
     """First names below lssvm of all that a file imports from lssvm, wherever in the file."""
     package = ("lssvm", *parts[:-1])
-    for node in ast.walk(tree):
+    for node, _ in imports(tree):
         if isinstance(node, ast.Import):
             targets = [alias.name.split(".") for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        else:
             base = list(package[: len(package) - node.level + 1]) if node.level else []
             base += node.module.split(".") if node.module else []
             targets = [[*base, alias.name] for alias in node.names]
-        else:
-            continue
         for target in targets:
             if target[0] == "lssvm" and len(target) > 1:
                 name = "estimators" if target[1] in ("LSSVR", "LSSVC") else target[1]
@@ -168,8 +167,8 @@ def is_private(name):
 
 def test_no_package_reads_private_names_of_another():
     """Attributes that start with an underscore are read only in the package that defines or assigns them."""
-    trees = list(sources())
-    nodes = [(parts, node) for parts, tree in trees for node in ast.walk(tree)]
+    read = (ast.FunctionDef, ast.ClassDef, ast.Attribute, ast.Dict, ast.Call, ast.ImportFrom)
+    nodes = [(parts, node) for parts, tree in sources() for node in ast.walk(tree) if isinstance(node, read)]
     own = {(parts[0], node.name) for parts, node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     own |= {
         (parts[0], node.attr)
@@ -178,7 +177,7 @@ def test_no_package_reads_private_names_of_another():
     }
     tables = [(parts[0], node) for parts, node in nodes if isinstance(node, ast.Dict)]  # of attributes to assign
     own |= {(module, key.value) for module, table in tables for key in table.keys if isinstance(key, ast.Constant)}
-    of_others = {("arrays", "_getframe"), ("kernels", "_get_param_names"), ("estimators", "_init_callback_context")}
+    own |= {("arrays", "_getframe"), ("kernels", "_get_param_names"), ("estimators", "_init_callback_context")}
     for parts, node in nodes:
         names = [node.attr] if isinstance(node, ast.Attribute) else []
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("getattr", "hasattr", "setattr"):
@@ -187,26 +186,23 @@ def test_no_package_reads_private_names_of_another():
         if isinstance(node, ast.ImportFrom):
             names += [alias.name for alias in node.names if alias.name not in ("_files", "_words")]
         for name in filter(is_private, names):
-            known = (parts[0], name) in own | of_others or (isinstance(node, ast.ImportFrom) and node.level == 1)
+            known = (parts[0], name) in own or (isinstance(node, ast.ImportFrom) and node.level == 1)
             assert known, f"{'.'.join(parts)}, line {node.lineno}: {name}"
 
 
 def test_optional_packages_are_imported_inside_functions():
     for parts, tree in sources():
-        inside = {
-            child
-            for node in ast.walk(tree)
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-            or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
-            for child in ast.walk(node)
-        }
-        for node in ast.walk(tree):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
-            for name in {name.split(".")[0] for name in names} & OPTIONAL:
-                assert node in inside or (parts[0], name) in AT_THE_TOP, f"{'.'.join(parts)} imports {name}"
+        for statement, around in imports(tree):
+            inside = any(
+                isinstance(outer, ast.FunctionDef)
+                or (isinstance(outer, ast.If) and ast.unparse(outer.test) == "TYPE_CHECKING")
+                for outer in around
+            )
+            for name in packages(statement) & OPTIONAL:
+                assert inside or (parts[0], name) in AT_THE_TOP, f"{'.'.join(parts)} imports {name}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", ["import lssvm", "from lssvm import *", "from lssvm import LSSVR; LSSVR()"])
 def test_import_brings_no_optional_package(statement):
     lazy = OPTIONAL - {"pandas", "polars", "pyarrow"}  # scikit-learn imports these where they are installed
@@ -230,6 +226,7 @@ def test_unknown_names_are_refused():
     assert {"LSSVR", "LSSVC", "kernels", "sparsify", "robust", "tune", "datasets"} <= set(lssvm.__all__)
 
 
+@pytest.mark.slow
 def test_estimators_work_without_optional_packages(tmp_path):
     program = f"""
 import sys

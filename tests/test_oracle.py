@@ -178,6 +178,7 @@ def test_motorcycle_with_an_ill_conditioned_basis(greedy_order, n, condition, to
         assert error(fit.intercept, truth[1]) <= 10 * tolerance
 
 
+@pytest.mark.slow
 def test_motorcycle_with_copies_in_data_and_basis(greedy_order):
     X, y = datasets.load_motorcycle(return_X_y=True)
     distinct = greedy_order[:9]

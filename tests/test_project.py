@@ -8,6 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from imports import imports, packages
 
 import lssvm
 
@@ -39,15 +40,10 @@ def test_imported_packages_are_declared():
     required = names(PROJECT["dependencies"])
     known = required | {name for extra in PROJECT["optional-dependencies"].values() for name in names(extra)}
     for path in sorted(Path(lssvm.__file__).parent.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        functions = (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
-        guarded = (node for node in ast.walk(tree) if isinstance(node, (ast.If, ast.Try)))
-        optional = {child for parent in (*functions, *guarded) for child in ast.walk(parent)}
-        for node in ast.walk(tree):
-            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            modules += [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
-            for module in {module.split(".")[0] for module in modules} - sys.stdlib_module_names - UNDECLARED:
-                declared = known if node in optional else required
+        for statement, around in imports(ast.parse(path.read_text(encoding="utf-8"))):
+            optional = any(isinstance(outer, (ast.FunctionDef, ast.If, ast.Try)) for outer in around)
+            for module in packages(statement) - sys.stdlib_module_names - UNDECLARED:
+                declared = known if optional else required
                 assert DISTRIBUTIONS.get(module, module) in declared | {"lssvm"}, f"{path.name} imports {module}"
 
 

@@ -78,9 +78,12 @@ def stacks():
         yield name, stack_of(members, [0.4, 0.6])
 
 
-@pytest.mark.parametrize(("name", "model"), list(models()), ids=lambda value: value if isinstance(value, str) else "")
-def test_every_kind_of_model_has_a_report(name, model, tmp_path):
-    path = tmp_path / "report.html"
+MODELS = dict(models())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_kind_of_model_has_a_report(name, tmp_path):
+    model, path = MODELS[name], tmp_path / "report.html"
     page = report.to_html(model, path)
     assert path.read_text(encoding="utf-8") == page
     assert len(page.encode()) < 1_000_000
@@ -108,7 +111,7 @@ def test_numbers_are_those_of_the_model():
 @pytest.mark.parametrize("name", ["stack", "robust stack", "stack of outputs", "stack of two classes"])
 @pytest.mark.parametrize("stored", [False, True], ids=["fitted", "loaded"])
 def test_members_of_a_stack_are_listed_with_weights_and_errors(name, stored, tmp_path):
-    model = dict(stacks())[name]
+    model = MODELS[name]
     assert len(model.members_) > 1
     if stored:
         save(model, tmp_path / "stack.lssvm")

@@ -476,7 +476,9 @@ def test_mistakes(rows):
     X, y, _, _ = rows
     growing = []
     with pytest.raises(ValueError, match=r"600 rows in the first pass and 1200 in pass 2: .* the same every time"):
-        LSSVR().fit_chunks(lambda: iter([(X, y)] * (growing.append(1) or max(1, len(growing) - 1))))
+        LSSVR(kernels.RBF(1.0), C=1.0).fit_chunks(
+            lambda: iter([(X, y)] * (growing.append(1) or max(1, len(growing) - 1)))
+        )
     with pytest.raises(ValueError, match=r"labels of several types \(False, 'down'\): use one type"):
         LSSVC().fit_chunks([(X, y[:, 0] > 0), (X, np.where(y[:, 0] > 0, "up", "down"))])
     with pytest.raises(TypeError, match="read only once"):

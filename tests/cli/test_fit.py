@@ -217,6 +217,7 @@ def test_classes_that_may_denote_missing_values_are_reported(run, folder):
 
 
 # Chunks ---------------------------------------------------------------------------------------------------------------
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_table_larger_than_the_memory_goes_through_chunks(run, folder, monkeypatch, kind):
     monkeypatch.setattr(cli.fitting, "MEMORY_SHARE", 0.0)

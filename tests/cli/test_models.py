@@ -130,6 +130,7 @@ def test_inspect_shows_the_settings_of_one_model_and_the_members_of_a_stack(run,
     assert table["members"] == ", ".join(values["members"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["regression", "classification"])
 def test_a_stack_goes_through_every_command(run, folder, task, monkeypatch):
     """A default that is a stack: fit, predict, inspect, report and export."""

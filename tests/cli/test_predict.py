@@ -105,6 +105,7 @@ def test_standard_input(folder, fitted):
     assert typed.stdout == result.stdout
 
 
+@pytest.mark.slow
 def test_predictions_import_what_they_need(folder, fitted):
     """Packages that would take longer to import than everything else."""
     command = [sys.executable, "-X", "importtime", "-m", "lssvm", "predict", fitted, "people.csv"]
@@ -227,6 +228,7 @@ def test_predictions_that_fail_midway_leave_the_previous_file(run, folder, fitte
     assert len(result.stdout.splitlines()) > 20  # the batches before; a pipe cannot be taken back
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")
 def test_a_pipe_is_written_to_and_stays_a_pipe(run, folder, fitted, read_pipe):
     pytest.importorskip("matplotlib")
@@ -242,6 +244,7 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(run, folder, fitted, read_pipe):
         assert expected in content[:100]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="needs /dev/fd")
 def test_standard_output_by_name_keeps_what_was_written_before(folder, fitted):
     """The shell's file is written to where it is: an atomic replacement would lose the lines before."""
@@ -254,6 +257,7 @@ def test_standard_output_by_name_keeps_what_was_written_before(folder, fitted):
     assert len(lines) == len(ROWS) + 3
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="needs /dev/fd")
 def test_an_open_file_by_number_keeps_what_it_holds(folder, fitted):
     Path("log").write_text("before\n")
