@@ -20,7 +20,7 @@ from sklearn.utils import Bunch
 
 from lssvm import LSSVC, LSSVR, arrays, datasets, kernels, losses, sparsify, tune
 from lssvm.kernels import RBF, Additive, Choice, Linear, Matern, Polynomial, Spline
-from lssvm.problem import Problem, column_spread, order_by_content
+from lssvm.problem import Problem, column_spread, order, order_by_content
 from lssvm.tune import descent, penalty, scores, widths
 from lssvm.tune.screening import droppable, functions_of, relevance
 from lssvm.tune.steps import tuned
@@ -860,6 +860,67 @@ def test_the_memory_of_a_search_is_proportional_to_the_columns():
         search._minimise(search.problem, 1)
     assert sizes == [8]  # log C is the last one
     assert (search.widths[7:] == tune.PLAN.dropped_width).all()
+
+
+def wide_problem(kernel, rows=40, columns=1000):
+    """Targets that depend on two columns of very many, with a copy of a row."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((rows, columns)) * np.geomspace(0.1, 10.0, columns)
+    X[1] = X[0]
+    y = X[:, 3] / X[:, 3].std() + np.sin(2.0 * X[:, 700] / X[:, 700].std()) + 0.1 * rng.standard_normal(rows)
+    return Problem(kernel, X, y[:, None], np.ones(rows))
+
+
+@pytest.mark.parametrize("kernel", [RBF(), Matern(nu=0.5)])
+def test_a_common_width_of_very_many_columns_needs_the_distances_only(kernel):
+    """The search runs on as many columns as there are rows, with the same objective and gradient."""
+    problem = wide_problem(kernel)
+    search = widths.Search(problem, tune.LeaveOneOut(), Bunch(evaluations=0, plan=[]))
+    search.widths, search.C = np.array([3.0]), 10.0
+    vector, trial = search._vector(), search._trial(40, None)
+    rotated = search._at_vector(vector, trial)
+    assert rotated.X.shape == (40, 40)
+    assert_array_equal(rotated.X[1], rotated.X[0])
+    assert_array_equal(rotated.rows_by_content, trial.rows_by_content)
+    full = search.current()
+    assert full.X is problem.X
+    assert_allclose(rotated.gram(rotated.X, rotated.X), full.gram(full.X, full.X), atol=1e-12)
+    value, gradient = search._objective(vector, trial)
+    search.coordinates = None
+    assert search._at_vector(vector, trial).X.shape == (40, 1000)
+    usual = search._objective(vector, trial)
+    assert_allclose(value, usual[0], rtol=1e-9)
+    assert_allclose(gradient, usual[1], rtol=1e-7)
+
+
+def test_few_of_very_many_columns_have_widths_of_their_own(monkeypatch):
+    """Those that the kernel needs; evaluations with one width per column do not use the others."""
+    problem, counts = wide_problem(Matern(ard=True)), []
+    usual = widths.Search._minimise
+
+    def counted(self, *stage, **options):
+        counts.append(int(np.sum(~self._is_dropped(self.widths))))
+        return usual(self, *stage, **options)
+
+    monkeypatch.setattr(widths.Search, "_minimise", counted)
+    search = widths.Search(problem, tune.LeaveOneOut(), Bunch(evaluations=0, plan=[]), member=True)
+    search.run()
+    sigma = search.current().kernel.sigma
+    assert tune.PLAN.widths_kept <= max(counts) < 1.1 * tune.PLAN.widths_kept  # relevant columns get a second chance
+    assert np.isfinite(sigma[[3, 700]]).all()
+    assert np.sum(np.isfinite(sigma)) < 50
+
+
+def test_very_many_columns_are_hashed_together(monkeypatch):
+    """The order does not depend on that of the rows, and any cell changes it."""
+    X = np.random.default_rng(0).standard_normal((30, 3000))
+    calls, usual = [], order._mixed
+    monkeypatch.setattr(order, "_mixed", lambda hashes: calls.append(1) or usual(hashes))
+    found, shuffle = order_by_content(X), np.random.default_rng(1).permutation(30)
+    assert len(calls) < 10
+    assert_array_equal(shuffle[order_by_content(X[shuffle])], found)
+    for other in (X[:, ::-1], np.where(np.arange(3000) == 1234, X + 1e-9, X)):
+        assert (order_by_content(other) != found).any()
 
 
 def test_a_search_that_starts_on_a_part_ends_where_others_do(monkeypatch):

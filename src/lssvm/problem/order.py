@@ -6,6 +6,7 @@ import numpy as np
 
 from .. import arrays
 
+MANY_COLUMNS = 1000  # a loop over more of them takes too long
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -17,7 +18,10 @@ def order_by_content(X: arrays.Array, y: arrays.Array | None = None) -> np.ndarr
     """
     values = arrays.to_numpy(X).astype(float) + 0.0
     hashes = np.zeros(len(values), dtype=np.uint64)
-    for column in np.ascontiguousarray(values.T).view(np.uint64):
+    columns = np.ascontiguousarray(values.T).view(np.uint64)
+    if len(columns) > MANY_COLUMNS:  # all at once
+        columns = _mixed(columns + np.arange(len(columns), dtype=np.uint64)[:, None]).sum(axis=0, keepdims=True)
+    for column in columns:
         hashes = _mixed(hashes + column)
     place = np.argsort(hashes, kind="stable")
     ordered = hashes[place]

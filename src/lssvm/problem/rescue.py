@@ -29,7 +29,8 @@ def with_digits(problem: Problem, fit: Fit, retuned: Callable[[Problem], Problem
     lost = max(gap, fit.rounding)
     dense = problem.support is None and problem.points is None and not problem.reduced  # no step chose a basis
     bounded = problem.kernel.is_bounded or problem.kernel.is_precomputed
-    points = problem.kernel.spanning_points(problem.X.shape[1]) if dense else None
+    few = problem.X.shape[1] < len(problem.rows)  # there is at least a point per column
+    points = problem.kernel.spanning_points(problem.X.shape[1]) if dense and few else None
     if points is not None and len(points) >= len(problem.rows):
         points = None
     if lost <= LOST_DIGITS and not (points is not None and gap > FINITE_DIGITS):
