@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -1015,3 +1016,43 @@ def test_a_far_training_cell_hardly_changes_the_defaults_on_more_rows(cell):
     assert loss_by_a_far_cell(LSSVR(), 6, cell) < 0.02
     assert loss_by_a_far_cell(LSSVR(), 12, cell) < 0.02
     assert loss_by_a_far_cell(LSSVC(), 6, cell) < 0.05  # also without a far cell, the search may choose other losses
+
+
+# Very many columns ----------------------------------------------------------------------------------------------------
+def test_a_linear_model_of_very_many_columns_needs_no_point_per_column():
+    """Points that span all linear functions would be a matrix of columns x columns."""
+    X = np.random.default_rng(0).standard_normal((20, 3000))
+    tracemalloc.start()
+    LSSVR(kernels.Stack([kernels.RBF(50.0), kernels.Linear()]), C=1.0).fit(X, X[:, 0])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * 3000**2 / 4
+
+
+WIDE = """
+import resource, time
+import numpy as np
+from lssvm import LSSVC, LSSVR
+rng = np.random.default_rng(0)
+X, y = rng.standard_normal((1060, 20_000)), rng.standard_normal(1060)
+X[:, :200] += y[:, None]
+start = time.process_time()
+if "{model}" == "LSSVR":
+    error = np.std(y[60:] - LSSVR().fit(X[:60], y[:60]).predict(X[60:])) / y.std()
+else:
+    error = 1.0 - LSSVC().fit(X[:60], y[:60] > 0).score(X[60:], y[60:] > 0)
+print(error, time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("model", "largest"), [("LSSVR", 0.5), ("LSSVC", 0.2)])
+def test_very_many_columns(model, largest):
+    """A minute and 2 GiB suffice for 60 rows and 20,000 columns, of which 200 matter."""
+    result = subprocess.run(
+        [sys.executable, "-c", WIDE.format(model=model)], capture_output=True, text=True, check=True, timeout=600
+    )
+    error, seconds, memory = map(float, result.stdout.split())
+    assert error < largest
+    assert seconds < 180.0
+    assert memory < 2.0

@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV
 
 from lssvm import LSSVR, arrays, kernels
 from lssvm.arrays import threads
-from lssvm.kernels import RBF, Additive, Linear, Matern, Polynomial, Precomputed, as_kernel
+from lssvm.kernels import RBF, Additive, Linear, Matern, Polynomial, Precomputed, as_kernel, stationary
 
 NAMESPACES = ["torch", "array_api_strict"]
 
@@ -598,6 +598,31 @@ def test_errors_of_a_function_surface_unchanged():
 
     with pytest.raises(KeyError, match="my own"):
         LSSVR(broken, C=1.0).fit(np.eye(5), np.arange(5.0))
+
+
+@pytest.mark.parametrize("namespace", ["numpy", *NAMESPACES])
+@pytest.mark.parametrize("kernel", [RBF, Matern])
+def test_columns_of_infinite_width_take_no_time(kernel, namespace, monkeypatch):
+    """Of 500 columns with 7 finite widths, distances use 7."""
+    X, Z = inputs(500)
+    used = np.arange(3, 500, 75)
+    widths = np.full(500, math.inf)
+    widths[used] = np.linspace(1.0, 3.0, 7)
+    G = np.random.default_rng(1).standard_normal((9, 7))
+    sizes, usual = [], stationary.Distances.__init__
+    counted = lambda self, X, *rest, **options: sizes.append(X.shape[1]) or usual(self, X, *rest, **options)  # noqa: E731
+    monkeypatch.setattr(stationary.Distances, "__init__", counted)
+    part = kernel(widths[used])
+    xp = np if namespace == "numpy" else pytest.importorskip(namespace)
+    A, B, H = (xp.asarray(a) for a in (X, Z, G))
+    assert_allclose(arrays.to_numpy(kernel(widths)(A, B)), part(X[:, used], Z[:, used]), rtol=1e-13)
+    assert_allclose(
+        arrays.to_numpy(kernel(widths).fill_symmetric(xp.zeros((9, 9)) + 0.0 * A[:, :9], A, A)), part(X[:, used])
+    )
+    found = arrays.to_numpy(kernel(widths).gradient(A, B, H))
+    assert_allclose(found[:, used], part.gradient(X[:, used], Z[:, used], G), rtol=1e-12)
+    assert np.count_nonzero(found) == 7
+    assert set(sizes) == {7}
 
 
 @pytest.mark.parametrize("kernel", [RBF, Matern])

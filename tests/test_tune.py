@@ -888,6 +888,55 @@ def test_the_memory_of_a_search_is_proportional_to_the_columns():
     assert (search.widths[7:] == tune.PLAN.dropped_width).all()
 
 
+def wide_problem(kernel, rows=40, columns=1000):
+    """Targets that depend on two columns of very many, with a copy of a row."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((rows, columns)) * np.geomspace(0.1, 10.0, columns)
+    X[1] = X[0]
+    y = X[:, 3] / X[:, 3].std() + np.sin(2.0 * X[:, 700] / X[:, 700].std()) + 0.1 * rng.standard_normal(rows)
+    return Problem(kernel, X, y[:, None], np.ones(rows))
+
+
+@pytest.mark.parametrize("kernel", [RBF(), Matern(nu=0.5)])
+def test_a_common_width_of_very_many_columns_needs_the_distances_only(kernel):
+    """The search runs on as many columns as there are rows, with the same objective and gradient."""
+    problem = wide_problem(kernel)
+    search = widths.Search(problem, tune.LeaveOneOut(), Bunch(evaluations=0, plan=[]))
+    search.widths, search.C = np.array([3.0]), 10.0
+    vector, trial = search._vector(), search._trial(40, None)
+    rotated = search._at_vector(vector, trial)
+    assert rotated.X.shape == (40, 40)
+    assert_array_equal(rotated.X[1], rotated.X[0])
+    assert_array_equal(rotated.rows_by_content, trial.rows_by_content)
+    full = search.current()
+    assert full.X is problem.X
+    assert_allclose(rotated.gram(rotated.X, rotated.X), full.gram(full.X, full.X), atol=1e-12)
+    value, gradient = search._objective(vector, trial)
+    search.coordinates = None
+    assert search._at_vector(vector, trial).X.shape == (40, 1000)
+    usual = search._objective(vector, trial)
+    assert_allclose(value, usual[0], rtol=1e-9)
+    assert_allclose(gradient, usual[1], rtol=1e-7)
+
+
+def test_few_of_very_many_columns_have_widths_of_their_own(monkeypatch):
+    """Those that the kernel needs; evaluations with one width per column do not use the others."""
+    problem, counts = wide_problem(Matern(ard=True)), []
+    usual = widths.Search._minimise
+
+    def counted(self, *stage, **options):
+        counts.append(int(np.sum(~self._is_dropped(self.widths))))
+        return usual(self, *stage, **options)
+
+    monkeypatch.setattr(widths.Search, "_minimise", counted)
+    search = widths.Search(problem, tune.LeaveOneOut(), Bunch(evaluations=0, plan=[]), member=True)
+    search.run()
+    sigma = search.current().kernel.sigma
+    assert tune.PLAN.widths_kept <= max(counts) < 1.1 * tune.PLAN.widths_kept  # relevant columns get a second chance
+    assert np.isfinite(sigma[[3, 700]]).all()
+    assert np.sum(np.isfinite(sigma)) < 50
+
+
 @pytest.mark.slow
 def test_a_search_that_starts_on_a_part_ends_where_others_do(monkeypatch):
     X, y = make_friedman1(2500, 10, noise=1.0, random_state=0)

@@ -87,15 +87,17 @@ class Column:
             )
         return np.array([ranks.get(cell, math.nan) for cell in cells], dtype=np.float64)
 
-    def fitted(self, cells: np.ndarray) -> Column:
-        """The column with what is learned from its cells: the median, or the values."""
+    def fitted(self, cells: np.ndarray, median: float = math.nan) -> Column:
+        """The column with what is learned from its cells: the median (that of numbers may be known), or the values."""
+        if not math.isnan(median):
+            return replace(self, median=min(max(median, -LARGEST), LARGEST))  # the mean of two values may overflow
         missing = np.array([cell is None for cell in cells]) if cells.dtype == object else np.isnan(cells)
         if missing.all():
             raise ValueError(f"X: column {self.name!r} has no values, only missing cells: drop it.")
         present = cells[~missing]
         if self.kind == "category":
             return self._with_values(present, missing=bool(missing.any()))
-        median = float(np.clip(np.median(present), -LARGEST, LARGEST))  # the mean of two values may overflow
+        median = float(np.clip(np.median(present), -LARGEST, LARGEST))
         height = (float(spread_of(present[:, None])[0]) or 1.0) if missing.any() else 0.0
         return replace(self, median=median, height=height)
 
@@ -194,7 +196,12 @@ class Columns:
 
     def fitted(self, cells: Sequence[np.ndarray]) -> Columns:
         """The columns with their medians and values, from the cells of the training rows."""
-        found = Columns(tuple(column.fitted(own) for column, own in zip(self.columns, cells, strict=True)))
+        medians = np.full(len(cells), math.nan)  # unless all cells are numbers: there may be very many columns
+        for part in arrays.row_blocks(len(cells), 16 * len(cells[0])):
+            whole = [c for c in range(part.start, part.stop) if cells[c].dtype != object]
+            medians[whole] = np.median([cells[c] for c in whole], axis=1) if whole else math.nan
+        columns = zip(self.columns, cells, medians.tolist(), strict=True)
+        found = Columns(tuple(column.fitted(own, median) for column, own, median in columns))
         if not sum(column.width for column in found.columns):
             raise ValueError("X has no columns left, because all of them look like identifiers: give other columns.")
         return found

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{2,4})([T ]\d{1,2}:\d{2}.*)?")
 SIGNED = re.compile(r"([€$£¥]|[A-Z]{3}\s)?\s*[+-]?\d[\d.,'\s]*([€$£¥%]|[^\W\d]{1,3})?")  # a number and a unit
 MOST_CLASSES = 10  # integers with at most this many distinct values are classes
+MOST_LINES = 12  # columns that are dropped for the same reason are reported one by one up to this number
 REPEATED = 5  # integers with as many rows per distinct value may be classes: 3 of 29 public regression tables
 
 
@@ -149,17 +150,19 @@ def plan(
     remarks = list(source.notes)
     labels = _labels(source, target, summaries[target], task, remarks)
     inputs: dict[str, bool] = {}
+    useless: dict[str, list[str]] = {}
     for name in names:
         reason = _useless(name, summaries[name], name in categorical)
         if reason:
-            remarks.append(f"column {name!r} is dropped: {reason}")
+            useless.setdefault(reason, []).append(name)
             continue
         inputs[name] = name in categorical or not summaries[name].is_number
         if not inputs[name] and summaries[name].odd:
             raise TableError(_odd_message(source.name, name, summaries[name]))
+    dropped = [remark for reason, own in useless.items() for remark in _dropped(own, reason)]
     if not inputs:
-        dropped = "\n".join(f"  {remark}" for remark in remarks if remark.startswith("column "))
-        raise TableError(f"{source.name}: no input column remains.\n{dropped}")
+        raise TableError("\n  ".join([f"{source.name}: no input column remains.", *dropped]))
+    remarks += dropped
     if labels:
         remarks += _doubts(target, summaries[target], True)
     for name, is_text in inputs.items():
@@ -246,6 +249,14 @@ def _useless(name: str, summary: Summary, categorical: bool) -> str:
     if not categorical and not summary.is_number and _all_match(DATE, summary):
         return f"it contains dates ({quoted(summary.texts[0])}); use numbers, e.g. the year or days since the first"
     return ""
+
+
+def _dropped(names: Sequence[str], reason: str) -> list[str]:
+    """What is reported of columns that are dropped for the same reason: a line for each, or one line for many."""
+    if len(names) > MOST_LINES:
+        more = f"{len(names) - 1} more ({listed(names[1:])})"
+        return [f"column {names[0]!r} and {more} are dropped: {reason.replace('it', 'each', 1)}"]
+    return [f"column {name!r} is dropped: {reason}" for name in names]
 
 
 def _all_match(pattern: re.Pattern[str], summary: Summary) -> bool:

@@ -96,6 +96,8 @@ def worthwhile_members(problem: Problem) -> int:
 
 def on_spanning_points(problem: Problem) -> Problem:
     """The problem itself or, if fewer points than half its basis span all functions of the kernel, on these points."""
+    if 2 * problem.X.shape[1] > problem.basis_size:  # a point per column at least
+        return problem
     points = problem.kernel.spanning_points(problem.X.shape[1])
     if points is None or 2 * len(points) > problem.basis_size:
         return problem

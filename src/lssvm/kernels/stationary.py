@@ -15,6 +15,7 @@ from .base import Kernel, Term
 LONG = 64.0  # |x|^2 + |z|^2 above which the rounding error of |x|^2 + |z|^2 - 2xz exceeds about 1e-14
 FAR = 1e140  # scaled values beyond this grow like a logarithm, so that squares and their sums are finite
 CENTRE_ROWS = 1000  # number of rows of which the median is computed
+MANY_COLUMNS = 400  # with more, columns of infinite width are left out of the distances
 
 
 class _Stationary(Kernel):
@@ -55,6 +56,10 @@ class _Stationary(Kernel):
 
     def _write(self, out: Array, X: Array, Z: Array, *, symmetric: bool = False) -> Array:
         """Compute distances and kernel values tile by tile, while a tile is in the cache."""
+        used = self._few_used(X.shape[1])
+        if used is not None:
+            X, Z = (arrays.take(part.T, used).T for part in (X, Z))
+            return self.columns(used)._write(out, X, Z, symmetric=symmetric)
         distances = self._distances(X, Z)
 
         @np.errstate(under="ignore")
@@ -67,6 +72,13 @@ class _Stationary(Kernel):
 
         arrays.in_tiles(tile, out, distances.depth, symmetric=symmetric)
         return out
+
+    def _few_used(self, n_features: int) -> list[int] | None:
+        """The columns with a finite width, if they are a small part of very many columns."""
+        if n_features <= MANY_COLUMNS:
+            return None
+        used = np.flatnonzero(np.isfinite(self._widths(n_features))).tolist()
+        return used if 2 * len(used) < n_features else None
 
     def diagonal(self, X: Array) -> Array:
         return arrays.zeros((X.shape[0],), X) + 1.0
@@ -81,6 +93,11 @@ class _Stationary(Kernel):
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
         """2 sum_ij W_ij (x_ic - z_jc)^2, W = -G dk/d(r^2), tile by tile, while a tile is in the cache."""
         xp = arrays.namespace(X)
+        used = self._few_used(X.shape[1])
+        if used is not None:
+            out = arrays.zeros((X.shape[1], 1), X)
+            X, Z = (arrays.take(part.T, used).T for part in (X, Z))
+            return arrays.put(out, used, self.columns(used).gradient(X, Z, G).T).T
         distances = self._distances(X, Z)
         with_one = xp.concat([distances.Z, xp.ones_like(distances.z2)[:, None]], axis=1)
         parts: dict[tuple[int, int], Array] = {}

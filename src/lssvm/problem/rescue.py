@@ -56,7 +56,8 @@ def stable_basis(problem: Problem) -> tuple[Problem | None, float]:
 
 def _spanning(problem: Problem) -> np.ndarray | None:
     """The kernel's own spanning points, if the problem is dense and has more rows."""
-    points = problem.kernel.spanning_points(problem.X.shape[1]) if _is_dense(problem) else None
+    few = problem.X.shape[1] < len(problem.rows)  # there is at least one point per column
+    points = problem.kernel.spanning_points(problem.X.shape[1]) if few and _is_dense(problem) else None
     return None if points is None or len(points) >= len(problem.rows) else points
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import scipy
@@ -45,7 +46,7 @@ class Descent(Objective):
         start, dropped = self._vector(), self._is_dropped(self.widths)
         if len(start) == np.sum(dropped):  # nothing to choose, e.g. a kernel of a `Choice`
             return self._value(start, trial)
-        moves = scipy.sparse.eye_array(len(start), format="csr")  # from the search variables to the vector
+        moves: Any = scipy.sparse.eye_array(len(start), format="csr")  # from the search variables to the vector
         middle = math.log(kernel_variance(self._at_vector(start, trial)) * mean_weight(trial))
         bounds = [
             (PLAN.dropped_width, PLAN.dropped_width) if fixed else (-PLAN.width_bound, PLAN.width_bound)
@@ -55,8 +56,8 @@ class Descent(Objective):
             bounds.append((-math.log(PLAN.ridges[-1]) - middle, -math.log(PLAN.ridges[0]) - middle))
         start = np.clip(start, *np.array(bounds).T)
         if together:
-            common = np.append(~dropped, np.zeros(len(start) - len(dropped)))
-            moves = scipy.sparse.vstack([common[None, :], moves[len(dropped) :]]).T  # type: ignore[arg-type]
+            moves = np.zeros((len(start), 1 + len(start) - len(dropped)))
+            moves[: len(dropped), 0], moves[len(dropped) :, 1:] = ~dropped, np.eye(len(start) - len(dropped))
         bounds = [(low - at, high - at) for (low, high), at in zip(bounds, start, strict=True)]
         if together:
             bounds = [(-3.0, 3.0), *bounds[len(dropped) :]]

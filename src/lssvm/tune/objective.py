@@ -12,7 +12,8 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from .. import arrays
-from ..arrays import NumericalError, cached_property
+from ..arrays import Array, NumericalError, cached_property
+from ..kernels import RBF, Matern
 from ..problem import Problem, column_spread, constant_columns
 from ..progress import gradient_work, work
 from .plan import PLAN
@@ -69,6 +70,11 @@ class Objective:
     def _at(self, logs: np.ndarray, trial: Problem, C: float | None = None) -> Problem:
         """The trial problem with the widths of a vector, and with C if given."""
         sigmas, place = [], 0
+        if trial is not self.original and not any(self.ard) and self.coordinates is not None:
+            kernel = trial.kernel.with_widths(np.exp(logs[:1]))
+            rotated = trial.replace(X=self.coordinates, groups=None, kernel=kernel, C=C)
+            rotated.__dict__["rows_by_content"] = trial.rows_by_content  # samples stay the same
+            return rotated
         for leaf, free, size in zip(trial.kernel.leaves, self.free, self._sizes(), strict=True):
             widths = np.where(
                 logs[place : place + size] < PLAN.dropped_width, np.exp(logs[place : place + size]), math.inf
@@ -78,6 +84,26 @@ class Objective:
             place += size
         _ = trial.rows_by_content  # computed once; its copies keep it
         return trial.replace(kernel=trial.kernel.with_widths(sigmas), C=C)
+
+    @cached_property
+    def coordinates(self) -> Array | None:
+        """Points with the distances of the rows, in units of the spreads, in as many dimensions as there are rows.
+
+        A search for a common width needs no more, and with very many columns most of its time is spent on distances.
+        None if there are few columns, if the search uses samples, or if the kernel depends on more than distances.
+        """
+        X, kernel = self.problem.X, self.problem.kernel
+        wide = max(PLAN.screened, X.shape[0]) < X.shape[1] and X.shape[0] == len(self.problem.rows) <= PLAN.start_rows
+        if not (wide and all(self.free) and self.problem.is_dual and isinstance(kernel, (RBF, Matern))):
+            return None
+        values = arrays.to_numpy(X) + 0.0
+        first: dict[bytes, int] = {}
+        place = [first.setdefault(row.tobytes(), number) for number, row in enumerate(values)]
+        scaled = (values - np.median(values, axis=0)) / self.spread  # far cells do not move a median
+        if not np.isfinite(scaled).all():
+            return None
+        R = np.asarray(np.linalg.qr(scaled.T, mode="r"))
+        return arrays.like(R.T[place], X)  # copies of a row remain copies
 
     def _at_vector(self, logs: np.ndarray, trial: Problem) -> Problem:
         """The trial problem with the widths and C of a vector."""

@@ -54,7 +54,9 @@ class LeaveOneOut(Step):
     dominate it, of what the other cells suggest; see the page on tuning): one common multiple, or one per column if
     the kernel has ``ard=True``. Several rules keep many widths from overfitting few rows. The log widths have a normal
     prior about their mean, with standard deviation 0.25 up to 50 samples per width, and growing in proportion to the
-    samples per width beyond that; with fewer, there are at most six iterations. A column is dropped (its width becomes
+    samples per width beyond that; with fewer, there are at most six iterations. With more than 400 columns and more
+    columns than rows, only the 100 columns (or as many as rows, if these are more) whose widths fall fastest from the
+    common one get a width of their own. A column is dropped (its width becomes
     infinite) if log PRESS rises by less than 2 log(rows)/rows without it. The common width is kept if one width per
     column lowers log PRESS by less than 7 (number of widths - 1)/rows or, for classes, if it lowers the number e of
     rows that leave-one-out misclassifies by less than max(1, 2 sqrt(e)).

@@ -248,6 +248,7 @@ class Search(Descent):
         # best that a common width can do, and the search rarely leaves it: widths per column start from a moderate one.
         moderate = common[0] - max(max(common[0]) - self.moderate, 0.0)
         self.widths = np.where(self._constants(), PLAN.dropped_width, np.repeat(moderate, sizes))
+        self._screen(trial)
         self._descend(trial)
         residuals = self._loo_residuals(trial)
         if self._missing(self._relevant(trial, residuals)).any():  # else the columns are in use, however wide
@@ -266,6 +267,16 @@ class Search(Descent):
             self.record.plan.append(
                 f"one common width, in units of each column's spread: one per column gains too little on {rows} rows"
             )
+
+    def _screen(self, trial: Problem) -> None:
+        """Of very many widths per column, drop all but those that fall fastest: the columns that the kernel needs."""
+        most = max(PLAN.widths_kept, len(trial.rows))
+        several = np.repeat(np.array(self._sizes()) > 1, self._sizes()) & ~self._is_dropped(self.widths)
+        if several.sum() > max(PLAN.screened, most):
+            self._choose_C(trial)
+            slopes = self._objective(self._vector(), trial)[1][: len(self.widths)]
+            order = np.argsort(np.where(several, -slopes, math.inf), kind="stable")
+            self.widths[order[most : several.sum()]] = PLAN.dropped_width
 
     @staticmethod
     def _targets(trial: Problem) -> np.ndarray:
