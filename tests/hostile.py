@@ -19,7 +19,7 @@ from unittest import mock
 
 import numpy as np
 
-from lssvm import LSSVC, LSSVR, diagnose, kernels, load, persist, robust, save, sparsify, tune
+from lssvm import LSSVC, LSSVR, diagnose, export, kernels, load, persist, report, robust, save, sparsify, tune
 
 FORBIDDEN = ("exec", "compile", "import", "subprocess", "os.system", "os.exec", "os.fork", "os.posix_spawn", "socket",
              "pickle.find_class", "ctypes", "code.__new__", "os.remove", "os.rename", "shutil")  # fmt: skip
@@ -223,12 +223,16 @@ def originals():
     yield LSSVC(kernels.Additive(kernels.RBF([1.0, 2.0, 3.0])), C=1.0, categorical_features=[2]).fit(named, text), named
 
 
-METHODS = ("predict", "predict_interval", "decision_function", "predict_proba", "components")
+METHODS = ("predict", "predict_interval", "predict_set", "decision_function", "predict_proba", "components")
+FUNCTIONS = (report.to_html, diagnose.scores)
+EXPORTS = (export.to_python, export.to_c)
 
 
 def use(model, X, folder):
     """Call what a loaded model offers, save it and go on learning; all may raise ValueError, and nothing else."""
     calls = [lambda name=name: getattr(model, name)(X) for name in METHODS if hasattr(model, name)]
+    calls += [lambda function=function: function(model) for function in FUNCTIONS]
+    calls += [lambda function=function: function(model) for function in EXPORTS if not model.kernel_.is_precomputed]
     calls += [lambda: repr(model), lambda: (save(model, folder / "again.lssvm"), load(folder / "again.lssvm"))]
     targets = model.classes_[np.arange(len(X)) % len(model.classes_)] if hasattr(model, "classes_") else X[:, 0]
     if hasattr(model, "partial_fit"):
@@ -242,14 +246,14 @@ def use(model, X, folder):
 
 def main(count, keep=None):
     draw = random.Random(1)
-    report = {"refused": 0, "accepted": 0, "other_errors": [], "later_errors": [], "events": [], "slowest": 0.0,
+    found = {"refused": 0, "accepted": 0, "other_errors": [], "later_errors": [], "events": [], "slowest": 0.0,
               "slowest_use": 0.0, "beyond_memory": -1e9}  # fmt: skip
     watching = False
 
     def hook(event, arguments):
         harmless = event == "compile" and arguments[0] in SIGNATURES
         if watching and event.startswith(FORBIDDEN) and not harmless:
-            report["events"].append(f"{event} {arguments!r}"[:200])
+            found["events"].append(f"{event} {arguments!r}"[:200])
 
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
@@ -274,14 +278,14 @@ def main(count, keep=None):
                 pass
             except Exception as raised:
                 error = raised
-                report["other_errors"].append(f"{number}: {raised!r}"[:300])
+                found["other_errors"].append(f"{number}: {raised!r}"[:300])
             watching = False
             seconds = time.process_time() - start
             memory = tracemalloc.get_traced_memory()[1] - 10 * len(content)
             tracemalloc.stop()
-            report["slowest"] = max(report["slowest"], seconds)
-            report["beyond_memory"] = max(report["beyond_memory"], memory)
-            report["refused" if model is None else "accepted"] += 1
+            found["slowest"] = max(found["slowest"], seconds)
+            found["beyond_memory"] = max(found["beyond_memory"], memory)
+            found["refused" if model is None else "accepted"] += 1
             if model is not None:
                 start = time.process_time()
                 try:
@@ -289,13 +293,13 @@ def main(count, keep=None):
                         use(model, X, Path(folder))
                 except Exception as raised:
                     error = raised
-                    report["later_errors"].append(f"{number}: {raised!r}"[:300])
+                    found["later_errors"].append(f"{number}: {raised!r}"[:300])
                 later = time.process_time() - start
-                report["slowest_use"] = max(report["slowest_use"], later)
+                found["slowest_use"] = max(found["slowest_use"], later)
                 seconds = max(seconds, later)
             if keep is not None and (error is not None or seconds > 2.0 or memory > 10**8):
                 (Path(keep) / f"{number}.lssvm").write_bytes(content)
-    print(json.dumps(report))
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Losses and codings of classifiers against optimality conditions, other solvers and brute-force refits."""
 
 import itertools
+import time
 import warnings
 from dataclasses import replace
 
@@ -12,10 +13,11 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris, make_friedman1, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import Bunch
 
 from lssvm import LSSVC, arrays, kernels, load, robust, save, sparsify, tune
-from lssvm.coding import couple, pair_rows, pair_slope, pairs_of, platt_aims
+from lssvm.coding import couple, pair_rows, pair_slope, pair_work, pairs_of, platt_aims
 from lssvm.estimators.planning import class_plan
 from lssvm.kernels import RBF, Linear, Matern
 from lssvm.losses import LOSSES
@@ -843,3 +845,38 @@ def test_pairs_of_classes_are_preferred_if_the_difference_is_noise():
         ([(clearly, pairs), (slightly, rest), (noise, logistic)], logistic),
     ):
         assert _simplest(compared, "one-vs-one") is expected
+
+
+# Very many classes ----------------------------------------------------------------------------------------------------
+def many_classes(classes, rows, seed=0):
+    """Rows of each class about its centre."""
+    rng = np.random.default_rng(seed)
+    centres = 2.0 * np.random.default_rng(0).standard_normal((classes, 8))
+    return (centres[:, None] + 0.7 * rng.standard_normal((classes, rows, 8))).reshape(-1, 8), np.repeat(
+        range(classes), rows
+    )
+
+
+def test_the_work_of_all_pairs_is_the_sum_over_them():
+    counts = np.array([3.0, 1.0, 7.0, 2.0, 2.0])
+    assert pair_work(counts) == sum((counts[a] + counts[b]) ** 3 for a, b in pairs_of(5))
+
+
+def test_with_very_many_classes_no_pairs_are_searched():
+    for classes, codings in ((100, ("one-vs-one", "one-vs-rest")), (101, ("one-vs-rest",))):
+        problem = Bunch(y=np.zeros((2, classes)), is_known=False, robust=None)
+        assert class_plan(LSSVC(), problem)[0] == codings
+        assert class_plan(LSSVC(coding="one-vs-one"), problem)[0] == ("one-vs-one",)
+        assert class_plan(LSSVC(loss="logistic"), problem)[1] == ("logistic",)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("classes", "rows"), [(100, 5), (300, 3), (1000, 2)])
+def test_very_many_classes_of_few_rows(classes, rows):
+    """At most a minute each, and more accurate than the nearest neighbour."""
+    X, y = many_classes(classes, rows)
+    new, truth = many_classes(classes, 5, seed=1)
+    start = time.process_time()
+    model = LSSVC().fit(X, y)
+    assert time.process_time() - start < 120.0  # on a slow or busy machine
+    assert model.score(new, truth) > KNeighborsClassifier(1).fit(X, y).score(new, truth)

@@ -775,6 +775,57 @@ def test_every_field_and_parameter_is_checked(place, value, message, path):
         load(path)
 
 
+def with_first_cell(content, name, value):
+    """A file with a right digest and another value in the first cell of an array."""
+    header, data = read_header(content)
+    start = header[name]["data_offsets"][0]
+    cell = np.array([value], dtype={"F64": "<f8", "I64": "<i8"}[header[name]["dtype"]]).tobytes()
+    return reseal(header, data[:start] + cell + data[start + len(cell) :])
+
+
+@pytest.mark.parametrize(("name", "value"), [("weights_", 1e308), ("support_", len(X)), ("support_", -1)])
+def test_arrays_that_later_work_could_not_use_are_refused(name, value, path):
+    """Sums of such weights overflow, and there is no such row."""
+    save(LSSVR(kernels.RBF(sigma=1.0), C=1.0, robust="hampel").fit(X, Y), path)
+    path.write_bytes(with_first_cell(path.read_bytes(), name, value))
+    with pytest.raises(ValueError, match=rf"{name} is not valid"):
+        load(path)
+
+
+def test_infinite_leave_one_out_residuals_are_reported(path):
+    """They are possible: a row that nothing else determines."""
+    save(LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(X, Y[:, 0]), path)
+    path.write_bytes(with_first_cell(path.read_bytes(), "loo_residuals_", np.inf))
+    with np.errstate(invalid="ignore"):
+        assert "infinitely more" in to_html(load(path))
+
+
+def test_a_choice_of_many_kernels_in_a_file_is_not_searched_again(path):
+    """Only the kernel that was chosen is: otherwise a few bytes ask for any amount of work."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((20, 2)), rng.standard_normal(20)
+    model = LSSVR(kernels.RBF([1.0, 3.0]), C=1.0).fit(X, y)
+    alone = kernels.RBF(ard=True), None
+    many = kernels.Choice([kernels.Matern(nu=nu, ard=True) for nu in (0.5, 1.5, 2.5)] * 30 + [alone[0]]), None
+    found = []
+    for asked in (alone, many):
+        model._problem_ = model._problem_.replace(asked=asked)
+        save(model, path)
+        start = time.process_time()
+        found.append((load(path).predict_interval(X), time.process_time() - start))
+    assert_array_equal(found[0][0], found[1][0])
+    assert found[1][1] < 5 * found[0][1] + 1.0
+
+
+def test_a_stream_without_a_sample_has_no_prediction_sets(path):
+    """Files of version 0.1."""
+    model = LSSVC(kernels.RBF(sigma=1.0), C=1.0, steps=[sparsify.Given(X[:3])]).partial_fit(X, TWO)
+    model._stream_ = dataclasses.replace(model._stream_, sample=None)
+    save(model, path)
+    with pytest.raises(ValueError, match=r"older version.*Fit the model again"):
+        load(path).predict_set(X)
+
+
 def test_class_weights_are_checked(path):
     save(LSSVC(kernels.RBF(sigma=1.0), C=1.0).fit(X, TWO), path)
     for value in ("even", [1.0], {"dict": [["yes", "no"]]}, {"dict": [["yes", -1.0]]}):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.model_selection import PredefinedSplit
 
@@ -664,3 +664,19 @@ def test_signs_and_the_order_of_columns_count_in_a_checksum(change):
 
     with pytest.raises(ValueError, match="not the same as in the first pass"):
         LSSVR(kernels.RBF(1.0), C=1.0).fit_chunks(chunks)
+
+
+@pytest.mark.parametrize("step", [sparsify.Random(20, random_state=0), sparsify.RandomlyPivoted(20, random_state=0)])
+def test_chunks_have_the_basis_of_fit(step):
+    """Up to 5000 rows, steps see the same rows in the same order, however they are divided into chunks."""
+    rng = np.random.default_rng(0)
+    X, weight = rng.standard_normal((200, 3)), (np.arange(200) % 7 > 0) * 1.0
+    y = np.sin(X[:, 0])
+    model = LSSVR(kernels.RBF(2.0), C=10.0, steps=[step])
+    whole = model.fit(X, y, weight)
+    points, predicted = whole.support_vectors_, whole.predict(X)
+    for ends in ([200], [90, 200], [10, 20, 30, 200]):
+        chunks = [(X[a:b], y[a:b], weight[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
+        found = model.fit_chunks(chunks)
+        assert_array_equal(found.support_vectors_, points)
+        assert_allclose(found.predict(X), predicted, rtol=1e-6)

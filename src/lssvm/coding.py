@@ -31,6 +31,12 @@ def pairs_of(n_classes: int) -> list[tuple[int, int]]:
     return list(itertools.combinations(range(n_classes), 2))
 
 
+def pair_work(counts: np.ndarray) -> float:
+    """The sum of the cubed numbers of rows of all pairs, (n_a + n_b)^3, from the numbers of rows of the classes."""
+    one, two, three = (float(np.sum(counts**power)) for power in (1, 2, 3))
+    return (len(counts) - 4) * three + 3.0 * one * two
+
+
 def pair_rows(codes: np.ndarray, n_classes: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """The rows of each pair, sorted, and their targets -1 and +1."""
     members = [np.flatnonzero(codes == c) for c in range(n_classes)]

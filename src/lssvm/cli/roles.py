@@ -254,8 +254,7 @@ def _useless(name: str, summary: Summary, categorical: bool) -> str:
 def _dropped(names: Sequence[str], reason: str) -> list[str]:
     """What is reported of columns that are dropped for the same reason: a line for each, or one line for many."""
     if len(names) > MOST_LINES:
-        more = f"{len(names) - 1} more ({listed(names[1:])})"
-        return [f"column {names[0]!r} and {more} are dropped: {reason.replace('it', 'each', 1)}"]
+        return [f"{len(names)} columns ({listed(names)}) are dropped: {reason.replace('it', 'each', 1)}"]
     return [f"column {name!r} is dropped: {reason}" for name in names]
 
 

@@ -401,7 +401,11 @@ class ChunkedLSSVM(BaseLSSVM):
         residuals = vars(self).get("loo_residuals_")
         if residuals is None or arrays.is_dask(residuals):
             sample = self._loo_sample()
-            assert sample is not None
+            if sample is None:
+                raise ValueError(
+                    "The model has no leave-one-out values: its file was written by an older version of lssvm, after "
+                    "partial_fit. Fit the model again."
+                )
             targets, residuals, given = sample.targets, sample.loo_residuals, sample.sample_weights
             given = self._without_class_weights(targets, given)
         else:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import arrays
-from ..coding import CODINGS, pairs_of
+from ..coding import CODINGS, pair_work
 from ..columns import Columns
 from ..kernels import RBF, Additive, Choice, Kernel, Linear, Matern, Spline, Stack
 from ..losses import LOSSES
@@ -23,6 +23,7 @@ DENSE_ROWS = 2000  # steps=None: the model is dense up to this number of rows
 FULL_PORTFOLIO = 1000  # rows up to which the default stack has all its members
 MOST_WORK = 3e11  # largest sum of rows * n^2 over the members of the default stack, n points each: about 70 seconds
 EXPLAINED = 1e-4  # share of the variance: with less left (visualizing_soil), 60 instead of 91 seconds, same error
+MOST_PAIRS = 5000  # of classes, up to which "auto" considers models of pairs; those of 100 classes take half a minute
 BASIS_SIZE = 500  # partial_fit and fit_chunks with steps=None: number of basis rows
 
 
@@ -155,6 +156,7 @@ def class_plan(model: Any, problem: Problem) -> tuple[tuple[str, ...], tuple[str
     """The codings and losses that `LSSVC` compares; None stands for least squares, one class against the rest.
 
     That is the meaning of "auto" if there is nothing to choose, or if a step or robust weights require squares.
+    With very many classes, only that is searched.
     """
     for name, allowed in (("coding", CODINGS), ("loss", tuple(LOSSES))):
         if getattr(model, name) not in ("auto", *allowed):
@@ -176,6 +178,8 @@ def class_plan(model: Any, problem: Problem) -> tuple[tuple[str, ...], tuple[str
         )
     if problem.is_known:  # nothing is searched
         return (model.coding.replace("auto", "one-vs-rest"),), (model.loss.replace("auto", "squared"),)
+    if squares and math.comb(problem.y.shape[1], 2) > MOST_PAIRS:
+        return ("one-vs-rest",), ("squared",)
     codings = ("one-vs-one", "one-vs-rest") if model.coding == "auto" else (model.coding,)
     losses = tuple(LOSSES) if model.loss == "auto" else (model.loss,)
     return codings, losses
@@ -189,10 +193,10 @@ def _chooses(steps: Sequence[Any]) -> bool:
 def class_steps(problem: Problem, coding: str, loss: str) -> Sequence[Step]:
     """The default for ``steps=None`` of `LSSVC`: dense if that is cheap enough, else a basis of random rows."""
     counts = np.bincount(problem.labels[problem.rows]).astype(float)
-    pairs = np.array([counts[a] + counts[b] for a, b in pairs_of(len(counts))])
-    sizes = pairs if coding == "one-vs-one" else np.array([counts.sum()])
-    if np.sum(sizes**3) <= PLAN.dense_class_work or problem.kernel.is_precomputed:
+    by_pairs = coding == "one-vs-one"
+    if (pair_work(counts) if by_pairs else counts.sum() ** 3) <= PLAN.dense_class_work or problem.kernel.is_precomputed:
         return ()
+    rows = counts.sum() * (len(counts) - 1 if by_pairs else 1)
     work = PLAN.class_basis_work / (1 if loss == "squared" else PLAN.class_systems)
-    size = int(np.clip(math.sqrt(work / sizes.sum()), *PLAN.class_basis))
+    size = int(np.clip(math.sqrt(work / rows), *PLAN.class_basis))
     return (Given(problem.rows_by_content[:size]),)

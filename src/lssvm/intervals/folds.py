@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import arrays
 from ..columns import is_missing
+from ..kernels import Kernel
 from ..problem import Problem
 from ..tune import LeaveOneOut, chosen_widths
 
@@ -31,13 +32,14 @@ def widths_with_few_rows(problem: Problem) -> int:
 
 
 def searched_again(problem: Problem, labels: np.ndarray) -> np.ndarray:
-    """Residuals (rows, outputs) of the rows of each fold, with kernel and C chosen without that fold.
+    """Residuals (rows, outputs) of the rows of each fold, with widths and C chosen without that fold.
 
-    The basis is held fixed, unless it consists of the rows; robust weights come from the other rows. Rows with label -1
-    are in no fold.
+    Of a `Choice`, only the kernel that was chosen is searched again. The basis is held fixed, unless it consists of the
+    rows; robust weights come from the other rows. Rows with label -1 are in no fold.
     """
     y = arrays.to_numpy(problem.y)
     residuals = np.full_like(y, np.nan)
+    problem = _with_chosen_kernel(problem)
     for number in range(labels.max() + 1):
         fold = np.flatnonzero(labels == number)
         others = np.setdiff1d(problem.rows, fold)
@@ -50,6 +52,19 @@ def searched_again(problem: Problem, labels: np.ndarray) -> np.ndarray:
             fit = LeaveOneOut()(problem.subset(others)).solve(loo=False)
         residuals[fold] = y[fold] - arrays.to_numpy(fit.predict(arrays.take(problem.X, fold)))
     return residuals
+
+
+def _with_chosen_kernel(problem: Problem) -> Problem:
+    """The problem with the kernel that was chosen in place of a `Choice` as the one that is asked for."""
+    if problem.asked is None or not problem.asked[0].is_choice:
+        return problem
+    alike = (part for part in problem.asked[0].parts if _form(part) == _form(problem.kernel))
+    return problem.replace(asked=(next(alike, problem.kernel), problem.asked[1]))
+
+
+def _form(kernel: Kernel) -> tuple[Any, ...]:
+    """What two kernels have in common that differ in their widths."""
+    return type(kernel), getattr(kernel, "nu", None), getattr(kernel, "degree", None), *map(_form, kernel.parts)
 
 
 def fold_labels(folds: Any, rows: np.ndarray, n_rows: int, name: str = "folds") -> np.ndarray:

@@ -70,7 +70,9 @@ def numbers(*dimensions: int, above: float = -math.inf, finite: bool = True, kin
     return check
 
 
-def array(*shape: str | int, finite: bool = True, least: float | None = None, kinds: str = "f") -> Rule:
+def array(
+    *shape: str | int, finite: bool = True, least: float = -math.inf, most: float = math.inf, kinds: str = "f"
+) -> Rule:
     """An array of float64 ("f") or of integers ("iu")."""
 
     def check(value: Any, name: str, sizes: Sizes) -> None:
@@ -80,7 +82,8 @@ def array(*shape: str | int, finite: bool = True, least: float | None = None, ki
             known = symbol if isinstance(symbol, int) else sizes.setdefault(symbol, length)
             demand(length == known and (length or symbol in MAY_BE_EMPTY), name)
         demand(not finite or np.isfinite(value).all(), name)
-        demand(least is None or (value >= least).all(), name)
+        outside = (value < least) | (value > most)  # NaN is neither
+        demand(not outside.any(), name)
 
     return check
 

@@ -50,6 +50,7 @@ TINY, BELOW_ONE = math.ulp(0.0), math.nextafter(1.0, 0.0)
 MOST_COLUMNS = 2**17  # in all groups of an additive kernel combined
 MOST_PARTS = 100  # steps, or kernels of a Choice or Stack
 MOST_KNOTS = 10_000  # of a spline, with cubic work in every prediction
+HEAVIEST = 1e200  # a sample weight times a class weight, as `fit` accepts them
 MOST_ITERATIONS = 10**6  # of robust weights, which intervals may repeat
 
 
@@ -280,13 +281,12 @@ VALIDATION, FOLDS = either(OPEN_SHARE, ROW_NUMBERS), number(2, MOST, int)
 LABELS = test(lambda value: isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) == 1)
 KERNEL, STEP, WEIGHTING = instance(Kernel), instance(Step), instance(WeightFunction)
 ROBUST = {"scale": option("iqr", "mad"), "iterations": number(1, MOST_ITERATIONS, int)}
-ROW_WEIGHTS = array("rows", least=0.0)
+ROW_WEIGHTS = array("rows", least=0.0, most=HEAVIEST)
 TEXT = test(lambda value: isinstance(value, str))
 TEXTS, PLACES = items(TEXT), items(number(0, MOST, int))
 LOSS = test(lambda value: type(value) in (int, float) and not value < 0)  # NaN if unknown
 PLACE = number(0.0, math.inf)  # on a path
-ANY_ROWS = optional(indices("basis", "any"))
-SAMPLE_WEIGHTS = array("sampled", least=TINY)
+SAMPLE_WEIGHTS = array("sampled", least=TINY, most=HEAVIEST)
 SEARCHED = pack(array("rows", kinds="i"), array("rows", "outputs", finite=False))
 
 PARAMETERS: dict[type, dict[str, Rule]] = {
@@ -505,9 +505,9 @@ ATTRIBUTES: dict[str, Rule] = {  # in this order: attributes that bind sizes com
     "kernel_": fitted_kernel,
     "members_": test(lambda value: type(value) is list and 0 < len(value) <= MOST_PARTS),
     "stack_weights_": array("members", least=0.0),
-    "support_": sized(lambda sizes: ANY_ROWS if not sizes["precomputed"] else indices("basis", "features")),
     "feature_names_in_": sized(lambda sizes: labels(sizes["table"])),
     "weights_": ROW_WEIGHTS,
+    "support_": sized(lambda sizes: optional(indices("basis", "features" if sizes["precomputed"] else "rows"))),
     "_sample_weight_": optional(ROW_WEIGHTS),
     "leverage_": array("rows", finite=False),
     "loo_residuals_": sized(

@@ -9,6 +9,7 @@ from .. import arrays
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 SAME = 1e-9  # gap, in units of the quartile range of a column, up to which neighbouring values count as equal
 ROUNDING = 1e-12  # the same, relative to the values
+BLOCK = 2**20  # number of cells that are ranked at a time
 
 
 def order_by_content(X: arrays.Array, y: arrays.Array | None = None) -> np.ndarray:
@@ -20,10 +21,9 @@ def order_by_content(X: arrays.Array, y: arrays.Array | None = None) -> np.ndarr
     """
     values = arrays.to_numpy(X)
     hashes = np.zeros(len(values), dtype=np.uint64)
-    for column in values.T:
-        ranks = ranks_of(column)
-        if np.ptp(ranks) > 0:
-            hashes = _mixed(hashes + (2.0 * ranks).astype(np.uint64))
+    for ranks in (2.0 * ranks_of(values)).astype(np.uint64).T:
+        if (ranks != ranks[0]).any():
+            hashes = _mixed(hashes + ranks)
     place = np.argsort(hashes, kind="stable")
     ordered = hashes[place]
     if np.any(ordered[1:] == ordered[:-1]):
@@ -37,21 +37,32 @@ def order_by_content(X: arrays.Array, y: arrays.Array | None = None) -> np.ndarr
     return place
 
 
-def ranks_of(column: np.ndarray) -> np.ndarray:
-    """The ranks of the values of a column, from 0; those of values that differ by rounding errors only are averaged."""
-    place = np.argsort(column, kind="stable")
-    ordered = column[place].astype(float)
-    size, gaps = ROUNDING * np.abs(ordered), np.diff(ordered)
-    first, last = len(ordered) // 4, -1 - len(ordered) // 4
-    unit = ordered[last] - ordered[first]
-    if unit <= max(size[first], size[last]):  # most values are equal
-        unit = ordered[-1] - ordered[0]
-    rises = gaps > np.maximum(SAME * unit, np.maximum(size[1:], size[:-1]))
-    starts = np.append(0, np.flatnonzero(rises) + 1)
-    sizes = np.diff(starts, append=len(ordered))
-    ranks = np.empty(len(ordered))
-    ranks[place] = np.repeat(starts + 0.5 * (sizes - 1), sizes)
+def ranks_of(X: np.ndarray) -> np.ndarray:
+    """The ranks of the values of each column, from 0; those of values that differ by rounding only are averaged."""
+    ranks = np.empty(X.shape, order="F")
+    width = max(1, BLOCK // max(1, len(X)))
+    for start in range(0, X.shape[1], width):
+        ranks[:, start : start + width] = _ranks(np.ascontiguousarray(X[:, start : start + width].T)).T
     return ranks
+
+
+def _ranks(rows: np.ndarray) -> np.ndarray:
+    """The ranks of the values of each row."""
+    place = np.argsort(rows, axis=1, kind="stable")
+    ordered = np.take_along_axis(rows, place, axis=1).astype(float)
+    size, count = ROUNDING * np.abs(ordered), rows.shape[1]
+    first, last = count // 4, count - 1 - count // 4
+    unit = ordered[:, last] - ordered[:, first]
+    equal = unit <= np.maximum(size[:, first], size[:, last])  # most values are equal
+    unit = SAME * np.where(equal, ordered[:, -1] - ordered[:, 0], unit)
+    least = np.maximum(unit[:, None], np.maximum(size[:, 1:], size[:, :-1]))
+    rises, numbers = ordered[:, 1:] - ordered[:, :-1] > least, np.arange(1, count)
+    averages = np.zeros(rows.shape)
+    averages[:, 1:] = np.maximum.accumulate(np.where(rises, numbers, 0), axis=1)  # the first of equal values
+    averages[:, -1] += count - 1
+    averages[:, :-1] += np.minimum.accumulate(np.where(rises, numbers - 1, count - 1)[:, ::-1], axis=1)[:, ::-1]
+    np.put_along_axis(ordered, place, 0.5 * averages, axis=1)
+    return ordered
 
 
 def _mixed(hashes: np.ndarray) -> np.ndarray:

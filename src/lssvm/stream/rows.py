@@ -20,7 +20,11 @@ SAMPLE_ROWS = 5000  # size of the sample for planning and for intervals
 
 @dataclass(frozen=True)
 class Sample:
-    """A uniform sample of rows: those with the smallest random keys, ordered by key; ``+`` merges two samples."""
+    """A uniform sample of rows, those with the smallest random keys; ``+`` merges two samples.
+
+    All rows, as long as there are at most `size`, are in their own order, so that steps choose the same rows as in
+    `fit`; after that, they are ordered by key.
+    """
 
     size: int
     keys: np.ndarray
@@ -28,7 +32,8 @@ class Sample:
 
     def __add__(self, other: Sample) -> Sample:
         keys = np.concatenate([self.keys, other.keys])
-        order = np.argsort(keys, kind="stable")[: self.size]
+        whole = len(keys) <= self.size
+        order = np.arange(len(keys)) if whole else np.argsort(keys, kind="stable")[: self.size]
         joined = [arrays.namespace(*pair).concat(pair) for pair in zip(self.arrays, other.arrays, strict=True)]
         return Sample(self.size, keys[order], tuple(arrays.take(array, order) for array in joined))
 
@@ -37,9 +42,10 @@ def sample_rows(limit: int, number: int, *values: Array) -> Sample:
     """A sample of the rows with positive weight; the last array holds the weights, and `number` seeds the keys."""
     draw, counting = np.random.default_rng(number), np.flatnonzero(arrays.to_numpy(values[-1]) > 0)
     rows = len(counting)
-    size = min(limit, rows)
-    chosen = counting[draw.choice(rows, size, replace=False)] if rows else counting
-    keys = smallest_keys(draw, size, rows)
+    if rows <= limit:
+        chosen, keys = counting, draw.random(rows)
+    else:
+        chosen, keys = counting[draw.choice(rows, limit, replace=False)], smallest_keys(draw, limit, rows)
     return Sample(limit, keys, tuple(arrays.take(array, chosen) for array in values))
 
 

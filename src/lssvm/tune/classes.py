@@ -21,7 +21,7 @@ from sklearn.utils import Bunch
 
 from .. import arrays, progress
 from .._words import counted
-from ..coding import pairs_of
+from ..coding import pair_work
 from ..kernels import Kernel
 from ..problem import Problem, column_spread, columns_by_input, constant_columns, ranks_of
 from .class_columns import ColumnSearch, mean_of
@@ -31,6 +31,7 @@ from .penalty import mean_weight
 from .plan import PLAN
 from .samples import in_memory, part_of, with_every_class
 
+FEWEST = 4  # rows per class, for two in each half: leave-one-out of a single row says nothing about its class
 LARGER_C = {"squared": 1.0, "squared_hinge": 2.7, "logistic": 12.0}  # usual ratios of C to that of squares
 
 
@@ -61,8 +62,11 @@ def _chosen(problem: Problem, rows: Rows, codings: tuple[str, ...], losses: tupl
     codings = ("one-vs-one",) if n_classes == 2 else codings
     leading = "squared" if "squared" in losses else losses[0]
     simplest = Setting(kernels[0], problem.C or 10.0, codings[0], leading)
+    # alternate rows or, if most classes have too few rows for that, the rows of alternate classes
+    few = rows.n_classes > 3 and np.median(np.bincount(rows.codes)) < FEWEST
+    numbers = rows.codes if few else np.arange(len(rows.codes))
     halves = (
-        [rows.part(np.arange(start, len(rows.codes), 2)) for start in (0, 1)] if len(rows.codes) > 3 else [rows] * 2
+        [rows.part(np.flatnonzero(numbers % 2 == start)) for start in (0, 1)] if len(rows.codes) > 3 else [rows] * 2
     )
     record = Bunch(evaluations=0, plan=[], candidates=[])
     record.plan.append(f"{counted(len(kernels), 'kernel')} with common widths on {len(rows.codes)} rows")
@@ -133,7 +137,7 @@ def with_C_of_more_rows(problem: Problem, setting: Setting, record: Bunch) -> Pr
     sample = Rows(part, np.ones(part.X.shape[1]), None)
     with progress.expect(lambda: 8.0 * sample.work()):
         C = best_C(sample, replace(setting, C=setting.C * unit), step=1.5, moves=4)[1].C / unit
-    ranks = np.transpose([ranks_of(column) for column in part.X.T])
+    ranks = ranks_of(part.X)
     if C > setting.C and len(np.unique(ranks, axis=0)) < len(ranks):
         C = setting.C
     record.C = C
@@ -171,7 +175,7 @@ def _sample(problem: Problem) -> Rows:
 def _sample_size(problem: Problem) -> int:
     """The number of rows of that sample, before rows of rare classes are added."""
     counts = np.bincount(problem.labels[problem.rows]).astype(float)
-    work = sum((counts[a] + counts[b]) ** 3 for a, b in pairs_of(len(counts))) or 1.0
+    work = pair_work(counts) or 1.0
     return int(np.clip(counts.sum() * (PLAN.class_work / work) ** (1 / 3), *PLAN.class_rows))
 
 
@@ -190,7 +194,7 @@ def column_units(problem: Problem) -> np.ndarray:
     """
     X = problem.X[problem.rows]
     low, high = X.min(axis=0), X.max(axis=0)
-    two = np.array([len(np.unique(ranks_of(column))) == 2 for column in X.T])
+    two = np.array([len(np.unique(ranks)) == 2 for ranks in ranks_of(X).T])
     with np.errstate(over="ignore"):
         distance = high - low
         if problem.groups is not None:

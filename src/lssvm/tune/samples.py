@@ -60,7 +60,9 @@ def with_every_class(problem: Problem, order: np.ndarray, size: int) -> np.ndarr
     if not problem.classification or size >= len(order):
         return np.sort(order[:size])
     labels = problem.labels[order]
-    few = [order[labels == label][: PLAN.few] for label in np.unique(labels)]
+    present = np.unique(labels)
+    count = max(2, min(PLAN.few, PLAN.class_rows[1] // len(present)))  # of very many classes, fewer rows each
+    few = [order[labels == label][:count] for label in present]
     return np.unique(np.concatenate([order[:size], *few]))
 
 

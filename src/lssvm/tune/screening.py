@@ -21,7 +21,7 @@ class Functions(NamedTuple):
 
 def functions_of(X: np.ndarray) -> Functions:
     rows, columns = X.shape
-    ranks = (np.array([ranks_of(column) for column in X.T]) + 0.5) / rows
+    ranks = (ranks_of(X).T + 0.5) / rows
     varying = max(1, int(np.count_nonzero(np.ptp(ranks, axis=1))))
     count = max(1, min(PLAN.cosines, PLAN.screened // varying, rows - 1))
     cosines = np.stack([np.cos(math.pi * j * ranks) for j in range(1, count + 1)], axis=2)
