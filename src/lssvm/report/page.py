@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import __version__
-from .._files import written
 from ..arrays import ArrayLike
 from ..diagnose import check_fitted
 from ..estimators import LSSVC, LSSVR
+from ..files import written
 from .choices import technical_section
 from .data import data_section
 from .explain import effects_section, importance_section
