@@ -371,7 +371,7 @@ class Problem:
         rows = (self.X, self.y, self.weights)
         summed = None
         while True:
-            summed = system.summed(lambda R: whitening.sums(whitening.steps(R), *rows), 1.0 / self.C, summed)
+            summed = system.solve_in_passes(lambda R: whitening.sums(whitening.steps(R), *rows), 1.0 / self.C, summed)
             residuals, leverage, loo = whitening.row_results(summed, whitening.steps(summed.R, summed.condition), *rows)
             largest = float(arrays.namespace(leverage).max(leverage))
             if summed.serves(largest):
