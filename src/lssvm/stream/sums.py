@@ -36,10 +36,11 @@ class Stream:
     def add(self, X: Array, targets: Array, weights: Array) -> Stream:
         """The stream with the rows of one more chunk."""
         moments = self.whitening.sums(self.whitening.steps(), X, targets, weights)
-        sample: Sample | None = sample_rows(SAMPLE_ROWS, self.chunks, X, targets, weights)
+        drawn = sample_rows(SAMPLE_ROWS, self.chunks, X, targets, weights)
+        sample: Sample | None = drawn
         if self.moments is not None:
             moments = self.moments + moments
-            sample = None if self.sample is None else self.sample + sample  # streams in older files have no sample
+            sample = None if self.sample is None else self.sample + drawn  # streams in older files have no sample
         return replace(self, moments=moments, sample=sample, rows=self.rows + X.shape[0], chunks=self.chunks + 1)
 
     def loo_sample(self) -> LooSample | None:
