@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -27,6 +28,8 @@ class Facts:
         self.classes = [_plain(label) for label in model.classes_] if is_classifier(model) else None
         self.target = str(about.get("target") or ("class" if self.classes else "y"))
         self.names = diagnose.feature_names(model)
+        count = np.size(diagnose.members(model)[0][0].intercept_)
+        self.outputs = [self.target] if count == 1 else [f"{self.target} {output}" for output in range(count)]
         self.is_stack = diagnose.is_stack(model)
         self.members = diagnose.members(model)  # with their weights; the model itself unless it is a stack
         self.problems = [diagnose.fitted_problem(member) for member, _ in self.members]
@@ -52,6 +55,10 @@ class Facts:
         """Notes of the program that read the table and warnings of the fit, less what the data section shows itself."""
         notes = [note for note in map(str, self.about.get("warnings", ())) if not note.startswith(SHOWN)]
         return [note for note in notes if note.startswith("column ") == about_columns]
+
+    def which(self, outputs: Iterable[int]) -> dict[str, list[str]]:
+        """The column of a table that names the outputs, if there are several."""
+        return {"target": [self.outputs[output] for output in outputs]} if len(self.outputs) > 1 else {}
 
     def number(self, row: int) -> int:
         """The number of a training row in its source, where dropped rows are counted as well."""
