@@ -96,11 +96,14 @@ class Display(ABC):
         (ring,) = self.ax_.plot([x], [y], "o", ms=9, mfc="white", mec=colour, mew=2.2, zorder=4)
         return ring
 
-    def _ring_on_line(self, x: float, y: float, colour: str) -> Any:
-        """Mark the chosen point and draw a vertical line at its x value."""
-        ring = self._ring(x, y, colour)
-        self.ax_.axvline(x, color=colour, lw=1, ls=":", alpha=0.7, zorder=1)
-        return ring
+    def _path(
+        self, x: Any, y: Any, place: tuple[float, float], label: str, kwargs: dict[str, Any], **more: Any
+    ) -> None:
+        """A curve `line_` over a logarithmic axis; a ring `chosen_` and a vertical line mark the chosen place."""
+        self.line_ = self._curve(x, y, label, kwargs, **more)
+        self.chosen_ = self._ring(*place, self.line_.get_color())
+        self.ax_.axvline(place[0], color=self.line_.get_color(), lw=1, ls=":", alpha=0.7, zorder=1)
+        self.ax_.set_xscale("log")
 
     def _finish(self, xlabel: str, ylabel: str, title: str) -> None:
         """Labels, grid and legend; an existing title is kept."""

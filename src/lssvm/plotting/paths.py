@@ -90,10 +90,8 @@ class CPathDisplay(Display):
 
     def _draw(self, kwargs: dict[str, Any]) -> None:
         C, errors = np.asarray(self.C), np.asarray(self.errors)
-        self.line_ = self._curve(C, errors, self.name, kwargs, markers=False)
         at = np.exp(np.interp(np.log(self.chosen), np.log(C), np.log(errors)))
-        self.chosen_ = self._ring_on_line(self.chosen, at, self.line_.get_color())
-        self.ax_.set_xscale("log")
+        self._path(C, errors, (self.chosen, at), self.name, kwargs, markers=False)
         self._finish("C", self.error_name, "Leave-one-out error against C")
 
 
@@ -261,9 +259,8 @@ class SparsityPathDisplay(Display):
         ax, order = self.ax_, np.argsort(self.sizes)
         sizes, errors = np.asarray(self.sizes)[order], np.asarray(self.errors)[order]
         at = errors[np.searchsorted(sizes, self.chosen)]
-        self.line_ = self._curve(sizes, errors, f"{self.name}: {counted(self.chosen, 'vector')}".lstrip(": "), kwargs)
-        self.chosen_ = self._ring_on_line(self.chosen, at, self.line_.get_color())
-        ax.set_xscale("log")
+        label = f"{self.name}: {counted(self.chosen, 'vector')}".lstrip(": ")
+        self._path(sizes, errors, (self.chosen, at), label, kwargs)
         if errors.max() > 10 * errors.min() > 0:
             ax.set_yscale("log")
         ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))

@@ -100,7 +100,7 @@ def _curves(facts: Facts, probability: np.ndarray, codes: np.ndarray, weights: n
             for chart in (roc, recall_chart):
                 chart.legend([(f"c{number}", facts.classes[c])])
     note = "" if len(facts.classes) == 2 else "<p>Each class against all others.</p>"
-    columns = {"class": [facts.classes[c] for c in shown], "rows": sizes[shown]}
+    columns: dict[str, Any] = {"class": [facts.classes[c] for c in shown], "rows": sizes[shown]}
     columns |= {"area under the ROC curve": areas, "average precision": means}
     return note + html_table(columns), [roc.svg(), recall_chart.svg()] if shown else []
 

@@ -63,7 +63,7 @@ def _stack_table(facts: Facts) -> str:
     models = [(one, next(kept)[0] if one.weight > 0 else None) for one in path.members]
     models.sort(key=lambda pair: -pair[0].weight)
     what, error, size = ("probabilities", "log loss", float) if facts.classes else ("predictions", "RMSE", math.sqrt)
-    columns = {
+    columns: dict[str, list[Any]] = {
         "model": [*(diagnose.kernel_words(one.kernel) for one, _ in models), "average"],
         "weight": [*(f"{one.weight:.3f}" if member else "0" for one, member in models), "1.000"],
         f"leave-one-out {error}": [*(size(one.loo) for one, _ in models), size(path.loo)],
@@ -90,7 +90,7 @@ def _classifier_words(facts: Facts) -> dict[str, str]:
     """The coding and the loss of a classifier, and the others that it was compared with."""
     if not hasattr(facts.model, "coding_"):
         return {}
-    k = len(facts.classes or ())
+    k = len(facts.classes)
     codings = {
         "one-vs-one": f"one class against another: {k * (k - 1) // 2} pairs",
         "one-vs-rest": "one class against the rest" if k > 2 else "one class against the other",
