@@ -90,7 +90,7 @@ ROOT = Path(lssvm.__file__).parent
 MODULES = ["lssvm", *(module.name for module in pkgutil.walk_packages([str(ROOT)], "lssvm."))]
 
 LAYERS = {
-    **dict.fromkeys(["files", "_words", "progress", "_threads", "_blas", "arrays"], 0),
+    **dict.fromkeys(["files", "_words", "progress", "_threads", "_blas", "arrays", "rules"], 0),
     **dict.fromkeys(["coding", "kernels", "losses", "system", "conjugate", "robust", "datasets"], 1),
     "problem": 2,
     **dict.fromkeys(["sparsify", "tune", "stream", "cluster", "columns"], 3),
@@ -99,6 +99,7 @@ LAYERS = {
     "__main__": 6,
 }
 SAME_LAYER = {
+    ("rules", "arrays"),
     ("system", "losses"),
     ("estimators", "intervals"),
     ("diagnose", "intervals"),

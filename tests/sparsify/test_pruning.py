@@ -40,7 +40,7 @@ def test_pruning_without_a_size_ends(task, rows):
 @pytest.mark.parametrize("options", [{"rows": "both"}, {"score": "aic"}])
 def test_options_of_pruning(options):
     model, X, y = make("numbers")
-    with pytest.raises(ValueError, match=f"Prune: {next(iter(options))} must be one of"):
+    with pytest.raises(ValueError, match=f"Prune: {next(iter(options))} must be '"):
         model.set_params(steps=[Prune(5, **options)]).fit(X, y)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.linalg
@@ -14,8 +14,8 @@ from ..arrays import EPS, Array
 from ..arrays.threads import both
 from ..kernels import Kernel
 from ..problem import Fit, Problem, Step, check_memory, held_out_rows, whiten
+from ..rules import Count, Flag, Seed, Share, one_of
 from ..tune import mean_loss, tuned
-from .bases import check_share, check_size
 from .elimination import Elimination
 
 __all__ = ["Prune"]
@@ -71,13 +71,13 @@ class Prune(Step):
 
     def __init__(
         self,
-        n: int | None = None,
-        rows: str = "drop",
-        fraction: float = 0.05,
-        retune: bool = False,
-        score: str = "loo",
-        tolerance: float = 0.05,
-        random_state: Any = None,
+        n: Count | None = None,
+        rows: Annotated[str, one_of("drop", "keep")] = "drop",
+        fraction: Share = 0.05,
+        retune: Flag = False,
+        score: Annotated[str, one_of("loo", "validation", "kfold")] = "loo",
+        tolerance: Share = 0.05,
+        random_state: Seed = None,
     ) -> None:
         self.n = n
         self.rows = rows
@@ -88,7 +88,11 @@ class Prune(Step):
         self.random_state = random_state
 
     def __call__(self, problem: Problem) -> Problem:
-        self._check(problem)
+        if problem.points is not None:
+            raise ValueError(
+                "Prune needs a basis of training rows, but this basis holds other points (from Given, KMeans or "
+                "Learned): use Prune with a step that chooses rows, such as Random."
+            )
         problem = tuned(problem)
         support = problem.rows if problem.support is None else np.sort(np.asarray(problem.support))
         held_out = np.empty(0, dtype=np.intp)
@@ -112,20 +116,6 @@ class Prune(Step):
             chosen=len(chosen),
         )
         return result.replace(paths={**problem.paths, type(self).__name__: path})
-
-    def _check(self, problem: Problem) -> None:
-        if self.n is not None:
-            check_size(self, self.n)
-        check_share(self, self.fraction, "fraction")
-        check_share(self, self.tolerance, "tolerance")
-        for name, known in (("rows", ("drop", "keep")), ("score", ("loo", "validation", "kfold"))):
-            if getattr(self, name) not in known:
-                raise ValueError(f"Prune: {name} must be one of {known}, got {getattr(self, name)!r}.")
-        if problem.points is not None:
-            raise ValueError(
-                "Prune needs a basis of training rows, but this basis holds other points (from Given, KMeans or "
-                "Learned): use Prune with a step that chooses rows, such as Random."
-            )
 
     def _refit(
         self, problem: Problem, support: np.ndarray, held_out: np.ndarray, trail: _Trail, start: Problem

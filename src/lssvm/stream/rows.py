@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from .. import arrays
 from ..arrays import Array
+from ..rules import Count, values
 
 CIRCLE = 2**31 - 1  # a prime: row n has the phase TURN n / CIRCLE, in turns;
 TURN = 1327217884  # about CIRCLE over the golden ratio, so that neighbouring rows have distant phases
@@ -26,8 +27,8 @@ class Sample:
     `fit`; after that, they are ordered by key.
     """
 
-    size: int
-    keys: np.ndarray
+    size: Count
+    keys: Annotated[np.ndarray, values("sampled")]
     arrays: tuple[Array, ...]
 
     def __add__(self, other: Sample) -> Sample:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from .. import arrays, system
 from ..arrays import EPS, Array
 from ..problem import Problem, Whitening, rounding_error, warn_of_leverage, whiten
 from ..robust import WeightFunction
+from ..rules import TINY, Count, Penalty, Positive, row_weights, values
 from .rows import SAMPLE_ROWS, Sample, sample_rows, smallest_keys
 from .sources import SameRows
 
@@ -25,9 +27,9 @@ SCALE_ROWS = 1_000_000  # size of the sample of residuals for robust scales
 class Stream:
     """A fixed basis with its whitening, the sums over the rows so far, and a sample of these rows."""
 
-    points: Array
+    points: Annotated[Array, values("basis", "coordinates")]
     whitening: Whitening
-    C: float
+    C: Penalty
     moments: system.Moments | None = None
     sample: Sample | None = None  # rows, targets, weights
     rows: int = 0
@@ -90,17 +92,17 @@ class LooSample:
     """
 
     whitening: Whitening
-    steps: tuple[Array, ...]
-    centre: Array  # (r,)
-    weight: float  # sum of the weights of all rows
-    total: int  # number of all rows
-    X: Array
-    targets: Array
-    sample_weights: Array
-    weights: Array  # sample weights times robust weights
-    residuals: Array
-    leverage: Array
-    loo_residuals: Array
+    steps: tuple[Annotated[Array, values("rank", "rank")], ...]
+    centre: Annotated[Array, values("rank")]
+    weight: Positive  # sum of the weights of all rows
+    total: Count  # number of all rows
+    X: Annotated[Array, values("sampled", "features")]
+    targets: Annotated[Array, values("sampled", "outputs")]
+    sample_weights: Annotated[Array, row_weights("sampled", TINY)]
+    weights: Annotated[Array, row_weights("sampled", TINY)]  # sample weights times robust weights
+    residuals: Annotated[Array, values("sampled", "outputs")]
+    leverage: Annotated[Array, values("sampled", finite=False)]
+    loo_residuals: Annotated[Array, values("sampled", "outputs", finite=False)]
 
     def columns(self, X: Array) -> Array:
         """q(x) for some rows."""

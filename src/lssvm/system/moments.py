@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 from .. import arrays
 from ..arrays import EPS, Array
+from ..rules import Positive, values
 from .orthogonal import ORTHOGONAL, cholesky_pass
 from .solution import CAREFUL
 
@@ -20,11 +22,11 @@ SUMMED = 1e-9  # loss of orthogonality above which sums need another pass over t
 class Moments:
     """Weighted, centred sums of whitened columns phi and targets t over rows; ``+`` joins two sets of rows."""
 
-    weight: float  # sum v
-    phi: Array  # (r,)  weighted mean
-    targets: Array  # (k,)  weighted mean
-    scatter: Array  # (r, r)  sum v (phi - mean)(phi - mean)'
-    cross: Array  # (r, k)  sum v (phi - mean)(t - mean)'
+    weight: Positive  # sum v
+    phi: Annotated[Array, values("rank")]  # weighted mean
+    targets: Annotated[Array, values("outputs")]  # weighted mean
+    scatter: Annotated[Array, values("rank", "rank")]  # sum v (phi - mean)(phi - mean)'
+    cross: Annotated[Array, values("rank", "outputs")]  # sum v (phi - mean)(t - mean)'
 
     def __add__(self, other: Moments) -> Moments:
         weight = self.weight + other.weight

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -20,12 +20,16 @@ from ..problem import (
     check_memory,
     constant_columns,
 )
+from ..rules import one_of
 from .penalty import most_for_C, warn_at_edge, with_best_C
 from .plan import PLAN
 from .samples import covered_rows, stages_of
 from .scores import error_rate, validation_loss
 from .stack import stage_weights
 from .widths import Search, in_contention
+
+SearchName = Annotated[str, one_of("auto", "gradient", "simplex", "grid")]
+LossName = Annotated[str, one_of("auto", "squared")]
 
 
 class LeaveOneOut(Step):
@@ -82,7 +86,7 @@ class LeaveOneOut(Step):
     23
     """
 
-    def __init__(self, search: str = "auto", loss: str = "auto") -> None:
+    def __init__(self, search: SearchName = "auto", loss: LossName = "auto") -> None:
         self.search = search
         self.loss = loss
 
@@ -110,12 +114,6 @@ class LeaveOneOut(Step):
 
         `earlier` are searches of other kernels to start from. `member` means: of a stack.
         """
-        for name, allowed in (
-            ("search", ("auto", "gradient", "simplex", "grid")),
-            ("loss", ("auto", "squared")),
-        ):
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"LeaveOneOut: {name} must be one of {allowed}, got {getattr(self, name)!r}.")
         problem = as_asked(problem)
         if problem.is_known or is_fixed(problem):
             return None
