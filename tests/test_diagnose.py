@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from lssvm.cli.data import summary
 from sklearn.base import clone
 from sklearn.calibration import calibration_curve
 from sklearn.exceptions import NotFittedError
@@ -13,7 +14,6 @@ from sklearn.pipeline import make_pipeline
 from stacking import stack_of
 
 from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, sparsify
-from lssvm.cli.data import summary
 
 KERNEL = kernels.RBF(sigma=13.0)
 X, y = (a[::4] for a in datasets.load_motorcycle(return_X_y=True))

@@ -14,13 +14,13 @@ from .. import arrays
 from .._words import counted
 from ..arrays import Array, ArrayLike
 from ..cluster import lazily
-from ..columns import refuse_lazy
 from ..kernels import Kernel
 from ..problem import Problem
 from ..robust import WeightFunction
 from ..stream import (
     Scan,
 )
+from ..tables import refuse_lazy
 from ..tune import average_weights, chosen_widths, residuals_of_folds, warn_of_no_signal, weighs_by_folds
 from .planning import default_portfolio
 from .stacked import average

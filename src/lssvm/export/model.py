@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__, arrays
 from .._words import counted
-from ..columns import Columns
 from ..diagnose import check_fitted, members, probability_slopes, table_columns
 from ..estimators import LSSVC, LSSVR
 from ..kernels import RBF, Additive, Kernel, Linear, Matern, Polynomial, Product, Spline, Sum, spline_factors
+from ..tables import Columns
 
 Affine = tuple[np.ndarray, np.ndarray, np.ndarray]  # centre, scale and offset of each column
 SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)

@@ -14,7 +14,6 @@ from sklearn.utils import Bunch
 
 from .. import kernels, robust, sparsify, tune
 from ..coding import CODINGS
-from ..columns import LARGEST, Column, Columns
 from ..estimators import LSSVC, LSSVR
 from ..intervals import ScaleChoice
 from ..kernels import Kernel, as_kernel
@@ -23,6 +22,7 @@ from ..problem import Fit, Problem, Step, Whitening
 from ..robust import WeightFunction
 from ..stream import LooSample, Sample, Stream
 from ..system import Moments
+from ..tables import LARGEST, Column, Columns
 from .rules import (
     MOST,
     Rule,
