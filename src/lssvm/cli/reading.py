@@ -12,8 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from itertools import chain, islice, tee
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -96,6 +95,8 @@ def _explained_errors(name: str) -> Iterator[None]:
 
     try:
         yield
+    except PermissionError:
+        raise
     except UnicodeDecodeError as error:
         if b"\0" in error.object:
             raise TableError(f"{name} is not text: give CSV, TSV or Parquet.") from None
@@ -120,24 +121,24 @@ def open_table(
     With ``header=None``, the first line contains names, and a first line of numbers is an error.
     """
     need_pyarrow()
-    open_text = partial(_open_text, delimiter=delimiter, header=header, encoding=encoding, decimal=decimal)
-    if path == "-":
-        if sys.stdin is None:
-            raise TableError("Standard input is closed: give a file, or pipe one in, e.g. lssvm fit - < data.csv")
-        return _open_stream(sys.stdin.buffer, "standard input", open_text)
     file = Path(path)
-    if not file.exists():
+    if path == "-" and sys.stdin is None:
+        raise TableError("Standard input is closed: give a file, or pipe one in, e.g. lssvm fit - < data.csv")
+    if path != "-" and not file.exists():
         near = difflib.get_close_matches(file.name, os.listdir(file.parent) if file.parent.is_dir() else [], 1)
         hint = f"Did you mean {str(file.parent / near[0])!r}?" if near else "Check its name and folder."
         raise TableError(f"There is no file {path!r}. {hint}")
-    if not file.is_dir() and not file.is_file():
+    name = "standard input" if path == "-" else path
+    if path == "-":
+        file = _copy(sys.stdin.buffer, name)
+    elif not file.is_dir() and not file.is_file():
         with open(path, "rb") as stream:
-            return _open_stream(stream, path, open_text)
-    if file.is_dir() or file.suffix.lower() in (".parquet", ".pq") or _is_parquet(path):
-        return _open_parquet(file)
+            file = _copy(stream, name)
+    if file.is_dir() or file.suffix.lower() in (".parquet", ".pq") or _is_parquet(str(file)):
+        return _open_parquet(file, name)
     if file.suffix.lower() in (".xlsx", ".xls", ".ods"):
         raise TableError(f"{path!r} is a spreadsheet: save it as CSV (UTF-8) first.")
-    return open_text(path, path)
+    return _open_text(str(file), name, delimiter, header, encoding, decimal)
 
 
 def _is_parquet(path: str) -> bool:
@@ -145,8 +146,8 @@ def _is_parquet(path: str) -> bool:
         return file.read(4) == b"PAR1"
 
 
-def _open_stream(stream: BinaryIO, name: str, open_text: Callable[[str, str], Source]) -> Source:
-    """A copy of a stream as a table, because a fit reads the rows several times."""
+def _copy(stream: BinaryIO, name: str) -> Path:
+    """A copy of a stream, because a fit reads the rows several times; it is removed at exit."""
     import atexit
     import shutil
     import tempfile
@@ -156,25 +157,20 @@ def _open_stream(stream: BinaryIO, name: str, open_text: Callable[[str, str], So
     with tempfile.NamedTemporaryFile(prefix="lssvm-", suffix=".csv", delete=False) as file:
         atexit.register(lambda: Path(file.name).unlink(missing_ok=True))
         shutil.copyfileobj(stream, file)
-    if _is_parquet(file.name):
-        return replace(_open_parquet(Path(file.name)), name=name)
-    return open_text(file.name, name)
+    return Path(file.name)
 
 
-def _open_parquet(file: Path) -> Source:
+def _open_parquet(file: Path, name: str) -> Source:
     import pyarrow.dataset
 
-    files = sorted(str(f) for f in file.rglob("*") if f.suffix.lower() in (".parquet", ".pq")) if file.is_dir() else []
+    files = sorted(str(f) for f in file.rglob("*") if f.suffix.lower() in (".parquet", ".pq"))
     if file.is_dir() and not files:
         raise TableError(f"The folder '{file}' contains no Parquet files (*.parquet): give a file or another folder.")
-    with _explained_errors(str(file)):
-        if files:
-            parts = {"partitioning": "hive", "partition_base_dir": str(file)}
-            data = pyarrow.dataset.dataset(files, format="parquet", **parts)
-        else:
-            data = pyarrow.dataset.dataset(file, format="parquet")
+    parts = {"partitioning": "hive", "partition_base_dir": str(file)} if files else {}
+    with _explained_errors(name):
+        data = pyarrow.dataset.dataset(files or file, format="parquet", **parts)
     names = tuple(data.schema.names)
-    _check_names(names, str(file))
+    _check_names(names, name)
 
     def read(wanted: Sequence[str], rows: int) -> Iterator[tuple[int, dict[str, Any]]]:
         size = _batch_size(len(wanted), rows)
@@ -182,7 +178,7 @@ def _open_parquet(file: Path) -> Source:
             if batch.num_rows:
                 yield batch.num_rows, dict(zip(wanted, map(_cells, batch.columns), strict=True))
 
-    return Source(str(file), names, 0, read)
+    return Source(name, names, 0, read)
 
 
 def _cells(column: Any) -> Any:
@@ -206,7 +202,7 @@ def _batch_size(columns: int, rows: int) -> int:
 
 
 def _open_text(
-    path: str, name: str, *, delimiter: str | None, header: bool | None, encoding: str | None, decimal: str | None
+    path: str, name: str, delimiter: str | None, header: bool | None, encoding: str | None, decimal: str | None
 ) -> Source:
     encoding = _encoding(path, encoding)
     with _explained_errors(name):

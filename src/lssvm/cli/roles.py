@@ -171,9 +171,8 @@ def plan(
             if name not in source.names:
                 raise UnknownColumn(f"{option} {name!r}: {source.name} has no such column. {_closest(name, source)}")
     if target in drop:
-        raise UnknownColumn(
-            f"--drop {target!r}: this is the target (-y); drop another column, or choose another target."
-        )
+        remedy = "drop another column, or choose another target."
+        raise UnknownColumn(f"--drop {target!r}: this is the target (-y); {remedy}")
     if target in categorical:
         raise UnknownColumn(
             f"--categorical {target!r}: this is the target (-y); for classes use --task classification."
@@ -218,54 +217,23 @@ def plan(
 
 def _labels(source: Source, target: str, column: ColumnScan, requested: str | None, remarks: list[str]) -> str:
     """The type of the class labels, "" for regression: inferred from the target, and reported."""
-    if not column.present:
-        raise TableError(f"{source.name}: column {target!r} has no values: choose another target with -y.")
-    if not column.usable:
-        raise TableError(f"{source.name}: column {target!r} contains neither numbers nor text: choose another target.")
     values = column.values
-    shown = f"more than {MOST_LABELS}" if values is None else str(len(values))
     whole = column.is_number and column.odd == 0 and column.whole
     few = whole and values is not None and 2 <= len(values) <= MOST_CLASSES and column.present >= 3 * len(values)
-    if requested == "regression" or (requested is None and column.is_number and not few):
+    regression = requested == "regression" or (requested is None and column.is_number and not few)
+    fault = _target_fault(column, regression=regression, forced=requested is not None)
+    if fault:
+        raise TableError(f"{source.name}: column {target!r} {fault}")
+    if regression:
         if column.odd:
             raise TableError(_odd_message(source.name, target, column, target=True))
-        if values is not None and len(values) < 2:
-            raise TableError(
-                f"{source.name}: column {target!r} has the same value in all rows, {quoted(list(values))}: there is "
-                "nothing to learn. Choose another target with -y."
-            )
         if requested is None:
+            shown = f"more than {MOST_LABELS}" if values is None else str(len(values))
             repeated = values is not None and (len(values) <= MOST_CLASSES or column.present >= REPEATED * len(values))
             hint = "; if these are classes, use --task classification" if whole and repeated else ""
             remarks.append(f"task: regression ({target!r} has {shown} distinct numbers{hint})")
         return ""
-    many = values is None or (requested is None and len(values) > 2 and 2 * len(values) > column.present)
-    if many and _all_match(DATE, column):
-        raise TableError(
-            f"{source.name}: column {target!r} contains dates ({quoted(column.texts[0])}): use numbers, e.g. the days "
-            "since the first, or choose another target with -y."
-        )
-    if many and _all_match(SIGNED, column):
-        odd = column.odd_values[0][0] if column.odd_values else column.texts[0]
-        raise TableError(
-            f"{source.name}: column {target!r} contains numbers with other characters ({quoted(odd)}): "
-            "write plain numbers, such as 1234.5, give the --decimal separator, or choose another target with -y."
-        )
-    if values is None:
-        raise TableError(
-            f"{source.name}: column {target!r} has more than {MOST_LABELS} distinct values, too many for classes: "
-            "choose another target with -y" + (", or --task regression." if column.is_number else ".")
-        )
-    if many:
-        raise TableError(
-            f"{source.name}: column {target!r} has {len(values)} distinct texts in {column.present} rows, too many "
-            "for classes: choose another target with -y, or force it with --task classification."
-        )
-    if len(values) < 2:
-        raise TableError(
-            f"{source.name}: column {target!r} has only one class, {quoted(list(values))}, but a classifier needs two: "
-            "add rows of other classes, or choose another target with -y."
-        )
+    assert values is not None  # otherwise there are too many classes
     if requested is None:
         other = "; --task regression treats them as numbers" if whole else ""
         remarks.append(f"task: classification ({target!r} has {len(values)} classes: {listed(sorted(values))}{other})")
@@ -276,6 +244,40 @@ def _labels(source: Source, target: str, column: ColumnScan, requested: str | No
     ]
     exact = whole and not column.truths and all(abs(end) < 2**53 for end in column.extremes)
     return "number" if exact and not column.padded else "text"
+
+
+def _target_fault(column: ColumnScan, *, regression: bool, forced: bool) -> str:
+    """Why a target cannot be used, and what to do; "" if it can. Numbers with mistakes are checked elsewhere."""
+    values = column.values
+    many = not regression and (values is None or (not forced and len(values) > 2 and column.present < 2 * len(values)))
+    if not column.present:
+        return "has no values: choose another target with -y."
+    if not column.usable:
+        return "contains neither numbers nor text: choose another target."
+    if many and _all_match(DATE, column):
+        shown = quoted(column.texts[0])
+        return (
+            f"contains dates ({shown}): use numbers, e.g. the days since the first, or choose another target with -y."
+        )
+    if many and _all_match(SIGNED, column):
+        odd = column.odd_values[0][0] if column.odd_values else column.texts[0]
+        remedy = "write plain numbers, such as 1234.5, give the --decimal separator, or choose another target with -y."
+        return f"contains numbers with other characters ({quoted(odd)}): {remedy}"
+    if many and values is None:
+        other = ", or --task regression." if column.is_number else "."
+        return (
+            f"has more than {MOST_LABELS} distinct values, too many for classes: choose another target with -y{other}"
+        )
+    if many:
+        remedy = "choose another target with -y, or force it with --task classification."
+        return f"has {len(values or ())} distinct texts in {column.present} rows, too many for classes: {remedy}"
+    if values is not None and len(values) < 2 and not (regression and column.odd):
+        if regression:
+            remedy = "there is nothing to learn. Choose another target with -y."
+            return f"has the same value in all rows, {quoted(list(values))}: {remedy}"
+        remedy = "add rows of other classes, or choose another target with -y."
+        return f"has only one class, {quoted(list(values))}, but a classifier needs two: {remedy}"
+    return ""
 
 
 def _useless(name: str, column: ColumnScan, categorical: bool) -> str:
