@@ -109,16 +109,16 @@ def fit(
             f"Fitting {n_rows} rows at once would take more than half of the free memory, and in chunks only "
             "--loss squared and --coding one-vs-rest are available: omit these options, or fit fewer rows."
         )
-    rows = Rows(source, roles, drop=missing == "drop")
+    rows, columns = Rows(source, roles, drop=missing == "drop"), counted(len(roles.inputs), "column")
     with recorded_warnings() as raised:
         if chunked:
             say(f"fitting {n_rows} rows at once would take more than half of the free memory: they are read in chunks")
             rows.size = CHUNK_BYTES // (8 * n_columns) + 1
-            with share_bar(f"fitting {n_rows} rows, {counted(len(roles.inputs), 'column')}"):
+            with share_bar(f"fitting {n_rows} rows, {columns}"):
                 model.fit_chunks(rows)
         else:
             X, y = rows.all()
-            with share_bar(f"fitting {len(y)} rows, {counted(len(roles.inputs), 'column')}"):
+            with share_bar(f"fitting {len(y)} rows, {columns}"):
                 model.fit(X, y)
         for remark in _after_fit(model, scans, len(rows.dropped) - scans[target].missing):
             say(remark)
@@ -138,7 +138,8 @@ def fit(
     result = model_facts(model)
     with suppress(ValueError):
         if not diagnose.beats_constant(model):
-            say("warning: the leave-one-out error is no smaller than that of a constant: the columns hardly help")
+            doubt = "the columns add almost no information"
+            say(f"warning: the leave-one-out error is no smaller than that of a constant: {doubt}")
     if page is not None:
         from ..report import to_html
 

@@ -92,7 +92,7 @@ def predict(
     header += [f"P({label})" for label in fitted.classes_] if proba else []
     unknown: Counter[str] = Counter()
     score = _Score(fitted, roles) if roles.target in source.names else None
-    names = [*roles.inputs, *([roles.target] if score else [])]
+    names = [*roles.inputs, *([str(roles.target)] if score else [])]
     batch = None
     formulas = [] if raw or as_json else [label for label in getattr(fitted, "classes_", ()) if _is_formula(label)]
     if formulas:

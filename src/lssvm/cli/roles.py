@@ -96,7 +96,7 @@ class Rows:
     def __call__(self) -> Iterator[tuple[Any, np.ndarray]]:
         """The batches that have rows with a target."""
         self.dropped = []
-        for batch in self.source.batches([*self.roles.inputs, self.roles.target], self.size):
+        for batch in self.source.batches([*self.roles.inputs, str(self.roles.target)], self.size):
             cells = self.roles.cells(batch)
             y, kept = self.roles.targets(batch)
             for column in cells.values() if self.drop else ():
