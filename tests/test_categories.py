@@ -14,8 +14,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Bunch
 
 from lssvm import LSSVC, LSSVR, diagnose, export, kernels, load, save, sparsify, tune
-from lssvm.columns import HEIGHT, Columns
 from lssvm.problem import Problem, column_spread
+from lssvm.tables.encoding import HEIGHT, Columns
 from lssvm.tune.class_search import ClassSearch, Rows, Setting
 from lssvm.tune.objective import Objective
 

@@ -20,7 +20,7 @@ from sklearn.utils import Bunch
 
 from lssvm import LSSVC, LSSVR, arrays, datasets, kernels, losses, sparsify, tune
 from lssvm.kernels import RBF, Additive, Choice, Linear, Matern, Polynomial, Spline
-from lssvm.problem import Problem, column_spread, order_by_content, spread_of
+from lssvm.problem import Problem, column_spread, order_by_content
 from lssvm.tune import descent, penalty, scores, widths
 from lssvm.tune.screening import droppable, functions_of, relevance
 from lssvm.tune.steps import tuned
@@ -293,7 +293,7 @@ def test_a_far_cell_does_not_set_the_scale_of_a_column_of_mostly_equal_cells(cel
     X = np.column_stack([rng.random(300) < 0.1, np.where(rng.random(300) < 0.2, rng.poisson(3, 300), 0)]).astype(float)
     expected = X.std(axis=0)
     X[7] = cell
-    assert_allclose(spread_of(X), expected, rtol=0.1)
+    assert_allclose(arrays.spread_of(X), expected, rtol=0.1)
 
 
 def test_one_width_where_more_are_not_worth_it():

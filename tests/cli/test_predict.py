@@ -215,7 +215,7 @@ def test_a_far_cell_changes_no_other_line(run, folder, cell):
 
 
 def test_predictions_that_fail_midway_leave_the_previous_file(run, folder, fitted, monkeypatch):
-    monkeypatch.setattr(cli.reading, "BLOCK_BYTES", 512)
+    monkeypatch.setattr(cli.reading, "BATCH_CELLS", 75)
     (folder / "new.csv").write_text(lines([*ROWS, ("forty", "Oslo", "1")]), encoding="utf-8")
     (folder / "out.csv").write_text("the predictions before")
     result = run("predict", fitted, "new.csv", "-o", "out.csv")

@@ -16,7 +16,6 @@ from sklearn.utils.validation import validate_data
 from .. import arrays, progress
 from ..arrays import Array, ArrayLike
 from ..cluster import DaskChunks
-from ..columns import as_table, refuse_equal_names, refuse_lazy
 from ..kernels import as_kernel
 from ..problem import Problem
 from ..problem.rescue import warn_of_rounding
@@ -37,6 +36,7 @@ from ..stream import (
     sample_rows,
     start_stream,
 )
+from ..tables import as_table, refuse_equal_names, refuse_lazy
 from ..tune import tuned
 from .base import BaseLSSVM, additive_attributes
 from .callbacks import followed, with_callbacks

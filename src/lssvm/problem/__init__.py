@@ -19,7 +19,6 @@ from .rounding import rounding_error as rounding_error
 from .scaling import column_spread as column_spread
 from .scaling import columns_by_input as columns_by_input
 from .scaling import constant_columns as constant_columns
-from .scaling import spread_of as spread_of
 from .scaling import varying_inputs as varying_inputs
 from .splits import held_out_rows as held_out_rows
 from .step import Step as Step
