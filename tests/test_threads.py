@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from lssvm import LSSVR, arrays, kernels, sparsify
 from lssvm.arrays import parallel, threads
-from lssvm.arrays.threads import both, own_threads, share
+from lssvm.arrays.threads import parallel_for, run_pair, single_threaded_blas
 
 RNG = np.random.default_rng(0)
 
@@ -57,7 +57,7 @@ def test_eigenvectors_in_pieces(n, scale, in_pieces):
 def test_eigenvectors_are_those_of_lapack_with_any_number_of_threads(n, monkeypatch):
     G = kernels.RBF(2.0)(*[RNG.standard_normal((n, 5))] * 2)
     found = []
-    with own_threads():
+    with single_threaded_blas():
         for number in (1, 2, 3, 7):
             for module in (parallel, threads):
                 monkeypatch.setattr(module, "workers", lambda number=number: number)
@@ -77,7 +77,7 @@ def test_product_with_a_symmetric_matrix(n, monkeypatch):
     found = []
     for number in (1, 2, 3, 3):
         monkeypatch.setattr(threads, "workers", lambda number=number: number)
-        with own_threads():
+        with single_threaded_blas():
             found.append(parallel.symmetric_product(K, np.repeat(x, 2)[::2]))
     assert_allclose(found[0], K @ x, atol=1e-11)
     assert len({one.tobytes() for one in found}) == 1
@@ -173,7 +173,7 @@ def test_an_error_ends_the_work_of_all(in_pieces):
         done.append(item)
 
     with pytest.raises(ValueError, match="mine"):
-        share(work, range(200))
+        parallel_for(work, range(200))
     assert len(done) < 20
     count = len(done)
     time.sleep(0.02)
@@ -201,7 +201,7 @@ def test_an_interrupt_leaves_no_setting_behind(where, monkeypatch):
         stop[0] = number
         calls.clear()
         try:
-            with own_threads():
+            with single_threaded_blas():
                 assert numbers == [1]
                 threads._helpers().submit(int).result()
         except KeyboardInterrupt:
@@ -213,7 +213,7 @@ def test_an_interrupt_leaves_no_setting_behind(where, monkeypatch):
 
 
 def test_a_signal_handler_may_fit():
-    with threads._lock, own_threads():
+    with threads._lock, single_threaded_blas():
         assert threads.workers() >= 1
 
 
@@ -225,7 +225,7 @@ def test_every_item_is_worked_on_once_by_several_threads(in_pieces):
         done.append(item)
         threads.add(threading.get_ident())
 
-    share(work, range(40))
+    parallel_for(work, range(40))
     assert sorted(done) == list(range(40))
     assert len(threads) == 3
 
@@ -237,10 +237,10 @@ def test_inside_of_a_piece_nothing_is_shared_out_again(monkeypatch):
 
     def outer(item):
         inner = set()
-        share(lambda _: inner.add(threading.get_ident()), range(5))
+        parallel_for(lambda _: inner.add(threading.get_ident()), range(5))
         seen.append(inner == {threading.get_ident()} or threading.current_thread() is threading.main_thread())
 
-    share(outer, range(9))
+    parallel_for(outer, range(9))
     assert all(seen)
     assert len(seen) == 9
 
@@ -267,9 +267,9 @@ def failing(A, B):
 def test_the_limit_that_users_give_blas_is_kept():
     with threadpool_limits(1):
         assert threads.workers() == 1
-        with own_threads():
+        with single_threaded_blas():
             assert threads.workers() == 1
-    with threadpool_limits(2), own_threads():
+    with threadpool_limits(2), single_threaded_blas():
         assert blas_threads()[0] == 1
         assert threads.workers() == min(2, threads._cores())
 
@@ -375,8 +375,8 @@ def test_two_functions_side_by_side(number, monkeypatch):
             meeting.wait()  # passes only if both functions run at the same time
         return name, threads.workers(), threading.get_ident()
 
-    with own_threads():
-        first, second = both(lambda: function("first"), lambda: function("second"))
+    with single_threaded_blas():
+        first, second = run_pair(lambda: function("first"), lambda: function("second"))
         assert threads.workers() == number
     assert (first[0], second[0]) == ("first", "second")
     assert first[1] == second[1] == (1 if number == 2 else number)
@@ -391,7 +391,7 @@ def test_errors_of_two_functions_surface(place, monkeypatch):
     def wrong():
         raise KeyError("wrong")
 
-    with own_threads():
+    with single_threaded_blas():
         with pytest.raises(KeyError, match="wrong"):
-            both(*[wrong, lambda: 1][:: 1 - 2 * place])
+            run_pair(*[wrong, lambda: 1][:: 1 - 2 * place])
         assert threads.workers() == 2

@@ -55,4 +55,4 @@ from .namespaces import to_numpy as to_numpy
 from .namespaces import user_level as user_level
 from .namespaces import zeros as zeros
 from .threads import cached_property as cached_property
-from .threads import own_threads as own_threads
+from .threads import single_threaded_blas as single_threaded_blas

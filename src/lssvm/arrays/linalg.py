@@ -25,9 +25,7 @@ from .namespaces import (
     on_accelerator,
     row_blocks,
     to_numpy,
-    zeros,
 )
-from .threads import own_threads as own_threads
 
 if TYPE_CHECKING:
     from .namespaces import Array
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
 TALL, WIDE = 2, 64  # rows per column, and columns, from which triangular systems may be solved with the inverse,
 LOSS = 1e-9  # if the relative error stays below this; the bound that is used is five to fifty times too large
 DIVIDED = 4096  # order up to which the memory of an eigendecomposition does not matter
+TRIANGLE = 64  # order up to which LAPACK inverts the triangles of many matrices
 LEAF = 512  # order up to which a triangular matrix is inverted by substitution on an accelerator
 SMALL = 2048, 2**24  # columns and elements up to which launching the calls of an accelerator takes most of the time
 
@@ -277,18 +276,32 @@ def unwhiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None 
 
 
 def invert_lower(L: Array) -> Array:
-    """Inverse of a lower triangular matrix (overwritten)."""
+    """Inverse of a lower triangular matrix (overwritten), or of many NumPy matrices (g, n, n)."""
+    if is_numpy(L) and L.ndim == 3:
+        _invert_halves(L, TRIANGLE)
+        return L
     if is_numpy(L):
         return parallel.invert_lower(L) if L.size else L
     n = L.shape[0]
     if is_small(*L.shape) or not (is_torch(L) or is_cupy(L)):
         return solve_lower(L, identity(n, L))
-    inverse = zeros((n, n), L)
-    parts = [slice(start, min(start + LEAF, n)) for start in range(0, n, LEAF)]
-    for part, block in zip(parts, _invert_diagonal(L, parts), strict=True):
-        inverse[part, part] = block
-    _invert_parts(inverse, L)
-    return inverse
+    _invert_halves(L, LEAF)
+    return L
+
+
+def _invert_halves(L: Array, leaf: int) -> None:
+    """Overwrite lower triangular matrices (..., n, n) by their inverses; products of halves are fast."""
+    n = L.shape[-1]
+    if n <= leaf:
+        for part in L if is_numpy(L) else ():
+            part[...] = lapack.dtrtri(part.T, lower=0)[0].T
+        if not is_numpy(L):
+            L[...] = solve_lower(L, identity(n, L))
+        return
+    head, tail = slice(0, n // 2), slice(n // 2, n)
+    _invert_halves(L[..., head, head], leaf)
+    _invert_halves(L[..., tail, tail], leaf)
+    L[..., tail, head] = L[..., tail, tail] @ (L[..., tail, head] @ -L[..., head, head])
 
 
 def _invert_diagonal(L: Array, parts: list[slice]) -> list[Array]:
@@ -327,7 +340,7 @@ def condition(L: Array, norm: Array | float, inverse: Array | None = None) -> fl
         reciprocal, _ = lapack.dpocon(L.T, float(norm), uplo="U")
         return float(1.0 / reciprocal) if reciprocal > 0 else float("inf")
     xp = namespace(L)
-    inverse = invert_lower(L) if inverse is None else inverse
+    inverse = invert_lower(L + 0.0) if inverse is None else inverse
     return float(norm * xp.max(xp.sum(xp.abs(inverse.T @ inverse), axis=0)))
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import cython_blas, cython_lapack
 
-from .threads import share, workers
+from .threads import parallel_for, workers
 
 BLOCK = 512  # largest tile of a Gram matrix: products of that size run at full speed
 LEAF = 384  # order up to which LAPACK factorises in one piece
@@ -154,9 +154,9 @@ def add_product(out: np.ndarray, A: np.ndarray, B: np.ndarray, keep: float) -> N
 
     work = out.size * (A.shape[0] if turn_A else A.shape[1])
     if out.shape[0] >= out.shape[1]:
-        share(rows_of, _pieces(out.shape[0], work))
+        parallel_for(rows_of, _pieces(out.shape[0], work))
     else:
-        share(columns_of, _pieces(out.shape[1], work))
+        parallel_for(columns_of, _pieces(out.shape[1], work))
 
 
 def add_gram(G: np.ndarray, A: np.ndarray, keep: float, factor: float = 1.0) -> None:
@@ -181,7 +181,7 @@ def add_gram(G: np.ndarray, A: np.ndarray, keep: float, factor: float = 1.0) -> 
         _add_sums(G, A, keep, factor, turn, pieces)
     else:  # as many bands as threads, or a multiple, distributes the pieces of the triangle evenly
         bands = _parts(n, min(workers() * -(-n // (workers() * BLOCK)), -(-n // 64)))
-        share(tile, [(i, j) for i in bands for j in bands if j.start <= i.start])
+        parallel_for(tile, [(i, j) for i in bands for j in bands if j.start <= i.start])
 
 
 def _add_sums(G: np.ndarray, A: np.ndarray, keep: float, factor: float, turn: bool, pieces: list[slice]) -> None:
@@ -192,7 +192,7 @@ def _add_sums(G: np.ndarray, A: np.ndarray, keep: float, factor: float, turn: bo
         rows = pieces[number]
         _syrk(sums[number], A[:, rows] if turn else A[rows], factor, 0.0, turn=turn)
 
-    share(piece, range(len(pieces)))
+    parallel_for(piece, range(len(pieces)))
     G *= keep
     for part in sums:
         G += part
@@ -211,7 +211,7 @@ def multiply_rows(L: np.ndarray, Z: np.ndarray, *, turn: bool) -> None:
 def _rows_by_triangle(routine: Callable[..., None], L: np.ndarray, Z: np.ndarray, *, turn: bool) -> None:
     L = _by_rows(_in_place(L, Z))
     parts = _pieces(Z.shape[0], 0.5 * Z.size * Z.shape[1])
-    share(lambda part: _triangle(routine, L, Z[part], turn=turn), parts)
+    parallel_for(lambda part: _triangle(routine, L, Z[part], turn=turn), parts)
 
 
 def solve_columns(L: np.ndarray, B: np.ndarray) -> None:
@@ -227,7 +227,7 @@ def multiply_columns(L: np.ndarray, B: np.ndarray) -> None:
 def _columns_by_triangle(routine: Callable[..., None], L: np.ndarray, B: np.ndarray, *, turn: bool) -> None:
     L = _by_rows(_in_place(L, B))
     parts = _pieces(B.shape[1], 0.5 * B.size * B.shape[0])
-    share(lambda part: _triangle(routine, L, B[:, part], turn=turn, left=True), parts)
+    parallel_for(lambda part: _triangle(routine, L, B[:, part], turn=turn, left=True), parts)
 
 
 def symmetric_product(K: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -246,7 +246,7 @@ def symmetric_product(K: np.ndarray, x: np.ndarray) -> np.ndarray:
         lambda: _dgemv(b"T", n, tail, 1.0, K[head:], step, x, 1, 0.0, out[head:], 1),
         lambda: _dgemv(b"N", head, tail, 1.0, K[head:], step, x[head:], 1, 0.0, above, 1),
     ]
-    share(lambda part: part(), parts)
+    parallel_for(lambda part: part(), parts)
     out[:head] += above
     return out
 
@@ -323,7 +323,7 @@ def eigh(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         room = np.empty(64 * (len(own) + 65))
         _dormtr(b"L", b"U", b"N", n, len(own), A, _leading(A), tau, own, n, room, len(room), np.zeros(1, dtype=np.intc))
 
-    share(turned, parts)
+    parallel_for(turned, parts)
     return values, vectors.T
 
 

@@ -107,7 +107,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
                 )
         return super().set_params(**params)
 
-    @arrays.own_threads()
+    @arrays.single_threaded_blas()
     @np.errstate(under="ignore")
     def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit the model to rows in memory."""
@@ -192,7 +192,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
             raise AttributeError(f"{name} has no single value for a stack of models: see members_.")
         return object.__getattribute__(self, name)  # raises the usual AttributeError
 
-    @arrays.own_threads()
+    @arrays.single_threaded_blas()
     @np.errstate(under="ignore")
     def leave_one_out(self) -> Self:
         """Compute the leave-one-out attributes, if `fit` has not done so, and store them.
@@ -331,7 +331,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         values -= arrays.to_numpy(self._component_means_)
         return same_kind(values[:, :, 0] if self.dual_coef_.ndim == 1 else values, X)
 
-    @arrays.own_threads()
+    @arrays.single_threaded_blas()
     @np.errstate(under="ignore")
     def _raw_predict(self, X: Any, method: str) -> Array:
         """f(x), rows x outputs."""

@@ -139,24 +139,6 @@ def _dual(
     return Binary(coef, intercept, f, loo_values, leverage, P, ones / total)
 
 
-def solve_squares(K: Array, targets: Array, weights: Array, C: float) -> tuple[Array, Array, Array, Array]:
-    """The squared loss for several targets (l, k) with one factorisation; all weights are positive.
-
-    Returns coefficients, intercepts, leave-one-out values, and P as in `Binary.inverse`.
-    """
-    xp = arrays.namespace(K)
-    L = arrays.cholesky(arrays.add_diagonal(K + 0.0, 1.0 / (C * weights)))
-    if L is None:
-        raise NumericalError(f"K + 1/C is not positive definite for C = {C:.3g}: lower C.")
-    P = arrays.gram_of_lower(arrays.invert_lower(L))
-    ones = xp.sum(P, axis=1)
-    intercept = ones @ targets / xp.sum(ones)
-    P = arrays.add_outer(P, -ones / xp.sum(ones), ones)
-    coef = arrays.matmul(P, targets)
-    q = xp.clip(xp.linalg.diagonal(P), EPS * xp.max(xp.linalg.diagonal(P)), None)
-    return coef, intercept, targets - coef / q[:, None], P
-
-
 def loo_gradient(
     fit: Binary, K: Array, t: Array, weights: Array, C: float, loss: Loss, g: Array
 ) -> tuple[Array, float]:

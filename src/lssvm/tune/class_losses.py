@@ -12,8 +12,8 @@ from scipy.special import softmax
 from .. import progress
 from ..arrays import NumericalError
 from ..coding import best_slope, pair_losses, platt_aims, vertex
+from ..losses import LOSSES
 from ..problem import solve_two_classes
-from ..system.newton import solve_squares
 from .class_search import Rows, Setting
 from .plan import PLAN
 
@@ -44,15 +44,13 @@ def loo_values(rows: Rows, K: np.ndarray, setting: Setting, warm: Any) -> tuple[
     if not rows.problem.is_dual:
         return _values_on_basis(rows, K, setting, warm)
     coded = rows.coded(setting.coding)
-    if not coded.by_pairs and setting.loss == "squared":
-        return solve_squares(K, coded.targets, rows.weights, setting.C)[2], None
-    coef, intercept, decision, loo = coded.stacks.solve(K, setting.C, setting.loss, warm)
-    if len(coded.columns) > 1 and coded.by_pairs:
-        values = K @ coef + intercept[None, :]
-        for number, (own, _) in enumerate(coded.columns):
-            values[own, number] = loo[own, number]
-        return values, decision
-    return loo, decision
+    solved = coded.pairs.solve(K, setting.C, LOSSES[setting.loss], warm)
+    if not coded.by_pairs or len(coded.columns) == 1:
+        return solved.loo, solved.decision
+    values = K @ solved.coef + solved.intercept[None, :]
+    for number, (own, _) in enumerate(coded.columns):
+        values[own, number] = solved.loo[own, number]
+    return values, solved.decision
 
 
 def _values_on_basis(rows: Rows, phi: np.ndarray, setting: Setting, warm: Any) -> tuple[np.ndarray, Any]:
