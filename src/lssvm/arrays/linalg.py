@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 TALL, WIDE = 2, 64  # rows per column, and columns, from which triangular systems may be solved with the inverse,
 LOSS = 1e-9  # if the relative error stays below this; the bound that is used is five to fifty times too large
 DIVIDED = 4096  # order up to which the memory of an eigendecomposition does not matter
+FEW = 4  # columns up to which reading a triangle is all the work of a solution, in one thread
 TRIANGLE = 64  # order up to which LAPACK inverts the triangles of many matrices
 LEAF = 512  # order up to which a triangular matrix is inverted by substitution on an accelerator
 SMALL = 2048, 2**24  # columns and elements up to which launching the calls of an accelerator takes most of the time
@@ -179,8 +180,8 @@ def solve_lower(L: Array, B: Array, *, transpose: bool = False) -> Array:
     if is_numpy(L, B):
         if not B.size:
             return B
-        if B.shape[1] == 1:
-            return blas.dtrsv(L.T, B[:, 0], lower=0, trans=0 if transpose else 1)[:, None]
+        if B.shape[1] <= FEW:
+            return blas.dtrsm(1.0, L.T, B, lower=0, trans_a=0 if transpose else 1)
         rows = np.array(B.T, dtype=np.float64, order="C")
         parallel.solve_rows(L, rows, turn=not transpose)
         return rows.T

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg import cython_blas, cython_lapack
+from scipy.linalg import cython_blas, cython_lapack, lapack
 
 from .threads import parallel_for, workers
 
@@ -55,9 +55,7 @@ def _pointer(argument: Any) -> Any:
 
 _dgemm, _dsyrk, _dtrsm, _dtrmm = (_routine(cython_blas, name) for name in ("dgemm", "dsyrk", "dtrsm", "dtrmm"))
 _dgemv, _dsymv = (_routine(cython_blas, name) for name in ("dgemv", "dsymv"))
-_dpotrf, _dtrtri, _dlauum = (_routine(cython_lapack, name) for name in ("dpotrf", "dtrtri", "dlauum"))
 _dsytrd, _dstedc, _dormtr = (_routine(cython_lapack, name) for name in ("dsytrd", "dstedc", "dormtr"))
-_dlaset = _routine(cython_lapack, "dlaset")
 
 
 # Parts of matrices ----------------------------------------------------------------------------------------------------
@@ -256,10 +254,9 @@ def cholesky(A: np.ndarray) -> np.ndarray | None:
     """The lower factor of A, in place, with zeros above; None if A is not positive definite to working precision."""
     A = _by_rows(A)
     if _whole(A):
-        info = np.zeros(1, dtype=np.intc)
-        _dpotrf(b"U", len(A), A, _leading(A), info)
-        _dlaset(b"L", len(A) - 1, len(A) - 1, 0.0, 0.0, A[:, 1:], _leading(A))
-        return A if info[0] == 0 and np.isfinite(A[-1, -1]) else None
+        factor, info = lapack.dpotrf(A.T, lower=0, clean=1, overwrite_a=1)
+        _keep(A, factor.T)
+        return A if info == 0 and np.isfinite(A[-1, -1]) else None
     head, tail = _halves(A)
     if cholesky(A[head, head]) is None:
         return None
@@ -273,7 +270,7 @@ def invert_lower(L: np.ndarray) -> np.ndarray:
     """The inverse of a lower triangle, in place: below the diagonal -L_22^-1 L_21 L_11^-1."""
     L = _by_rows(L)
     if len(L) <= TRIANGLE:
-        _dtrtri(b"U", b"N", len(L), L, _leading(L), np.zeros(1, dtype=np.intc))
+        _keep(L, lapack.dtrtri(L.T, lower=0, overwrite_c=1)[0].T)
         return L
     head, tail = _halves(L)
     below = L[tail, head]
@@ -289,7 +286,7 @@ def gram_of_lower(L: np.ndarray) -> np.ndarray:
     """The lower triangle of L'L for a lower triangle L, in place."""
     L = _by_rows(L)
     if _whole(L):
-        _dlauum(b"U", len(L), L, _leading(L), np.zeros(1, dtype=np.intc))
+        _keep(L, lapack.dlauum(L.T, lower=0, overwrite_c=1)[0].T)
         return L
     head, tail = _halves(L)
     gram_of_lower(L[head, head])
@@ -297,6 +294,12 @@ def gram_of_lower(L: np.ndarray) -> np.ndarray:
     multiply_columns(L[tail, tail], L[tail, head])
     gram_of_lower(L[tail, tail])
     return L
+
+
+def _keep(A: np.ndarray, result: np.ndarray) -> None:
+    """Copy a result of LAPACK to A, unless it is already there: SciPy works in place on contiguous matrices only."""
+    if not np.shares_memory(A, result):
+        A[...] = result
 
 
 def eigh(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

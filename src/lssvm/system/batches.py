@@ -23,7 +23,8 @@ from .newton import Binary, loo_gradient, solve_dual
 
 PADDING = 1.3  # largest ratio of the sizes of the problems in a batch
 LOST = 1e-12  # share of a diagonal element below which rounding errors are all that is left
-TOLERANCE = 1e-4  # of the decision values from Newton's method, which is accurate enough to compare settings
+TOLERANCE = 1e-4  # of the decision values from Newton's method, if the gradient is needed
+ROUGH = 1e-2  # the same to compare settings
 WORK = 2**24  # largest sum of cubed sizes in a batch of several problems: enough for a thread at a time
 
 Runs = list[tuple[slice, slice]]  # consecutive rows of a problem: their place in the kernel matrix and in the problem
@@ -150,7 +151,7 @@ class BatchedPairs:
                 C,
                 loss,
                 start=first,
-                tolerance=TOLERANCE,
+                tolerance=TOLERANCE if with_gradient else ROUGH,
                 inverse=with_gradient,
             )
             fits[number], intercept[number] = fit, fit.intercept
