@@ -17,7 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import Bunch
 
 from lssvm import LSSVC, arrays, kernels, load, robust, save, sparsify, tune
-from lssvm.coding import couple, pair_rows, pair_slope, pair_work, pairs_of, platt_aims
+from lssvm.coding import couple, pair_rows, pair_slope, pair_work, pairs_of
 from lssvm.estimators.planning import class_plan
 from lssvm.kernels import RBF, Linear, Matern
 from lssvm.losses import LOSSES
@@ -314,13 +314,10 @@ def test_the_slope_of_pairs_is_a_minimum_of_the_log_loss():
     for number, (rows, t) in enumerate(pair_rows(codes, 3)):
         values[rows, number] += 1.5 * t
     best = pair_slope(values, codes, weights, 3)
-    aims = platt_aims(codes, weights, 3)
+    targets = platt_targets(codes, weights, 3)
 
     def loss(slope):
-        p = couple(values, 3, slope)
-        own = p[np.arange(300), codes]
-        others = (np.log(p).sum(axis=1) - np.log(own)) / 2
-        return -float(weights @ (aims * np.log(own) + (1 - aims) * others))
+        return -float(weights @ np.sum(targets * np.log(couple(values, 3, slope)), axis=1))
 
     losses = [loss(best * factor) for factor in (0.9, 1.0, 1.1)]
     assert losses[1] == min(losses)

@@ -6,7 +6,7 @@ All matrices are row-major; a lower factor L is stored as such, so that Fortran 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import numpy as np
 import scipy.linalg
@@ -15,6 +15,7 @@ from scipy.linalg import blas, lapack
 from . import parallel
 from .namespaces import (
     EPS,
+    Array,
     empty,
     identity,
     is_cupy,
@@ -26,9 +27,6 @@ from .namespaces import (
     row_blocks,
     to_numpy,
 )
-
-if TYPE_CHECKING:
-    from .namespaces import Array
 
 TALL, WIDE = 2, 64  # rows per column, and columns, from which triangular systems may be solved with the inverse,
 LOSS = 1e-9  # if the relative error stays below this; the bound that is used is five to fifty times too large
@@ -348,9 +346,8 @@ def condition(L: Array, norm: Array | float, inverse: Array | None = None) -> fl
 def eigh(A: Array) -> tuple[Array, Array]:
     """Eigenvalues (ascending) and eigenvectors of a symmetric A (overwritten); see `eigh_matrices`."""
     if is_numpy(A):
-        if A.shape[0] <= DIVIDED:
-            return parallel.eigh(A)
-        return scipy.linalg.eigh(A.T, lower=False, driver="evr", overwrite_a=True, check_finite=False)
+        driver: Literal["evd", "evr"] = "evd" if 1 < len(A) <= DIVIDED else "evr"  # SciPy 1.13 has no DSYEVD of 1 x 1
+        return scipy.linalg.eigh(A.T, lower=False, driver=driver, overwrite_a=True, check_finite=False)
     values, vectors = namespace(A).linalg.eigh(A)
     return values, vectors
 

@@ -20,7 +20,7 @@ from ..arrays import Array, ArrayLike
 from ..cluster import lazily
 from ..kernels import Additive, Kernel, as_kernel, check_values, pick_columns
 from ..problem import Problem
-from ..problem.rescue import CHECKED_ROWS, warn_of_rounding, with_digits
+from ..problem.cancellation import CHECKED_ROWS, refit_stably, warn_of_rounding
 from ..robust import as_weight_function
 from ..tune import LeaveOneOut, describe, tune_members, warn_at_edge, warn_at_edges
 from .callbacks import CallbackSupportMixin
@@ -168,7 +168,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         """The model of a problem whose parameters are all known."""
         chosen = problem.replace(fitted=None) if tuned else None
         fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths)
-        problem, fit = with_digits(problem, fit, retuned)
+        problem, fit = refit_stably(problem, fit, retuned)
         describe(problem, fit)
         later = fit.leverage is None
         loo_attributes = {} if later else self._loo_attributes(problem.y, problem.weights, fit.weights, fit)

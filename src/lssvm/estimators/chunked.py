@@ -19,7 +19,7 @@ from ..cluster import DaskChunks
 from ..columns import as_table, refuse_equal_names, refuse_lazy
 from ..kernels import as_kernel
 from ..problem import Problem
-from ..problem.rescue import warn_of_rounding
+from ..problem.cancellation import warn_of_rounding
 from ..sparsify import Given, Random
 from ..stream import (
     SAMPLE_ROWS,

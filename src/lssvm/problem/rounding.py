@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from .. import arrays, system
 from ..arrays import EPS, Array
-from .whitening import independent_rows, smallest_pivot
-
-if TYPE_CHECKING:
-    from .whitening import Whitening
+from .whitening import Whitening, independent_rows, smallest_pivot
 
 TINY = 1e-300
 LOST_DIGITS = 1.2e-5  # rounding error, relative to the spread of the targets, above which a warning is issued

@@ -85,7 +85,7 @@ class Whitening:
 
     def sums(self, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array) -> system.Moments:
         """Sums of columns and targets over rows, in blocks that stay within the working memory."""
-        sums = system.Sums(self.rank, targets.shape[1], self.lower)
+        sums = system.MomentAccumulator(self.rank, targets.shape[1], self.lower)
         for rows in self._blocks(X):
             sums.add(self.columns(steps, X[rows, :]), targets[rows, :], weights[rows])
         return sums.moments()
@@ -101,7 +101,7 @@ class Whitening:
         return total
 
     def row_results(
-        self, summed: system.Summed, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array
+        self, summed: system.NormalEquations, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array
     ) -> tuple[Array, Array, Array]:
         """Residuals, leverages and leave-one-out residuals of rows, given a system from sums."""
         out = (targets + 0.0, weights + 0.0, targets + 0.0)

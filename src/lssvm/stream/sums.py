@@ -18,7 +18,9 @@ from .rows import SAMPLE_ROWS, Sample, sample_rows, smallest_keys
 if TYPE_CHECKING:
     from .sources import SameRows
 
-Solved = tuple[system.Summed, tuple[Array, ...]]  # the system, and the factors from `Whitening.steps` for its columns
+Solved = tuple[
+    system.NormalEquations, tuple[Array, ...]
+]  # the system, and the factors from `Whitening.steps` for its columns
 SCALE_ROWS = 1_000_000  # size of the sample of residuals for robust scales
 
 
@@ -225,9 +227,9 @@ class ChunkedFit:
 
 
 def fit_chunks(source: SameRows, passes: Passes, rows: int, ridge: float, *, loo: bool, keep: bool) -> ChunkedFit:
-    """Fit by Cholesky QR over the chunks (`system.summed`), with robust weights; leave-one-out takes one more pass."""
+    """Fit by Cholesky QR (`system.solve_in_passes`), with robust weights; leave-one-out takes one more pass."""
 
-    def solve(passes: Passes, start: system.Summed | None = None) -> Solved:
+    def solve(passes: Passes, start: system.NormalEquations | None = None) -> Solved:
         if not loo and passes.whitening.allows_plain_columns(rows, ridge):
             gradient = lambda *solution: source.reduce(functools.partial(passes.gradient, *solution))  # noqa: E731
             sums = source.reduce(functools.partial(passes.sums, ()))
@@ -235,7 +237,7 @@ def fit_chunks(source: SameRows, passes: Passes, rows: int, ridge: float, *, loo
             if found is not None:
                 return found[0], (found[1],)
         steps = passes.whitening.steps
-        summed = system.summed(lambda R: source.reduce(functools.partial(passes.sums, steps(R))), ridge, start)
+        summed = system.solve_in_passes(lambda R: source.reduce(functools.partial(passes.sums, steps(R))), ridge, start)
         return summed, steps(summed.R, summed.condition)
 
     solved = solve(passes)

@@ -48,6 +48,12 @@ class Dual(System):
             return arrays.zeros((self.root.shape[1],), self.root) + 1.0
         return 1.0 / (self.eigenvalues + lam)
 
+    def _scaled(self, lam: float) -> Array:
+        """The coefficients divided by w."""
+        if self.scaled is not None:
+            return self.scaled
+        return self.root @ (self._spectrum(lam)[:, None] * (self.root.T @ self.targets))
+
     def coefficients(self) -> Array | None:
         return None if self.scaled is None else self.sqrt_weights[:, None] * self.scaled
 
@@ -62,10 +68,7 @@ class Dual(System):
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
         """Coefficients, bias, residuals, leverages and leave-one-out residuals for one ridge; always careful."""
-        spectrum, w = self._spectrum(lam), self.sqrt_weights[:, None]
-        a = self.scaled
-        if a is None:
-            a = self.root @ (spectrum[:, None] * (self.root.T @ self.targets))
+        spectrum, w, a = self._spectrum(lam), self.sqrt_weights[:, None], self._scaled(lam)
         q = arrays.row_squares(self.root, None if self.eigenvalues is None else spectrum)
         intercept = self.mean + self.bias_row @ self.targets - self.bias_change @ a
         return Solution(w * a, intercept, lam * a / w, 1.0 - lam * q, a / (w * q[:, None]))
@@ -101,8 +104,7 @@ class Dual(System):
 
     def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
         """t_B - f_(B)(x_B) for every fold B, each left out as a whole: P_BB^-1 a_B."""
-        spectrum, w = self._spectrum(lam), self.sqrt_weights[:, None]
-        a = self.solution(lam).coef / w
+        spectrum, w, a = self._spectrum(lam), self.sqrt_weights[:, None], self._scaled(lam)
         out = a + 0.0
         for fold in filter(len, folds):
             rows = arrays.take(self.root, fold)
@@ -112,8 +114,7 @@ class Dual(System):
 
     def band(self, lam: float, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         root, spectrum, w = (arrays.to_numpy(a) for a in (self.root, self._spectrum(lam), self.sqrt_weights))
-        a = arrays.to_numpy(self.solution(lam).coef) / w[:, None]
-        return band_of_products(root * spectrum, root, width), a, w
+        return band_of_products(root * spectrum, root, width), arrays.to_numpy(self._scaled(lam)), w
 
     def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
         """The change of each target that has the effect of leaving its row (or its fold) out.

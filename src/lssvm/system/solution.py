@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from .. import arrays
 from ..arrays import Array
-
-if TYPE_CHECKING:
-    from .primal import Primal
 
 PROBES = 8  # number of random vectors in estimates of norms: the standard error of a squared norm is at most 50 %
 CAREFUL = 1e-4  # 1 - h below which e/(1 - h) has lost too many digits: its error is about EPS/(1 - h) = 2e-12 there
@@ -40,7 +37,7 @@ class System:
     diagonal: Array = None  # (l,) of the kernel matrix, if that was factorised
 
     @property
-    def orthogonal(self) -> Primal | None:
+    def orthogonal(self) -> Any:
         """The system itself if it holds the orthonormal columns of a primal system, else None."""
         return None
 
