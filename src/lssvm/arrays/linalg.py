@@ -199,25 +199,39 @@ def whiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None = 
     `inverse` is that of L, if it is known and accurate enough. It is computed for many NumPy rows, unless it might
     cause a relative error above `loss` (0: never).
     """
+    return _rows_by_inverse(Z, L, loss, inverse, turn=True)
+
+
+def unwhiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None = None) -> Array:
+    """Z L^-1, overwriting Z where the namespace allows it: turns derivatives in L^-1 z into those in z.
+
+    See `whiten_rows`.
+    """
+    return _rows_by_inverse(Z, L, loss, inverse, turn=False)
+
+
+def _rows_by_inverse(Z: Array, L: Array, loss: float, inverse: Array | None, *, turn: bool) -> Array:
+    """Z L^-T (`turn`) or Z L^-1."""
     if is_numpy(Z, L):
-        if not Z.size or not Z.flags.carray or Z.dtype != np.float64:
-            return solve_lower(L, Z.T).T
+        if not Z.size:
+            return Z
+        Z = np.require(Z, np.float64, ["C", "A", "W"])
         inverse = _inverse_that_pays(Z, L, loss) if inverse is None else inverse
         if inverse is None:
-            parallel.solve_rows(L, Z, turn=True)
+            parallel.solve_rows(L, Z, turn=turn)
         else:
-            parallel.multiply_rows(inverse, Z, turn=True)
+            parallel.multiply_rows(inverse, Z, turn=turn)
         return Z
-    if is_small(*Z.shape):
-        return solve_lower(L, Z.T).T if inverse is None else Z @ inverse.T
     parts = _parts(L.shape[0])
-    if len(parts) == 1 or not (is_torch(L) or is_cupy(L)):
-        return solve_lower(L, Z.T).T
-    out = empty(Z.shape, Z)
-    for part, inverse in zip(parts, _invert_diagonal(L, parts), strict=True):
-        done = slice(0, part.start)
-        _multiply(Z[:, part], out[:, done], L[part, done].T, -1.0, add=True)
-        _multiply(out[:, part], Z[:, part], inverse.T)
+    if is_small(*Z.shape) and inverse is not None:
+        return Z @ (inverse.T if turn else inverse)
+    if is_small(*Z.shape) or len(parts) == 1 or not (is_torch(L) or is_cupy(L)):
+        return solve_lower(L, Z.T, transpose=not turn).T
+    out, blocks = empty(Z.shape, Z), list(zip(parts, _invert_diagonal(L, parts), strict=True))
+    for part, block in blocks if turn else blocks[::-1]:
+        done = slice(0, part.start) if turn else slice(part.stop, L.shape[0])
+        _multiply(Z[:, part], out[:, done], L[part, done].T if turn else L[done, part], -1.0, add=True)
+        _multiply(out[:, part], Z[:, part], block.T if turn else block)
     return out
 
 
@@ -246,32 +260,6 @@ def _multiply(out: Array, A: Array, B: Array, factor: float = 1.0, *, add: bool 
         out += factor * (A @ B)
     else:
         out[...] = factor * (A @ B)
-
-
-def unwhiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None = None) -> Array:
-    """Z L^-1, overwriting Z where the namespace allows it: turns derivatives in L^-1 z into those in z.
-
-    See `whiten_rows`.
-    """
-    if is_numpy(Z, L) and Z.size:
-        Z = np.require(Z, np.float64, ["C", "A", "W"])
-        inverse = _inverse_that_pays(Z, L, loss) if inverse is None else inverse
-        if inverse is None:
-            parallel.solve_rows(L, Z, turn=False)
-        else:
-            parallel.multiply_rows(inverse, Z, turn=False)
-        return Z
-    if is_small(*Z.shape):
-        return solve_lower(L, Z.T, transpose=True).T if inverse is None else Z @ inverse
-    parts = _parts(L.shape[0])
-    if len(parts) == 1 or not (is_torch(L) or is_cupy(L)):
-        return solve_lower(L, Z.T, transpose=True).T
-    out = empty(Z.shape, Z)
-    for part, inverse in zip(parts[::-1], _invert_diagonal(L, parts)[::-1], strict=True):
-        done = slice(part.stop, L.shape[0])
-        _multiply(Z[:, part], out[:, done], L[done, part], -1.0, add=True)
-        _multiply(out[:, part], Z[:, part], inverse)
-    return out
 
 
 def invert_lower(L: Array) -> Array:

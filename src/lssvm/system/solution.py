@@ -112,19 +112,8 @@ def close_to_one(leverage: Array) -> np.ndarray:
 
 def weighted_gram(A: Array, weights: Array) -> Array:
     """A'diag(weights)A for weights of either sign."""
-    xp = arrays.namespace(A)
-    if not arrays.is_numpy(A) and arrays.is_small(*A.shape):
-        G = A.T @ (weights[:, None] * A)
-        return 0.5 * (G + G.T)
-    negative = arrays.to_numpy(weights) < 0
-    size = xp.sqrt(xp.abs(weights))[:, None]
-    if not negative.any():
-        return arrays.gram(size * A)
-    parts = [
-        arrays.gram(arrays.take(size, rows) * arrays.take(A, rows))
-        for rows in map(np.flatnonzero, (~negative, negative))
-    ]
-    return parts[0] - parts[1]
+    G = arrays.matmul((weights[:, None] * A).T, A)
+    return 0.5 * (G + G.T)
 
 
 def for_ridges(A: Array, spectra: Sequence[Array], projected: Array) -> Iterator[tuple[slice, Array, Array]]:
