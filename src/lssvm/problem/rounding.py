@@ -88,9 +88,6 @@ def rounding_error(
         complements = xp.clip(1.0 - leverage, EPS, None)[:, None]
         lost.append(share(EPS * top / complements, loo))
         missed = fitted / complements
-    elif near.size and factorised.orthogonal is not None:
-        again = factorised.orthogonal.careful(near, lam, residuals, leverage, loo_residuals, disturbed=True)[2]
-        lost.append(share(again - loo_residuals, loo))
     if near.size:
         lost.append(share(arrays.take(missed, near), arrays.take(loo, near)))
     return max(lost)

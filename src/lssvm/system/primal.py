@@ -167,9 +167,7 @@ class Primal(System):
         columns, inner = (arrays.unwhiten_rows(rows, T, allowed, inverse) for rows in (columns, inner))
         return value, columns, self.ridge * arrays.unwhiten_rows(inner.T, T, allowed, inverse), in_ridge
 
-    def careful(
-        self, near: Array, lam: float, residuals: Array, leverage: Array, loo: Array, *, disturbed: bool = False
-    ) -> tuple[Array, ...]:
+    def careful(self, near: Array, lam: float, residuals: Array, leverage: Array, loo: Array) -> tuple[Array, ...]:
         """Recompute the values of the rows `near`, which have lost digits as 1 - h -> 0.
 
         With the system of the other rows factorised first, the rows `near` have (I - H)_BB = (I + T T')^-1 =: P, a sum
@@ -178,7 +176,7 @@ class Primal(System):
         xp = arrays.namespace(self.Q)
         if near.size == self.Q.shape[0]:  # one row must stay to fix the bias
             near = np.delete(near, int(np.argmin(arrays.to_numpy(leverage)[near])))
-        without, T = self._without(near, lam, disturbed=disturbed)
+        without, T = self._without(near, lam)
         w = arrays.take(self.sqrt_weights, near)[:, None]
         L = arrays.cholesky(arrays.add_diagonal(arrays.gram(T.T), 1.0))
         if L is None:
@@ -190,19 +188,14 @@ class Primal(System):
         leverage = arrays.put(leverage, near, 1.0 - p)
         return residuals, leverage, arrays.put(loo, near, e / (w * p[:, None]))
 
-    def _without(self, block: Array, lam: float, *, disturbed: bool = False) -> tuple[Array, Array]:
-        """Residuals of the rows `block` in the system of the other rows, and T with (I - H)_BB = (I + T T')^-1.
-
-        With `disturbed` the columns are perturbed by about their rounding errors, to show the effect of these.
-        """
+    def _without(self, block: Array, lam: float) -> tuple[Array, Array]:
+        """Residuals of the rows `block` in the system of the other rows, and T with (I - H)_BB = (I + T T')^-1."""
         xp = arrays.namespace(self.Q)
         Q, bottom = self._at(lam)
         others = np.setdiff1d(np.arange(Q.shape[0]), arrays.to_numpy(block))
         w, w_block = arrays.take(self.sqrt_weights, others), arrays.take(self.sqrt_weights, block)
         total = float(w @ w)
         rows, targets = arrays.take(Q, others), arrays.take(self.targets, others)
-        if disturbed:
-            rows *= 1.0 + EPS * arrays.like(np.random.RandomState(0).uniform(-1.0, 1.0, rows.shape), rows)
         centre = (w @ rows) / total
         mean = (w * w) @ targets / total
         rows = arrays.add_outer(rows, -w, centre)
