@@ -105,7 +105,7 @@ SAME_LAYER = {
     ("diagnose", "estimators"),
     ("sparsify", "tune"),
     ("cluster", "stream"),
-    *(("cli", module) for module in ("persist", "export", "report")),
+    *(("cli", module) for module in ("persist", "export", "plotting", "report")),
 }
 # Heavy or optional packages: imported inside the functions that need them. click's decorators are the command line.
 OPTIONAL = {
