@@ -17,7 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import Bunch
 
 from lssvm import LSSVC, arrays, kernels, load, robust, save, sparsify, tune
-from lssvm.coding import couple, pair_rows, pair_slope, pair_work, pairs_of
+from lssvm.coding import couple, pair_rows, pair_slope, pair_work, pairs_of, platt_targets
 from lssvm.estimators.planning import class_plan
 from lssvm.kernels import RBF, Linear, Matern
 from lssvm.losses import LOSSES
@@ -328,7 +328,7 @@ def test_batches_agree_with_one_problem_after_the_other(name):
     X, y = load_iris(return_X_y=True)
     K, weights = RBF(3.0)(X), np.random.default_rng(0).uniform(0.5, 2.0, 150)
     columns = pair_rows(y, 3)
-    solved = BatchedPairs(columns, weights).solve(K, 2.0, LOSSES[name])
+    solved = BatchedPairs(columns, weights).solve(K, 2.0, LOSSES[name], with_gradient=True)
     tolerance = 1e-8 if name == "squared" else 1e-4
     for number, (rows, t) in enumerate(columns):
         fit = solve_dual(K[np.ix_(rows, rows)], t, weights[rows], 2.0, LOSSES[name])
