@@ -35,7 +35,8 @@ def _routine(name: str) -> Callable[..., None]:
     api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    capsule = cython_blas.__pyx_capi__[name]
+    routines: Any = cython_blas.__pyx_capi__
+    capsule = routines[name]
     pointer = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
     function = ctypes.CFUNCTYPE(None)(pointer)
 

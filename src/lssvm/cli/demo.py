@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .._files import written
+from ..files import written
 from .program import main, printable
 from .terminal import check_output
 

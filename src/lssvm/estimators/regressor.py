@@ -184,8 +184,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
 
     def _finish_scan(self, scan: Scan) -> None:
         """Check that at least two rows have positive weight."""
-        if scan.counting < 2:
-            found = counted(scan.counting, "row has", "rows have")
+        if scan.positive_rows < 2:
+            found = counted(scan.positive_rows, "row has", "rows have")
             raise ValueError(f"chunks: {found} positive weight, but at least 2 are required.")
 
     def _loo_attributes(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import __version__, _files, arrays
+from .. import __version__, arrays, files
 from ..estimators import LSSVC, LSSVR
 from .schema import check_model
 from .values import CODES, DTYPES, Reader, Writer
@@ -80,7 +80,7 @@ def save(model: LSSVR | LSSVC, path: str | os.PathLike[str]) -> None:
     if MODELS.get(type(model).__name__) is not type(model):
         raise TypeError(f"save expects a fitted LSSVR or LSSVC, got {type(model).__name__}: save the model itself.")
     parts = _pack(model)
-    with _files.written(path) as file:
+    with files.written(path) as file:
         for part in parts:
             file.write(part)
 

@@ -11,6 +11,7 @@ from .holdout import held_out_rows as held_out_rows
 from .problem import ITERATIVE_ROWS as ITERATIVE_ROWS
 from .problem import Problem as Problem
 from .problem import check_memory as check_memory
+from .record import ProblemRecord as ProblemRecord
 from .record import class_numbers as class_numbers
 from .record import column_spread as column_spread
 from .record import constant_columns as constant_columns

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import warnings
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,9 +13,7 @@ from ..arrays import EPS, Array
 from ..problem import Problem, Whitening, rounding_error, warn_of_leverage, whiten
 from ..robust import WeightFunction
 from .rows import SAMPLE_ROWS, Sample, sample_rows, smallest_keys
-
-if TYPE_CHECKING:
-    from .sources import SameRows
+from .sources import SameRows
 
 Solved = tuple[
     system.NormalEquations, tuple[Array, ...]
@@ -39,23 +36,22 @@ class Stream:
     def add(self, X: Array, targets: Array, weights: Array) -> Stream:
         """The stream with the rows of one more chunk."""
         moments = self.whitening.sums(self.whitening.steps(), X, targets, weights)
-        if self.moments is None or self.sample is not None:  # streams in older files have no sample
-            sample = sample_rows(SAMPLE_ROWS, self.chunks, X, targets, weights)
-            sample = sample if self.sample is None else self.sample + sample
-        else:
-            sample = None
-        moments = moments if self.moments is None else self.moments + moments
+        drawn = sample_rows(SAMPLE_ROWS, self.chunks, X, targets, weights)
+        sample: Sample | None = drawn
+        if self.moments is not None:
+            moments = self.moments + moments
+            sample = None if self.sample is None else self.sample + drawn  # streams in older files have no sample
         return replace(self, moments=moments, sample=sample, rows=self.rows + X.shape[0], chunks=self.chunks + 1)
 
     def loo_sample(self) -> LooSample | None:
         """Leave-one-out values of the sample, in the solution for all rows so far."""
         if self.moments is None or self.sample is None:
             return None
-        summed = self.moments.system(1.0 / self.C)
-        steps = self.whitening.steps(summed.R, summed.condition)
+        equations = self.moments.system(1.0 / self.C)
+        solved = equations, self.whitening.steps(equations.R, equations.condition)
         X, targets, weights = self.sample.arrays
-        rows = (targets, weights, weights, *self.whitening.row_results(summed, steps, X, targets, weights))
-        return as_loo_sample(self.whitening, (summed, steps), self.rows, X, *rows)
+        rows = (targets, weights, weights, *self.whitening.row_results(*solved, X, targets, weights))
+        return as_loo_sample(self.whitening, solved, self.rows, X, *rows)
 
     def solve(self) -> tuple[Array, Array]:
         """Coefficients of the basis points, and bias."""
@@ -117,10 +113,10 @@ class LooSample:
 
 def as_loo_sample(whitening: Whitening, solved: Solved, total: int, X: Array, *rows: Array) -> LooSample:
     """The rows of a sample with positive weight; `rows` are the remaining arrays of `LooSample`."""
-    summed, steps = solved
-    counting = np.flatnonzero(arrays.to_numpy(rows[2]) > 0)
-    values = (arrays.take(array, counting) for array in (X, *rows))
-    return LooSample(whitening, steps, summed.centre, summed.weight, total, *values)
+    equations, steps = solved
+    positive_rows = np.flatnonzero(arrays.to_numpy(rows[2]) > 0)
+    values = (arrays.take(array, positive_rows) for array in (X, *rows))
+    return LooSample(whitening, steps, equations.centre, equations.weight, total, *values)
 
 
 def resumed(sample: LooSample, points: Array, C: float, coef: Array, intercept: Array) -> Stream:
@@ -132,10 +128,10 @@ def resumed(sample: LooSample, points: Array, C: float, coef: Array, intercept: 
     total = arrays.gram(R)  # scatter of the columns plus the ridge
     scatter = arrays.add_diagonal(total + 0.0, -1.0 / C)
     moments = system.Moments(sample.weight, mean, intercept + mean @ theta, scatter, total @ theta)
-    size = counting = sample.X.shape[0]
+    size = positive = sample.X.shape[0]
     if size == SAMPLE_ROWS:  # estimated number of rows with positive weight
-        counting = min(max(size, round(sample.weight / float(np.mean(arrays.to_numpy(sample.weights))))), sample.total)
-    keys = smallest_keys(np.random.default_rng(0), size, counting)
+        positive = min(max(size, round(sample.weight / float(np.mean(arrays.to_numpy(sample.weights))))), sample.total)
+    keys = smallest_keys(np.random.default_rng(0), size, positive)
     rows = Sample(SAMPLE_ROWS, keys, (sample.X, sample.targets, sample.weights))
     return Stream(points, whitening, C, moments, rows, sample.total, chunks=1)
 
@@ -218,27 +214,32 @@ class ChunkedFit:
 
     def rounding(self, sample: LooSample, points: Array, C: float) -> float:
         """`problem.rounding_error`, estimated from a sample of the rows; `points` are all points of the basis."""
-        summed, w = self.solved[0], arrays.namespace(sample.weights).sqrt(sample.weights)
-        Q, centre = w[:, None] * sample.columns(sample.X), summed.R.T @ summed.centre
-        primal = system.Primal(Q, summed.R, summed.bottom, None, 1.0 / C, sample.targets, summed.mean, centre, w)
+        equations, w = self.solved[0], arrays.namespace(sample.weights).sqrt(sample.weights)
+        Q, centre = w[:, None] * sample.columns(sample.X), equations.R.T @ equations.centre
+        R, bottom = equations.R, equations.bottom
+        primal = system.Primal(Q, R, bottom, None, 1.0 / C, sample.targets, equations.mean, centre, w)
         rows = (sample.targets, sample.weights, sample.residuals, sample.leverage, sample.loo_residuals)
         of_sample = rounding_error(primal, sample.whitening, points, self.coef, C, *rows, from_sums=True)
         return of_sample * (sample.total / w.shape[0]) ** 0.5
 
 
 def fit_chunks(source: SameRows, passes: Passes, rows: int, ridge: float, *, loo: bool, keep: bool) -> ChunkedFit:
-    """Fit by Cholesky QR (`system.solve_in_passes`), with robust weights; leave-one-out takes one more pass."""
+    """Fit by Cholesky QR over the chunks, with robust weights; leave-one-out takes one more pass.
+
+    See `system.solve_in_passes`.
+    """
 
     def solve(passes: Passes, start: system.NormalEquations | None = None) -> Solved:
         if not loo and passes.whitening.allows_plain_columns(rows, ridge):
             gradient = lambda *solution: source.reduce(functools.partial(passes.gradient, *solution))  # noqa: E731
-            sums = source.reduce(functools.partial(passes.sums, ()))
-            found = system.refined(sums, passes.whitening.lower, ridge, gradient)
+            plain = source.reduce(functools.partial(passes.sums, ()))
+            found = system.refined(plain, passes.whitening.lower, ridge, gradient)
             if found is not None:
                 return found[0], (found[1],)
         steps = passes.whitening.steps
-        summed = system.solve_in_passes(lambda R: source.reduce(functools.partial(passes.sums, steps(R))), ridge, start)
-        return summed, steps(summed.R, summed.condition)
+        sums = lambda R: source.reduce(functools.partial(passes.sums, steps(R)))  # noqa: E731
+        equations = system.solve_in_passes(sums, ridge, start)
+        return equations, steps(equations.R, equations.condition)
 
     solved = solve(passes)
     for _ in range(0 if passes.robust is None else passes.robust.iterations):

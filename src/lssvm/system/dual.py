@@ -78,7 +78,7 @@ class Dual(System):
         for rows, a, q in for_ridges(self.root, [self._spectrum(lam) for lam in ridges], self.root.T @ self.targets):
             yield rows, a / (self.sqrt_weights[rows, None] * q)[:, :, None]
 
-    def criterion(self, classes: bool, lower: Array | None = None) -> tuple[float, Array, None, float]:
+    def criterion(self, classes: bool, lower: Array | None = None) -> tuple[float, Array, Array | None, float]:
         """`log_press`, or `log_deviance` for classes, and its derivatives in K and in log(ridge).
 
         With P as above in the coordinates of the coefficients alpha, d alpha = -P dK alpha and dP = -P dK P. A function
