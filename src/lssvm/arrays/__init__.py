@@ -57,4 +57,4 @@ from .namespaces import zeros as zeros
 from .spread import deviation_of as deviation_of
 from .spread import spread_of as spread_of
 from .threads import cached_property as cached_property
-from .threads import own_threads as own_threads
+from .threads import single_threaded_blas as single_threaded_blas

@@ -43,7 +43,7 @@ class Uncertainty(ChunkedLSSVM):
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name not in CACHED}
 
-    @arrays.own_threads()
+    @arrays.single_threaded_blas()
     @np.errstate(under="ignore")
     def predict_interval(
         self,
@@ -115,7 +115,7 @@ class Uncertainty(ChunkedLSSVM):
         ends = same_kind(ends, X)
         return ends[:, :, 0] if self._single_output_ else ends
 
-    @arrays.own_threads()
+    @arrays.single_threaded_blas()
     @np.errstate(under="ignore")
     def predict_quantiles(self, X: ArrayLike, levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> Array:
         """Quantiles of the predictive distribution of new targets; they never cross.
@@ -144,7 +144,7 @@ class Uncertainty(ChunkedLSSVM):
         found = same_kind(self._jackknife().quantiles(self._like_training_rows(X), asked), X)
         return found[:, :, 0] if self._single_output_ else found
 
-    @arrays.own_threads()
+    @arrays.single_threaded_blas()
     @np.errstate(under="ignore")
     def confidence_interval(self, X: ArrayLike, coverage: float = 0.95, simultaneous: bool = False) -> Array:
         """Confidence intervals for the function itself, not for new targets (De Brabanter et al. 2011).

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import log_softmax
 
 from .. import progress
 from ..arrays import NumericalError
-from ..coding import best_slope, pair_losses, platt_aims, vertex
+from ..coding import pair_losses, platt_targets, softmax_slope, vertex
+from ..losses import LOSSES
 from ..problem import solve_two_classes
-from ..system.newton import solve_squares
 from .class_search import Rows, Setting
 from .plan import PLAN
 
@@ -28,12 +28,12 @@ def row_losses(rows: Rows, setting: Setting) -> np.ndarray:
 
 
 def _log_losses(rows: Rows, coding: str, values: np.ndarray) -> np.ndarray:
-    """The log loss of every row for the best slope, with the targets of Platt (1999); see `coding.best_slope`."""
+    """The log loss of every row for the best slope, with the targets of Platt (1999)."""
     if coding == "one-vs-one" and rows.n_classes > 2:
         return pair_losses(values, rows.codes, rows.weights, rows.n_classes)[1]
     f = np.column_stack([0.0 * values, values]) if rows.n_classes == 2 else values
-    aims = platt_aims(rows.codes, rows.weights, rows.n_classes)
-    return best_slope(lambda slope: softmax(slope * f, axis=1), rows.codes, rows.weights, aims)[1]
+    targets = platt_targets(rows.codes, rows.weights, rows.n_classes)
+    return -np.sum(targets * log_softmax(softmax_slope(f, targets, rows.weights) * f, axis=1), axis=1)
 
 
 def loo_values(rows: Rows, K: np.ndarray, setting: Setting, warm: Any) -> tuple[np.ndarray, Any]:
@@ -44,15 +44,13 @@ def loo_values(rows: Rows, K: np.ndarray, setting: Setting, warm: Any) -> tuple[
     if not rows.problem.is_dual:
         return _values_on_basis(rows, K, setting, warm)
     coded = rows.coded(setting.coding)
-    if not coded.by_pairs and setting.loss == "squared":
-        return solve_squares(K, coded.targets, rows.weights, setting.C)[2], None
-    coef, intercept, decision, loo = coded.stacks.solve(K, setting.C, setting.loss, warm)
-    if len(coded.columns) > 1 and coded.by_pairs:
-        values = K @ coef + intercept[None, :]
-        for number, (own, _) in enumerate(coded.columns):
-            values[own, number] = loo[own, number]
-        return values, decision
-    return loo, decision
+    solved = coded.pairs.solve(K, setting.C, LOSSES[setting.loss], warm)
+    if not coded.by_pairs or len(coded.columns) == 1:
+        return solved.loo, solved.decision
+    values = K @ solved.coef + solved.intercept[None, :]
+    for number, (own, _) in enumerate(coded.columns):
+        values[own, number] = solved.loo[own, number]
+    return values, solved.decision
 
 
 def _values_on_basis(rows: Rows, phi: np.ndarray, setting: Setting, warm: Any) -> tuple[np.ndarray, Any]:

@@ -15,9 +15,8 @@ from ..coding import pair_rows, pairs_of
 from ..kernels import Kernel
 from ..losses import LOSSES
 from ..problem import Problem, whitened_columns
-from ..system.newton import loo_gradient, solve_dual, solve_squares
+from ..system import BatchedPairs
 from .plan import PLAN
-from .stacks import Stacks
 
 SLOPE_STEPS = 12  # at most, of Newton's method for the slope
 SLOPE_ACCURACY = 1e-3  # of its logarithm; the error of the loss is of the order of the square
@@ -81,7 +80,7 @@ class Coded:
             self.columns = pair_rows(rows.codes, rows.n_classes)
         else:
             self.columns = [(every, np.where(rows.codes == c, 1.0, -1.0)) for c in classes]
-        self.stacks = Stacks(self.columns, rows.weights)
+        self.pairs = BatchedPairs(self.columns, rows.weights)
         others = classes[None, :-1] + (classes[None, :-1] >= classes[:, None])  # (classes, classes - 1)
         self.opponents = others[rows.codes]
         self.signs = np.where(self.opponents < rows.codes[:, None], 1.0, -1.0)
@@ -91,11 +90,6 @@ class Coded:
                 number[a, b] = number[b, a] = place
             self.opponents = np.take_along_axis(number, others, axis=1)[rows.codes]
         self.log_slope = SLOPE_CENTRE  # where the next search for a slope starts
-
-    @property
-    def targets(self) -> np.ndarray:
-        """The targets (rows, columns) of one class against the rest."""
-        return np.column_stack([t for _, t in self.columns])
 
     def _margins(self, values: np.ndarray) -> np.ndarray:
         """The margins of every row against the other classes (rows, classes - 1), from leave-one-out values.
@@ -152,7 +146,7 @@ class ClassSearch:
     def __init__(self, rows: Rows, setting: Setting, free: list[bool], *, many: bool = False) -> None:
         self.rows, self.setting, self.free, self.many = rows, setting, free, many
         self.coded = rows.coded(setting.coding)
-        self.warm: list[Any] = [None] * len(self.coded.columns)
+        self.warm: np.ndarray | None = None
         self.inputs = rows.problem.inputs  # of the columns; columns of the same input share a width
         self.leading = np.unique(self.inputs, return_index=True)[1]  # the first column of every input
         self.start = log_widths(setting.kernel, rows.X.shape[1])
@@ -201,36 +195,11 @@ class ClassSearch:
 
     def _loss(self, K: np.ndarray, setting: Setting) -> tuple[float, np.ndarray, float]:
         """The loss and its derivatives in K and log C."""
-        coded, weights = self.coded, self.rows.weights
-        if coded.by_pairs and setting.loss == "squared":
-            values, kept = coded.stacks.squares(K, setting.C)
-            value, in_values = coded.score(values)
-            return value, *coded.stacks.gradient(kept, in_values, setting.C)
-        if setting.loss == "squared":  # one factorisation for all columns
-            coef, _, values, P = solve_squares(K, coded.targets, weights, setting.C)
-            value, in_values = coded.score(values)
-            q = P.diagonal()
-            half = (P @ (-in_values / q[:, None])) @ coef.T
-            G = -0.5 * (half + half.T) - (P * (np.sum(in_values * coef, axis=1) / q**2)[None, :]) @ P
-            return value, G, -float(np.sum(G.diagonal() / (setting.C * weights)))
-        loss = LOSSES[setting.loss]
-        values, G, in_C = np.zeros((len(K), len(coded.columns))), np.zeros_like(K), 0.0
-        fits = {}
-        for number, (rows, t) in enumerate(coded.columns):
-            if len(np.unique(t)) == 2:  # else a class is missing in this part of the rows, and the values stay 0
-                part = K[np.ix_(rows, rows)]
-                fit = solve_dual(
-                    part, t, weights[rows], setting.C, loss, start=self.warm[number], tolerance=1e-4, inverse=True
-                )
-                self.warm[number], fits[number] = fit.decision, (part, fit)
-                values[rows, number] = fit.loo
-        value, in_values = coded.score(values)
-        for number, (part, fit) in fits.items():
-            rows, t = coded.columns[number]
-            own, slope = loo_gradient(fit, part, t, weights[rows], setting.C, loss, in_values[rows, number])
-            G[np.ix_(rows, rows)] += own
-            in_C += slope
-        return value, G, in_C
+        start = None if setting.loss == "squared" else self.warm
+        solved = self.coded.pairs.solve(K, setting.C, LOSSES[setting.loss], start, with_gradient=True)
+        self.warm = solved.decision
+        value, in_values = self.coded.score(solved.loo)
+        return value, *solved.gradient(in_values)
 
     def _prior(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         """Minus the log of weak normal priors on the widths, which keep them finite for separable classes."""
