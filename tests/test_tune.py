@@ -1255,6 +1255,14 @@ def test_rounding_does_not_decide_how_much_work_a_search_has_spent():
     assert len({model.path_.evaluations for model in fits}) == 1
 
 
+def test_a_search_of_one_kernel_does_not_print_it(monkeypatch):
+    """scikit-learn's representation of a sum takes twice as long with each further summand."""
+    monkeypatch.setattr(kernels.Sum, "__repr__", lambda kernel: pytest.fail("printed"))
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, 2))
+    LSSVR(RBF() + RBF() + Linear()).fit(X, X[:, 0])
+
+
 def test_the_order_of_a_sample_depends_on_ranks_only():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.standard_normal(200), rng.integers(0, 5, 200), rng.integers(3, 5, 200)])

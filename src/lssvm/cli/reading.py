@@ -160,10 +160,17 @@ def _copy(stream: BinaryIO, name: str) -> Path:
     return Path(file.name)
 
 
+def parts_of(path: Path) -> list[Path]:
+    """The files of a table: the path itself or, for a folder, the Parquet files in it."""
+    if not path.is_dir():
+        return [path]
+    return [file for file in path.rglob("*") if file.suffix.lower() in (".parquet", ".pq")]
+
+
 def _open_parquet(file: Path, name: str) -> Source:
     import pyarrow.dataset
 
-    files = sorted(str(f) for f in file.rglob("*") if f.suffix.lower() in (".parquet", ".pq"))
+    files = sorted(map(str, parts_of(file))) if file.is_dir() else []
     if file.is_dir() and not files:
         raise TableError(f"The folder '{file}' contains no Parquet files (*.parquet): give a file or another folder.")
     parts = {"partitioning": "hive", "partition_base_dir": str(file)} if files else {}

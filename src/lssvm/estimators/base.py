@@ -35,7 +35,7 @@ from .planning import (
     worthwhile_members,
 )
 from .stacked import NO_SINGLE_VALUE, average, new_members, stack_attributes
-from .validation import is_symmetric, same_kind, validate
+from .validation import OVERFLOW, is_symmetric, same_kind, validate
 
 _SEEN = ("n_features_in_", "feature_names_in_", "_columns_", "classes_", "_single_output_", "_class_factors_")
 _LATER = ("leverage_", "loo_residuals_", "loo_predictions_", "press_")
@@ -331,7 +331,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
 
     def _finite(self, f: Array) -> Array:
         if not bool(arrays.namespace(f).all(arrays.namespace(f).isfinite(f))):
-            raise ValueError("Predictions overflow: scale your features, both for fit and for predict.")
+            raise ValueError(OVERFLOW)
         return f
 
     @property

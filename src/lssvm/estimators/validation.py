@@ -33,6 +33,8 @@ TIMES = {  # starts of the names of types, and how to convert values t to number
     ("time",): "the hours since midnight",
 }
 
+OVERFLOW = "Predictions overflow: scale your features, both for fit and for predict."
+
 NOT_NUMBERS = (  # of the messages of NumPy, pandas and scikit-learn
     "could not convert",
     "must be real",

@@ -48,7 +48,6 @@ class Objective:
         self.free = [leaf.sigma is None for leaf in problem.kernel.leaves]
         self.many = [bool(leaf.ard) for leaf in problem.kernel.leaves]  # one width per column is allowed
         self.ard = [False] * len(self.many)  # one width per column is in use
-        self.plain = repr(problem.kernel.rebuilt(lambda part: {"ard": False} if part.ard else {}))
         self.member = member  # of a stack: one width per column is used even if it gains little
         self.value = math.inf
         self.first_value = math.inf  # on the first stage
@@ -65,6 +64,11 @@ class Objective:
         self.C = problem.C or 1.0
         self.loss = step.loss
         self.by_log_loss = False  # the search uses squares; for classes, its last step uses the log loss
+
+    @cached_property
+    def plain(self) -> str:
+        """The kernel without `ard`. Two kernels of a search are compared by it; for long sums it takes very long."""
+        return repr(self.problem.kernel.rebuilt(lambda part: {"ard": False} if part.ard else {}))
 
     # Vectors ---------------------------------------------------------------------------------------------------------
     def _at(self, logs: np.ndarray, trial: Problem, C: float | None = None) -> Problem:
