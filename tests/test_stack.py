@@ -15,8 +15,8 @@ from lssvm.estimators import planning
 from lssvm.kernels import RBF, Additive, Linear, Matern, Spline, Stack
 from lssvm.problem import Problem, order_by_content
 from lssvm.sparsify.bases import random
-from lssvm.tune import average_weights, descent, mixture_weights, stack, steps, widths
-from lssvm.tune.stack import PULL
+from lssvm.tune import average_weights, descent, leave_one_out, mixture_weights, stack_weights, widths
+from lssvm.tune.stack_weights import PULL
 
 GIVEN = [RBF(1.5), Matern(3.0, nu=0.5), Linear()]
 
@@ -39,7 +39,7 @@ def residuals_of(members, rows, seed, tails=False):
 def test_weights_minimise_their_objective(members, tails, monkeypatch):
     residuals, v = residuals_of(members, 200, members, tails), np.random.default_rng(1).uniform(0.2, 2.0, 200)
     usual = average_weights(residuals, v)
-    monkeypatch.setattr(stack, "SMALLEST", 0.0)
+    monkeypatch.setattr(stack_weights, "SMALLEST", 0.0)
     found = average_weights(residuals, v)
     assert (found >= 0).all()
     assert_allclose(found.sum(), 1.0)
@@ -399,8 +399,10 @@ def test_which_members_are_searched_to_the_end(dense, monkeypatch):
     monkeypatch.setattr(widths.Search, "run", run)
     monkeypatch.setattr(widths.Search, "_start_from", start_from)
     monkeypatch.setattr(descent, "stage_weights", lambda members: np.zeros(len(members)))
-    monkeypatch.setattr(steps, "stage_weights", lambda members: np.ones(len(members)))
-    monkeypatch.setattr(descent, "PLAN", replace(descent.PLAN, hopeful=1))  # a search may end after two iterations
+    monkeypatch.setattr(leave_one_out, "stage_weights", lambda members: np.ones(len(members)))
+    monkeypatch.setattr(
+        descent, "CONSTANTS", replace(descent.CONSTANTS, hopeful=1)
+    )  # a search may end after two iterations
     X, y = numbers(200 if dense else 400)
     kernel = Stack([RBF(), Matern(), Matern(nu=0.5)])
     model = LSSVR(kernel, C=10.0 if dense else None).fit(X, np.column_stack([y, X[:, 1]]))
@@ -415,7 +417,7 @@ def test_which_members_are_searched_to_the_end(dense, monkeypatch):
 
 
 def test_members_without_weight_after_the_first_stage_are_left_out(monkeypatch):
-    monkeypatch.setattr(steps, "stage_weights", lambda members: np.array([1.0, 0.0, 1.0]))
+    monkeypatch.setattr(leave_one_out, "stage_weights", lambda members: np.array([1.0, 0.0, 1.0]))
     model = LSSVR(Stack([RBF(), Matern(), Matern(nu=0.5)])).fit(*numbers(200))
     assert [getattr(member.kernel, "nu", None) for member in model.path_.members] == [None, 0.5]
 
@@ -434,9 +436,11 @@ def test_members_to_be_searched_again_need_a_weight_on_the_last_stage(monkeypatc
         return usual(self, trial, *args, **options)
 
     monkeypatch.setattr(descent, "stage_weights", lambda members: np.ones(len(members)))
-    monkeypatch.setattr(steps, "stage_weights", weights)
+    monkeypatch.setattr(leave_one_out, "stage_weights", weights)
     monkeypatch.setattr(widths.Search, "_minimise", minimise)
-    monkeypatch.setattr(widths, "PLAN", replace(widths.PLAN, limited=-np.inf))  # all members, whatever they gain
+    monkeypatch.setattr(
+        widths, "CONSTANTS", replace(widths.CONSTANTS, limited=-np.inf)
+    )  # all members, whatever they gain
     model = LSSVR(Stack([RBF(), Matern(), Matern(nu=0.5)])).fit(*numbers(400))
     assert len(seen) == 2
     assert last == [None, 0.5]
@@ -458,7 +462,7 @@ def test_robust_weights_do_not_make_the_order_of_members_matter(monkeypatch):
     y = y + np.random.default_rng(1).standard_t(2, 400)
     found = []
     monkeypatch.setattr(descent, "stage_weights", lambda members: np.ones(len(members)))
-    monkeypatch.setattr(steps, "stage_weights", lambda members: found.append(members) or np.ones(len(members)))
+    monkeypatch.setattr(leave_one_out, "stage_weights", lambda members: found.append(members) or np.ones(len(members)))
     LSSVR(Stack([RBF(), Matern(nu=0.5)]), robust="hampel").fit(X, y, sample_weight=1.0 + X[:, 0] ** 2)
     first, last = found
     assert not np.array_equal(first[0].weights, 1.0 + X[:, 0] ** 2)
@@ -476,7 +480,7 @@ def test_weights_on_the_last_stage_come_from_its_leave_one_out_residuals(monkeyp
             found.append((search, search.current().kernel, search.C, stage))
         return list(first)
 
-    monkeypatch.setattr(steps, "_weights_on_last_stage", weights)
+    monkeypatch.setattr(leave_one_out, "_weights_on_last_stage", weights)
     LSSVR(Stack([Matern(), Matern(nu=0.5)])).fit(*numbers(2300))
     assert [search.is_completed for search, *_ in found] == [True, False]  # the first chose the basis
     for search, kernel, C, stage in found:

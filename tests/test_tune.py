@@ -21,9 +21,9 @@ from sklearn.utils import Bunch
 from lssvm import LSSVC, LSSVR, arrays, datasets, kernels, losses, sparsify, tune
 from lssvm.kernels import RBF, Additive, Choice, Linear, Matern, Polynomial, Spline
 from lssvm.problem import Problem, column_spread, order_by_content, spread_of
-from lssvm.tune import descent, penalty, scores, widths
+from lssvm.tune import choose_C, descent, scores, widths
+from lssvm.tune.leave_one_out import tuned
 from lssvm.tune.screening import droppable, functions_of, relevance
-from lssvm.tune.steps import tuned
 
 SIGMA = np.array([1.2, 2.0, 0.8])
 SMOOTH = {
@@ -204,8 +204,8 @@ def test_C_from_one_nearby_is_the_best_of_a_fine_grid(start, unit):
     press = lambda C: math.log(weights @ (problem.replace(C=C).solve().loo_residuals[:, 0] / unit) ** 2)  # noqa: E731
     grid = np.geomspace(0.1, 1e5, 151)
     best = grid[np.argmin([press(C) for C in grid])]
-    C, residuals = penalty.best_C_nearby(problem, start * best)
-    assert press(C) - press(best) < 2 * tune.PLAN.flatness / 150
+    C, residuals = choose_C.best_C_nearby(problem, start * best)
+    assert press(C) - press(best) < 2 * tune.CONSTANTS.flatness / 150
     assert_allclose(residuals, problem.replace(C=C).solve().loo_residuals, rtol=1e-9, atol=1e-9 * unit)
     value, slope, _ = problem.replace(y=y[:, None]).press_in_C(10.0)
     assert value == pytest.approx(press(10.0), abs=1e-12)
@@ -216,19 +216,19 @@ def test_C_from_one_nearby_leaves_difficult_cases_to_the_path(monkeypatch):
     X, y = make_friedman1(150, n_features=5, noise=1.0, random_state=0)
     y[0] = 1e4
     outlier = Problem(Matern(2.0), X, y[:, None], np.ones(150))
-    assert penalty.best_C_nearby(outlier, 10.0) is None
+    assert choose_C.best_C_nearby(outlier, 10.0) is None
     smooth = Problem(RBF(1.0), X[:, :1], np.sin(X[:, :1]), np.ones(150))  # the best C is beyond the range
-    assert penalty.best_C_nearby(smooth, 1e6) is None
-    assert penalty.best_C_nearby(outlier.with_basis(np.arange(20)), 10.0) is None
+    assert choose_C.best_C_nearby(smooth, 1e6) is None
+    assert choose_C.best_C_nearby(outlier.with_basis(np.arange(20)), 10.0) is None
     y[0] = 15.0
     usual = Problem(Matern(2.0), X, y[:, None], np.ones(150))
-    assert penalty.best_C_nearby(usual, 100.0) is not None
+    assert choose_C.best_C_nearby(usual, 100.0) is not None
     evaluations, press_in_C = [], Problem.press_in_C
     monkeypatch.setattr(Problem, "press_in_C", lambda self, C: evaluations.append(C) or press_in_C(self, C))
-    assert penalty.best_C_nearby(usual, 1e8) is None
+    assert choose_C.best_C_nearby(usual, 1e8) is None
     assert evaluations == [pytest.approx(1e8)]  # PRESS is flat there
     twice = Problem(Matern(2.0), X[np.r_[:150, :5]], y[np.r_[:150, :5], None], np.ones(155))
-    assert penalty.best_C_nearby(twice, 100.0) is None
+    assert choose_C.best_C_nearby(twice, 100.0) is None
 
 
 @pytest.mark.slow
@@ -400,7 +400,7 @@ def test_a_basis_size_left_open_is_what_pays(noise, size, monkeypatch):
 def test_basis_sizes_are_not_compared_where_few_points_suffice():
     X, y = make_friedman1(2500, n_features=5, noise=1.0, random_state=0)
     model = LSSVR(Matern(ard=True), steps=[sparsify.Random(random_state=0)]).fit(X, y)
-    assert model.path_.gain < tune.PLAN.limited
+    assert model.path_.gain < tune.CONSTANTS.limited
     assert model.path_.sizes.tolist() == []
     assert model.path_.chosen == len(model.support_) == 500
 
@@ -437,7 +437,7 @@ def test_squared_residuals_may_choose_for_classes_too():
 def test_few_C_at_a_time_are_all_of_them(monkeypatch):
     X, y = load_iris(return_X_y=True)
     whole = LSSVC(RBF(2.0)).fit(X, y)
-    monkeypatch.setattr(scores, "PLAN", replace(tune.PLAN, class_values=5 * 3 * len(y)))
+    monkeypatch.setattr(scores, "CONSTANTS", replace(tune.CONSTANTS, class_values=5 * 3 * len(y)))
     assert_allclose(LSSVC(RBF(2.0)).fit(X, y).C_, whole.C_, rtol=1e-12)
 
 
@@ -557,12 +557,12 @@ def test_C_of_a_basis_is_the_best_of_all_ridges(noise, guess):
     X, y = datasets.make_sinc(3000, noise=noise, random_state=0)
     problem = Problem(RBF(1.0), X, y[:, None], np.ones(len(y)), support=np.arange(40))
     unit = tune.kernel_variance(problem)
-    factor = problem.factorise(1.0 / (tune.PLAN.ridges[0] * unit), every=True)
-    errors = tune.loo_errors(factor, 1.0 / (tune.PLAN.ridges * unit))
-    C, error, _ = penalty.best_C_and_factor(problem, tune.loo_errors, guess)
+    factor = problem.factorise(1.0 / (tune.CONSTANTS.ridges[0] * unit), every=True)
+    errors = tune.loo_errors(factor, 1.0 / (tune.CONSTANTS.ridges * unit))
+    C, error, _ = choose_C.best_C_and_factor(problem, tune.loo_errors, guess)
     assert error <= errors.min() * (1 + 1e-9)
-    assert 0.3 < C * unit * tune.PLAN.ridges[np.argmin(errors)] < 3.0
-    small = np.finfo(float).eps / 1e-6 * len(y) > tune.PLAN.ridges
+    assert 0.3 < C * unit * tune.CONSTANTS.ridges[np.argmin(errors)] < 3.0
+    small = np.finfo(float).eps / 1e-6 * len(y) > tune.CONSTANTS.ridges
     assert small[np.argmin(errors)] == (noise == 0.0)
 
 
@@ -573,7 +573,7 @@ def test_the_machine_of_an_ill_conditioned_C_path_is_that_of_a_factor_of_its_own
     factor = problem.factorise(1e8, every=True, quick=True)
     assert factor.system.rounding == np.inf
     for C in (1e8, 1e5):
-        (fit, _), own = penalty.fit_of_path(factor, C), problem.factorise(C).fit(C)
+        (fit, _), own = choose_C.fit_of_path(factor, C), problem.factorise(C).fit(C)
         assert fit is not None
         assert_allclose(fit.loo_residuals, own.loo_residuals, rtol=0, atol=1e-9)
         assert_allclose(fit.leverage, own.leverage, rtol=0, atol=1e-10)
@@ -848,8 +848,8 @@ def test_a_search_stops_when_its_gain_is_small(monkeypatch):
     X = rng.uniform(-1.0, 1.0, (400, 4))
     y = np.exp(X[:, 0]) * np.sin(3.0 * X[:, 1]) + X[:, 2] * X[:, 3]
     evaluations = []
-    for rate in (0.0, tune.PLAN.rate, 50.0):
-        monkeypatch.setattr(descent, "PLAN", replace(tune.PLAN, rate=rate))
+    for rate in (0.0, tune.CONSTANTS.rate, 50.0):
+        monkeypatch.setattr(descent, "CONSTANTS", replace(tune.CONSTANTS, rate=rate))
         evaluations.append(LSSVR(RBF(ard=True), steps=()).fit(X, y).path_.evaluations)
     assert evaluations[2] < evaluations[1] <= evaluations[0] < 150
 
@@ -878,14 +878,14 @@ def test_the_memory_of_a_search_is_proportional_to_the_columns():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 * 4000**2 / 4
-    search.widths[7:] = tune.PLAN.dropped_width
+    search.widths[7:] = tune.CONSTANTS.dropped_width
     sizes, usual = [], descent.scipy.optimize.minimize
     with pytest.MonkeyPatch.context() as patch:
         counted = lambda function, start, **options: sizes.append(len(start)) or usual(function, start, **options)  # noqa: E731
         patch.setattr(descent.scipy.optimize, "minimize", counted)
         search._minimise(search.problem, 1)
     assert sizes == [8]  # log C is the last one
-    assert (search.widths[7:] == tune.PLAN.dropped_width).all()
+    assert (search.widths[7:] == tune.CONSTANTS.dropped_width).all()
 
 
 def wide_problem(kernel, rows=40, columns=1000):
@@ -932,7 +932,9 @@ def test_few_of_very_many_columns_have_widths_of_their_own(monkeypatch):
     search = widths.Search(problem, tune.LeaveOneOut(), Bunch(evaluations=0, plan=[]), member=True)
     search.run()
     sigma = search.current().kernel.sigma
-    assert tune.PLAN.widths_kept <= max(counts) < 1.1 * tune.PLAN.widths_kept  # relevant columns get a second chance
+    assert (
+        tune.CONSTANTS.widths_kept <= max(counts) < 1.1 * tune.CONSTANTS.widths_kept
+    )  # relevant columns get a second chance
     assert np.isfinite(sigma[[3, 700]]).all()
     assert np.sum(np.isfinite(sigma)) < 50
 
@@ -949,8 +951,8 @@ def test_a_search_that_starts_on_a_part_ends_where_others_do(monkeypatch):
 
     monkeypatch.setattr(widths.Search, "_objective", counted)
     found, whole = [], []
-    for coarse in (tune.PLAN.coarse, (1000, 10_000)):
-        monkeypatch.setattr(widths, "PLAN", replace(tune.PLAN, coarse=coarse))
+    for coarse in (tune.CONSTANTS.coarse, (1000, 10_000)):
+        monkeypatch.setattr(widths, "CONSTANTS", replace(tune.CONSTANTS, coarse=coarse))
         sizes.clear()
         found.append(tune.tuned(problem))
         whole.append(sizes.count(2000))
@@ -1116,14 +1118,16 @@ def test_outliers_of_a_kernel_without_widths_are_weighted_as_often_as_in_a_searc
     y = X @ [1.0, -2.0] + 0.1 * rng.standard_normal(80)
     X[0], y[0] = [6.0, 0.0], 60.0
     last = LSSVR(Linear()).fit(X, y)
-    monkeypatch.setattr(penalty, "PLAN", replace(tune.PLAN, robust_iterations=tune.PLAN.robust_iterations - 1))
+    monkeypatch.setattr(
+        choose_C, "CONSTANTS", replace(tune.CONSTANTS, robust_iterations=tune.CONSTANTS.robust_iterations - 1)
+    )
     before = LSSVR(Linear()).fit(X, y)
     sizes = np.empty(80)
     for i in range(80):
         others = np.delete(np.arange(80), i)
         refit = LSSVR(Linear(), before.C_).fit(X[others], y[others], before.weights_[others])
         sizes[i] = abs(y[i] - refit.predict(X[i : i + 1])[0])
-    expected = np.minimum(1.0, tune.PLAN.outlier * np.quantile(sizes, 0.9) / sizes) ** 2
+    expected = np.minimum(1.0, tune.CONSTANTS.outlier * np.quantile(sizes, 0.9) / sizes) ** 2
     assert expected[0] < 0.7 * before.weights_[0] < 0.1
     assert_allclose(last.weights_, expected, rtol=1e-6)
 
@@ -1141,7 +1145,7 @@ def test_a_measured_basis_is_as_robust_as_a_given_one(small_sizes):
     X, truth, _, y = outlying(600, 3)
     measured = LSSVR(RBF(), steps=[sparsify.Random(random_state=0)], robust="hampel").fit(X, y)
     assert np.sqrt(np.mean((measured.predict(X) - truth) ** 2)) < 0.06
-    assert measured._problem_.robust.iterations == tune.PLAN.robust_iterations
+    assert measured._problem_.robust.iterations == tune.CONSTANTS.robust_iterations
 
 
 def test_rows_of_no_weight_do_not_move_C():
@@ -1362,7 +1366,7 @@ def test_targets_are_called_noise_free_only_if_they_are_explained():
     X, noise = rng.standard_normal((60, 2)), rng.standard_normal((60, 1))
     smooth = Problem(RBF(3.0), X, np.sin(X[:, :1]), np.ones(60), C=1e15)
     with pytest.warns(UserWarning, match="noise-free"):
-        penalty.warn_at_edge(smooth)
+        choose_C.warn_at_edge(smooth)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        penalty.warn_at_edge(smooth.replace(kernel=RBF(0.01), y=noise))  # K is almost the identity
+        choose_C.warn_at_edge(smooth.replace(kernel=RBF(0.01), y=noise))  # K is almost the identity

@@ -17,7 +17,7 @@ from ..losses import LOSSES
 from ..problem import Problem, Step, varying_inputs
 from ..progress import work
 from ..sparsify import Given, Random
-from ..tune import PLAN, LeaveOneOut, tuned, unexplained
+from ..tune import CONSTANTS, LeaveOneOut, tuned, unexplained
 
 DENSE_ROWS = 2000  # steps=None: the model is dense up to this number of rows
 FULL_PORTFOLIO = 1000  # rows up to which the default stack has all its members
@@ -115,7 +115,7 @@ def default_steps(problem: Problem) -> Sequence[Step]:
 def most_to_solve(problem: Problem) -> float:
     """The `work` of the final fit for ``steps=None``."""
     rows = len(problem.rows)
-    solves = 1 if problem.robust is None else 1 + max(PLAN.robust_iterations, problem.robust.iterations)
+    solves = 1 if problem.robust is None else 1 + max(CONSTANTS.robust_iterations, problem.robust.iterations)
     return solves * work(rows, None if rows <= DENSE_ROWS else BASIS_SIZE)
 
 
@@ -194,9 +194,11 @@ def class_steps(problem: Problem, coding: str, loss: str) -> Sequence[Step]:
     """The default for ``steps=None`` of `LSSVC`: dense if that is cheap enough, else a basis of random rows."""
     counts = np.bincount(problem.labels[problem.rows]).astype(float)
     by_pairs = coding == "one-vs-one"
-    if (pair_work(counts) if by_pairs else counts.sum() ** 3) <= PLAN.dense_class_work or problem.kernel.is_precomputed:
+    if (
+        pair_work(counts) if by_pairs else counts.sum() ** 3
+    ) <= CONSTANTS.dense_class_work or problem.kernel.is_precomputed:
         return ()
     rows = counts.sum() * (len(counts) - 1 if by_pairs else 1)
-    work = PLAN.class_basis_work / (1 if loss == "squared" else PLAN.class_systems)
-    size = int(np.clip(math.sqrt(work / rows), *PLAN.class_basis))
+    work = CONSTANTS.class_basis_work / (1 if loss == "squared" else CONSTANTS.class_systems)
+    size = int(np.clip(math.sqrt(work / rows), *CONSTANTS.class_basis))
     return (Given(problem.rows_by_content[:size]),)

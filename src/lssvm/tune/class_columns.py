@@ -12,7 +12,7 @@ from .. import arrays
 from ..arrays import NumericalError
 from .class_losses import best_C, loo_values, row_losses
 from .class_search import ClassSearch, Rows, Setting
-from .plan import PLAN
+from .constants import CONSTANTS
 from .screening import droppable, functions_of, relevance
 
 
@@ -20,7 +20,7 @@ class ColumnSearch:
     """The search for the widths of the columns, from a common width.
 
     A change is made on each half of a sample and judged by the log loss of the other half, where only a common factor
-    of the widths and C are chosen again. It is kept if it gains more than `PLAN.class_worth` standard errors; then it
+    of the widths and C are chosen again. It is kept if it gains more than `class_worth` standard errors; then it
     is made on the whole sample, or the widths of both halves are averaged. (Up to three rows are not halved.)
 
     Parameters
@@ -73,7 +73,7 @@ class ColumnSearch:
             if gains[0] @ self.halves[1].weights <= 0.0:
                 return None
         gain = np.concatenate(gains) * np.concatenate([half.weights for half in self.halves[::-1]])
-        if gain.mean() <= PLAN.class_worth * gain.std() / math.sqrt(len(gain)):
+        if gain.mean() <= CONSTANTS.class_worth * gain.std() / math.sqrt(len(gain)):
             return None
         self.losses = [self.losses[0] - gains[1], self.losses[1] - gains[0]]
         return settings[::-1]
@@ -102,7 +102,7 @@ class ColumnSearch:
     def _relevant(rows: Rows) -> np.ndarray:
         """Which inputs have a column that the classes depend on."""
         effects = relevance(functions_of(rows.X), np.eye(rows.n_classes)[rows.codes])
-        return np.bincount(rows.problem.inputs, effects > PLAN.relevant) > 0
+        return np.bincount(rows.problem.inputs, effects > CONSTANTS.relevant) > 0
 
     def _with_columns(self, setting: Setting, kept: np.ndarray) -> Setting:
         """The setting with infinite widths of some inputs, and the others narrower, for the same mean distance."""

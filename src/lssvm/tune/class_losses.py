@@ -15,7 +15,7 @@ from ..coding import best_slope, pair_losses, platt_aims, vertex
 from ..problem import solve_two_classes
 from ..system.newton import solve_squares
 from .class_search import Rows, Setting
-from .plan import PLAN
+from .constants import CONSTANTS
 
 
 def row_losses(rows: Rows, setting: Setting) -> np.ndarray:
@@ -81,7 +81,7 @@ def best_C(
         except NumericalError:
             return 1e10
         score = rows.coded(setting.coding).score(values)[0]
-        score += 0.5 * ((log_C - math.log(PLAN.class_C)) / PLAN.class_C_prior) ** 2
+        score += 0.5 * ((log_C - math.log(CONSTANTS.class_C)) / CONSTANTS.class_C_prior) ** 2
         if score < best[0]:
             best = (score, math.exp(log_C), values)
         return score

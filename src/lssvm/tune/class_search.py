@@ -16,7 +16,7 @@ from ..kernels import Kernel
 from ..losses import LOSSES
 from ..problem import Problem, whitened_columns
 from ..system.newton import loo_gradient, solve_dual, solve_squares
-from .plan import PLAN
+from .constants import CONSTANTS
 from .stacks import Stacks
 
 SLOPE_STEPS = 12  # at most, of Newton's method for the slope
@@ -133,16 +133,16 @@ class Coded:
             shares /= total[:, None]
             mean = np.einsum("ij,ij->i", shares, logits)
             deviation = log_slope - SLOPE_CENTRE
-            first = float(weights @ mean) + deviation / PLAN.class_C_prior**2
+            first = float(weights @ mean) + deviation / CONSTANTS.class_C_prior**2
             square = np.einsum("ij,ij,ij->i", shares, logits, logits) - mean**2
-            second = float(weights @ (mean + square)) + 1.0 / PLAN.class_C_prior**2
+            second = float(weights @ (mean + square)) + 1.0 / CONSTANTS.class_C_prior**2
             step = -first / second if second > 0.0 else -math.copysign(1.0, first)
             step = min(max(step, -1.0, SLOPES[0] - log_slope), 1.0, SLOPES[1] - log_slope)
             if abs(step) < SLOPE_ACCURACY:
                 break
             log_slope += step
         self.log_slope = log_slope
-        value = float(weights @ (top + np.log(total))) + 0.5 * (deviation / PLAN.class_C_prior) ** 2
+        value = float(weights @ (top + np.log(total))) + 0.5 * (deviation / CONSTANTS.class_C_prior) ** 2
         return value, self._in_values(-slope * weights[:, None] * shares)
 
 
@@ -194,9 +194,9 @@ class ClassSearch:
         for row, size in zip(in_widths, self._sizes(), strict=False):
             gradient.extend([] if not size else np.bincount(self.inputs, row) if size > 1 else [row.sum()])
         prior, in_prior = self._prior(x)
-        deviation = math.log(setting.C / PLAN.class_C)
-        prior += 0.5 * (deviation / PLAN.class_C_prior) ** 2
-        in_C += deviation / PLAN.class_C_prior**2
+        deviation = math.log(setting.C / CONSTANTS.class_C)
+        prior += 0.5 * (deviation / CONSTANTS.class_C_prior) ** 2
+        in_C += deviation / CONSTANTS.class_C_prior**2
         return value + prior, np.append(gradient, 0.0) + in_prior + in_C * self.tilt
 
     def _loss(self, K: np.ndarray, setting: Setting) -> tuple[float, np.ndarray, float]:
@@ -244,13 +244,13 @@ class ClassSearch:
                 kept = self.leading[used]
                 relative = logs[kept] - unit[kept] + (x[part][used] if size > 1 else x[part])
                 middle = float(relative.mean() - 0.5 * math.log(max(used.sum(), 1))) if used.any() else 0.0
-                value += 0.5 * (middle / PLAN.class_width_prior) ** 2
+                value += 0.5 * (middle / CONSTANTS.class_width_prior) ** 2
                 own = np.zeros(len(used))
-                own[used] = middle / PLAN.class_width_prior**2 / max(used.sum(), 1)
+                own[used] = middle / CONSTANTS.class_width_prior**2 / max(used.sum(), 1)
                 if size > 1:
                     deviation = relative - relative.mean()
-                    value += 0.5 * float(deviation @ deviation) / PLAN.width_prior**2
-                    own[used] += deviation / PLAN.width_prior**2
+                    value += 0.5 * float(deviation @ deviation) / CONSTANTS.width_prior**2
+                    own[used] += deviation / CONSTANTS.width_prior**2
                 gradient[part] = own if size > 1 else own.sum()
             place += size
         return value, gradient
@@ -271,7 +271,7 @@ class ClassSearch:
             value, gradient = known.pop(x.tobytes()) if x.tobytes() in known else self.objective(x)
             return value / unit, gradient / unit
 
-        flat = PLAN.class_flatness / max(first[0], unit)  # L-BFGS compares gains with max(value, 1)
+        flat = CONSTANTS.class_flatness / max(first[0], unit)  # L-BFGS compares gains with max(value, 1)
         options = {"maxiter": iterations, "maxfun": 2 * iterations, "ftol": flat, "gtol": 1e-3}
         found = scipy.optimize.minimize(  # type: ignore[call-overload]
             scaled, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options

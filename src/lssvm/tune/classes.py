@@ -24,11 +24,11 @@ from .._words import counted
 from ..coding import pair_work
 from ..kernels import Kernel
 from ..problem import Problem, column_spread, columns_by_input, constant_columns, ranks_of
+from .choose_C import mean_weight
 from .class_columns import ColumnSearch, mean_of
 from .class_losses import best_C
 from .class_search import ClassSearch, Rows, Setting, log_widths
-from .penalty import mean_weight
-from .plan import PLAN
+from .constants import CONSTANTS
 from .samples import in_memory, part_of, with_every_class
 
 FEWEST = 4  # rows per class, for two in each half: leave-one-out of a single row says nothing about its class
@@ -94,7 +94,7 @@ def _chosen(problem: Problem, rows: Rows, codings: tuple[str, ...], losses: tupl
     growth = compared[0][1].C / found[best].C  # the best C of all rows over that of a half, for all that is compared
     for number, setting in enumerate(found):
         if number != best:
-            far = starts[number][0] > starts[best][0] + PLAN.class_hopeless
+            far = starts[number][0] > starts[best][0] + CONSTANTS.class_hopeless
             compared.append(best_C(rows, replace(setting, C=growth * setting.C), known=far))
     first = min(compared, key=lambda candidate: candidate[0].mean())[1]
     others = [(codings[0], loss) for loss in losses if loss != leading]
@@ -129,7 +129,7 @@ def with_C_of_more_rows(problem: Problem, setting: Setting, record: Bunch) -> Pr
     third of the rows and a third of the basis have as many rows per basis point as the whole. If rows are repeated, C
     does not rise: copies are more frequent in a larger sample, and the larger C, the smaller their leave-one-out loss.
     """
-    rows, basis = (round(PLAN.class_C_part * size) for size in (len(problem.rows), problem.basis_size))
+    rows, basis = (round(CONSTANTS.class_C_part * size) for size in (len(problem.rows), problem.basis_size))
     if problem.is_dual or problem.y.shape[1] > 1 or rows <= _sample_size(problem):
         return problem
     unit = mean_weight(problem)
@@ -176,7 +176,7 @@ def _sample_size(problem: Problem) -> int:
     """The number of rows of that sample, before rows of rare classes are added."""
     counts = np.bincount(problem.labels[problem.rows]).astype(float)
     work = pair_work(counts) or 1.0
-    return int(np.clip(counts.sum() * (PLAN.class_work / work) ** (1 / 3), *PLAN.class_rows))
+    return int(np.clip(counts.sum() * (CONSTANTS.class_work / work) ** (1 / 3), *CONSTANTS.class_rows))
 
 
 def _as_numpy(problem: Problem) -> Problem:

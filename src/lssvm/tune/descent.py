@@ -12,10 +12,10 @@ from sklearn.utils import Bunch
 
 from ..problem import Problem
 from ..progress import work
+from .choose_C import best_C, kernel_variance, mean_weight
+from .constants import CONSTANTS
 from .objective import Objective
-from .penalty import best_C, kernel_variance, mean_weight
-from .plan import PLAN
-from .stack import Stage, stage_weights
+from .stack_weights import Stage, stage_weights
 
 
 class Descent(Objective):
@@ -38,9 +38,9 @@ class Descent(Objective):
     ) -> float:
         """Move the widths (with `together`, only by a common factor) and C to a local minimum of the objective.
 
-        An iteration has to lower log PRESS by `PLAN.rate` times its share of all the work so far, and by the noise. Its
+        An iteration has to lower log PRESS by `rate` times its share of all the work so far, and by the noise. Its
         work is that of one evaluation, however many a line search takes: where the objective is flat, rounding decides
-        how many. The first four have to come below the value of a `rival`. After `PLAN.hopeful` iterations, a member of
+        how many. The first four have to come below the value of a `rival`. After `hopeful` iterations, a member of
         a stack must have some weight next to the `others`; otherwise the search ends, and `is_useless` is set.
         """
         start, dropped = self._vector(), self._is_dropped(self.widths)
@@ -49,11 +49,13 @@ class Descent(Objective):
         moves: Any = scipy.sparse.eye_array(len(start), format="csr")  # from the search variables to the vector
         middle = math.log(kernel_variance(self._at_vector(start, trial)) * mean_weight(trial))
         bounds = [
-            (PLAN.dropped_width, PLAN.dropped_width) if fixed else (-PLAN.width_bound, PLAN.width_bound)
+            (CONSTANTS.dropped_width, CONSTANTS.dropped_width)
+            if fixed
+            else (-CONSTANTS.width_bound, CONSTANTS.width_bound)
             for fixed in dropped
         ]
         if self.problem.C is None:
-            bounds.append((-math.log(PLAN.ridges[-1]) - middle, -math.log(PLAN.ridges[0]) - middle))
+            bounds.append((-math.log(CONSTANTS.ridges[-1]) - middle, -math.log(CONSTANTS.ridges[0]) - middle))
         start = np.clip(start, *np.array(bounds).T)
         if together:
             moves = np.zeros((len(start), 1 + len(start) - len(dropped)))
@@ -75,7 +77,7 @@ class Descent(Objective):
             )
         else:
             each = self._step_work(len(trial.rows), None if trial.is_dual else trial.basis_size)
-            least = PLAN.flatness / len(trial.rows)
+            least = CONSTANTS.flatness / len(trial.rows)
             values: list[float] = []
 
             def objective(step: np.ndarray) -> tuple[float, np.ndarray]:
@@ -85,10 +87,10 @@ class Descent(Objective):
             def stop(intermediate_result: scipy.optimize.OptimizeResult) -> None:
                 values.append(float(intermediate_result.fun))
                 self.spent += each
-                slow = len(values) > 4 and values[-5] - values[-1] < 4.0 * PLAN.rate * each / self.spent
+                slow = len(values) > 4 and values[-5] - values[-1] < 4.0 * CONSTANTS.rate * each / self.spent
                 if slow or (len(values) == 4 and values[-1] > rival):
                     raise StopIteration
-                if len(values) == PLAN.hopeful and others:
+                if len(values) == CONSTANTS.hopeful and others:
                     own = self._stage_at(start + moves @ intermediate_result.x, trial)
                     self.is_useless = stage_weights([*others, own])[-1] == 0.0
                     if self.is_useless:

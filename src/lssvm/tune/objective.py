@@ -16,14 +16,14 @@ from ..arrays import Array, NumericalError, cached_property
 from ..kernels import RBF, Matern
 from ..problem import Problem, column_spread, constant_columns
 from ..progress import gradient_work, work
-from .plan import PLAN
+from .constants import CONSTANTS
 from .samples import stages_of
 from .scores import class_errors, error_rate, errors_to_choose_by, output_units, validation_loss
 from .screening import Functions
-from .stack import Stage
+from .stack_weights import Stage
 
 if TYPE_CHECKING:
-    from .steps import LeaveOneOut
+    from .leave_one_out import LeaveOneOut
 
 
 class Objective:
@@ -77,7 +77,7 @@ class Objective:
             return rotated
         for leaf, free, size in zip(trial.kernel.leaves, self.free, self._sizes(), strict=True):
             widths = np.where(
-                logs[place : place + size] < PLAN.dropped_width, np.exp(logs[place : place + size]), math.inf
+                logs[place : place + size] < CONSTANTS.dropped_width, np.exp(logs[place : place + size]), math.inf
             )
             widths = widths[self.inputs] if size > 1 else widths
             sigmas.append(widths * leaf.width_unit(self.spread) if free else leaf.sigma)
@@ -93,7 +93,10 @@ class Objective:
         None if there are few columns, if the search uses samples, or if the kernel depends on more than distances.
         """
         X, kernel = self.problem.X, self.problem.kernel
-        wide = max(PLAN.screened, X.shape[0]) < X.shape[1] and X.shape[0] == len(self.problem.rows) <= PLAN.start_rows
+        wide = (
+            max(CONSTANTS.screened, X.shape[0]) < X.shape[1]
+            and X.shape[0] == len(self.problem.rows) <= CONSTANTS.start_rows
+        )
         if not (wide and all(self.free) and self.problem.is_dual and isinstance(kernel, (RBF, Matern))):
             return None
         values = arrays.to_numpy(X) + 0.0
@@ -123,9 +126,9 @@ class Objective:
         value, gradient, place = 0.0, np.zeros_like(logs), 0
         for size in self._sizes():
             if size > 1:
-                kept = place + np.flatnonzero(logs[place : place + size] < PLAN.dropped_width)
+                kept = place + np.flatnonzero(logs[place : place + size] < CONSTANTS.dropped_width)
                 deviation = logs[kept] - logs[kept].mean() if len(kept) else logs[kept]
-                spread = PLAN.ratio_prior * max(1.0, rows / (PLAN.width_rows * max(len(kept), 1)))
+                spread = CONSTANTS.ratio_prior * max(1.0, rows / (CONSTANTS.width_rows * max(len(kept), 1)))
                 value += float(deviation @ deviation) / (spread**2 * rows)
                 gradient[kept] = 2.0 * deviation / (spread**2 * rows)
             place += size
@@ -170,7 +173,7 @@ class Objective:
 
     @staticmethod
     def _is_dropped(widths: np.ndarray) -> np.ndarray:
-        return np.asarray(widths >= PLAN.dropped_width)
+        return np.asarray(widths >= CONSTANTS.dropped_width)
 
     def _loo_residuals(self, trial: Problem, vector: np.ndarray | None = None) -> np.ndarray:
         """Leave-one-out residuals of the current setting, or of that of a vector."""
@@ -200,21 +203,21 @@ class Objective:
         """An upper bound of the `work` of the first stage; for dense models and members of a stack, the usual work."""
         rows, basis = stages_of(self.problem)[0]
         if self.member:  # it usually starts from another one
-            return self._stage_work(rows, basis, PLAN.transferred + PLAN.early)
-        few = rows < PLAN.width_rows * len(self.constant)
-        each = PLAN.early if few else PLAN.iterations
-        many = each + PLAN.early if any(self.many) and len(self.constant) > 1 else 0
-        grid = len(PLAN.widths) * work(min(PLAN.start_rows, len(self.problem.rows)), None, every=True)
+            return self._stage_work(rows, basis, CONSTANTS.transferred + CONSTANTS.early)
+        few = rows < CONSTANTS.width_rows * len(self.constant)
+        each = CONSTANTS.early if few else CONSTANTS.iterations
+        many = each + CONSTANTS.early if any(self.many) and len(self.constant) > 1 else 0
+        grid = len(CONSTANTS.widths) * work(min(CONSTANTS.start_rows, len(self.problem.rows)), None, every=True)
         return grid + self._stage_work(rows, basis, 15 + many, paths=2)
 
     def last_work(self) -> float:
         """The same for the last stage."""
         stages = stages_of(self.problem)
         searches = (len(stages) > 1) + (self.problem.robust is not None)
-        steps = 1 if self.member else PLAN.early  # few members are searched again
+        steps = 1 if self.member else CONSTANTS.early  # few members are searched again
         most = searches * self._stage_work(*stages[-1], steps)
         if errors_to_choose_by(self.problem, self.loss) is class_errors:
-            most += self._stage_work(*stages[-1], PLAN.early, paths=2)
+            most += self._stage_work(*stages[-1], CONSTANTS.early, paths=2)
         return most
 
     def _stage_work(self, rows: int, basis: int | None, steps: int, paths: int = 0) -> float:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..problem import ranks_of
-from .plan import PLAN
+from .constants import CONSTANTS
 
 
 class Functions(NamedTuple):
@@ -23,7 +23,7 @@ def functions_of(X: np.ndarray) -> Functions:
     rows, columns = X.shape
     ranks = (ranks_of(X).T + 0.5) / rows
     varying = max(1, int(np.count_nonzero(np.ptp(ranks, axis=1))))
-    count = max(1, min(PLAN.cosines, PLAN.screened // varying, rows - 1))
+    count = max(1, min(CONSTANTS.cosines, CONSTANTS.screened // varying, rows - 1))
     cosines = np.stack([np.cos(math.pi * j * ranks) for j in range(1, count + 1)], axis=2)
     Q, R = np.linalg.qr(cosines - cosines.mean(axis=1, keepdims=True))
     independent = np.abs(np.diagonal(R, axis1=1, axis2=2)) > 1e-6 * math.sqrt(rows)  # fewer for columns of few values
@@ -45,7 +45,7 @@ def relevance(functions: Functions, targets: np.ndarray) -> np.ndarray:
     for e in clipped(targets).T:
         alone = ((e @ F) ** 2 / rows).reshape(columns, count).sum(axis=1)
         largest = np.maximum(largest, _standardised(alone, terms))
-        if np.count_nonzero(terms) * count <= PLAN.screened:
+        if np.count_nonzero(terms) * count <= CONSTANTS.screened:
             both = ((F.T @ (e[:, None] * F)) ** 2 / rows).reshape(columns, count, columns, count).sum(axis=(1, 3))
             pairs = _standardised(both, np.outer(terms, terms))
             np.fill_diagonal(pairs, -math.inf)
@@ -76,13 +76,13 @@ def droppable(
 
     `value` is that without some inputs; those of infinite width are dropped already. First the inputs that the targets
     do not depend on are tried together (if there are none, half of all inputs), then half as many each time, the widest
-    first, until `PLAN.stayed` single ones in a row are needed.
+    first, until `constants.stayed` single ones in a row are needed.
     """
     order = np.lexsort((-widths, relevant))
     order = order[np.isfinite(widths[order])]
     dropped = order[:0]
     least, kept, size = value(dropped), 0, int(np.sum(~relevant[order])) or max(1, len(order) // 2)
-    while len(order) and kept < PLAN.stayed:
+    while len(order) and kept < CONSTANTS.stayed:
         tried = np.append(dropped, order[:size])
         new = value(tried)
         if new - least < limit:

@@ -13,29 +13,29 @@ from sklearn.utils import Bunch
 from .. import arrays
 from .._words import counted
 from ..problem import Problem
-from .descent import Descent
-from .penalty import (
+from .choose_C import (
     best_C,
     best_C_and_residuals,
     best_C_nearby,
     guarded,
     search_weights,
 )
-from .plan import PLAN
+from .constants import CONSTANTS
+from .descent import Descent
 from .samples import part_of, sample_of, stages_of
 from .scores import class_errors, errors_to_choose_by
 from .screening import droppable, functions_of, relevance
-from .stack import Stage
+from .stack_weights import Stage
 
 if TYPE_CHECKING:
-    from .steps import LeaveOneOut
+    from .leave_one_out import LeaveOneOut
 
 
 def in_contention(searches: Sequence[Search]) -> list[Search]:
     """The searches of members of a stack that may get a weight: not useless, and not far behind another one."""
     completed = [search for search in searches if not search.is_useless]
     best = min((search.first_value for search in completed), default=math.inf)
-    return [search for search in completed if search.first_value <= best + PLAN.hopeless]
+    return [search for search in completed if search.first_value <= best + CONSTANTS.hopeless]
 
 
 class Search(Descent):
@@ -51,7 +51,7 @@ class Search(Descent):
         widths = [np.empty(0)]
         for leaf, free, many in zip(problem.kernel.leaves, search.free, search.many, strict=True):
             ratios = (arrays.to_numpy(leaf.sigma) / leaf.width_unit(search.spread))[search.leading]
-            logs = np.where(np.isfinite(ratios), np.log(ratios), PLAN.dropped_width)
+            logs = np.where(np.isfinite(ratios), np.log(ratios), CONSTANTS.dropped_width)
             widths.append((logs if many else logs[:1]) if free else np.empty(0))
         search.widths = np.concatenate(widths)
         search.trial = search._trial(*stages_of(search.problem)[0])
@@ -84,7 +84,7 @@ class Search(Descent):
         elif alike is not None:
             hasty = self.member and not trial.is_dual  # a dense trial takes little time
             others = [other.first_stage for other in in_contention(earlier)] if hasty else []
-            self.value = self._minimise(trial, PLAN.transferred, others=others)
+            self.value = self._minimise(trial, CONSTANTS.transferred, others=others)
             if self.is_useless:
                 self.first_value = self.value
                 return
@@ -97,7 +97,7 @@ class Search(Descent):
             else:
                 self.ard = self.many
         if len(self.widths) > len(self.free) and self._drop_columns(trial):
-            self.value = self._minimise(trial, PLAN.early)
+            self.value = self._minimise(trial, CONSTANTS.early)
         self.first_value = self.value
         if any(self.free):
             self._log(trial)
@@ -118,7 +118,7 @@ class Search(Descent):
             before = self.value
             self.last, self.value = self._last_trial(*stages[-1])
             self.record.gain = before - self.value
-            self.is_limited = self.record.gain > PLAN.limited or self.problem.robust is not None
+            self.is_limited = self.record.gain > CONSTANTS.limited or self.problem.robust is not None
 
     def finish(self) -> Problem:
         """Run the last stage; returns the problem with widths, and with C if there are any."""
@@ -127,7 +127,7 @@ class Search(Descent):
         if self.last is None:
             self.start_last_stage()
         if self.last is not None and self.is_limited:
-            self.value = self._minimise(self.last, PLAN.early)
+            self.value = self._minimise(self.last, CONSTANTS.early)
             self._log(self.last)
         if errors_to_choose_by(self.problem, self.loss) is class_errors:
             self._settle()
@@ -157,9 +157,9 @@ class Search(Descent):
         """Start from the best common width of a coarse grid on a small sample, and its C."""
         unit = math.log(max(np.sum(~self.constant), 1)) / 2.0
         sample = self._start_sample()
-        scores = self._grid(sample, np.zeros(sum(self._sizes())), np.log(PLAN.widths) + unit)
+        scores = self._grid(sample, np.zeros(sum(self._sizes())), np.log(CONSTANTS.widths) + unit)
         if self.method == "grid":
-            step = math.log(PLAN.widths[1] / PLAN.widths[0])
+            step = math.log(CONSTANTS.widths[1] / CONSTANTS.widths[0])
             middle = min(scores)[1]
             one = lambda log_width: self._grid(sample, np.zeros(sum(self._sizes())), [log_width])[0]  # noqa: E731
             found = scipy.optimize.minimize_scalar(
@@ -169,24 +169,24 @@ class Search(Descent):
                 options={"maxiter": 10, "xatol": 0.05},
             )
             scores.append(one(float(found.x)))
-        self.moderate = min(scores[: len(PLAN.widths) // 2 + 1])[1]
+        self.moderate = min(scores[: len(CONSTANTS.widths) // 2 + 1])[1]
         self.value, log_width, self.C = min(scores)
         # identical leaves that start from the same width have the same gradient, and would stay identical
         free = [repr(leaf) for leaf, is_free in zip(self.problem.kernel.leaves, self.free, strict=True) if is_free]
         places = [free[:i].count(leaf) - (free.count(leaf) - 1) / 2.0 for i, leaf in enumerate(free)]
         self.widths = log_width + math.log(4.0) * np.array(places)
-        self.record.plan.append(f"grid of {len(PLAN.widths)} common widths on {len(sample.rows)} rows")
+        self.record.plan.append(f"grid of {len(CONSTANTS.widths)} common widths on {len(sample.rows)} rows")
 
     def _start_from(self, other: Search) -> None:
         """Start from the search of another kernel: keep the ratios of its widths, and choose their common factor."""
         self.ard, self.moderate, self.spent = other.ard, other.moderate, 0.0
         own, others = (getattr(kernel, "nu", math.inf) for kernel in (self.problem.kernel, other.problem.kernel))
-        factors = np.negative(PLAN.factors) if own > others else PLAN.factors  # smoother kernels are narrower
+        factors = np.negative(CONSTANTS.factors) if own > others else CONSTANTS.factors  # smoother kernels are narrower
         self.value, factor, self.C = min(self._grid(self._start_sample(), other.widths, factors))
         self.widths = np.where(self._is_dropped(other.widths), other.widths, other.widths + factor)
 
     def _start_sample(self) -> Problem:
-        sample = self.problem.subset(sample_of(self.problem, PLAN.start_rows))
+        sample = self.problem.subset(sample_of(self.problem, CONSTANTS.start_rows))
         return sample if self.problem.is_dual else sample.with_basis()
 
     def _grid(
@@ -222,7 +222,9 @@ class Search(Descent):
         current = self._at(self.widths, trial)
         nearby = None if self.has_outliers else best_C_nearby(current, self.C)  # their lower weights have changed C
         self.C, loo = nearby or best_C_and_residuals(current)
-        known = guarded(current.replace(C=self.C), loo, iterations=1 if self.has_outliers else PLAN.robust_iterations)
+        known = guarded(
+            current.replace(C=self.C), loo, iterations=1 if self.has_outliers else CONSTANTS.robust_iterations
+        )
         if known.weights is not trial.weights:
             trial = self._without_outliers(trial, known)
             return trial, self._value(self._vector(), trial)
@@ -247,7 +249,7 @@ class Search(Descent):
         # A very wide common width with a large C amounts to a polynomial. If most columns are irrelevant, this is the
         # best that a common width can do, and the search rarely leaves it: widths per column start from a moderate one.
         moderate = common[0] - max(max(common[0]) - self.moderate, 0.0)
-        self.widths = np.where(self._constants(), PLAN.dropped_width, np.repeat(moderate, sizes))
+        self.widths = np.where(self._constants(), CONSTANTS.dropped_width, np.repeat(moderate, sizes))
         self._screen(trial)
         self._descend(trial)
         residuals = self._loo_residuals(trial)
@@ -258,7 +260,7 @@ class Search(Descent):
         self._try_columns(trial, self._relevant(trial, left))
         rows = len(trial.rows)
         gain = common[2] - (self.value - self._prior(self._vector(), rows)[0])
-        worth = self.member or gain >= PLAN.worth * (np.sum(~self._constants()) - len(common[0])) / rows
+        worth = self.member or gain >= CONSTANTS.worth * (np.sum(~self._constants()) - len(common[0])) / rows
         if trial.classification:
             worth &= errors - self._errors(trial) >= max(1.0, 2.0 * math.sqrt(errors))
         if not worth:
@@ -270,13 +272,13 @@ class Search(Descent):
 
     def _screen(self, trial: Problem) -> None:
         """Of very many widths per column, drop all but those that fall fastest: the columns that the kernel needs."""
-        most = max(PLAN.widths_kept, len(trial.rows))
+        most = max(CONSTANTS.widths_kept, len(trial.rows))
         several = np.repeat(np.array(self._sizes()) > 1, self._sizes()) & ~self._is_dropped(self.widths)
-        if several.sum() > max(PLAN.screened, most):
+        if several.sum() > max(CONSTANTS.screened, most):
             self._choose_C(trial)
             slopes = self._objective(self._vector(), trial)[1][: len(self.widths)]
             order = np.argsort(np.where(several, -slopes, math.inf), kind="stable")
-            self.widths[order[most : several.sum()]] = PLAN.dropped_width
+            self.widths[order[most : several.sum()]] = CONSTANTS.dropped_width
 
     @staticmethod
     def _targets(trial: Problem) -> np.ndarray:
@@ -286,7 +288,7 @@ class Search(Descent):
         """Which inputs have a column that the targets depend on, for targets of the first stage."""
         if self.functions is None:
             self.functions = functions_of(arrays.to_numpy(arrays.take(trial.X, trial.rows)))
-        return np.bincount(self.inputs, relevance(self.functions, targets) > PLAN.relevant) > 0
+        return np.bincount(self.inputs, relevance(self.functions, targets) > CONSTANTS.relevant) > 0
 
     def _narrow(self, relevant: np.ndarray) -> np.ndarray:
         """Which widths belong to relevant columns, or to a leaf with a common width."""
@@ -295,7 +297,7 @@ class Search(Descent):
 
     def _missing(self, relevant: np.ndarray) -> np.ndarray:
         """Which of them are wide."""
-        return self._narrow(relevant) & (self.widths > PLAN.narrow)
+        return self._narrow(relevant) & (self.widths > CONSTANTS.narrow)
 
     def _try_columns(self, trial: Problem, relevant: np.ndarray) -> None:
         """Search from narrow widths of the relevant columns, unless they are narrow already; keep the better result."""
@@ -303,10 +305,10 @@ class Search(Descent):
         if not missing.any() or narrow.all():
             return
         before = self.widths, self.C, self.value
-        narrow |= self.widths <= PLAN.narrow
-        start = np.where(narrow, 0.5 * math.log(narrow.sum() / sum(self.free)), PLAN.wide) - 1.0
-        start = np.where(self._is_dropped(self.widths) & ~narrow, PLAN.dropped_width, start)
-        _, factor, self.C = min(self._grid(trial, start, PLAN.factors))
+        narrow |= self.widths <= CONSTANTS.narrow
+        start = np.where(narrow, 0.5 * math.log(narrow.sum() / sum(self.free)), CONSTANTS.wide) - 1.0
+        start = np.where(self._is_dropped(self.widths) & ~narrow, CONSTANTS.dropped_width, start)
+        _, factor, self.C = min(self._grid(trial, start, CONSTANTS.factors))
         self.widths = np.where(self._is_dropped(start), start, start + factor)
         self.value = self._minimise(trial, self._most(trial), rival=before[2])
         if self.value >= before[2]:
@@ -314,7 +316,7 @@ class Search(Descent):
 
     def _descend(self, trial: Problem, *, rough: bool = False) -> None:
         """Search from the current widths with the best C: on a part of a large trial, then, unless `rough`, on all."""
-        rows, basis = PLAN.coarse
+        rows, basis = CONSTANTS.coarse
         if not (trial.is_dual or arrays.on_accelerator(trial.X)) and trial.basis_size >= 2 * basis:
             part = part_of(trial, rows, basis)
             self._choose_C(part)
@@ -332,12 +334,12 @@ class Search(Descent):
     def _most(self, trial: Problem) -> int:
         """Maximum number of iterations; only a few if there are few samples per width: more would fit noise."""
         if not any(self.ard):
-            return PLAN.common
-        return PLAN.early if self._has_few(trial) else PLAN.iterations
+            return CONSTANTS.common
+        return CONSTANTS.early if self._has_few(trial) else CONSTANTS.iterations
 
     def _has_few(self, trial: Problem) -> bool:
-        """Whether there are fewer than `PLAN.width_rows` samples per width of a column that is not constant."""
-        return bool(len(trial.rows) < PLAN.width_rows * np.sum(~self._constants()))
+        """Whether there are fewer than `constants.width_rows` samples per width of a column that is not constant."""
+        return bool(len(trial.rows) < CONSTANTS.width_rows * np.sum(~self._constants()))
 
     def _constants(self) -> np.ndarray:
         """Which widths belong to constant columns, which are dropped from the start."""
@@ -350,7 +352,7 @@ class Search(Descent):
 
         def without(dropped: np.ndarray) -> np.ndarray:
             changed = logs.copy()
-            changed[dropped] = PLAN.dropped_width
+            changed[dropped] = CONSTANTS.dropped_width
             return changed
 
         relevant = np.ones(len(self.widths), dtype=bool)
@@ -380,7 +382,7 @@ class Search(Descent):
             return
         residuals, before = self._loo_residuals(trial), self._vector()
         idle &= ~self._narrow(self._relevant(trial, residuals))
-        self.widths = np.where(idle, PLAN.dropped_width, self.widths)
+        self.widths = np.where(idle, CONSTANTS.dropped_width, self.widths)
         if self._value(self._vector(), trial) - self._value_of(residuals, before, trial) >= self._least_worth(trial):
             self.widths = before[: len(self.widths)]
 
@@ -400,6 +402,6 @@ class Search(Descent):
         self.widths, self.C = starts[best], found[best][0]
         if self.method != "grid":
             self.by_log_loss = True
-            self._minimise(trial, PLAN.early, together=True)
+            self._minimise(trial, CONSTANTS.early, together=True)
             self.by_log_loss = False
         self.record.plan.append("common factor of the widths and C by the log loss of the classes")

@@ -9,7 +9,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class SearchPlan:
+class Constants:
     """What a search tries, on how many rows, and when it stops.
 
     Widths are in units of the spread of their column. A gain is a decrease of log PRESS. The evidence given is that of
@@ -179,4 +179,4 @@ class SearchPlan:
     """Minimum number of reweighted solutions: the first fits may still follow an outlier."""
 
 
-PLAN = SearchPlan()
+CONSTANTS = Constants()

@@ -22,7 +22,7 @@ from ..problem import (
 )
 from ..progress import work
 from ..system import QUICK
-from .plan import PLAN
+from .constants import CONSTANTS
 from .samples import in_memory, sample_of, stages_of
 from .scores import errors_to_choose_by, loo_errors, output_units, unexplained
 
@@ -47,14 +47,14 @@ def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
         # with a basis, the best C is roughly proportional to the number of rows, which was smaller in the search
         C, _, factor = best_C_and_factor(trial, errors, guess)
     if trial.robust is not None:
-        for _ in range(PLAN.robust_iterations):
+        for _ in range(CONSTANTS.robust_iterations):
             C = best_C(trial.replace(weights=search_weights(trial.replace(C=C)), robust=None), errors)[0]
     known = problem.replace(C=C)
     if factor is not None and trial.robust is None and len(trial.rows) == len(problem.rows):
         fit, loo = fit_of_path(factor, C)
         del factor  # there may be memory for only one
         # a search for widths has already given outliers low weights; without widths, this is the first look at them
-        iterations = 1 if known.kernel.leaves else PLAN.robust_iterations
+        iterations = 1 if known.kernel.leaves else CONSTANTS.robust_iterations
         known = guarded(known.replace(fitted=fit), loo, iterations=iterations)
     record.C = known.C
     return known
@@ -66,8 +66,8 @@ def most_for_C(problem: Problem) -> float:
     path = work(rows, basis, every=True)
     if problem.robust is None:
         return path + (NEARBY * work(rows, None) if problem.is_dual and not problem.classification else 0.0)
-    solves = 1 + max(PLAN.robust_iterations, problem.robust.iterations)
-    return path + PLAN.robust_iterations * (path + solves * work(rows, basis))
+    solves = 1 + max(CONSTANTS.robust_iterations, problem.robust.iterations)
+    return path + CONSTANTS.robust_iterations * (path + solves * work(rows, basis))
 
 
 def search_weights(problem: Problem) -> Any:
@@ -79,15 +79,17 @@ def search_weights(problem: Problem) -> Any:
     assert problem.robust is not None
     residuals = arrays.to_numpy(problem.solve().loo_residuals)
     scales = problem.robust.scales(residuals, arrays.to_numpy(problem.weights))
-    return problem.weights * arrays.like(problem.robust.from_scales(residuals, PLAN.lenience * scales), problem.weights)
+    return problem.weights * arrays.like(
+        problem.robust.from_scales(residuals, CONSTANTS.lenience * scales), problem.weights
+    )
 
 
 def guarded(
-    problem: Problem, loo: Any = None, *, fixed_C: bool = False, iterations: int = PLAN.robust_iterations
+    problem: Problem, loo: Any = None, *, fixed_C: bool = False, iterations: int = CONSTANTS.robust_iterations
 ) -> Problem:
     """The problem of a regression with lower weights of its outliers, if there are any, and the best C for these.
 
-    A target whose leave-one-out residual is more than `PLAN.outlier` times their 90th percentile gets the weight with
+    A target whose leave-one-out residual is more than `outlier` times their 90th percentile gets the weight with
     which its square counts as much as one at that limit: a single target decides neither the search nor the fit. `loo`
     are the leave-one-out residuals of the rows with positive weight, if they are known.
     """
@@ -110,18 +112,18 @@ def guarded(
 def _shares(loo: np.ndarray) -> np.ndarray:
     """The limit of the leave-one-out residuals divided by those that exceed it, 1 for all other rows."""
     sizes = np.abs(loo)
-    limit = PLAN.outlier * np.quantile(sizes, 0.9, axis=0)
+    limit = CONSTANTS.outlier * np.quantile(sizes, 0.9, axis=0)
     outlying = (sizes > limit) & (limit > 0)
     return np.asarray(np.min(np.divide(limit, sizes, out=np.ones_like(sizes), where=outlying), axis=1))
 
 
 def at_edge(problem: Problem) -> bool:
     """Whether C lies at the edge of its range."""
-    return not 1.01 * PLAN.ridges[0] < _ridge(problem) < 0.99 * PLAN.ridges[-1]
+    return not 1.01 * CONSTANTS.ridges[0] < _ridge(problem) < 0.99 * CONSTANTS.ridges[-1]
 
 
 def _ridge(problem: Problem) -> float:
-    """1/C in the units of `PLAN.ridges`."""
+    """1/C in the units of `constants.ridges`."""
     assert problem.C is not None
     return 1.0 / (problem.C * kernel_variance(problem) * mean_weight(problem))
 
@@ -136,7 +138,7 @@ def warn_at_edge(problem: Problem) -> None:
             what = f"the targets look noise-free, or the {part} is too small to overfit"
         reason = f"{what}. Give C{' or sigma' if problem.kernel.leaves else ''}."
         ratio = _ratio_of_spreads(problem)
-        if ridge < 1.0 and not problem.kernel.leaves and ratio > PLAN.unequal:
+        if ridge < 1.0 and not problem.kernel.leaves and ratio > CONSTANTS.unequal:
             reason = (
                 f"{what}. Scale the columns: their spreads differ by a factor of {ratio:.0e}, and the kernel has no "
                 "widths."
@@ -156,7 +158,7 @@ def _hardly_depends_on_C(problem: Problem) -> bool:
     if not problem.is_dual or problem.classification or not problem.kernel.leaves:
         return False
     parts = (problem.y, problem.solve().loo_residuals, problem.weights)
-    return unexplained(*(arrays.to_numpy(a)[problem.rows] for a in parts)) > PLAN.unexplained
+    return unexplained(*(arrays.to_numpy(a)[problem.rows] for a in parts)) > CONSTANTS.unexplained
 
 
 def warn_at_edges(members: Sequence[Problem]) -> None:
@@ -201,7 +203,7 @@ def best_C_and_factor(
         return factor, ridges, errors(factor, (1.0 / ridges).tolist())
 
     variance, largest = kernel_spectrum(problem)
-    ridges = PLAN.ridges * variance * mean_weight(problem)
+    ridges = CONSTANTS.ridges * variance * mean_weight(problem)
     # ridges far above the rounding errors of sums over rows are cheaper, and usually suffice
     rounding = EPS * largest * mean_weight(problem) * len(problem.rows)
     near = ridges < (0.0 if problem.is_dual else rounding / QUICK)
@@ -212,7 +214,7 @@ def best_C_and_factor(
         del factor  # there may be memory for only one
         factor, grid, scores = scored(ridges)
     best = min(zip(scores, 1.0 / grid, strict=True))
-    for _ in range(PLAN.zooms):  # finer and finer grids about the best point so far
+    for _ in range(CONSTANTS.zooms):  # finer and finer grids about the best point so far
         place = int(np.argmin(scores))
         low, high = grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)]
         grid = np.geomspace(low, high, 9)[1:-1]
@@ -239,8 +241,8 @@ def best_C_nearby(problem: Problem, C: float) -> tuple[float, Any] | None:
     unit = arrays.like(output_units(arrays.to_numpy(problem.y)[problem.rows]), problem.y)
     scaled = problem.replace(y=problem.y / unit)
     middle = math.log(kernel_variance(problem) * mean_weight(problem))
-    low, high = (-math.log(PLAN.ridges[edge]) - middle for edge in (-1, 0))
-    least, log_C = PLAN.flatness / len(problem.rows), math.log(C)
+    low, high = (-math.log(CONSTANTS.ridges[edge]) - middle for edge in (-1, 0))
+    least, log_C = CONSTANTS.flatness / len(problem.rows), math.log(C)
     ends: dict[bool, tuple[float, float]] = {}  # the last point on each side of the minimum, and the derivative there
     for number in range(NEARBY):
         if not low < log_C < high:
@@ -283,7 +285,7 @@ def kernel_variance(problem: Problem) -> float:
 
 def kernel_spectrum(problem: Problem) -> tuple[float, float]:
     """The variance of the kernel over (a sample of) the rows, and a bound on its eigenvalues per row."""
-    rows = sample_of(problem, PLAN.spectrum_rows)
+    rows = sample_of(problem, CONSTANTS.spectrum_rows)
     X = arrays.take(problem.X, rows)
     K = arrays.to_numpy(problem.kernel.evaluate(X, problem.kernel.basis_points(problem.X, rows)))
     with np.errstate(over="ignore", invalid="ignore"):

@@ -12,9 +12,9 @@ from sklearn.utils import Bunch
 
 from .. import arrays
 from ..problem import Factor, Problem, Step, held_out_rows
-from .penalty import best_C
+from .choose_C import best_C
+from .leave_one_out import as_asked, is_fixed, tuned
 from .scores import validation_loss
-from .steps import as_asked, is_fixed, tuned
 
 
 class Validation(Step):

@@ -20,11 +20,11 @@ from ..problem import (
     check_memory,
     constant_columns,
 )
-from .penalty import most_for_C, warn_at_edge, with_best_C
-from .plan import PLAN
+from .choose_C import most_for_C, warn_at_edge, with_best_C
+from .constants import CONSTANTS
 from .samples import covered_rows, stages_of
 from .scores import error_rate, validation_loss
-from .stack import stage_weights
+from .stack_weights import stage_weights
 from .widths import Search, in_contention
 
 
@@ -122,7 +122,7 @@ class LeaveOneOut(Step):
         if problem.is_dual:
             check_memory(len(problem.rows), arrays.eigh_matrices(len(problem.rows), problem.X), problem.X)
         if problem.robust is not None:
-            iterations = max(PLAN.robust_iterations, problem.robust.iterations)
+            iterations = max(CONSTANTS.robust_iterations, problem.robust.iterations)
             problem = problem.replace(robust=clone(problem.robust).set_params(iterations=iterations))
         record, searches = Bunch(evaluations=0, plan=[]), list[Search]()
         if problem.kernel.is_free or (member and earlier):
@@ -273,7 +273,11 @@ def weighs_by_folds(problems: Sequence[Problem]) -> bool:
     That is so if there are few rows per column, and members choose one width per column.
     """
     chosen = any(leaf.ard for problem in problems if problem.asked is not None for leaf in problem.asked[0].leaves)
-    few = 2 * PLAN.weight_folds <= len(problems[0].rows) <= PLAN.weight_rows * np.sum(~constant_columns(problems[0]))
+    few = (
+        2 * CONSTANTS.weight_folds
+        <= len(problems[0].rows)
+        <= CONSTANTS.weight_rows * np.sum(~constant_columns(problems[0]))
+    )
     return len(problems) > 1 and chosen and few
 
 
@@ -284,7 +288,7 @@ def residuals_of_folds(problems: Sequence[Problem]) -> np.ndarray:
     """
     rows, y = problems[0].rows, arrays.to_numpy(problems[0].y)
     residuals = np.zeros((len(problems), *y.shape))
-    for fold in np.array_split(problems[0].rows_by_content, min(PLAN.weight_folds, len(rows))):
+    for fold in np.array_split(problems[0].rows_by_content, min(CONSTANTS.weight_folds, len(rows))):
         others = np.setdiff1d(rows, fold)
         residuals[:, fold] = y[fold] - y[others].mean(axis=0)
         with warnings.catch_warnings():

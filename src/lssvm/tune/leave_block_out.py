@@ -9,8 +9,8 @@ import numpy as np
 from .. import arrays
 from .._words import counted
 from ..problem import Factor, Problem
+from .held_out import Validation
 from .scores import validation_loss
-from .validation import Validation
 
 
 class LeaveBlockOut(Validation):
