@@ -1,31 +1,24 @@
-"""The step that chooses the parameters that are None by leave-one-out, for one model or the members of a stack."""
+"""The step that chooses the parameters that are None by leave-one-out."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-import numpy as np
 from sklearn.base import clone
 from sklearn.utils import Bunch
 
 from .. import arrays, progress
 from ..kernels import Choice, Kernel
-from ..problem import (
-    Fit,
-    Problem,
-    Step,
-    check_memory,
-    constant_columns,
-)
-from .choose_C import most_for_C, warn_at_edge, with_best_C
+from ..problem import Fit, Problem, Step, check_memory
+from ..progress import gradient_work, work
+from .choose_C import ROBUST_ITERATIONS, most_for_C, with_best_C
 from .constants import CONSTANTS
+from .edges import warn_at_edge
 from .samples import covered_rows, stages_of
-from .scores import error_rate, validation_loss
-from .stack_weights import stage_weights
-from .widths import Search, in_contention
+from .scores import class_errors, error_rate, errors_to_choose_by, validation_loss
+from .search import Found, KernelSearch
 
 
 class LeaveOneOut(Step):
@@ -54,7 +47,8 @@ class LeaveOneOut(Step):
     dominate it, of what the other cells suggest; see the page on tuning): one common multiple, or one per column if
     the kernel has ``ard=True``. Several rules keep many widths from overfitting few rows. The log widths have a normal
     prior about their mean, with standard deviation 0.25 up to 50 samples per width, and growing in proportion to the
-    samples per width beyond that; with fewer, there are at most six iterations. With more than 400 columns and more
+    samples per width beyond that; with fewer, there are at most six iterations. Their mean has a
+    wide prior. With more than 400 columns and more
     columns than rows, only the 100 columns (or as many as rows, if these are more) whose widths fall fastest from the
     common one get a width of their own. A column is dropped (its width becomes
     infinite) if log PRESS rises by less than 2 log(rows)/rows without it. The common width is kept if one width per
@@ -87,28 +81,28 @@ class LeaveOneOut(Step):
         self.loss = loss
 
     def __call__(self, problem: Problem) -> Problem:
-        return self._choose(problem)
+        return self.choose(problem)
 
-    def _choose(self, problem: Problem, *, on_all_rows: bool = True) -> Problem:
+    def choose(self, problem: Problem, *, on_all_rows: bool = True) -> Problem:
         """The problem with all parameters chosen.
 
         If `on_all_rows` is False, C is that of the search, and there is no warning if it lies at the edge of its range.
         """
-        problem = as_asked(problem)
-        begun = self._begin(problem, expected=self._expected(problem, on_all_rows))
+        problem = as_requested(problem)
+        begun = self.begin(problem, expected=self.expected_work(problem))
         if begun is None:
             return problem
-        known = self._end(begun, on_all_rows=on_all_rows)
+        known = self.end(begun, on_all_rows=on_all_rows)
         if begun.problem.C is None and on_all_rows:
             warn_at_edge(known)
         return known
 
-    def _begin(
-        self, problem: Problem, earlier: Sequence[Search] = (), *, expected: _Expected, member: bool = False
-    ) -> _Begun | None:
+    def begin(
+        self, problem: Problem, earlier: Sequence[Found] = (), *, expected: ExpectedWork, member: bool = False
+    ) -> Begun | None:
         """The first stage of the search, or None if there is nothing to choose.
 
-        `earlier` are searches of other kernels to start from. `member` means: of a stack.
+        `earlier` are results for other kernels to start from. `member` means: of a stack.
         """
         for name, allowed in (
             ("search", ("auto", "gradient", "simplex", "grid")),
@@ -116,85 +110,90 @@ class LeaveOneOut(Step):
         ):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"LeaveOneOut: {name} must be one of {allowed}, got {getattr(self, name)!r}.")
-        problem = as_asked(problem)
+        problem = as_requested(problem)
         if problem.is_known or is_fixed(problem):
             return None
         if problem.is_dual:
             check_memory(len(problem.rows), arrays.eigh_matrices(len(problem.rows), problem.X), problem.X)
         if problem.robust is not None:
-            iterations = max(CONSTANTS.robust_iterations, problem.robust.iterations)
+            iterations = max(ROBUST_ITERATIONS, problem.robust.iterations)
             problem = problem.replace(robust=clone(problem.robust).set_params(iterations=iterations))
-        record, searches = Bunch(evaluations=0, plan=[]), list[Search]()
+        record, found = Bunch(evaluations=0, plan=[]), list[Found]()
         if problem.kernel.is_free or (member and earlier):
-            with expected.first:
+            with expected.begin:
                 for kernel in choices(problem):
-                    searches.append(Search(problem.replace(kernel=kernel), self, record, member=member))
-                    searches[-1].run([*earlier, *searches[:-1]])
-        best = searches[0] if searches else None
-        if len(searches) > 1:
-            best = min(searches, key=Search.value_at_the_end)
-            record.plan.append(f"{len(searches)} kernels compared")
-        return _Begun(problem, record, best, expected)
+                    search = KernelSearch(problem.replace(kernel=kernel), self.search, record, member=member)
+                    found.append(search.run([*earlier, *found]))
+        best = found[0] if found else None
+        if len(found) > 1:
+            last = [one.search.on_last_stage(one) for one in found]
+            best = min(zip(found, last, strict=True), key=lambda pair: pair[1].candidate.value)[0]
+            record.plan.append(f"{len(found)} kernels compared")
+        return Begun(problem, record, best, expected)
 
-    def _end(self, begun: _Begun, *, on_all_rows: bool = True) -> Problem:
+    def end(self, begun: Begun, *, on_all_rows: bool = True) -> Problem:
         """The last stage of the search, and the choice of C on all rows."""
         known, record, best, expected = begun
-        free_C = known.C is None
-        paths = known.paths
+        free_C, paths = known.C is None, known.paths
         covered = len(known.rows) <= covered_rows(known)
-        if best is not None:
-            record.free = best.free
-            with expected.last:
-                known = best.finish()
-            if best.has_outliers:
-                covered = False
-                if free_C and on_all_rows:  # the C of the search is that for their lower weights
-                    known = known.replace(C=None)
-        if free_C:
-            with expected.path:
-                if known.C is None or (on_all_rows and not covered):
-                    known = with_best_C(known, record, self.loss)
-                else:
-                    record.plan.append("C searched together with the widths")
+        by_log_loss = errors_to_choose_by(known, self.loss) is class_errors
+        with expected.end:
+            if best is not None:
+                record.free = [leaf.sigma is None for leaf in best.search.kernel.leaves]
+                last = best.search.on_last_stage(best)
+                known = best.search.finish(last, by_log_loss=by_log_loss)
+                if last.has_outliers:
+                    covered = False
+                    if free_C and on_all_rows:  # the C of the search is that for their lower weights
+                        known = known.replace(C=None)
+            if free_C and (known.C is None or (on_all_rows and not covered)):
+                known = with_best_C(known, record, self.loss)
+            elif free_C:
+                record.plan.append("C searched together with the widths")
         record.update(C=known.C, widths=[arrays.to_numpy(leaf.sigma) for leaf in known.kernel.leaves])
         return known.replace(paths={**paths, type(self).__name__: record})
 
-    def _expected(self, problem: Problem, on_all_rows: bool = True, *, member: bool = False) -> _Expected:
-        """Announce the work to come; `member` means: of a stack, but not the first one."""
+    def completed(self, problem: Problem) -> Found | None:
+        """The result of a search that a step has completed, as a starting point for other kernels."""
+        requested = as_requested(problem)
+        if not requested.kernel.is_free or requested.kernel.is_choice:
+            return None
+        return KernelSearch(requested, self.search, Bunch(evaluations=0, plan=[])).completed(problem)
 
-        def search_work(stage: str) -> float:
-            if not problem.kernel.is_free:
-                return 0.0
-            searches = (
-                Search(problem.replace(kernel=kernel), self, Bunch(), member=member) for kernel in choices(problem)
-            )
-            works = [getattr(search, stage)() for search in searches]
-            return max(works) if stage == "last_work" else sum(works)
+    @staticmethod
+    def expected_work(problem: Problem) -> ExpectedWork:
+        """Announce the usual work of both parts of a search."""
 
-        def path_work() -> float:
-            searched = problem.kernel.is_free and (not on_all_rows or len(problem.rows) <= covered_rows(problem))
-            most = 0.0 if searched or problem.C is not None else most_for_C(problem)
-            return 0.3 * most if member else most  # most members are left out before
+        def evaluations(stage: int, count: int) -> float:
+            rows, basis = stages_of(problem)[stage]
+            rows = min(rows, len(problem.rows))
+            return count * (work(rows, basis) + gradient_work(rows, basis, problem.X.shape[1]))
 
-        stages = (lambda: search_work("first_work"), lambda: search_work("last_work"), path_work)
-        return _Expected(*map(progress.expect, stages))
+        def begin() -> float:
+            grid = CONSTANTS.widths[2] * work(min(CONSTANTS.start_rows, len(problem.rows)), None, every=True)
+            return (grid + evaluations(0, CONSTANTS.iterations // 2)) * problem.kernel.is_free
 
+        def end() -> float:
+            last = evaluations(-1, CONSTANTS.few_iterations) * problem.kernel.is_free
+            return last + (most_for_C(problem) if problem.C is None else 0.0)
 
-class _Expected(NamedTuple):
-    """Parts of the work to come: the first and the last stage of the search for widths, the path of C on all rows."""
-
-    first: AbstractContextManager[None]
-    last: AbstractContextManager[None]
-    path: AbstractContextManager[None]
+        return ExpectedWork(progress.expect(begin), progress.expect(end))
 
 
-class _Begun(NamedTuple):
-    """A problem whose parameters are being chosen; `best` is the search for its widths after the first stage."""
+class ExpectedWork(NamedTuple):
+    """Parts of the work to come: the first stage of the search, and the last one with the choice of C on all rows."""
+
+    begin: AbstractContextManager[None]
+    end: AbstractContextManager[None]
+
+
+class Begun(NamedTuple):
+    """A problem whose parameters are being chosen; `best` is the result of the first stage."""
 
     problem: Problem
     record: Bunch
-    best: Search | None
-    expected: _Expected
+    best: Found | None
+    expected: ExpectedWork
 
 
 def choices(problem: Problem) -> Sequence[Kernel]:
@@ -202,7 +201,7 @@ def choices(problem: Problem) -> Sequence[Kernel]:
     return problem.kernel.kernels if isinstance(problem.kernel, Choice) else [problem.kernel]
 
 
-def as_asked(problem: Problem) -> Problem:
+def as_requested(problem: Problem) -> Problem:
     """The problem with the parameters that the user left at None reset to None, unless it cannot be tuned."""
     if problem.asked is None or is_fixed(problem):
         return problem
@@ -219,114 +218,12 @@ def tuned(problem: Problem, *, on_all_rows: bool = True) -> Problem:
 
     If `on_all_rows` is False, C is that of the search for the widths, if there was one.
     """
-    return problem if problem.is_known else LeaveOneOut()._choose(problem, on_all_rows=on_all_rows)
+    return problem if problem.is_known else LeaveOneOut().choose(problem, on_all_rows=on_all_rows)
 
 
 def tuned_each(problem: Problem) -> list[Problem]:
     """One problem per kernel of a `Choice`, tuned on samples."""
     return [tuned(problem.replace(kernel=kernel), on_all_rows=False) for kernel in choices(problem)]
-
-
-def tune_members(problems: Sequence[Problem]) -> dict[int, Problem]:
-    """By place: the problems of the members of a stack, which differ in their kernels only, with all parameters chosen.
-
-    A member that is far behind another one after the first stage, or would have hardly any weight, is left out. So is
-    one that would have to be searched on the last stage, but has no weight there.
-    `warn_at_edges` can be called once it is known which members are kept.
-
-    Each search starts from the results of those before it: a kernel with one width per column from the same kernel with
-    a common width, and a kernel from another one with as many widths.
-    """
-    step, member = LeaveOneOut(), len(problems) > 1
-    searches: list[Search] = []
-    begun: list[_Begun | None] = []
-    expected = [
-        None if problem.is_known else step._expected(problem, member=place > 0)
-        for place, problem in enumerate(problems)
-    ]
-    for problem, parts in zip(problems, expected, strict=True):
-        begun.append(None if parts is None else step._begin(problem, searches, expected=parts, member=member))
-        search = None if begun[-1] is None else begun[-1].best
-        if parts is None and problem.asked is not None and problem.asked[0].is_free and not problem.asked[0].is_choice:
-            search = Search.completed(problem, step)  # a step has chosen its parameters
-        searches.extend([] if search is None else [search])
-    if weighs_by_folds(problems):
-        weights = [0.0 if search.is_useless else 1.0 for search in searches]
-    else:
-        weights = _weights_on_last_stage(searches, _weights_after_first_stage(searches))
-    found: dict[int, Problem] = {}
-    for place, (problem, part) in enumerate(zip(problems, begun, strict=True)):
-        weight = 1.0 if part is None or part.best is None else weights[searches.index(part.best)]
-        if part is None:
-            found[place] = problem
-        elif weight > 0.0:
-            found[place] = step._end(part)
-        else:
-            with part.expected.last, part.expected.path:
-                pass  # not needed
-    return found
-
-
-def weighs_by_folds(problems: Sequence[Problem]) -> bool:
-    """Whether the leave-one-out residuals of the members of a stack are too optimistic to choose weights by them.
-
-    That is so if there are few rows per column, and members choose one width per column.
-    """
-    chosen = any(leaf.ard for problem in problems if problem.asked is not None for leaf in problem.asked[0].leaves)
-    few = (
-        2 * CONSTANTS.weight_folds
-        <= len(problems[0].rows)
-        <= CONSTANTS.weight_rows * np.sum(~constant_columns(problems[0]))
-    )
-    return len(problems) > 1 and chosen and few
-
-
-def residuals_of_folds(problems: Sequence[Problem]) -> np.ndarray:
-    """Residuals (members, rows with positive weight, outputs) of the members of a stack, searched without each fold.
-
-    A member that is left out in a search counts as the mean of the targets.
-    """
-    rows, y = problems[0].rows, arrays.to_numpy(problems[0].y)
-    residuals = np.zeros((len(problems), *y.shape))
-    for fold in np.array_split(problems[0].rows_by_content, min(CONSTANTS.weight_folds, len(rows))):
-        others = np.setdiff1d(rows, fold)
-        residuals[:, fold] = y[fold] - y[others].mean(axis=0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the search on all rows warns
-            parts = [as_asked(problem).subset(others) for problem in problems]
-            for part in parts[1:]:
-                part.__dict__["rows_by_content"] = parts[0].rows_by_content  # the rows are the same
-            for place, known in tune_members(parts).items():
-                predicted = known.solve(loo=False).predict(arrays.take(problems[place].X, fold))
-                residuals[place, fold] = y[fold] - arrays.to_numpy(predicted)
-    return residuals[:, rows]
-
-
-def _weights_after_first_stage(searches: Sequence[Search]) -> list[float]:
-    """The weights of members after the first stage, 0 for those that are not `in_contention`."""
-    rest = in_contention(searches)
-    weights = stage_weights([search.first_stage for search in rest]) if len(rest) > 1 else np.ones(len(rest))
-    return [float(weights[rest.index(search)]) if search in rest else 0.0 for search in searches]
-
-
-def _weights_on_last_stage(searches: Sequence[Search], weights: Sequence[float]) -> list[float]:
-    """The weights after the first stage, but 0 for members to be searched on the last one that have no weight there."""
-    rest = [search for search, weight in zip(searches, weights, strict=True) if weight > 0.0 or search.is_completed]
-    if len(rest) == 1:
-        return list(weights)
-    for search in rest:
-        if any(search.free) and not search.is_completed:
-            search.start_last_stage()
-    limited = [search for search in rest if search.is_limited]
-    stages = {stages_of(search.problem)[-1][0] for search in rest if search.last is not None}
-    if not limited or len(stages) > 1:  # a step has chosen a basis for each member, and not all use the same rows
-        return list(weights)
-    rows, basis = stages_of(limited[0].problem)[-1]
-    found = dict(zip(rest, stage_weights([search.on_stage(rows, basis) for search in rest]), strict=True))
-    return [
-        0.0 if search.is_limited and found[search] == 0.0 else weight
-        for search, weight in zip(searches, weights, strict=True)
-    ]
 
 
 def describe(problem: Problem, fit: Fit) -> None:

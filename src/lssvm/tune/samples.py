@@ -8,6 +8,9 @@ from .. import arrays
 from ..problem import Problem, column_spread, order_by_content
 from .constants import CONSTANTS
 
+ROWS_PER_CLASS = 20  # A sample holds at least this many rows of each class, if the class has as many.
+CLASS_SAMPLE = (200, 1500)  # The sample of a search for a classifier has at least and at most this many rows.
+
 
 def stages_of(problem: Problem) -> list[tuple[int, int | None]]:
     """Rows and basis size (None: dense) of the successive stages of a search."""
@@ -61,7 +64,7 @@ def with_every_class(problem: Problem, order: np.ndarray, size: int) -> np.ndarr
         return np.sort(order[:size])
     labels = problem.labels[order]
     present = np.unique(labels)
-    count = max(2, min(CONSTANTS.few, CONSTANTS.class_rows[1] // len(present)))  # of very many classes, fewer rows each
+    count = max(2, min(ROWS_PER_CLASS, CLASS_SAMPLE[1] // len(present)))  # of very many classes, fewer rows each
     few = [order[labels == label][:count] for label in present]
     return np.unique(np.concatenate([order[:size], *few]))
 

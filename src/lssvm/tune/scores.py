@@ -17,6 +17,9 @@ from ..problem import (
 )
 from .constants import CONSTANTS
 
+BATCH = 2**24  # At most this many leave-one-out decision values are in memory at a time.
+EXPLAINED = 0.02  # A warning is issued if leave-one-out explains a smaller share of the variance.
+
 
 def error_rate(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
     """Share of the rows that leave-one-out misclassifies, from coded targets and leave-one-out residuals."""
@@ -62,7 +65,7 @@ def unexplained(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
 def warn_of_no_signal(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> None:
     """Warn if a regression explains next to nothing, from targets and leave-one-out residuals (rows, outputs)."""
     explained = 1.0 - unexplained(y, loo, weights)
-    if explained < CONSTANTS.explained:
+    if explained < EXPLAINED:
         warnings.warn(
             f"By leave-one-out, the model explains {max(explained, 0.0):.1%} of the variance of the targets: they look "
             "unrelated to the inputs, or a few extreme targets hide the relation (set robust).",
@@ -73,7 +76,7 @@ def warn_of_no_signal(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> No
 def class_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
     """`losses.log_loss` of the leave-one-out decision values of classes for every C, in batches that fit in memory."""
     y, weights = (arrays.to_numpy(a)[factor.rows] for a in (factor.problem.y, factor.problem.weights))
-    several = max(1, CONSTANTS.class_values // y.size)
+    several = max(1, BATCH // y.size)
     errors = []
     for start in range(0, len(C), several):
         blocks = [arrays.to_numpy(residuals) for _, residuals in factor.loo_path(C[start : start + several])]
