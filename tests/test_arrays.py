@@ -254,7 +254,7 @@ def test_one_product_of_both_factors_only_where_digits_allow(torch):
 
         kernel = kernels.RBF(width)
         whitening = whiten(kernel, X[:40], kernel(X[:40]))
-        summed = system.summed(lambda R, w=whitening: w.sums(w.steps(R), X, y, ones), 1.0)
+        summed = system.solve_in_passes(lambda R, w=whitening: w.sums(w.steps(R), X, y, ones), 1.0)
         steps = whitening.steps(summed.R, summed.condition)
         assert (len(steps) == 1) is single
         fit = Problem(kernel, X, y, ones, C=1.0, points=X[:40]).solve()

@@ -304,7 +304,7 @@ ARGUMENTS = [
         (
             {"steps": [step]},
             ValueError,
-            rf"{type(step).__name__}: (tol|learning_rate) must be .*(positive|negative), got",
+            rf"{type(step).__name__}: (tol|learning_rate) must be .*(positive|negative).*, got",
         )
         for step in (
             sparsify.Adaline(tol=None),

@@ -709,8 +709,8 @@ def test_wrong_names_are_refused_and_nothing_is_lost():
     model = LSSVC(RBF(1.0), C=1.0).fit(X, y)
     before = model.dual_coef_
     for options, message in (
-        ({"loss": "hinge"}, "loss must be 'auto' or one of .*, got 'hinge'"),
-        ({"coding": "ovo"}, "coding must be 'auto' or one of .*, got 'ovo'"),
+        ({"loss": "hinge"}, "loss must be 'auto', 'squared', .* or 'logistic', got 'hinge'"),
+        ({"coding": "ovo"}, "coding must be 'auto', 'one-vs-rest' or 'one-vs-one', got 'ovo'"),
         ({"loss": None}, "loss must be .*, got None"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -362,12 +362,12 @@ def test_blocks_stay_within_the_working_memory():
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        (RBF(-1.5), r"RBF: sigma must be positive .* got -1\.5"),
-        (RBF(0.0), r"sigma must be positive .* got 0\.0"),
-        (RBF(math.nan), r"sigma must be positive .* got nan"),
+        (RBF(-1.5), r"RBF: sigma must be positive.* got -1\.5"),
+        (RBF(0.0), r"sigma must be positive.* got 0\.0"),
+        (RBF(math.nan), r"sigma must be positive.* got nan"),
         (RBF([1.0, 2.0]), r"RBF: sigma has shape \(2,\), but X has 3 columns"),
-        (Matern(np.ones((3, 3))), r"Matern: sigma has shape \(3, 3\)"),
-        (RBF("wide"), "RBF: sigma must be a number.*'wide'"),
+        (Matern(np.ones((3, 3))), r"Matern: sigma must be positive: a number or one per column"),
+        (RBF("wide"), "RBF: sigma must be positive: a number.*'wide'"),
         (RBF(None), r"RBF\(sigma=None\)"),
         (Matern(1.0, nu=2), r"Matern: nu must be 0\.5, 1\.5 or 2\.5, got 2"),
         (Polynomial(0), "Polynomial: degree must be a positive integer, got 0"),

@@ -25,9 +25,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import Bunch
 
 from lssvm import LSSVC, LSSVR, kernels, load, persist, robust, save, sparsify, tune
-from lssvm.persist import schema
+from lssvm.persist import checks, schema
 from lssvm.problem import Step
 from lssvm.report import to_html
+from lssvm.rules import rules_of
 
 GOLDEN = Path(__file__).parent / "golden"
 RNG = np.random.default_rng(0)
@@ -405,14 +406,8 @@ def test_a_file_that_may_not_be_written_to_is_kept(path, monkeypatch):
 def test_a_file_in_a_folder_that_takes_no_new_one_is_overwritten(path, monkeypatch):
     model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y)
     save(model, path)
-    node, known = path.stat().st_ino, os.open
-
-    def closed(name, flags, *rest, **options):
-        if flags & os.O_EXCL and Path(name).parent == path.parent:
-            raise PermissionError(13, "Permission denied", str(name))
-        return known(name, flags, *rest, **options)
-
-    monkeypatch.setattr(os, "open", closed)
+    node = path.stat().st_ino
+    monkeypatch.setattr(os, "access", lambda name, mode: Path(name) != path.parent)
     save(model.set_params(C=2.0), path)
     assert path.stat().st_ino == node
     assert load(path).C == 2.0
@@ -758,14 +753,14 @@ def made(name, **fields):
         (("fitted", "feature_names_in_"), 1, "feature_names_in_ is not"),
         (("fitted", "_repr_mimebundle_"), 1, "not a name of a fitted attribute"),
         (("parameters", "kernel"), 1, "kernel is not"),
-        (("parameters", "kernel"), made("kernels.Choice", kernels=[]), "kernel.kernels is not"),
+        (("parameters", "kernel"), made("kernels.Choice", kernels=[]), "kernel is not"),
         (("parameters", "C"), "x", "C is not"),
         (("parameters", "steps"), 7, "steps is not"),
         (("parameters", "steps"), [made("robust.Huber")], r"steps\[0\] is not"),
         (("parameters", "steps"), [made("sparsify.Given", points=["a"])], r"steps\[0\].points is not"),
         (("parameters", "steps"), [made("sparsify.Random", n=3, random_state=[])], r"steps\[0\].random_state is not"),
         (("parameters", "robust"), "nonsense", "robust is not"),
-        (("parameters", "robust"), made("robust.Hampel", c1=3.0, c2=2.0), "c1 must be below c2"),
+        (("parameters", "robust"), made("robust.Hampel", c1=3.0, c2=2.0), "robust is not"),
     ],
 )
 def test_every_field_and_parameter_is_checked(place, value, message, path):
@@ -838,10 +833,9 @@ def test_class_weights_are_checked(path):
 def test_the_schema_has_a_rule_for_every_field_and_parameter(name):
     cls = {**persist.CLASSES, **persist.MODELS}[name]
     if dataclasses.is_dataclass(cls):
-        fields = (field for field in dataclasses.fields(cls) if field.metadata.get("in_files", True))
-        assert set(schema.RECORDS[cls]) == {field.name for field in fields}
+        assert checks.checks_of_fields(cls)  # an error if a type has no check
     else:
-        assert set(schema.PARAMETERS[cls]) == set(cls._get_param_names())
+        assert set(rules_of(cls)) == set(cls._get_param_names())
 
 
 @pytest.mark.filterwarnings("ignore:By leave-one-out")
@@ -1006,14 +1000,15 @@ def test_golden_files_load_for_ever(path):
     """Written by the version that is in their name (tests/golden/make.py); other machines may round differently."""
     model = load(path)
     expected = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-    new = np.array(expected["X"])
+    new = np.array(expected["X"], dtype=object if "categories" in path.stem else None)
     if hasattr(model, "_problem_"):  # intervals of the file alone: no search is run again for them
         model._problem_ = model._problem_.replace(asked=None)
     for method in ("predict", "decision_function", "predict_proba", "predict_interval"):
         if method in expected:
             result = getattr(model, method)(new)
             if result.dtype.kind in "fc":
-                rounding = 4.0 * np.finfo(float).eps * np.abs(model.dual_coef_).sum()
+                members = getattr(model, "members_", [model])
+                rounding = 4.0 * np.finfo(float).eps * max(np.abs(member.dual_coef_).sum() for member in members)
                 assert_allclose(result, expected[method], rtol=1e-9, atol=1e-12 + rounding)
             else:
                 assert_array_equal(result, expected[method])

@@ -262,7 +262,7 @@ def test_fit_of_pairs_draws_the_rows_of_its_basis():
     display = FitDisplay.from_estimator(model, grid_resolution=9)
     np.testing.assert_array_equal(display.X, inputs[model.support_])
     np.testing.assert_array_equal(model.classes_[display.y], labels[model.support_])
-    with pytest.raises(ValueError, match="choose it among the rows"):
+    with pytest.raises(ValueError, match="choose its basis among the rows"):
         FitDisplay.from_estimator(model.set_params(steps=[sparsify.Given(inputs[:9] + 0.01)]).fit(inputs, labels))
 
 
@@ -346,11 +346,15 @@ def test_fit_with_column_names_does_not_warn():
     assert display.ax_.get_xlabel() == "time"
 
 
+def test_fit_of_chunks_draws_the_rows_that_the_model_keeps():
+    display = FitDisplay.from_estimator(LSSVR(**GIVEN).partial_fit(X, y))
+    drawn, given = (np.column_stack([a, b]) for a, b in ((display.X, display.y), (X, y)))
+    np.testing.assert_array_equal(drawn[np.lexsort(drawn.T)], given[np.lexsort(given.T)])
+
+
 def test_fit_of_other_models_is_refused():
     with pytest.raises(ValueError, match="1 or 2 inputs, this one has 3"):
         FitDisplay.from_estimator(LSSVR(kernels.Linear(), C=1.0).fit(np.column_stack([X, X**2, X**3]), y))
-    with pytest.raises(ValueError, match="only a sample of its rows"):
-        FitDisplay.from_estimator(LSSVR(**GIVEN).partial_fit(X, y))
     with pytest.raises(ValueError, match=r"output=1 is out of range: the model has 1 output"):
         FitDisplay.from_estimator(LSSVR(**GIVEN).fit(X, y), output=1)
 
@@ -597,8 +601,9 @@ def test_maximal_variations_are_those_of_the_path(additive):
     labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
     assert labels == [f"x{number + 1}" for number in model.active_]
     assert display.ax_.get_xscale() == "log"
-    again = display.plot(pyplot.subplots()[1], linewidth=3)
-    assert {line.get_linewidth() for line in again.lines_} == {3}
+    for name in ("linewidth", "lw"):
+        again = display.plot(pyplot.subplots()[1], **{name: 3})
+        assert {line.get_linewidth() for line in again.lines_} == {3}
 
 
 def test_components_are_drawn_with_two_standard_deviations(additive):
@@ -633,7 +638,7 @@ def test_components_of_several_classes_share_the_panels(coding, loss, outputs):
     labels = np.array(["a", "b", "c"])[np.digitize(rows[:, 0] + rows[:, 1] ** 2, [0.0, 0.6])]
     model = LSSVC(kernels.Additive(kernels.RBF(1.0)), C=5.0, coding=coding, loss=loss).fit(rows, labels)
     display = ComponentsDisplay.from_estimator(model, rows)
-    assert [text.get_text() for text in display.axes_[-1].get_legend().get_texts()] == display.outputs == outputs
+    assert [text.get_text() for text in display.figure_.legends[0].get_texts()] == display.outputs == outputs
     for number, (ax, grid) in enumerate(zip(display.axes_, display.inputs, strict=True)):
         at = np.tile(rows[0], (len(grid), 1))
         at[:, number] = grid

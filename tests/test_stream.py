@@ -154,7 +154,7 @@ def test_classes(rows, n_classes):
 
 
 def sums(X, y, weight, blocks=(slice(None),)):
-    total = system.Sums(X.shape[1], y.shape[1], X)
+    total = system.MomentAccumulator(X.shape[1], y.shape[1], X)
     for block in blocks:
         total.add(X[block].copy(), y[block], weight[block])
     return total.moments()

@@ -436,9 +436,9 @@ def test_an_edge_is_warned_of():
 
 def test_mistakes():
     X, y = datasets.load_motorcycle(return_X_y=True)
-    with pytest.raises(ValueError, match=r"search must be one of .* got 'newton'"):
+    with pytest.raises(ValueError, match=r"search must be 'auto', 'gradient', .* got 'newton'"):
         LSSVR(steps=[tune.LeaveOneOut(search="newton")]).fit(X, y)
-    with pytest.raises(ValueError, match=r"loss must be one of .* got 'hinge'"):
+    with pytest.raises(ValueError, match=r"loss must be 'auto' or 'squared', got 'hinge'"):
         LSSVR(steps=[tune.LeaveOneOut(loss="hinge")]).fit(X, y)
 
 

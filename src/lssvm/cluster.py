@@ -7,6 +7,7 @@ so that recomputed results are bitwise the same. Only sums and samples are retur
 from __future__ import annotations
 
 import copy
+import operator
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from . import arrays
-from .stream import FAN_IN, add_all
+from .stream import add_all, groups
 
 NO_WORKERS = 30.0  # seconds without a running worker after which a fit gives up
 REMEDY = (
@@ -55,33 +56,39 @@ class DaskChunks:
     def reduce(self, function: Callable[..., Any]) -> Any:
         import dask
 
-        shared = dask.delayed(function, traverse=False)  # as an argument, so that the graph holds the basis only once
-        work, add = dask.delayed(_apply, pure=False), dask.delayed(add_all, pure=False)
-        parts = [work(shared, number, *block) for number, block in enumerate(self.blocks)]
+        add = dask.delayed(add_all, pure=False)
+        parts = self._results(function)
         while len(parts) > 1:
-            parts = [add(parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
+            parts = [add(group) for group in groups(parts)]
         return _compute(parts[0])
+
+    def _results(self, function: Callable[..., Any]) -> list[Any]:
+        """Delayed results for all chunks."""
+        import dask
+
+        shared = dask.delayed(function, traverse=False)  # as an argument, so that the graph holds the basis only once
+        call = dask.delayed(operator.call, pure=False)
+        return [call(shared, number, *block) for number, block in enumerate(self.blocks)]
 
     def rows(self, function: Callable[..., Any], kinds: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
         """Lazy Dask arrays of the per-row results of function(number, X, y, weight), one array per kind.
 
         A kind is the shape of one row and the dtype.
         """
-        import dask
-        import dask.array
-
-        shared, work = dask.delayed(function, traverse=False), dask.delayed(_apply, pure=False)
-        parts = [work(shared, number, *block) for number, block in enumerate(self.blocks)]
-        found = []
-        for place, (shape, dtype) in enumerate(kinds):
-            lengths = zip(parts, self.lengths, strict=True)
-            blocks = [dask.array.from_delayed(part[place], (rows, *shape), dtype) for part, rows in lengths]
-            found.append(dask.array.concatenate(blocks, allow_unknown_chunksizes=True))
-        return found
+        parts = self._results(function)
+        return [
+            _joined([part[place] for part in parts], self.lengths, shape, dtype)
+            for place, (shape, dtype) in enumerate(kinds)
+        ]
 
 
-def _apply(function: Callable[..., Any], *chunk: Any) -> Any:
-    return function(*chunk)
+def _joined(parts: Sequence[Any], lengths: Sequence[float], shape: tuple[int, ...], dtype: Any) -> Any:
+    """A Dask array of delayed blocks of rows; `shape` is that of one row, and lengths may be unknown (NaN)."""
+    import dask.array
+
+    pairs = zip(parts, lengths, strict=True)
+    blocks = [dask.array.from_delayed(part, (rows, *shape), dtype) for part, rows in pairs]
+    return dask.array.concatenate(blocks, allow_unknown_chunksizes=True)
 
 
 def _blocks(collection: Any, rows: tuple[int, ...] | None) -> list[Any]:
@@ -106,13 +113,6 @@ def _meta(collection: Any) -> Any:
     if not hasattr(collection, "chunks"):
         return collection._meta
     return np.empty((0, *collection.shape[1:]))
-
-
-def _few_rows(frame: Any) -> Any:
-    """Some rows with the columns of a Dask dataframe."""
-    from dask.dataframe.utils import meta_nonempty
-
-    return meta_nonempty(_meta(frame))
 
 
 def _compute(node: Any) -> Any:
@@ -161,7 +161,6 @@ def _count_workers(dask_scheduler: Any) -> tuple[int, int]:
 def lazily(model: Any, name: str, X: Any, **options: Any) -> Any:
     """A method of a fitted model on a Dask collection: a lazy Dask array."""
     import dask
-    import dask.array
 
     check_is_fitted(model)
     columns = X.shape[1] if X.ndim == 2 else 0
@@ -170,25 +169,21 @@ def lazily(model: Any, name: str, X: Any, **options: Any) -> Any:
             f"X has {columns} features, but {type(model).__name__} is expecting {model.n_features_in_} features as "
             "input."
         )
-    blocks = _blocks(X, None)
-    call = dask.delayed(_call, pure=True)
+    if hasattr(X, "chunks"):  # an array has no column names
+        rows, lengths = np.zeros((1, model.n_features_in_)), X.chunks[0]
+    else:  # some rows with columns of the same types
+        from dask.dataframe.utils import meta_nonempty
+
+        rows, lengths = meta_nonempty(_meta(X)), (np.nan,) * X.npartitions
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the row of zeros has no column names
-        # rows of the same types for frames; an array has no column names
-        rows = np.zeros((1, model.n_features_in_)) if hasattr(X, "chunks") else _few_rows(X)
         example = getattr(model, name)(rows, **options)
-    alone = copy.copy(
-        model
-    )  # without lazy arrays, which refer to the training rows, but with results cached by the example
-    alone.__dict__ = {name: value for name, value in vars(model).items() if not arrays.is_dask(value)}
-    fitted = dask.delayed(alone, traverse=False)
-    lengths = X.chunks[0] if hasattr(X, "chunks") else (np.nan,) * len(blocks)
-    nothing = example[:0]
-    parts = [
-        dask.array.from_delayed(call(fitted, name, block, options, nothing), (rows, *example.shape[1:]), example.dtype)
-        for rows, block in zip(lengths, blocks, strict=True)
-    ]
-    return dask.array.concatenate(parts, allow_unknown_chunksizes=True)
+    # without lazy arrays, which refer to the training rows, but with the results that the example has cached
+    alone = copy.copy(model)
+    alone.__dict__ = {key: value for key, value in vars(model).items() if not arrays.is_dask(value)}
+    fitted, call = dask.delayed(alone, traverse=False), dask.delayed(_call, pure=True)
+    parts = [call(fitted, name, block, options, example[:0]) for block in _blocks(X, None)]
+    return _joined(parts, lengths, example.shape[1:], example.dtype)
 
 
 def _call(model: Any, method: str, X: Any, options: dict[str, Any], nothing: Any) -> Any:

@@ -16,12 +16,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from . import arrays
 from .problem import spread_of
+from .rules import number, one_of
 
 LARGEST = float(np.finfo(np.float64).max)
 HEIGHT = math.sqrt(0.5)  # of the columns of a category
@@ -51,10 +52,10 @@ class Column:
     """
 
     name: str | int
-    kind: str = "number"
+    kind: Annotated[str, one_of("number", "ranks", "category", "ignored")] = "number"
     values: tuple[Any, ...] = ()
-    median: float = 0.0
-    height: float = 0.0
+    median: Annotated[float, number("a finite number", -LARGEST, LARGEST)] = 0.0
+    height: Annotated[float, number("a non-negative number", 0.0, LARGEST)] = 0.0
     missing: bool = False
     pooled: bool = False
 

@@ -12,42 +12,6 @@ __all__ = ["load_motorcycle", "load_ripley", "load_tictactoe", "make_additive", 
 
 XY = tuple[NDArray[Any], NDArray[Any]]
 
-_MASS = """
-Taken from the R package MASS 7.3-58.2, whose licence note says of its data: "Our understanding is
-that the dataset files MASS/data/*.rda are not copyright."
-"""
-
-_MOTORCYCLE = f"""\
-Motorcycle: head acceleration in simulated motorcycle crashes.
-
-133 rows; input `times` in milliseconds after impact, target `accel` in g. Only 94 times are
-distinct, and the noise depends strongly on the time.
-
-Source: B. W. Silverman (1985), Some aspects of the spline smoothing approach to non-parametric
-regression curve fitting, Journal of the Royal Statistical Society B 47(1), 1-52.
-{_MASS}"""
-
-_RIPLEY = f"""\
-Ripley: two classes in the plane, each a mixture of two normal distributions.
-
-250 rows for training and 1000 for testing; inputs `xs` and `ys`, target `yc` -1 or +1 (0 and 1 in
-the source), in equal proportions. The rows are sorted by class. The best possible error rate is
-about 8 %.
-
-Source: B. D. Ripley (1994), Neural networks and related methods for classification, Journal of the
-Royal Statistical Society B 56, 409-456.
-{_MASS}"""
-
-_TICTACTOE = """\
-Tic-tac-toe: every final board of a game in which x moves first.
-
-958 rows; nine cells, row by row, with x = +1, o = -1, blank = 0; target `x_wins`: +1 if x has won
-(626 boards), otherwise -1 (332 boards: 316 won by o, 16 drawn). The boards won by x come first.
-
-The data set is that of D. W. Aha (1991), Tic-Tac-Toe Endgame, UCI repository. It is generated here
-from the rules, not copied, so no licence applies to it.
-"""
-
 _LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 
 
@@ -73,7 +37,7 @@ def load_motorcycle(*, return_X_y: bool = False) -> Bunch | XY:
     ((133, 1), -134.0, 75.0)
     """
     X, y = _read("motorcycle.csv")
-    return _pack(X, y, ["times"], "accel", _MOTORCYCLE, return_X_y)
+    return _pack(X, y, ["times"], "accel", "motorcycle.txt", return_X_y)
 
 
 def load_ripley(*, subset: str = "train", return_X_y: bool = False) -> Bunch | XY:
@@ -103,7 +67,7 @@ def load_ripley(*, subset: str = "train", return_X_y: bool = False) -> Bunch | X
     if subset not in ("train", "test"):
         raise ValueError(f"subset={subset!r} is unknown; use subset='train' or subset='test'.")
     X, y = _read(f"ripley_{subset}.csv")
-    return _pack(X, y.astype(np.int64), ["xs", "ys"], "yc", _RIPLEY, return_X_y)
+    return _pack(X, y.astype(np.int64), ["xs", "ys"], "yc", "ripley.txt", return_X_y)
 
 
 def load_tictactoe(*, return_X_y: bool = False) -> Bunch | XY:
@@ -134,7 +98,7 @@ def load_tictactoe(*, return_X_y: bool = False) -> Bunch | XY:
     y = np.array([boards[board] for board in order], dtype=np.int64)
     rows, columns = ("top", "middle", "bottom"), ("left", "middle", "right")
     names = [f"{row}_{column}" for row in rows for column in columns]
-    return _pack(X, y, names, "x_wins", _TICTACTOE, return_X_y)
+    return _pack(X, y, names, "x_wins", "tictactoe.txt", return_X_y)
 
 
 def make_sinc(
@@ -194,10 +158,7 @@ def make_sinc(
         raise ValueError(f"distribution={distribution!r} is unknown; use distribution='gaussian' or distribution='t4'.")
     rng = check_random_state(random_state)
     x = rng.uniform(-5.0, 5.0, n_samples)
-    if distribution == "gaussian":
-        error = rng.standard_normal(n_samples)
-    else:
-        error = rng.standard_t(4, n_samples)
+    error = rng.standard_normal(n_samples) if distribution == "gaussian" else rng.standard_t(4, n_samples)
     y = np.sinc(x) + noise * error
     rows = rng.choice(n_samples, outliers, replace=False)
     y[rows] += outlier_size * rng.choice([-1.0, 1.0], outliers)
@@ -254,23 +215,20 @@ def make_additive(
     return X, f + noise * rng.standard_normal(n_samples)
 
 
-def _read(file: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    with (files("lssvm") / "data" / file).open(encoding="utf-8") as lines:
-        table = np.loadtxt(lines, delimiter=",", skiprows=1)
+def _text(file: str) -> str:
+    return (files("lssvm") / "data" / file).read_text(encoding="utf-8")
+
+
+def _read(file: str) -> XY:
+    table = np.loadtxt(_text(file).splitlines(), delimiter=",", skiprows=1)
     return table[:, :-1].copy(), table[:, -1].copy()
 
 
-def _pack(
-    X: NDArray[Any],
-    y: NDArray[Any],
-    feature_names: list[str],
-    target_name: str,
-    descr: str,
-    return_X_y: bool,
-) -> Bunch | XY:
+def _pack(X: NDArray[Any], y: NDArray[Any], names: list[str], target: str, descr: str, return_X_y: bool) -> Bunch | XY:
+    """(X, y), or a Bunch with the names of the columns and the description in a file."""
     if return_X_y:
         return X, y
-    return Bunch(data=X, target=y, feature_names=feature_names, target_names=[target_name], DESCR=descr)
+    return Bunch(data=X, target=y, feature_names=names, target_names=[target], DESCR=_text(descr))
 
 
 def _final_boards() -> dict[tuple[int, ...], int]:

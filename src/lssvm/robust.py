@@ -7,15 +7,19 @@ chosen by leave-one-out, there are at least three.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+
+from .rules import Positive, check_parameters, integer, one_of, shown
 
 __all__ = ["Hampel", "Huber", "Logistic", "Myriad", "WeightFunction", "as_weight_function", "robust_scale"]
 
 FLOOR = 1e-4  # smallest weight, as in Suykens et al. 2002, eq. 14
 NORMAL_QUARTILE = 0.6745
+Scale = Annotated[str, one_of("iqr", "mad")]
+Times = Annotated[int, integer("an integer from 1 to 1000000", 1, 10**6)]
 
 
 class WeightFunction(BaseEstimator):
@@ -56,15 +60,7 @@ class WeightFunction(BaseEstimator):
 
     def check(self) -> None:
         """Raise ValueError if a parameter is out of range."""
-        name = type(self).__name__
-        if self.scale not in ("iqr", "mad"):
-            raise ValueError(f"{name}: scale must be 'iqr' or 'mad', got {self.scale!r}.")
-        if not (isinstance(self.iterations, (int, np.integer)) and self.iterations >= 1):
-            raise ValueError(f"{name}: iterations must be a positive integer, got {self.iterations!r}.")
-        for parameter in ("c", "c1", "c2", "delta"):
-            value = getattr(self, parameter, 1.0)
-            if not (isinstance(value, (int, float, np.number)) and np.isfinite(value) and value > 0):
-                raise ValueError(f"{name}: {parameter} must be positive and finite, got {value!r}.")
+        check_parameters(self)
 
 
 class Hampel(WeightFunction):
@@ -104,7 +100,7 @@ class Hampel(WeightFunction):
     5
     """
 
-    def __init__(self, c1: float = 2.5, c2: float = 3.0, scale: str = "iqr", iterations: int = 1) -> None:
+    def __init__(self, c1: Positive = 2.5, c2: Positive = 3.0, scale: Scale = "iqr", iterations: Times = 1) -> None:
         self.c1 = c1
         self.c2 = c2
         self.scale = scale
@@ -141,7 +137,7 @@ class Huber(WeightFunction):
     array([1. , 0.5, 0.1])
     """
 
-    def __init__(self, c: float = 1.345, scale: str = "iqr", iterations: int = 1) -> None:
+    def __init__(self, c: Positive = 1.345, scale: Scale = "iqr", iterations: Times = 1) -> None:
         self.c = c
         self.scale = scale
         self.iterations = iterations
@@ -170,7 +166,7 @@ class Logistic(WeightFunction):
     array([0.997, 0.762, 0.1  ])
     """
 
-    def __init__(self, scale: str = "iqr", iterations: int = 1) -> None:
+    def __init__(self, scale: Scale = "iqr", iterations: Times = 1) -> None:
         self.scale = scale
         self.iterations = iterations
 
@@ -201,7 +197,7 @@ class Myriad(WeightFunction):
     array([1. , 0.5, 0.1])
     """
 
-    def __init__(self, delta: float = 1.0, scale: str = "iqr", iterations: int = 1) -> None:
+    def __init__(self, delta: Positive = 1.0, scale: Scale = "iqr", iterations: Times = 1) -> None:
         self.delta = delta
         self.scale = scale
         self.iterations = iterations
@@ -240,12 +236,14 @@ def _quantile(values: np.ndarray, levels: tuple[float, ...], weights: np.ndarray
 
 def as_weight_function(robust: Any) -> WeightFunction | None:
     """The weight function of that name ("hampel", "huber", "logistic", "myriad"), or the given one, or None."""
+    if isinstance(robust, WeightFunction):
+        robust.check()
     if robust is None or isinstance(robust, WeightFunction):
         return robust
     names = {"hampel": Hampel, "huber": Huber, "logistic": Logistic, "myriad": Myriad}
     if isinstance(robust, str) and robust in names:
         return names[robust]()
     raise ValueError(
-        f"robust={robust!r} is not a weight function: give one of {sorted(names)}, a weight function of lssvm.robust, "
-        "or None."
+        f"robust={shown(robust)} is not a weight function: give one of {sorted(names)}, a weight function of "
+        "lssvm.robust, or None."
     )

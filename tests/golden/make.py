@@ -1,6 +1,7 @@
 """Write golden files of the present format that are not there yet: python tests/golden/make.py.
 
-Files that are there stay as they are, those of older formats and of older versions (format1-stream holds no sample).
+Files that are there stay as they are, those of older formats and of older versions: those without a version in their
+name are of 0.1.0 (format1-stream holds no sample).
 """
 
 import json
@@ -8,13 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from lssvm import LSSVC, LSSVR, kernels, persist, save, sparsify
+from lssvm import LSSVC, LSSVR, kernels, persist, robust, save, sparsify, tune
 
 rng = np.random.default_rng(0)
 X, new = rng.uniform(-2, 2, (24, 2)).round(3), rng.uniform(-2, 2, (6, 2)).round(3)
 Y = np.column_stack([np.sin(2 * X[:, 0]) + X[:, 1], X[:, 1] ** 2])
 Y = (Y + 0.2 * rng.standard_normal(Y.shape)).round(3)
 text = np.array(["high", "low", "middle"])[np.digitize(Y[:, 0], [-1.0, 0.5])]
+cells = np.column_stack([X, np.where(np.arange(24) % 5 == 0, None, np.take(["a", "b", "c"], np.arange(24) % 3))])
+new_cells = np.column_stack([new, np.array(["a", "b", "c", "d", None, "a"])])
 everything = (
     kernels.RBF(sigma=[1.0, 2.0])
     + kernels.Linear() * kernels.Matern(sigma=2.0, nu=2.5)
@@ -33,14 +36,23 @@ models = {
         kernels.RBF(sigma=1.0), C=5.0, robust="huber", steps=[sparsify.Given(X[[0, 0, 1, 2, 3]])]
     ).fit_chunks([(X[:12], Y[:12]), (X[12:], Y[12:])]),
     "precomputed": LSSVR(kernels.Precomputed(), C=1.0).fit(X @ X.T, Y[:, 0]),
+    "0.2.0-stack": LSSVR().fit(X, Y[:, 0]),
+    "0.2.0-class-stack": LSSVC(kernels.Stack([kernels.RBF(sigma=1.0), kernels.Linear()]), C=1.0).fit(X, text),
+    "0.2.0-pairs": LSSVC(kernels.RBF(sigma=1.0), C=5.0, coding="one-vs-one", loss="logistic").fit(X, text),
+    "0.2.0-categories": LSSVR(kernels.RBF(), C=5.0, categorical_features=[2]).fit(cells, Y[:, 0]),
+    "0.2.0-robust": LSSVR(kernels.RBF(sigma=1.0), C=5.0, robust=robust.Huber(iterations=2)).fit(X, Y[:, 0]),
+    "0.2.0-chunks": LSSVR(kernels.RBF(sigma=1.0), C=5.0, steps=[sparsify.Random(6, random_state=0)]).fit_chunks(
+        [(X[:12], Y[:12, 0]), (X[12:], Y[12:, 0])]
+    ),
+    "0.2.0-sparse": LSSVR(kernels.RBF(), steps=[sparsify.FeatureVectors(6), tune.KFold(3)]).fit(X, Y[:, 0]),
 }
 for name, model in models.items():
     path = Path(__file__).with_name(f"format{persist.FORMAT}-{name}.lssvm")
     if path.exists():
         continue
-    inputs = new @ X.T if name == "precomputed" else new
+    inputs = {"precomputed": new @ X.T, "0.2.0-categories": new_cells}.get(name, new)
     methods = ["predict", "decision_function", "predict_proba"] if isinstance(model, LSSVC) else ["predict"]
-    methods += ["predict_interval"] if isinstance(model, LSSVR) else []
+    methods += ["predict_interval"] if isinstance(model, LSSVR) and not hasattr(model, "members_") else []
     expected = {method: getattr(model, method)(inputs).tolist() for method in methods}
     save(model, path)
     path.with_suffix(".json").write_text(json.dumps({"X": inputs.tolist(), **expected}), encoding="utf-8")

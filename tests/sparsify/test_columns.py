@@ -183,7 +183,7 @@ def test_echelon_takes_a_tolerance_or_a_count():
     model, X, y = make("numbers")
     with pytest.raises(ValueError, match=r"Echelon: give tol=0.1 or n=5, not both"):
         clone(model).set_params(steps=[Echelon(tol=0.1, n=5)]).fit(X, y)
-    with pytest.raises(ValueError, match=r"Echelon: tol must be non-negative"):
+    with pytest.raises(ValueError, match=r"Echelon: tol must be a finite, non-negative number"):
         clone(model).set_params(steps=[Echelon(tol=-0.1)]).fit(X, y)
     with pytest.raises(ValueError, match=r"lower tol"):
         clone(model).set_params(steps=[Echelon(tol=1e3)]).fit(X, y)
@@ -293,7 +293,7 @@ def test_adaline_of_numbers_is_not_signed():
 @pytest.mark.parametrize("step", [Adaline(tol=-1.0), Adaline(tol=float("nan"))])
 def test_adaline_needs_a_tolerance(step):
     model, X, y = make("numbers")
-    with pytest.raises(ValueError, match="Adaline: tol must be non-negative"):
+    with pytest.raises(ValueError, match="Adaline: tol must be a finite, non-negative number"):
         model.set_params(steps=[step]).fit(X, y)
 
 

@@ -10,7 +10,7 @@ from sparsify_cases import GIVEN, ROWS, TASKS, coded, make, within
 from lssvm import LSSVR, datasets, kernels, robust
 from lssvm.arrays import threads
 from lssvm.problem import Problem
-from lssvm.sparsify import Given, Prune, elimination, pruning
+from lssvm.sparsify import Given, Prune, pruning
 from lssvm.tune import LeaveOneOut
 
 
@@ -40,7 +40,7 @@ def test_pruning_without_a_size_ends(task, rows):
 @pytest.mark.parametrize("options", [{"rows": "both"}, {"score": "aic"}])
 def test_options_of_pruning(options):
     model, X, y = make("numbers")
-    with pytest.raises(ValueError, match=f"Prune: {next(iter(options))} must be one of"):
+    with pytest.raises(ValueError, match=f"Prune: {next(iter(options))} must be '"):
         model.set_params(steps=[Prune(5, **options)]).fit(X, y)
 
 
@@ -81,24 +81,6 @@ def test_dropping_rows_is_algorithm_2(weigh, outputs):
     dropped = np.setdiff1d(np.arange(45), model.support_)
     assert_array_equal(model.weights_[dropped], 0.0)
     assert np.all(model.weights_[model.support_] > 0)
-
-
-@pytest.mark.parametrize("score", ["loo", "validation"])
-@pytest.mark.parametrize("C", [1.0, 1e5])
-@pytest.mark.parametrize("task", TASKS)
-def test_dropping_rows_by_updates_is_refitting(task, C, score, monkeypatch):
-    """Weights, rows of weight 0, several outputs; 90 rows to 12 and so more than one factorisation."""
-    monkeypatch.setattr(elimination, "DELAYED", 7)  # some products are delayed, others are not
-    model, X, y = make(task, rows=90)
-    weights = np.random.default_rng(2).uniform(0.3, 3.0, 90)
-    weights[::13] = 0.0
-    model.set_params(C=C, steps=[Prune(12, score=score, random_state=0)])
-    updated = clone(model).fit(X, y, weights).path_
-    monkeypatch.setattr(Prune, "_drop_rows", lambda self, *parts: self._refit(*parts, parts[0]))
-    refitted = clone(model).fit(X, y, weights).path_
-    for ours, theirs in zip(updated.supports, refitted.supports, strict=True):
-        assert_array_equal(ours, theirs)
-    assert_allclose(updated.scores, refitted.scores, rtol=1e-8)
 
 
 @pytest.mark.parametrize("cores", [1, 2])
@@ -205,7 +187,7 @@ def test_the_path_of_an_ill_conditioned_machine():
     for support, score in zip(path.supports, path.scores, strict=True):
         refit = Problem(kernel, X, y[:, None], np.ones(133), C=C, points=X[support]).solve()
         assert score == pytest.approx(np.mean(refit.loo_residuals**2), rel=1e-6)
-    for size in (133, 61, 5):  # in between the condition of K_SS is above 1e16, and the digits depend on the route
+    for size in (133, 5):  # in between the condition of K_SS is above 1e16, and the digits depend on the route
         support = path.supports[list(path.sizes).index(size)]
         loo = reference.left_out(kernel(X, X[support]), kernel(X[support], X[support]), y[:, None], np.ones(133), 1 / C)
         assert path.scores[list(path.sizes).index(size)] == pytest.approx(np.mean(loo**2), rel=1e-6)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .._files import written
+from ..files import written
 
 if TYPE_CHECKING:
     from typing import Any

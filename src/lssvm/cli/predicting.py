@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .._files import written
 from .._words import counted
+from ..files import written
 
 if TYPE_CHECKING:
     from typing import Any

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from .startup import start_quickly
+from .startup import QuickStart
 
 if TYPE_CHECKING:
     from typing import Any
@@ -31,7 +31,7 @@ class Program(click.Group):
         if sys.stderr is None:
             sys.stderr = open(os.devnull, "w")  # noqa: SIM115
         if not arguments and options.keys() <= {"prog_name"}:  # the process ends with the command
-            start_quickly()
+            sys.meta_path.insert(0, QuickStart())
         return super().main(*arguments, **options)
 
     def invoke(self, context: click.Context) -> Any:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import click
 
 from .. import progress
-from .._files import is_stream
 from .._words import counted
+from ..files import is_stream
 
 if TYPE_CHECKING:
     from typing import Any

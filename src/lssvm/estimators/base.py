@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -219,12 +218,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         return self
 
     def _problem(self, X: Array, targets: Array, weights: Array) -> Problem:
-        """The problem before its steps; checks the constructor arguments."""
-        C = self.C
-        if C is not None and (isinstance(C, bool) or not (isinstance(C, Real) and 1e-150 <= float(C) <= 1e150)):
-            raise ValueError(
-                f"C must be a positive, finite number (1e-150 to 1e150) or None (chosen by leave-one-out), got {C!r}."
-            )
+        """The problem before its steps."""
         classification = isinstance(self, ClassifierMixin)
         # a clone, so that the user's kernel stays unchanged
         kernel = default_kernel(classification) if self.kernel is None else clone(as_kernel(self.kernel))
@@ -232,8 +226,6 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
             kernel = for_encoded_columns(kernel, self._columns_)
         kernel = kernel.placed(X[weights > 0])
         robust = as_weight_function(self.robust)
-        if robust is not None:
-            robust.check()
         if not kernel.is_free:
             kernel.check(X.shape[1])
         if kernel.is_precomputed and X.shape[0] != X.shape[1]:
@@ -247,7 +239,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
             )
         counting = np.flatnonzero(arrays.to_numpy(weights) > 0)
         check_values(kernel, arrays.take(X, counting[:: 1 + len(counting) // CHECKED_ROWS]))
-        C = None if C is None else float(C)
+        C = None if self.C is None else float(self.C)
         return Problem(
             kernel,
             X,

@@ -5,12 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from numbers import Integral
 from typing import Any, TypeVar
 
-import numpy as np
-
 from .. import progress
+from ..rules import check_parameters
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -36,9 +34,11 @@ def with_callbacks(method: Method) -> Method:
 
 @contextmanager
 def followed(model: Any, **data: Any) -> Iterator[None]:
-    """Show the progress of a fit if the model is verbose, and report it to its callbacks, whose hooks get `data`."""
-    if not isinstance(model.verbose, (Integral, np.bool_)) or model.verbose < 0:
-        raise ValueError(f"verbose must be 0 (silent) or 1 (shows progress), got {model.verbose!r}.")
+    """Check the parameters; show the progress of a fit if the model is verbose, and report it to its callbacks.
+
+    The hooks of the callbacks get `data`.
+    """
+    check_parameters(model)
     listeners: list[progress.Listener] = []
     with ExitStack() as stack:
         if model.verbose and sys.stderr is not None:

@@ -5,7 +5,7 @@ One long file, because everything that codes classes or turns decision values in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -18,9 +18,8 @@ from ..arrays import Array, ArrayLike
 from ..cluster import lazily
 from ..coding import SURE, couple, pair_slope
 from ..intervals import calibrate, calibration_weights, probabilities, set_scores, set_thresholds
-from ..kernels import RBF, Choice, Kernel, Matern, as_kernel
+from ..kernels import RBF, Choice, Matern, as_kernel
 from ..problem import ClassFit, Problem, class_numbers, solve_classes
-from ..robust import WeightFunction
 from ..stream import (
     Scan,
 )
@@ -37,6 +36,7 @@ from .labels import (
     warn_of_empty_classes,
     winning_class,
 )
+from .parameters import ClassWeights, Coding, ColumnNames, GivenC, KernelFunction, LossName, Steps, Verbosity, Weighting
 from .planning import class_plan, class_steps, main_path, run_steps
 from .stacked import average
 from .state import class_weights
@@ -110,16 +110,16 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
 
     def __init__(
         self,
-        kernel: Kernel | Callable[[Array, Array], Array] | None = None,
-        C: float | None = None,
+        kernel: KernelFunction | None = None,
+        C: GivenC = None,
         *,
-        steps: Sequence[Callable[[Problem], Problem]] | None = None,
-        robust: str | WeightFunction | None = None,
-        categorical_features: ArrayLike | str | None = "from_dtype",
-        class_weight: Mapping[Any, float] | str | None = None,
-        coding: str = "auto",
-        loss: str = "auto",
-        verbose: int = 0,
+        steps: Steps | None = None,
+        robust: Weighting | None = None,
+        categorical_features: ColumnNames | None = "from_dtype",
+        class_weight: ClassWeights | None = None,
+        coding: Coding = "auto",
+        loss: LossName = "auto",
+        verbose: Verbosity = 0,
     ) -> None:
         self.kernel = kernel
         self.C = C

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import arrays
-from ..coding import CODINGS, pair_work
+from ..coding import pair_work
 from ..columns import Columns
 from ..kernels import RBF, Additive, Choice, Kernel, Linear, Matern, Spline, Stack
 from ..losses import LOSSES
 from ..problem import Problem, Step, varying_inputs
 from ..progress import work
+from ..rules import shown
 from ..sparsify import Given, Random
 from ..tune import ROBUST_ITERATIONS, LeaveOneOut, tuned, unexplained
 
@@ -125,20 +125,13 @@ def most_to_solve(problem: Problem) -> float:
     return solves * work(rows, None if rows <= DENSE_ROWS else BASIS_SIZE)
 
 
-def run_steps(problem: Problem, steps: Any) -> Problem:
+def run_steps(problem: Problem, steps: Sequence[Step]) -> Problem:
     """Run the steps."""
-    if isinstance(steps, (str, Step, type)) or not isinstance(steps, Sequence):
-        example = repr(steps) if isinstance(steps, Step) else "lssvm.sparsify.Random(100)"
-        raise TypeError(f"steps must be a list of steps or None, got {steps!r}: write steps=[{example}].")
     for step in steps:
-        if isinstance(step, Kernel):
-            raise TypeError(f"steps holds {step!r}, which is a kernel: write kernel={step!r}.")
-        if isinstance(step, type) or not callable(step):
-            raise TypeError(f"steps holds {step!r}, which is not a step: see lssvm.sparsify and lssvm.tune.")
         result = step(problem)
         if not isinstance(result, Problem):
             raise TypeError(
-                f"steps holds {step!r}, which returned {reprlib.repr(result)}: a step must return a Problem, such as "
+                f"steps holds {step!r}, which returned {shown(result)}: a step must return a Problem, such as "
                 "the one it was given or problem.replace(...)."
             )
         problem = result
@@ -164,9 +157,6 @@ def class_plan(model: Any, problem: Problem) -> tuple[tuple[str, ...], tuple[str
     That is the meaning of "auto" if there is nothing to choose, or if a step or robust weights require squares.
     With very many classes, only that is searched.
     """
-    for name, allowed in (("coding", CODINGS), ("loss", tuple(LOSSES))):
-        if getattr(model, name) not in ("auto", *allowed):
-            raise ValueError(f"{name} must be 'auto' or one of {allowed}, got {getattr(model, name)!r}.")
     two = problem.y.shape[1] == 1
     squares = model.loss in ("auto", "squared") and (two or model.coding in ("auto", "one-vs-rest"))
     asked = model.loss == "squared" and (two or model.coding == "one-vs-rest")

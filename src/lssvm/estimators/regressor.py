@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -15,13 +15,12 @@ from .._words import counted
 from ..arrays import Array, ArrayLike
 from ..cluster import lazily
 from ..columns import refuse_lazy
-from ..kernels import Kernel
 from ..problem import Problem
-from ..robust import WeightFunction
 from ..stream import (
     Scan,
 )
 from ..tune import average_weights, chosen_widths, residuals_of_folds, warn_of_no_signal, weighs_by_folds
+from .parameters import ColumnNames, GivenC, KernelFunction, Steps, Verbosity, Weighting
 from .planning import default_portfolio
 from .stacked import average
 from .state import fitted_problem
@@ -119,13 +118,13 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
 
     def __init__(
         self,
-        kernel: Kernel | Callable[[Array, Array], Array] | None = None,
-        C: float | None = None,
+        kernel: KernelFunction | None = None,
+        C: GivenC = None,
         *,
-        steps: Sequence[Callable[[Problem], Problem]] | None = None,
-        robust: str | WeightFunction | None = None,
-        categorical_features: ArrayLike | str | None = "from_dtype",
-        verbose: int = 0,
+        steps: Steps | None = None,
+        robust: Weighting | None = None,
+        categorical_features: ColumnNames | None = "from_dtype",
+        verbose: Verbosity = 0,
     ) -> None:
         self.kernel = kernel
         self.C = C
@@ -184,8 +183,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
 
     def _finish_scan(self, scan: Scan) -> None:
         """Check that at least two rows have positive weight."""
-        if scan.counting < 2:
-            found = counted(scan.counting, "row has", "rows have")
+        if scan.positive_rows < 2:
+            found = counted(scan.positive_rows, "row has", "rows have")
             raise ValueError(f"chunks: {found} positive weight, but at least 2 are required.")
 
     def _loo_attributes(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:

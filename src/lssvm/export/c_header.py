@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,22 +11,8 @@ from sklearn.pipeline import Pipeline
 
 from ..coding import SURE, TINY
 from ..estimators import LSSVC, LSSVR
-from .c_table import encode_function
-from .c_templates import (
-    BODIES,
-    CALIBRATE,
-    CALIBRATE_ONE,
-    COUPLE,
-    FINITE,
-    SPLINE,
-    c_array,
-    c_nested,
-    c_number,
-    c_row,
-    c_string,
-)
-from .kernel_functions import Function, kernel_functions, uses_splines
-from .model import Member, ModelContent, read_model
+from .model import Input, ModelContent, read_model
+from .source_text import Templates, kernel_functions
 
 __all__ = ["to_c"]
 
@@ -63,217 +50,152 @@ def to_c(model: LSSVR | LSSVC | Pipeline, name: str = "lssvm") -> str:
     content = read_model(model)
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         raise ValueError(f"name={name!r} is not a valid C identifier: use letters, digits and _.")
-    d, guard = content.width, f"{name.upper()}_H"
-    functions, kernels = kernel_functions((member.kernel for member in content.members), d, BODIES, f"{name}_")
-    text = [
-        f"/* {content.title}. C99, requires only the standard library.",
-        f" * {content.size}. {' '.join(content.kernels.split())}",
-        " */",
-        f"#ifndef {guard}",
-        f"#define {guard}",
-        "",
-        "#include <float.h>",
-        "#include <math.h>",
-        "#include <stdint.h>",
-        "#include <string.h>",
-        "",
-        FINITE.replace("NAME", f"{name}_"),
-        "",
-        f"enum {{ {name}_inputs = {_length(content)}, {name}_outputs = {content.decisions} }};",
-    ]
+    templates = Templates(
+        "model.h.in",
+        name=name,
+        guard=f"{name.upper()}_H",
+        width=content.width,
+        length=content.columns if content.is_matrix else content.width,  # a row of numbers, or one from NAME_encode
+        outputs=content.decisions,
+        classes=len(content.classes or []),
+        x="inputs" if content.is_matrix else "x",  # the inputs of the members
+        sure=SURE,
+        tiny=TINY,
+    )
+    formulas = (member.kernel for member in content.members)
+    functions, kernels = kernel_functions(formulas, Templates("kernels.h.in", prefix=f"{name}_"), c_array)
+    points = [c_array(f"{name}_points{place}", table) for place, table in enumerate(content.tables)]
+    text = templates.fill(
+        "file",
+        title=content.title,
+        size=content.size,
+        kernels=" ".join(content.kernels.split()),
+        declarations=_declarations(content, name),
+        encode=_encode(content, name, templates),
+        points="\n".join([*points, c_array(f"{name}_columns", np.arange(content.width))]),
+        functions=functions,
+        members=_members(content, kernels, name, templates),
+        methods=_methods(content, templates),
+    )
+    return f"{text}\n"
+
+
+def _declarations(content: ModelContent, name: str) -> str:
+    """The names of the inputs of a matrix, and the classes."""
+    found = []
     if content.is_matrix and content.names:
-        text.append(c_array(f"const char *const {name}_input_names[{content.columns}]", map(c_string, content.names)))
-    if content.classes is not None:
-        kind, values = _labels(content.classes)
-        text.append(c_array(f"{kind}{name}_classes[{len(values)}]", values))
-    text += ["", *encode_function(content, name), ""]
-    for place, points in enumerate(content.tables):
-        text.append(c_array(f"const double {name}_points{place}[{len(points)}][{d}]", map(c_row, points)))
-    text += [c_nested(f"{name}_columns", np.arange(d)), *_kernels(functions, name)]
-    for place, (member, kernel) in enumerate(zip(content.members, kernels, strict=True)):
-        text += ["", *_member(member, place, name, kernel, d)]
-    text += ["", *(_regression(content, name) if content.classes is None else _classification(content, name))]
-    return "\n".join([*text, "", f"#endif /* {guard} */", ""])
+        found.append(c_texts(f"{name}_input_names", content.names))
+    labels: Any = content.classes
+    if labels is not None and isinstance(labels[0], str):
+        found.append(c_texts(f"{name}_classes", labels))
+    elif labels is not None:
+        kind, values = ("double", labels) if isinstance(labels[0], float) else ("long long", map(int, labels))
+        found.append(f"static const {kind} {name}_classes[{len(labels)}] = {{{', '.join(map(repr, values))}}};")
+    return "".join(f"\n{line}" for line in found)
 
 
-def _kernels(functions: list[Function], name: str) -> list[str]:
-    """The functions of the kernels, each preceded by its tables."""
-    text = ["", SPLINE.replace("NAME", f"{name}_")] if uses_splines(functions) else []
-    for function, tables, body in functions:
-        text += [
-            "",
-            *(c_nested(f"{function}_{table}", values) for table, values in tables.items()),
-            f"static inline double {function}(const double *x, const double *z, const int *columns, int count)",
-            "{",
-            body,
-            "}",
+def _encode(content: ModelContent, name: str, templates: Templates) -> str:
+    """The function that encodes a row: numbers and, unless the table is a matrix of numbers, texts."""
+    arrays, work, place = [], [], 0
+    names: dict[str, list[str]] = {"number": [], "text": []}
+    for column in content.inputs:
+        kind = "text" if column.is_text else "number"
+        number = len(names[kind])
+        names[kind].append(str(column.name))
+        cell = f"{kind}s[{number}]"
+        if column.values:
+            own = f"{name}_{kind}s{number}"
+            values, cell = f"{own}_values", cell if column.is_text else f"&{cell}"
+            arrays.append(c_texts(values, column.values) if column.is_text else c_array(values, column.numbers))
+            arrays.append(c_array(f"{own}_rows", column.rows))
+            found = f"{name}_find_{kind}s({cell}, {values}, {len(column.values)})"
+            work.append(f"    memcpy(x + {place}, {own}_rows[{found}], sizeof {own}_rows[0]);")
+        else:
+            cells = enumerate(_number_cells(column, cell, name))
+            work += [f"    x[{place + c}] = {value};" for c, value in cells]
+        place += column.width
+    if not content.is_matrix:
+        for kind, own_names in names.items():
+            arrays.append(f"enum {{ {name}_{kind}s = {len(own_names)} }};")
+            arrays.append(c_texts(f"{name}_{kind}_names", own_names))
+    function = templates.fill("encode_matrix" if content.is_matrix else "encode_table", work="\n".join(work))
+    return "\n".join([*arrays, "", function])
+
+
+def _number_cells(column: Input, cell: str, name: str) -> list[str]:
+    """A number, scaled, and the indicator of a missing cell, if there is one."""
+    value = cell
+    if column.scaling is not None:
+        centre, scale, offset = column.scaling
+        value = f"({cell} - ({centre!r})) * {scale!r} + {offset!r}"
+    filled = [value, "0.0"][: column.width]
+    if column.missing is None:
+        return filled
+    return [f"{name}_is_nan(&{cell}) ? {m!r} : {f}" for m, f in zip(column.missing, filled, strict=True)]
+
+
+def _members(content: ModelContent, kernels: Sequence[str], name: str, templates: Templates) -> str:
+    """The coefficients of the members and the functions that compute their outputs."""
+    found = []
+    for number, (member, kernel) in enumerate(zip(content.members, kernels, strict=True)):
+        arrays = [
+            c_array(f"{name}_coefficients{number}", member.coef),
+            c_array(f"{name}_intercept{number}", member.intercept),
         ]
-    return text
+        words = dict(zip("nk", member.coef.shape, strict=True))
+        words |= {"number": number, "kernel": kernel, "table": member.table, "arrays": "\n".join(arrays)}
+        found.append(templates.fill("member", **words))
+    return "\n\n".join(found)
 
 
-def _member(member: Member, place: int, name: str, kernel: str, d: int) -> list[str]:
-    """The coefficients of a member and the function that computes its outputs."""
-    n, k = member.coef.shape
-    return [
-        c_array(f"const double {name}_coefficients{place}[{n}][{k}]", map(c_row, member.coef)),
-        c_array(f"const double {name}_intercept{place}[{k}]", map(c_number, member.intercept)),
-        f"static inline void {name}_member{place}(const double x[{d}], double f[{k}])",
-        "{",
-        f"    for (int o = 0; o < {k}; o++)",
-        f"        f[o] = {name}_intercept{place}[o];",
-        f"    for (int j = 0; j < {n}; j++) {{",
-        f"        const double value = {kernel}(x, {name}_points{member.table}[j], {name}_columns, {d});",
-        f"        for (int o = 0; o < {k}; o++)",
-        f"            f[o] += {name}_coefficients{place}[j][o] * value;",
-        "    }",
-        "}",
+def _methods(content: ModelContent, templates: Templates) -> str:
+    """The functions named after the methods of the model."""
+    prepare = "prepare_matrix" if content.is_matrix else "prepare_table"
+    prepare_f = templates.fill(prepare, values="f", count=content.decisions)
+    average = [
+        templates.fill(
+            "average_outputs" if content.classes is None else "average_probabilities",
+            number=number,
+            k=member.coef.shape[1],
+            function="couple" if member.coupled else "calibrate",
+            slopes=", ".join(map(repr, member.slopes)),
+            weight=repr(float(member.weight)),
+        )
+        for number, member in enumerate(content.members)
     ]
+    if content.classes is None:
+        return templates.fill("regression", prepare=prepare_f, average="\n".join(average))
+    used = ["calibrate_one" if content.single and own == "calibrate" else own for own in content.calibrations]
+    decision = "decision_of_probabilities" if content.mixes else "decision_of_outputs"
+    return templates.fill(
+        "classification",
+        templates="\n\n".join(templates.fill(section) for section in used),
+        prepare=templates.fill(prepare, values="p", count=len(content.classes)),
+        most=max(member.coef.shape[1] for member in content.members),
+        average="\n".join(average),
+        decision=templates.fill(decision, prepare=prepare_f, place="o + 1" if content.single else "o"),
+        choose=templates.fill("choose_one" if content.single else "choose"),
+    )
 
 
-def _length(content: ModelContent) -> int:
-    """The length of x: a row of numbers, or what NAME_encode has computed."""
-    return content.columns if content.is_matrix else content.width
+def c_array(name: str, values: np.ndarray) -> str:
+    """An array with any number of dimensions; each row of a matrix has a line of its own."""
+    rows = [_braces(row) for row in values]
+    body = ",".join(f"\n    {row}" for row in rows) if values.ndim > 1 else ", ".join(rows)
+    kind = "int" if values.dtype.kind == "i" else "double"
+    return f"static const {kind} {name}{''.join(f'[{size}]' for size in values.shape)} = {{{body}}};"
 
 
-def _prepared(content: ModelContent, name: str, values: str, count: int) -> tuple[list[str], str]:
-    """The first lines of a function that computes values of a row x, and the name of the inputs of the members."""
-    lines = [f"    if (!{name}_all_finite(x, {content.width})) {{"]
-    if content.is_matrix:
-        lines = [f"    double inputs[{content.width}];", f"    if (!{name}_encode(x, inputs)) {{"]
-    lines += [f"        {name}_set_nan({values}, {count});", "        return;", "    }"]
-    return lines, "inputs" if content.is_matrix else "x"
+def _braces(values: np.ndarray) -> str:
+    return f"{{{', '.join(map(_braces, values))}}}" if values.ndim else repr(values.item())
 
 
-def _regression(content: ModelContent, name: str) -> list[str]:
-    """The function that averages the outputs of the members."""
-    k = content.decisions
-    prepared, x = _prepared(content, name, "f", k)
-    lines = [f"    double part[{k}];", f"    for (int o = 0; o < {k}; o++)", "        f[o] = 0.0;"]
-    for place, member in enumerate(content.members):
-        lines += [
-            f"    {name}_member{place}({x}, part);",
-            f"    for (int o = 0; o < {k}; o++)",
-            f"        f[o] += {c_number(member.weight)} * part[o];",
-        ]
-    return [
-        "/* The outputs of one row x; NaN if x is not finite or if they overflow. */",
-        f"static inline void {name}_predict(const double x[{_length(content)}], double f[{k}])",
-        "{",
-        *prepared,
-        *lines,
-        f"    if (!{name}_all_finite(f, {k}))",
-        f"        {name}_set_nan(f, {k});",
-        "}",
-    ]
+def c_texts(name: str, texts: Sequence[str]) -> str:
+    """An array of texts; C has no empty arrays, so that of no texts contains a null pointer."""
+    return f"static const char *const {name}[{max(len(texts), 1)}] = {{{', '.join(map(c_string, texts)) or '0'}}};"
 
 
-def _classification(content: ModelContent, name: str) -> list[str]:
-    """The functions that compute probabilities, decision values and the class."""
-    assert content.classes is not None
-    coupled = {member.coupled for member in content.members}
-    templates = [CALIBRATE_ONE if content.single else CALIBRATE] * (False in coupled) + [COUPLE] * (True in coupled)
-    words = {"NAME": f"{name}_", "SIZE": len(content.classes), "SURE": SURE, "TINY": TINY}
-    text = []
-    for template in templates:
-        for word, value in words.items():
-            template = template.replace(word, str(value))
-        text += [template, ""]
-    return [*text, *_probabilities(content, name), "", *_decision(content, name), "", *_predict(content, name)]
-
-
-def _probabilities(content: ModelContent, name: str) -> list[str]:
-    """The function that averages the probabilities of the members."""
-    assert content.classes is not None
-    classes = len(content.classes)
-    prepared, x = _prepared(content, name, "p", classes)
-    most = max(member.coef.shape[1] for member in content.members)
-    lines = [
-        f"    double f[{most}], part[{classes}];",
-        f"    for (int c = 0; c < {classes}; c++)",
-        "        p[c] = 0.0;",
-    ]
-    for place, member in enumerate(content.members):
-        function = "couple" if member.coupled else "calibrate"
-        slopes = member.slopes if content.single else member.slopes[:1]
-        lines += [
-            f"    {name}_member{place}({x}, f);",
-            f"    if (!{name}_all_finite(f, {member.coef.shape[1]})) {{",
-            f"        {name}_set_nan(p, {classes});",
-            "        return;",
-            "    }",
-            f"    {name}_{function}(f, {', '.join(map(c_number, slopes))}, part);",
-            f"    for (int c = 0; c < {classes}; c++)",
-            f"        p[c] += {c_number(member.weight)} * part[c];",
-        ]
-    return [
-        f"/* The probability of each class for one row x, in the order of {name}_classes; NaN if x is not finite",
-        " * or if the decision values overflow. */",
-        f"static inline void {name}_predict_proba(const double x[{_length(content)}], double p[{classes}])",
-        "{",
-        *prepared,
-        *lines,
-        "}",
-    ]
-
-
-def _decision(content: ModelContent, name: str) -> list[str]:
-    """The function that computes the decision values."""
-    assert content.classes is not None
-    k = content.decisions
-    prepared, x = _prepared(content, name, "f", k)
-    lines = [*prepared, f"    {name}_member0({x}, f);", f"    if (!{name}_all_finite(f, {k}))"]
-    lines += [f"        {name}_set_nan(f, {k});"]
-    if content.mixes:
-        classes = len(content.classes)
-        lines = [
-            f"    double p[{classes}];",
-            f"    {name}_predict_proba(x, p);",
-            f"    if (!{name}_all_finite(p, {classes})) {{",
-            f"        {name}_set_nan(f, {k});",
-            "        return;",
-            "    }",
-            f"    for (int o = 0; o < {k}; o++)",
-            f"        f[o] = 2.0 * p[o{' + 1' if content.single else ''}] - 1.0;",
-        ]
-    what = ", 2 p - 1 of the probabilities p" if content.mixes else ""
-    return [
-        f"/* The decision values of one row x{what}; NaN if x is not finite or if they overflow. */",
-        f"static inline void {name}_decision_function(const double x[{_length(content)}], double f[{k}])",
-        "{",
-        *lines,
-        "}",
-    ]
-
-
-def _predict(content: ModelContent, name: str) -> list[str]:
-    """The function that returns the class."""
-    k = content.decisions
-    choose = ["    return f[0] > 0.0;"]
-    if k > 1:
-        choose = [
-            "    int best = 0;",
-            f"    for (int o = 1; o < {k}; o++)",
-            "        if (f[o] > f[best])",
-            "            best = o;",
-            "    return best;",
-        ]
-    return [
-        f"/* The index of the class of one row x in {name}_classes; -1 if the decision values are NaN. */",
-        f"static inline int {name}_predict(const double x[{_length(content)}])",
-        "{",
-        f"    double f[{k}];",
-        f"    {name}_decision_function(x, f);",
-        f"    if (!{name}_all_finite(f, {k}))",
-        "        return -1;",
-        *choose,
-        "}",
-    ]
-
-
-def _labels(labels: list[Any]) -> tuple[str, list[str]]:
-    """The C type of the class labels, and their values."""
-    if isinstance(labels[0], str):
-        return "const char *const ", [c_string(label) for label in labels]
-    if isinstance(labels[0], float):
-        return "const double ", [c_number(label) for label in labels]
-    return "const long long ", [str(int(label)) for label in labels]
+def c_string(text: str) -> str:
+    """A C string literal in UTF-8; all but plain characters are octal escapes (no trigraphs, no end of comment)."""
+    plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 _-.,:;+=()<>[]"
+    return '"' + "".join(chr(b) if chr(b) in plain else f"\\{b:03o}" for b in text.encode()) + '"'

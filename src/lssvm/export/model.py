@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from ..diagnose import check_fitted, members, probability_slopes, table_columns
 from ..estimators import LSSVC, LSSVR
 from ..kernels import RBF, Additive, Kernel, Linear, Matern, Polynomial, Product, Spline, Sum, spline_factors
 
-Affine = tuple[np.ndarray, np.ndarray, np.ndarray]  # centre, scale and offset of each column
+Scaling = tuple[float, float, float]  # centre, scale and offset: (x - centre) scale + offset
+MATERN_FACTORS = {0.5: "1.0", 1.5: "(1.0 + r)", 2.5: "(1.0 + r + r * r / 3.0)"}  # in C and in Python
 SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 
 
@@ -26,13 +27,35 @@ SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 class Input:
     """A column of the table, and the encoded columns that its cells become.
 
-    Categories and ranks are looked up in `values`. A number x becomes x, followed by 0 if there is an indicator.
+    Categories and ranks are looked up in `values`. A number x is scaled, and followed by 0 if there is an indicator of
+    missing cells.
     """
 
     name: str | int
     place: int  # among the columns of the table
     values: tuple[Any, ...]  # of categories and ranks: text or numbers
     rows: np.ndarray  # encoded: the values and an unknown one, if there are values; a missing cell (NaN: refused)
+    scaling: Scaling | None = None
+
+    @property
+    def width(self) -> int:
+        """Number of encoded columns."""
+        return int(self.rows.shape[1])
+
+    @property
+    def known(self) -> dict[Any, list[float]]:
+        """The encoded columns of each value."""
+        return dict(zip(self.values, self.rows.tolist(), strict=False))
+
+    @property
+    def unknown(self) -> list[float]:
+        """The encoded columns of other values; of a number, those that follow it."""
+        return list(self.rows[-2].tolist()) if self.values else [0.0] * (self.width - 1)
+
+    @property
+    def missing(self) -> list[float] | None:
+        """The encoded columns of a missing cell; None if it is refused."""
+        return None if np.isnan(self.rows[-1, 0]) else list(self.rows[-1].tolist())
 
     @property
     def is_text(self) -> bool:
@@ -51,10 +74,25 @@ class Input:
 
 
 @dataclass(frozen=True)
+class Formula:
+    """A kernel, or a part of one, with the arrays and numbers in its formula.
+
+    The kinds are the classes of kernels, except for `Additive` with chosen components: these are "Groups" of columns
+    (each row of the table `groups` ends with -1 as often as needed), or "Nothing" if there are none.
+    """
+
+    kind: str
+    text: str  # the kernel in Python
+    parts: tuple[Formula, ...] = ()
+    tables: dict[str, np.ndarray] = field(default_factory=dict)
+    constants: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Member:
     """f(x) = sum_j coef_j k(x, point_j) + intercept, and how f becomes the probabilities of classes."""
 
-    kernel: Kernel
+    kernel: Formula
     table: int  # number of its points in `ModelContent.tables`
     coef: np.ndarray  # (n, k)
     intercept: np.ndarray  # (k,)
@@ -67,14 +105,13 @@ class Member:
 class ModelContent:
     """The members of a model (a model that is not a stack has one), and what comes before and after them.
 
-    Scalers before the model compute (x - centre) scale + offset; then the columns are encoded. Regression averages the
-    outputs of the members. Classification averages their probabilities p, and the decision values are 2 p - 1; only
-    those of a single model that separates each class from the rest are its outputs.
+    The columns are scaled and encoded. Regression averages the outputs of the members. Classification averages their
+    probabilities p, and the decision values are 2 p - 1; only those of a single model that separates each class from
+    the rest are its outputs.
     """
 
     members: tuple[Member, ...]
     tables: tuple[np.ndarray, ...]  # support vectors (n, d); members with the same ones share a table
-    affine: Affine | None
     classes: list[Any] | None  # of one type: str, int, float or bool
     inputs: tuple[Input, ...]  # without the columns that the model ignores
     columns: int  # of the table, with those that the model ignores
@@ -90,6 +127,12 @@ class ModelContent:
     def mixes(self) -> bool:
         """Whether the decision values are 2 p - 1."""
         return self.classes is not None and (len(self.members) > 1 or self.members[0].coupled)
+
+    @property
+    def calibrations(self) -> list[str]:
+        """The names of the functions that turn outputs into probabilities: "calibrate", "couple" or both."""
+        coupled = {member.coupled for member in self.members if self.classes is not None}
+        return ["calibrate"] * (False in coupled) + ["couple"] * (True in coupled)
 
     @property
     def decisions(self) -> int:
@@ -119,8 +162,8 @@ class ModelContent:
     def kernels(self) -> str:
         """The kernels of the members with their weights."""
         if len(self.members) == 1:
-            return repr(self.members[0].kernel)
-        return " + ".join(f"{member.weight:.3g} {member.kernel!r}" for member in self.members)
+            return self.members[0].kernel.text
+        return " + ".join(f"{member.weight:.3g} {member.kernel.text}" for member in self.members)
 
 
 def read_model(model: Any) -> ModelContent:
@@ -144,12 +187,13 @@ def read_model(model: Any) -> ModelContent:
             "A Pipeline before a model with categories cannot be exported: fit the model to the columns as they are, "
             "without scalers."
         )
+    if scalers:
+        inputs = tuple(replace(own, scaling=way) for own, way in zip(inputs, _scaling(scalers, columns), strict=True))
     kept = members(model)
-    own, tables = _members(kept, classifies)
+    own, tables = _members(kept, sum(column.width for column in inputs), classifies=classifies)
     return ModelContent(
         members=own,
         tables=tables,
-        affine=_affine(scalers, columns) if scalers else None,
         classes=_labels(model.classes_) if classifies else None,
         inputs=inputs,
         columns=columns,
@@ -178,13 +222,15 @@ def _inputs(columns: Columns | None, count: int, names: Sequence[Any]) -> tuple[
     return tuple(found)
 
 
-def _members(kept: list[tuple[Any, float]], classifies: bool) -> tuple[tuple[Member, ...], tuple[np.ndarray, ...]]:
+def _members(
+    kept: list[tuple[Any, float]], width: int, *, classifies: bool
+) -> tuple[tuple[Member, ...], tuple[np.ndarray, ...]]:
     """The members, and their support vectors without those that no member uses."""
     tables: list[np.ndarray] = []
     used: list[np.ndarray] = []
     found = []
     for model, weight in kept:
-        _check_kernel(model.kernel_)
+        formula = _formula(model.kernel_, width)
         points = arrays.to_numpy(model.support_vectors_)
         coef = arrays.to_numpy(model.dual_coef_).reshape(len(points), -1)
         place = next((place for place, own in enumerate(tables) if np.array_equal(own, points)), len(tables))
@@ -195,29 +241,45 @@ def _members(kept: list[tuple[Any, float]], classifies: bool) -> tuple[tuple[Mem
         intercept = arrays.to_numpy(model.intercept_) if np.ndim(model.intercept_) else model.intercept_
         slopes = arrays.to_numpy(probability_slopes(model)).tolist() if classifies else []
         coupled = getattr(model, "coding_", "") == "one-vs-one"
-        found.append(Member(model.kernel_, place, coef, np.atleast_1d(intercept), weight, slopes, coupled))
+        found.append(Member(formula, place, coef, np.atleast_1d(intercept), weight, slopes, coupled))
     for own in used:
         own[0] |= not own.any()  # a constant has no support vectors, but C has no empty arrays
     shortened = (replace(member, coef=member.coef[used[member.table]]) for member in found)
     return tuple(shortened), tuple(points[own] for points, own in zip(tables, used, strict=True))
 
 
-def _check_kernel(kernel: Kernel) -> None:
-    """Raise TypeError if the formula of the kernel, or of a part of it, is unknown."""
+def _formula(kernel: Kernel, d: int) -> Formula:
+    """The formula of a kernel of d columns; TypeError if that of the kernel, or of a part of it, is unknown."""
     if type(kernel) not in (RBF, Matern, Linear, Polynomial, Spline, Additive, Sum, Product):
         raise TypeError(
             f"{kernel!r} cannot be exported: use RBF, Matern, Linear, Polynomial, Spline, Additive, or sums and "
             "products of these. A precomputed kernel or a user-defined function cannot be evaluated outside Python."
         )
-    for part in kernel.parts:
-        _check_kernel(part)
+    kind = type(kernel).__name__
+    tables: dict[str, np.ndarray] = {}
+    constants: dict[str, Any] = {}
+    if isinstance(kernel, (RBF, Matern)):
+        widths = np.asarray(arrays.to_numpy(kernel.sigma), dtype=float)
+        widths = np.minimum(widths, np.finfo(float).max)  # of dropped columns: source code has no literal for infinity
+        tables = {"widths": np.broadcast_to(widths, (d,)).copy()}
+    if isinstance(kernel, Matern):
+        constants = {"twice_nu": 2.0 * kernel.nu, "factor": MATERN_FACTORS[kernel.nu]}
+    elif isinstance(kernel, Polynomial):
+        constants = {"coef0": float(kernel.coef0), "degree": int(kernel.degree)}
+    elif isinstance(kernel, Spline):
+        tables = _spline_tables(kernel, d)
+        constants = {"size": tables["knots"].shape[1]}
+    elif isinstance(kernel, Additive) and (groups := _groups(kernel)) is not None:
+        longest = max(map(len, groups), default=0)
+        kind = "Groups" if groups else "Nothing"
+        if groups:
+            tables = {"groups": np.array([[*group, *[-1] * (longest - len(group))] for group in groups])}
+        constants = {"size": len(groups), "longest": longest}
+    return Formula(kind, repr(kernel), tuple(_formula(part, d) for part in kernel.parts), tables, constants)
 
 
-def _affine(scalers: list[Any], d: int) -> Affine:
-    """Centre, scale and offset of all scalers combined: (x - centre) scale + offset.
-
-    The first centre is kept separate, so that columns far from 0 lose no digits.
-    """
+def _scaling(scalers: list[Any], d: int) -> list[Scaling]:
+    """The scaling of each column by all scalers. The first centre is separate: columns far from 0 lose no digits."""
     centre, scale, offset = np.zeros(d), np.ones(d), np.zeros(d)
     for number, scaler in enumerate(scalers):
         if type(scaler) not in SCALERS or getattr(scaler, "clip", False):
@@ -235,7 +297,7 @@ def _affine(scalers: list[Any], d: int) -> Affine:
             centre, scale = own, factor
         else:
             scale, offset = scale * factor, (offset - own) * factor
-    return centre, scale, offset
+    return list(zip(centre.tolist(), scale.tolist(), offset.tolist(), strict=True))
 
 
 def _labels(classes: np.ndarray) -> list[Any]:
@@ -246,7 +308,7 @@ def _labels(classes: np.ndarray) -> list[Any]:
     return labels
 
 
-def component_places(kernel: Additive) -> list[list[int]] | None:
+def _groups(kernel: Additive) -> list[list[int]] | None:
     """Positions, among the kernel's columns, of each component kept; None if every column is one component."""
     if kernel.groups is None and kernel.active is None:
         return None
@@ -256,13 +318,7 @@ def component_places(kernel: Additive) -> list[list[int]] | None:
     return groups if kernel.active is None else [groups[number] for number in dict.fromkeys(kernel.active)]
 
 
-def column_widths(kernel: RBF | Matern, d: int) -> np.ndarray:
-    """One width per column; that of a dropped column is finite, because source code has no literal for infinity."""
-    widths = np.asarray(arrays.to_numpy(kernel.sigma), dtype=float)
-    return np.broadcast_to(np.minimum(widths, np.finfo(float).max), (d,)).copy()
-
-
-def spline_tables(kernel: Spline, d: int) -> dict[str, np.ndarray]:
+def _spline_tables(kernel: Spline, d: int) -> dict[str, np.ndarray]:
     """For each column: the first knot, the span of the knots, their positions in it, the factors of the features."""
     knots = np.sort(np.asarray(arrays.to_numpy(kernel.knots), dtype=float), axis=0)
     knots = np.broadcast_to(knots[:, None] if knots.ndim == 1 else knots, (len(knots), d)).T

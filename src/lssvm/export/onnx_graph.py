@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +13,8 @@ from sklearn.pipeline import Pipeline
 from .. import __version__
 from ..coding import SURE, TINY, pairs_of
 from ..estimators import LSSVC, LSSVR
-from ..kernels import RBF, Additive, Linear, Matern, Product, Spline, Sum, spline_kernel
-from .model import Input, Member, ModelContent, column_widths, component_places, read_model, spline_tables
+from ..kernels import spline_kernel
+from .model import Formula, Input, Member, ModelContent, read_model
 
 if TYPE_CHECKING:
     import onnx
@@ -51,88 +53,72 @@ def to_onnx(model: LSSVR | LSSVC | Pipeline) -> onnx.ModelProto:
         raise ImportError("to_onnx requires the package onnx: pip install 'lssvm[onnx]'.") from None
     graph = _Graph()
     X = _encoded(graph, content)
-    parts = [_outputs(graph, X, content.tables[member.table], member) for member in content.members]
+    parts = [_outputs(X, content.tables[member.table], member) for member in content.members]
     weights = [member.weight for member in content.members]
-    known = _known(graph, X, parts)
-    nothing = graph.constant(np.array(np.nan))
+    known = _known(graph, [X, *parts])
     if content.classes is None:
-        graph.output("prediction", graph.add("Where", known, graph.average(parts, weights), nothing))
+        graph.output("prediction", graph.add("Where", known, _average(parts, weights), np.nan))
         return graph.build(content)
-    mixed = [_probabilities(graph, content, member, f) for member, f in zip(content.members, parts, strict=True)]
-    p = graph.average(mixed, weights)
-    f = _twice_less_one(graph, content, p) if content.mixes else parts[0]
-    text = isinstance(content.classes[0], str)
-    labels = graph.constant(content.classes if text else np.array(content.classes))
-    label = graph.add("Gather", labels, _winner(graph, content, f))
-    flat = graph.add("Squeeze", known, graph.constant(np.array([1])))
-    if isinstance(content.classes[0], bool):  # runtimes have no Where for booleans
+    mixed = [_probabilities(content, member, f) for member, f in zip(content.members, parts, strict=True)]
+    p = _average(mixed, weights)
+    f = parts[0]
+    if content.mixes:
+        f = (graph.add("Gather", p, np.array([1]), axis=1) if content.single else p) * 2.0 - 1.0
+    kind = type(content.classes[0])
+    label = graph.add("Gather", content.classes if kind is str else np.array(content.classes), _winner(content, f))
+    flat = graph.add("Squeeze", known, np.array([1]))
+    if kind is bool:  # runtimes have no Where for booleans
         graph.output("label", graph.add("And", flat, label))
     else:
-        no_label = {str: [""], int: np.array(np.iinfo(np.int64).min), float: np.array(np.nan)}
-        none = graph.constant(no_label[type(content.classes[0])])
-        graph.output("label", graph.add("Where", flat, label, none))
-    graph.output("decision_function", graph.add("Where", known, f, nothing))
-    graph.output("probabilities", graph.add("Where", known, p, nothing))
+        no_label: Any = {str: [""], int: np.array(np.iinfo(np.int64).min), float: np.nan}[kind]
+        graph.output("label", graph.add("Where", flat, label, no_label))
+    graph.output("decision_function", graph.add("Where", known, f, np.nan))
+    graph.output("probabilities", graph.add("Where", known, p, np.nan))
     return graph.build(content)
 
 
-def _outputs(graph: _Graph, X: str, points: np.ndarray, member: Member) -> str:
-    """The outputs of a member, (rows, outputs)."""
-    K = _KernelMatrices(graph, X, points).kernel(member.kernel, range(points.shape[1]))
-    f = graph.add("MatMul", K, graph.constant(member.coef))
-    return str(graph.add("Add", f, graph.constant(member.intercept[None, :])))
+class _Value:
+    """A result in a graph; arithmetic adds nodes. The other operand may be a number or an array."""
 
+    __array_ufunc__ = None  # NumPy leaves operators to this class
 
-def _twice_less_one(graph: _Graph, content: ModelContent, p: str) -> str:
-    """The decision values 2 p - 1, for two classes only of the second."""
-    if content.single:
-        p = graph.add("Gather", p, graph.constant(np.array([1])), axis=1)
-    return str(graph.add("Sub", graph.add("Mul", p, graph.constant(np.array(2.0))), graph.constant(np.array(1.0))))
+    def __init__(self, graph: _Graph, name: str) -> None:
+        self.graph, self.name = graph, name
 
+    def __add__(self, other: Any) -> _Value:
+        return self.graph.add("Add", self, other)
 
-def _known(graph: _Graph, X: str, outputs: Sequence[str]) -> str:
-    """Which rows have a prediction, (rows, 1): those with finite inputs and outputs."""
-    values = graph.add("Concat", X, *outputs, axis=1)
-    zeros = graph.add("Sub", values, values)  # NaN if a value is NaN or infinite
-    total = graph.add("ReduceSum", zeros, graph.constant(np.array([1])), keepdims=1)
-    return str(graph.add("Not", graph.add("IsNaN", total)))
+    def __sub__(self, other: Any) -> _Value:
+        return self.graph.add("Sub", self, other)
 
+    def __rsub__(self, other: Any) -> _Value:
+        return self.graph.add("Sub", other, self)
 
-def _encoded(graph: _Graph, content: ModelContent) -> str:
-    """The encoded rows, (rows, encoded columns)."""
-    if content.is_matrix:
-        X = graph.input("X", DOUBLE, content.columns)
-        if content.affine is not None:
-            for operator, values in zip(("Sub", "Mul", "Add"), content.affine, strict=True):
-                X = graph.add(operator, X, graph.constant(values[None, :]))
-        cells = graph.split(X, content.columns)
-    else:
-        kinds = [STRING if column.is_text else DOUBLE for column in content.inputs]
-        cells = [graph.input(str(own.name), kind, 1) for own, kind in zip(content.inputs, kinds, strict=True)]
-    parts = []
-    for column, cell in zip(content.inputs, cells, strict=True):
-        rows = graph.constant(column.rows)
-        if column.values:
-            code = graph.add("Squeeze", _code(graph, column, cell), graph.constant(np.array([1])))
-            parts.append(graph.add("Gather", rows, code))
-            continue
-        number = graph.constant(np.eye(1, column.rows.shape[1]))
-        parts.append(graph.add("Where", graph.add("IsNaN", cell), rows, graph.add("Mul", cell, number)))
-    return str(graph.add("Concat", *parts, axis=1))
+    def __mul__(self, other: Any) -> _Value:
+        return self.graph.add("Mul", self, other)
 
+    def __truediv__(self, other: Any) -> _Value:
+        return self.graph.add("Div", self, other)
 
-def _code(graph: _Graph, column: Input, cell: str) -> str:
-    """The row of a cell in `Input.rows`, (rows, 1)."""
-    unknown, missing = len(column.values), len(column.values) + 1
-    if column.is_text:
-        codes = {"": missing} | {value: code for code, value in enumerate(column.values)}
-        options: dict[str, Any] = {"keys_strings": list(codes), "values_int64s": list(codes.values())}
-        return str(graph.add("LabelEncoder", cell, domain="ai.onnx.ml", default_int64=unknown, **options))
-    places = graph.constant(np.arange(unknown)[None, :])
-    equal = graph.add("Equal", cell, graph.constant(column.numbers[None, :]))
-    code = graph.add("Where", equal, places, graph.constant(np.array(unknown)))
-    code = graph.add("ReduceMin", code, graph.constant(np.array([1])), keepdims=1)
-    return str(graph.add("Where", graph.add("IsNaN", cell), graph.constant(np.array(missing)), code))
+    def __rtruediv__(self, other: Any) -> _Value:
+        return self.graph.add("Div", other, self)
+
+    def __matmul__(self, other: Any) -> _Value:
+        return self.graph.add("MatMul", self, other)
+
+    def __neg__(self) -> _Value:
+        return self.graph.add("Neg", self)
+
+    def exp(self) -> _Value:
+        return self.graph.add("Exp", self)
+
+    def clip(self, low: float, high: float) -> _Value:
+        return self.graph.add("Clip", self, low, high)
+
+    def columns(self, count: int) -> list[_Value]:
+        """The columns of a matrix, (rows, 1) each."""
+        names = self.graph.node("Split", [self.name], count, axis=1, num_outputs=count)
+        return [_Value(self.graph, name) for name in names]
 
 
 class _Graph:
@@ -148,8 +134,8 @@ class _Graph:
         self.inputs: list[Any] = []
         self.outputs: list[str] = []
 
-    def input(self, name: str, kind: int, columns: int) -> str:
-        """The name of a new input; a name that the graph itself uses gets a suffix."""
+    def input(self, name: str, kind: int, columns: int) -> _Value:
+        """A new input; a name that the graph itself uses gets a suffix."""
         from onnx import helper
 
         if name.startswith("lssvm:"):
@@ -157,39 +143,29 @@ class _Graph:
         while name in OUTPUTS or name in [own.name for own in self.inputs]:
             name += "_input"
         self.inputs.append(helper.make_tensor_value_info(name, kind, [None, columns]))
-        return name
+        return _Value(self, name)
 
-    def add(self, operator: str, *inputs: str, outputs: int = 0, **attributes: Any) -> Any:
-        """The name of the result of a new node, or the names of several results."""
+    def add(self, operator: str, *inputs: Any, **attributes: Any) -> _Value:
+        """The result of a new node, from values, numbers, arrays or lists of texts."""
+        names = [own.name if isinstance(own, _Value) else self.constant(own) for own in inputs]
+        return _Value(self, self.node(operator, names, 1, **attributes)[0])
+
+    def node(self, operator: str, inputs: Sequence[str], outputs: int, **attributes: Any) -> list[str]:
+        """The names of the results of a new node."""
         from onnx import helper
 
-        key = (operator, inputs, outputs, repr(attributes))
+        key = (operator, *inputs, outputs, repr(attributes))
         if key not in self.known:
-            names = [f"lssvm:{operator.lower()}_{len(self.nodes)}_{number}" for number in range(max(outputs, 1))]
-            self.nodes.append(helper.make_node(operator, inputs, names, **attributes))
-            self.known[key] = names if outputs else names[0]
-        return self.known[key]
-
-    def split(self, X: str, columns: int) -> Any:
-        """The names of the columns of a matrix, (rows, 1) each."""
-        return self.add("Split", X, outputs=columns, axis=1, num_outputs=columns)
-
-    def average(self, parts: Sequence[str], weights: Sequence[float]) -> str:
-        """The name of a weighted sum."""
-        terms = [self.add("Mul", part, self.constant(np.array(w))) for part, w in zip(parts, weights, strict=True)]
-        return self.sum(terms)
-
-    def sum(self, terms: Sequence[str]) -> str:
-        """The name of a sum."""
-        total = terms[0]
-        for term in terms[1:]:
-            total = self.add("Add", total, term)
-        return total
+            self.known[key] = [f"lssvm:{operator.lower()}_{len(self.nodes)}_{number}" for number in range(outputs)]
+            self.nodes.append(helper.make_node(operator, inputs, self.known[key], **attributes))
+        return list(self.known[key])
 
     def constant(self, values: Any) -> str:
-        """The name of a new constant: an array, or a list of texts."""
+        """The name of a new constant: a number, an array, or a list of texts."""
         from onnx import helper, numpy_helper
 
+        if not isinstance(values, list):
+            values = np.asarray(values)
         key = str(values) if isinstance(values, list) else (values.shape, values.dtype.str, values.tobytes())
         if key in self.known:
             return str(self.known[key])
@@ -201,11 +177,11 @@ class _Graph:
         self.constants.append(tensor)
         return name
 
-    def output(self, name: str, value: str) -> None:
+    def output(self, name: str, value: _Value) -> None:
         """Add an output to the graph."""
         from onnx import helper
 
-        self.nodes.append(helper.make_node("Identity", [value], [name]))
+        self.nodes.append(helper.make_node("Identity", [value.name], [name]))
         self.outputs.append(name)
 
     def build(self, content: ModelContent) -> Any:
@@ -239,152 +215,165 @@ class _Graph:
         return proto
 
 
-class _KernelMatrices:
-    """Kernel matrices between the input rows and the support vectors, over some of the columns."""
-
-    def __init__(self, graph: _Graph, X: str, points: np.ndarray) -> None:
-        self.graph, self.X, self.points = graph, X, points
-
-    def column(self, c: int) -> str:
-        """Column c of the rows, (rows, 1)."""
-        return str(self.graph.split(self.X, self.points.shape[1])[c])
-
-    def kernel(self, kernel: Any, columns: Sequence[int]) -> str:
-        """The matrix of a kernel, (rows, support vectors)."""
-        graph = self.graph
-        if isinstance(kernel, (Sum, Product)):
-            parts = [self.kernel(part, columns) for part in kernel.parts]
-            return graph.add("Add" if isinstance(kernel, Sum) else "Mul", *parts)
-        if isinstance(kernel, Additive):
-            places = component_places(kernel)
-            groups = [[c] for c in columns] if places is None else [[columns[p] for p in group] for group in places]
-            return self.graph.sum([self.kernel(kernel.kernel, group) for group in groups] or [self._zeros()])
-        if isinstance(kernel, Spline):
-            return self.graph.sum([self._spline(kernel, c) for c in columns])
-        if isinstance(kernel, (RBF, Matern)):
-            return self._stationary(kernel, columns)
-        products = self._products(columns)
-        if isinstance(kernel, Linear):
-            return products
-        shifted = graph.add("Add", products, graph.constant(np.array(float(kernel.coef0))))
-        return graph.add("Pow", shifted, graph.constant(np.array(float(kernel.degree))))
-
-    def _zeros(self) -> str:
-        return self.graph.add("Mul", self.column(0), self.graph.constant(np.zeros((1, len(self.points)))))
-
-    def _products(self, columns: Sequence[int]) -> str:
-        if columns == range(self.points.shape[1]):
-            return self.graph.add("MatMul", self.X, self.graph.constant(self.points.T))
-        return self.graph.sum(
-            [self.graph.add("Mul", self.column(c), self.graph.constant(self.points[None, :, c])) for c in columns]
-        )
-
-    def _spline(self, kernel: Spline, c: int) -> str:
-        """The products of the features of a column (`Spline.features`) with those of the support vectors."""
-        graph = self.graph
-        table = spline_tables(kernel, self.points.shape[1])
-        shifted = graph.add("Sub", self.column(c), graph.constant(table["starts"][c]))
-        u = graph.add("Div", shifted, graph.constant(table["spans"][c]))
-        v, factors = table["knots"][c][None, :], table["factors"][c]
-        zero, one = graph.constant(np.array(0.0)), graph.constant(np.array(1.0))
-
-        def scaled(value: str, factor: float) -> str:
-            return graph.add("Mul", value, graph.constant(np.array(factor)))
-
-        def plus(value: str, constant: Any) -> str:
-            return graph.add("Add", value, graph.constant(np.asarray(constant, dtype=float)))
-
-        a = graph.add("Clip", u, zero, one)
-        quartic = graph.add("Mul", graph.add("Mul", a, a), plus(graph.add("Mul", a, plus(a, -4.0)), 6.0))
-        beyond = graph.add("Max", plus(u, -1.0), zero)
-        mean = graph.add("Add", scaled(quartic, 1 / 24), scaled(beyond, 1 / 6))
-        product, total = graph.add("Mul", u, graph.constant(v)), plus(u, v)
-        low = graph.add("Clip", graph.add("Min", u, graph.constant(v)), zero, one)
-        inner = graph.add("Mul", low, graph.add("Sub", scaled(total, 0.5), scaled(low, 1 / 3)))
-        K = graph.add("Mul", low, graph.add("Sub", product, inner))
-        K = graph.add("Add", graph.add("Sub", K, mean), graph.add("Sub", product, scaled(total, 0.5)))
-        K = plus(K, 0.3 - v * v * (6.0 - 4.0 * v + v * v) / 24.0)  # knots lie in [0, 1]
-        features = spline_kernel((self.points[None, :, c] - table["starts"][c]) / table["spans"][c], v)[0] @ factors
-        return graph.add("MatMul", graph.add("MatMul", K, graph.constant(factors)), graph.constant(features.T))
-
-    def _stationary(self, kernel: RBF | Matern, columns: Sequence[int]) -> str:
-        """Squared distances, column by column: exact near the support vectors, with no tensor of three dimensions."""
-        graph, terms = self.graph, []
-        widths = column_widths(kernel, self.points.shape[1])
-        for c in columns:
-            difference = graph.add("Sub", self.column(c), graph.constant(self.points[None, :, c]))
-            scaled = graph.add("Div", difference, graph.constant(np.array(widths[c])))
-            terms.append(graph.add("Mul", scaled, scaled))
-        D = self.graph.sum(terms)
-        if isinstance(kernel, RBF):
-            return graph.add("Exp", graph.add("Neg", D))
-        D = graph.add("Min", D, graph.constant(np.array(1e300)))  # infinity times 0 is not 0
-        r = graph.add("Sqrt", graph.add("Mul", D, graph.constant(np.array(2.0 * kernel.nu))))
-        decay = graph.add("Exp", graph.add("Neg", r))
-        if kernel.nu == 0.5:
-            return decay
-        factor = graph.add("Add", r, graph.constant(np.array(1.0)))
-        if kernel.nu == 2.5:
-            third = graph.add("Div", graph.add("Mul", r, r), graph.constant(np.array(3.0)))
-            factor = graph.add("Add", factor, third)
-        return graph.add("Mul", decay, factor)
+def _encoded(graph: _Graph, content: ModelContent) -> _Value:
+    """The encoded rows, (rows, encoded columns)."""
+    if content.is_matrix:
+        X = graph.input("X", DOUBLE, content.columns)
+        if content.inputs[0].scaling is not None:
+            centre, scale, offset = np.array([[column.scaling] for column in content.inputs]).T
+            X = (X - centre) * scale + offset
+        cells = X.columns(content.columns)
+    else:
+        kinds = [STRING if column.is_text else DOUBLE for column in content.inputs]
+        cells = [graph.input(str(own.name), kind, 1) for own, kind in zip(content.inputs, kinds, strict=True)]
+    parts = []
+    for column, cell in zip(content.inputs, cells, strict=True):
+        if column.values:
+            parts.append(graph.add("Gather", column.rows, graph.add("Squeeze", _code(column, cell), np.array([1]))))
+        else:
+            number = cell * np.eye(1, column.width)
+            parts.append(graph.add("Where", graph.add("IsNaN", cell), column.rows, number))
+    return graph.add("Concat", *parts, axis=1)
 
 
-def _winner(graph: _Graph, content: ModelContent, f: str) -> str:
+def _code(column: Input, cell: _Value) -> _Value:
+    """The row of a cell in `Input.rows`, (rows, 1)."""
+    graph = cell.graph
+    unknown, missing = len(column.values), len(column.values) + 1
+    if column.is_text:
+        codes = {"": missing} | {value: code for code, value in enumerate(column.values)}
+        options: dict[str, Any] = {"keys_strings": list(codes), "values_int64s": list(codes.values())}
+        return graph.add("LabelEncoder", cell, domain="ai.onnx.ml", default_int64=unknown, **options)
+    equal = graph.add("Equal", cell, column.numbers[None, :])
+    code = graph.add("Where", equal, np.arange(unknown)[None, :], np.array(unknown))
+    code = graph.add("ReduceMin", code, np.array([1]), keepdims=1)
+    return graph.add("Where", graph.add("IsNaN", cell), np.array(missing), code)
+
+
+def _known(graph: _Graph, parts: Sequence[_Value]) -> _Value:
+    """Which rows have a prediction, (rows, 1): those with finite inputs and outputs."""
+    values = graph.add("Concat", *parts, axis=1)
+    total = graph.add("ReduceSum", values - values, np.array([1]), keepdims=1)  # NaN if a value is NaN or infinite
+    return graph.add("Not", graph.add("IsNaN", total))
+
+
+def _sum(terms: Sequence[_Value]) -> _Value:
+    return functools.reduce(operator.add, terms)
+
+
+def _average(parts: Sequence[_Value], weights: Sequence[float]) -> _Value:
+    return _sum([part * weight for part, weight in zip(parts, weights, strict=True)])
+
+
+def _outputs(X: _Value, points: np.ndarray, member: Member) -> _Value:
+    """The outputs of a member, (rows, outputs)."""
+    return _kernel(member.kernel, X, points, range(points.shape[1])) @ member.coef + member.intercept[None, :]
+
+
+def _kernel(kernel: Formula, X: _Value, points: np.ndarray, columns: Sequence[int]) -> _Value:
+    """The matrix of a kernel between the rows and the support vectors, (rows, support vectors), over some columns."""
+    parts = [_kernel(part, X, points, columns) for part in kernel.parts if kernel.kind in ("Sum", "Product")]
+    if kernel.kind == "Sum":
+        return parts[0] + parts[1]
+    if kernel.kind == "Product":
+        return parts[0] * parts[1]
+
+    def cells(c: int) -> _Value:
+        return X.columns(points.shape[1])[c]
+
+    if kernel.kind == "Nothing":
+        return cells(0) * np.zeros((1, len(points)))
+    if kernel.kind in ("Additive", "Groups"):
+        groups = [[place] for place in range(len(columns))]
+        if kernel.kind == "Groups":
+            groups = [[place for place in group if place >= 0] for group in kernel.tables["groups"]]
+        chosen = ([columns[place] for place in group] for group in groups)
+        return _sum([_kernel(kernel.parts[0], X, points, group) for group in chosen])
+    if kernel.kind == "Spline":
+        return _sum([_spline(kernel, cells(c), points[:, c], c) for c in columns])
+    if kernel.kind in ("RBF", "Matern"):
+        # column by column: exact near the support vectors, with no tensor of three dimensions
+        scaled = ((cells(c) - points[None, :, c]) / kernel.tables["widths"][c] for c in columns)
+        D = _sum([value * value for value in scaled])
+        return (-D).exp() if kernel.kind == "RBF" else _matern(kernel, D)
+    if columns == range(points.shape[1]):
+        products = X @ points.T
+    else:
+        products = _sum([cells(c) * points[None, :, c] for c in columns])
+    if kernel.kind == "Linear":
+        return products
+    return X.graph.add("Pow", products + kernel.constants["coef0"], float(kernel.constants["degree"]))
+
+
+def _matern(kernel: Formula, D: _Value) -> _Value:
+    """The kernel from the squared distances D."""
+    graph, twice_nu = D.graph, kernel.constants["twice_nu"]
+    r = graph.add("Sqrt", graph.add("Min", D, 1e300) * twice_nu)  # infinity times 0 is not 0
+    decay = (-r).exp()
+    if twice_nu == 1.0:
+        return decay
+    factor = r + 1.0
+    return decay * (factor + r * r / 3.0 if twice_nu == 5.0 else factor)
+
+
+def _spline(kernel: Formula, cell: _Value, points: np.ndarray, c: int) -> _Value:
+    """The products of the features of a column (`Spline.features`) with those of the support vectors."""
+    start, span, knots, factors = (kernel.tables[name][c] for name in ("starts", "spans", "knots", "factors"))
+    u, v = (cell - start) / span, knots[None, :]
+    a = u.clip(0.0, 1.0)
+    mean = a * a * (a * (a + -4.0) + 6.0) * (1 / 24) + cell.graph.add("Max", u + -1.0, 0.0) * (1 / 6)
+    product, total = u * v, u + v
+    low = cell.graph.add("Min", u, v).clip(0.0, 1.0)
+    K = low * (product - low * (total * 0.5 - low * (1 / 3)))
+    K = K - mean + (product - total * 0.5)
+    K = K + (0.3 - v * v * (6.0 - 4.0 * v + v * v) / 24.0)  # knots lie in [0, 1]
+    features = spline_kernel((points[None, :] - start) / span, v)[0] @ factors
+    return K @ factors @ features.T
+
+
+def _winner(content: ModelContent, f: _Value) -> _Value:
     """The index of the class, from the decision values."""
     if not content.single:
-        return graph.add("ArgMax", f, axis=1, keepdims=0)
-    positive = graph.add("Greater", f, graph.constant(np.array(0.0)))
-    flat = graph.add("Squeeze", positive, graph.constant(np.array([1])))
-    return graph.add("Cast", flat, to=INT64)
+        return f.graph.add("ArgMax", f, axis=1, keepdims=0)
+    flat = f.graph.add("Squeeze", f.graph.add("Greater", f, 0.0), np.array([1]))
+    return f.graph.add("Cast", flat, to=INT64)
 
 
-def _probabilities(graph: _Graph, content: ModelContent, member: Member, f: str) -> str:
+def _probabilities(content: ModelContent, member: Member, f: _Value) -> _Value:
     """The class probabilities of a member, calibrated by its slopes."""
+    graph = f.graph
     if member.coupled:
-        return _coupled(graph, content.decisions, member.slopes[0], f)
-    slopes = [graph.constant(np.array(slope)) for slope in member.slopes]
+        return _coupled(content.decisions, f * member.slopes[0])
     if not content.single:
-        return str(graph.add("Softmax", graph.add("Mul", f, slopes[0]), axis=1))
-    positive = graph.add("Greater", f, graph.constant(np.array(0.0)))
-    logit = graph.add("Mul", f, graph.add("Where", positive, slopes[1], slopes[0]))
-    zero = graph.add("Mul", logit, graph.constant(np.array(0.0)))
-    return str(graph.add("Softmax", graph.add("Concat", zero, logit, axis=1), axis=1))
+        return graph.add("Softmax", f * member.slopes[0], axis=1)
+    negative, positive = member.slopes
+    logit = f * graph.add("Where", graph.add("Greater", f, 0.0), positive, negative)
+    return graph.add("Softmax", graph.add("Concat", logit * 0.0, logit, axis=1), axis=1)
 
 
-def _coupled(graph: _Graph, k: int, slope: float, f: str) -> str:
+def _coupled(k: int, f: _Value) -> _Value:
     """The probabilities of the classes from the outputs of their pairs (`coding.couple`), by Gauss-Jordan elimination.
 
     All rows are eliminated at once: Q and the right-hand side 1 are a tensor (rows, k, k + 1).
     """
-
-    def number(value: float) -> str:
-        return graph.constant(np.array(value))
-
+    graph = f.graph
     pairs = pairs_of(k)
     both, first, second = np.zeros((3, len(pairs), k, k + 1))
     for pair, (a, b) in enumerate(pairs):
         both[pair, a, b] = both[pair, b, a] = -1.0
         first[pair, a, a] = second[pair, b, b] = 1.0
     start = np.hstack([TINY * np.eye(k), np.ones((k, 1))])
-    z = graph.add("Clip", graph.add("Mul", f, number(slope)), number(-50.0), number(50.0))
-    later = graph.add("Div", number(1.0), graph.add("Add", graph.add("Exp", graph.add("Neg", z)), number(1.0)))
-    later = graph.add("Clip", later, number(SURE), number(1.0 - SURE))
-    earlier = graph.add("Sub", number(1.0), later)
-    terms = ((later, earlier, both), (later, later, first), (earlier, earlier, second))
-    Q = graph.constant(start.reshape(1, -1))
-    for left, right, places in terms:
-        product = graph.add("MatMul", graph.add("Mul", left, right), graph.constant(places.reshape(len(pairs), -1)))
-        Q = graph.add("Add", Q, product)
-    Q = graph.add("Reshape", Q, graph.constant(np.array([0, k, k + 1])))  # 0: as many rows as there are
+    later = (1.0 / ((-f.clip(-50.0, 50.0)).exp() + 1.0)).clip(SURE, 1.0 - SURE)
+    earlier = 1.0 - later
+    flat = [places.reshape(len(pairs), -1) for places in (both, first, second)]
+    Q = later * earlier @ flat[0] + start.reshape(1, -1) + later * later @ flat[1] + earlier * earlier @ flat[2]
+    Q = graph.add("Reshape", Q, np.array([0, k, k + 1]))  # 0: as many rows as there are
     for a in range(k):
-        place, own = graph.constant(np.array([a])), np.eye(k)[a][None, :, None]
+        place, own = np.array([a]), np.eye(k)[a][None, :, None]
         row = graph.add("Gather", Q, place, axis=1)
-        row = graph.add("Div", row, graph.add("Gather", row, place, axis=2))
-        others = graph.constant(1.0 - own)
-        factors = graph.add("Mul", graph.add("Gather", Q, place, axis=2), others)
-        factors = graph.add("Sub", graph.constant(own), factors)
-        Q = graph.add("Add", graph.add("Mul", Q, others), graph.add("Mul", factors, row))
-    p = graph.add("Gather", Q, graph.constant(np.array([k])), axis=2)
-    p = graph.add("Max", graph.add("Squeeze", p, graph.constant(np.array([2]))), number(TINY))
-    return graph.add("Div", p, graph.add("ReduceSum", p, graph.constant(np.array([1])), keepdims=1))
+        row = row / graph.add("Gather", row, place, axis=2)
+        factors = own - graph.add("Gather", Q, place, axis=2) * (1.0 - own)
+        Q = Q * (1.0 - own) + factors * row
+    p = graph.add("Gather", Q, np.array([k]), axis=2)
+    p = graph.add("Max", graph.add("Squeeze", p, np.array([2])), TINY)
+    return p / graph.add("ReduceSum", p, np.array([1]), keepdims=1)

@@ -13,6 +13,7 @@ from ..arrays import Array, cached_property
 from ..kernels import Additive, Kernel, Matern
 from ..problem import Problem, columns_by_input, varying_inputs
 from ..robust import Hampel
+from ..rules import Penalty
 from ..tune import tuned
 from .loo import FittedLoo
 
@@ -30,7 +31,7 @@ class ScaleChoice:
     """What was chosen for the scale; the rest follows from the rows and their residuals."""
 
     kernel: Kernel
-    C: float
+    C: Penalty
     uneven: tuple[bool, ...]  # for every output, whether the noise varies beyond chance
 
 

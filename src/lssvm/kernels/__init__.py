@@ -8,6 +8,8 @@ To add a kernel, write one class with `evaluate` and `diagonal`, and with `gradi
 
 from .base import Function, Kernel, Product, Sum, as_kernel
 from .base import Term as Term
+from .composite import MOST_COLUMNS as MOST_COLUMNS
+from .composite import MOST_KERNELS as MOST_KERNELS
 from .composite import Additive, Choice, Stack
 from .composite import pick_columns as pick_columns
 from .external import Precomputed

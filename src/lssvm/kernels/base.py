@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from .. import arrays
 from ..arrays import Array
+from ..rules import Rule, check_parameters, shown
 
 Term = dict[int, tuple[list[int], "Kernel"]]
 """A product of kernels of one input each: for the number of each input, its columns and the kernel of these."""
@@ -116,6 +117,7 @@ class Kernel(BaseEstimator):
     def check(self, n_features: int) -> None:
         """Raise ValueError if a parameter does not suit data with that many columns."""
         as_kernel(self)
+        check_parameters(self)
         for part in self.parts:
             part.check(n_features)
 
@@ -243,10 +245,13 @@ class Kernel(BaseEstimator):
         return Product(as_kernel(other), self)
 
 
+Part = Annotated[Kernel, Rule("a kernel", lambda value: isinstance(value, Kernel), objects=True)]
+
+
 class _Pair(Kernel):
     """A combination of two kernels."""
 
-    def __init__(self, k1: Kernel, k2: Kernel) -> None:
+    def __init__(self, k1: Part, k2: Part) -> None:
         self.k1 = k1
         self.k2 = k2
 
@@ -376,5 +381,5 @@ def as_kernel(kernel: Any) -> Kernel:
     if callable(kernel):
         return Function(kernel)
     raise TypeError(
-        f"kernel={kernel!r} is not a kernel: give a kernel from lssvm.kernels, e.g. RBF(), or a callable k(X, Z)."
+        f"kernel={shown(kernel)} is not a kernel: give a kernel from lssvm.kernels, e.g. RBF(), or a callable k(X, Z)."
     )

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from .. import arrays
 from ..arrays import Array, ArrayLike
-from .base import Kernel, Term
+from ..rules import Rule, as_array, numbers
+from .base import Kernel, Part, Term
+
+MOST_COLUMNS = 2**17  # in all groups of an additive kernel together
+MOST_KERNELS = 100  # of a choice or stack
+
+
+def _are_groups(value: Any) -> bool:
+    if not isinstance(value, (Sequence, np.ndarray)) or not 0 < len(value) <= MOST_COLUMNS:
+        return False
+    groups = [as_array(group) for group in value]
+    plain = all(group.dtype.kind in "iu" and group.ndim <= 1 for group in groups)
+    return plain and sum(group.size for group in groups) <= MOST_COLUMNS
+
+
+Groups = Annotated[Sequence[Sequence[int]], Rule("lists of column numbers", _are_groups)]
+Numbers = Annotated[ArrayLike, numbers("an array of component numbers", 1, above=-1, least=0)]
 
 
 class Additive(Kernel):
@@ -41,9 +57,7 @@ class Additive(Kernel):
     True
     """
 
-    def __init__(
-        self, kernel: Kernel, groups: Sequence[Sequence[int]] | None = None, active: ArrayLike | None = None
-    ) -> None:
+    def __init__(self, kernel: Part, groups: Groups | None = None, active: Numbers | None = None) -> None:
         self.kernel = kernel
         self.groups = groups
         self.active: Any = active
@@ -65,10 +79,7 @@ class Additive(Kernel):
         if self.groups is None:
             groups = [[c] for c in range(n_features)]
         else:
-            try:
-                groups = [[operator.index(c) for c in np.atleast_1d(np.asarray(group))] for group in self.groups]
-            except (TypeError, ValueError):  # column names, or not a list
-                groups = []
+            groups = [[operator.index(c) for c in np.atleast_1d(np.asarray(group))] for group in self.groups]
         if not groups or not all(group and min(group) >= 0 and max(group) < n_features for group in groups):
             raise ValueError(
                 f"Additive: groups must be lists of column numbers from 0 to {n_features - 1}, got {self.groups!r}."
@@ -131,10 +142,16 @@ def pick_columns(X: Array, group: Sequence[int]) -> Array:
     return arrays.take(X.T, np.asarray(group)).T
 
 
+Kernels = Annotated[
+    Sequence[Kernel],
+    Rule(f"a list of at most {MOST_KERNELS} kernels", lambda value: len(value) <= MOST_KERNELS, objects=True),
+]
+
+
 class _Several(Kernel):
     """A list of kernels of which each one alone makes a model."""
 
-    def __init__(self, kernels: Sequence[Kernel]) -> None:
+    def __init__(self, kernels: Kernels) -> None:
         self.kernels = kernels
 
     @property

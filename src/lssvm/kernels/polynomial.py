@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from numbers import Real
+from typing import Annotated
 
 import numpy as np
 
 from .. import arrays
 from ..arrays import Array
+from ..rules import LARGEST, Rule, integer
 from .base import Kernel, Term
+
+Degree = Annotated[int, integer("a positive integer", 1, 2**31)]
+Constant = Annotated[
+    float,
+    Rule("a finite, non-negative number", lambda value: isinstance(value, Real) and 0 <= value <= LARGEST),
+]
 
 
 class Linear(Kernel):
@@ -69,19 +76,13 @@ class Polynomial(Kernel):
            [ 16., 196.]])
     """
 
-    def __init__(self, degree: int = 3, coef0: float = 1.0) -> None:
+    def __init__(self, degree: Degree = 3, coef0: Constant = 1.0) -> None:
         self.degree = degree
         self.coef0 = coef0
 
     @property
     def has_finite_rank(self) -> bool:
         return True
-
-    def check(self, n_features: int) -> None:
-        if isinstance(self.degree, bool) or not (isinstance(self.degree, (int, np.integer)) and self.degree >= 1):
-            raise ValueError(f"Polynomial: degree must be a positive integer, got {self.degree!r}.")
-        if not (isinstance(self.coef0, Real) and 0 <= float(self.coef0) < math.inf):
-            raise ValueError(f"Polynomial: coef0 must be a finite, non-negative number, got {self.coef0!r}.")
 
     @np.errstate(over="ignore", invalid="ignore")
     def evaluate(self, X: Array, Z: Array) -> Array:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from .. import arrays
 from ..arrays import Array, ArrayLike
+from ..rules import integer, numbers
 from .base import Kernel, Term
+
+MOST_KNOTS = 10_000  # every prediction takes work proportional to the third power of their number
+Knots = Annotated[
+    ArrayLike,
+    integer(f"an integer from 2 to {MOST_KNOTS}", 2, MOST_KNOTS)
+    | numbers("an array of finite knots", 1, 2, most=MOST_KNOTS),
+]
 
 
 class Spline(Kernel):
@@ -46,7 +54,7 @@ class Spline(Kernel):
     array([-0.83, -1.81, -2.78])
     """
 
-    def __init__(self, knots: ArrayLike | None = None) -> None:
+    def __init__(self, knots: Knots | None = None) -> None:
         self.knots: Any = knots
 
     @property
@@ -67,8 +75,6 @@ class Spline(Kernel):
         count = self.knots
         if count is None:
             count = int(np.clip(0.8 * values.shape[0] // values.shape[1], 3, 6))
-        if isinstance(count, bool) or not (isinstance(count, (int, np.integer)) and count >= 2):
-            raise ValueError(f"Spline: knots must be an integer >= 2, an array or None, got {self.knots!r}.")
         shares = np.linspace(0.0, 1.0, int(count))
         return {"knots": np.column_stack([np.quantile(np.unique(column), shares) for column in values.T])}
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from .. import arrays
 from .._words import counted
 from ..arrays import Array, ArrayLike
+from ..rules import Flag, numbers, one_of
 from .base import Kernel, Term
 
 LONG = 64.0  # |x|^2 + |z|^2 above which the rounding error of |x|^2 + |z|^2 - 2xz exceeds about 1e-14
 FAR = 1e140  # scaled values beyond this grow like a logarithm, so that squares and their sums are finite
+Width = Annotated[
+    ArrayLike,
+    numbers("positive: a number or one per column (inf drops a column)", 0, 1, above=0.0, finite=False),
+]
+Smoothness = Annotated[float, one_of(0.5, 1.5, 2.5)]
 CENTRE_ROWS = 1000  # number of rows of which the median is computed
 MANY_COLUMNS = 400  # with more, columns of infinite width are left out of the distances
 
@@ -31,17 +37,13 @@ class _Stationary(Kernel):
         name = type(self).__name__
         if self.sigma is None:
             raise ValueError(f"{name}(sigma=None) has no width yet: give sigma, or fit a model, which chooses it.")
-        try:
-            widths = np.asarray(arrays.to_numpy(self.sigma), dtype=float)
-        except (TypeError, ValueError):
-            raise ValueError(f"{name}: sigma must be a number or one number per column, got {self.sigma!r}.") from None
-        if widths.ndim > 1 or (widths.ndim == 1 and widths.shape[0] not in (1, n_features)):
+        super().check(n_features)
+        shape = np.shape(arrays.to_numpy(self.sigma))
+        if shape not in ((), (1,), (n_features,)):
             raise ValueError(
-                f"{name}: sigma has shape {widths.shape}, but X has {counted(n_features, 'column')}: give a "
+                f"{name}: sigma has shape {shape}, but X has {counted(n_features, 'column')}: give a "
                 f"scalar or {counted(n_features, 'value')}."
             )
-        if not np.all(widths > 0):
-            raise ValueError(f"{name}: sigma must be positive (inf drops a column), got {self.sigma!r}.")
 
     def evaluate(self, X: Array, Z: Array) -> Array:
         return self._write(arrays.empty((X.shape[0], Z.shape[0]), X), X, Z)
@@ -197,7 +199,7 @@ class RBF(_Stationary):
     array([[1.    , 0.3679]])
     """
 
-    def __init__(self, sigma: ArrayLike | None = None, ard: bool = False) -> None:
+    def __init__(self, sigma: Width | None = None, ard: Flag = False) -> None:
         self.sigma = sigma
         self.ard = ard
 
@@ -250,15 +252,10 @@ class Matern(_Stationary):
 
     _needs_exact_small = True  # the square root turns an error of 1e-16 in r^2 into one of 1e-8 in r
 
-    def __init__(self, sigma: ArrayLike | None = None, nu: float = 1.5, ard: bool = False) -> None:
+    def __init__(self, sigma: Width | None = None, nu: Smoothness = 1.5, ard: Flag = False) -> None:
         self.sigma = sigma
         self.nu = nu
         self.ard = ard
-
-    def check(self, n_features: int) -> None:
-        if self.nu not in (0.5, 1.5, 2.5):
-            raise ValueError(f"Matern: nu must be 0.5, 1.5 or 2.5, got {self.nu!r}.")
-        super().check(n_features)
 
     def _from_negative_distance(self, D: Array) -> None:
         xp = arrays.namespace(D)

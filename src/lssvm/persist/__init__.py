@@ -1,7 +1,7 @@
 """Model files: `save` and `load`.
 
 `files` reads and writes files; `values` converts the values of a model to JSON and arrays and back; `schema` lists what
-a file may contain, in terms of the `rules`.
+a file may contain, in terms of `checks`. The checks of records and parameters are derived from their types.
 """
 
 from .files import FORMAT as FORMAT

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import __version__, _files, arrays
+from .. import __version__, arrays, files
 from ..estimators import LSSVC, LSSVR
+from ..kernels import MOST_KERNELS
 from .schema import check_model
 from .values import CODES, DTYPES, Reader, Writer
 
@@ -30,14 +31,7 @@ NO_DIGEST = b"0" * 64
 LARGEST_HEADER = 2**30
 SPARE_MEMORY = 9 * 10**7  # bytes that loading may take in addition to ten times the size of the file
 FITTED = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*_")  # names of fitted attributes
-ERRORS = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)  # of invalid files
+ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)  # of invalid files
 MEMBERS = "members_"  # the models of a stack
 MODELS: dict[str, type] = {"LSSVR": LSSVR, "LSSVC": LSSVC}
 
@@ -80,7 +74,7 @@ def save(model: LSSVR | LSSVC, path: str | os.PathLike[str]) -> None:
     if MODELS.get(type(model).__name__) is not type(model):
         raise TypeError(f"save expects a fitted LSSVR or LSSVC, got {type(model).__name__}: save the model itself.")
     parts = _pack(model)
-    with _files.written(path) as file:
+    with files.written(path) as file:
         for part in parts:
             file.write(part)
 
@@ -252,5 +246,8 @@ def _read(tree: Any, reader: Reader) -> Any:
     for name, item in tree["fitted"].items():
         if not FITTED.fullmatch(name) or hasattr(cls, name):
             raise ValueError(f"{name!r} is not a name of a fitted attribute.")
-        vars(model)[name] = [_read(member, reader) for member in item] if name == MEMBERS else reader.value(item)
+        if name == MEMBERS:  # one more than allowed is enough to refuse the model
+            vars(model)[name] = [_read(member, reader) for member in item[: MOST_KERNELS + 1]]
+        else:
+            vars(model)[name] = reader.value(item)
     return model

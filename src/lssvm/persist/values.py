@@ -22,23 +22,12 @@ from ..problem import Fit, Problem, Whitening
 from ..robust import WeightFunction
 from ..stream import LooSample, Sample, Stream
 from ..system import Moments
+from .checks import fields_in_files
 
 DEEPEST = 40  # maximum nesting of values
 RANDOM_STATE_BYTES = 2**20  # memory charged for one: few are needed, and each is slow to create
-DTYPES = {
-    "F64": "<f8",
-    "F32": "<f4",
-    "F16": "<f2",
-    "I64": "<i8",
-    "I32": "<i4",
-    "I16": "<i2",
-    "I8": "|i1",
-    "U64": "<u8",
-    "U32": "<u4",
-    "U16": "<u2",
-    "U8": "|u1",
-    "BOOL": "|b1",
-}
+DTYPES = {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "IU" for size in (1, 2, 4, 8)}
+DTYPES.update({f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)}, BOOL="|b1")
 CODES = {np.dtype(dtype): code for code, dtype in DTYPES.items()}
 REMOVED: dict[type, tuple[str, ...]] = {
     sparsify.Prune: ("mean_risk", "validation")
@@ -141,8 +130,8 @@ def _fields(value: Any) -> dict[str, Any]:
         return dict(value)
     if isinstance(value, BaseEstimator):
         return value.get_params(deep=False)
-    fields = (field.name for field in dataclasses.fields(value) if field.metadata.get("in_files", True))
-    return {name: getattr(value, name) for name in fields}
+    cls: Any = type(value)
+    return {name: getattr(value, name) for name in fields_in_files(cls)}
 
 
 class Reader:
@@ -217,6 +206,8 @@ def _build(cls: type, fields: dict[str, Any]) -> Any:
         return Bunch(**fields)
     if cls is np.random.RandomState:
         return _random_state(**fields)
+    if dataclasses.is_dataclass(cls) and not fields.keys() <= set(fields_in_files(cls)):
+        raise ValueError(f"the fields of {cls.__name__} are {sorted(fields)}.")
     return cls(**{name: value for name, value in fields.items() if name not in REMOVED.get(cls, ())})
 
 

@@ -1,12 +1,11 @@
 """Displays of fitted models in scikit-learn's style: `from_estimator` stores arrays and draws, `plot` draws again."""
 
 from .additive import ComponentsDisplay, MaximalVariationDisplay
-from .distribution import PitDisplay, RegionCoverageDisplay
-from .explain import EffectsDisplay, ImportanceDisplay
+from .calibration import PitDisplay, RegionCoverageDisplay, ReliabilityDisplay
+from .explain import EffectsDisplay, ImportanceDisplay, WidthsDisplay
 from .fit import FitDisplay
-from .loo import LeaveOneOutDisplay, ReliabilityDisplay, ResidualsDisplay
-from .sparsity import SparsityPathDisplay, SupportSpectrumDisplay
-from .tuning import CPathDisplay, WidthsDisplay, WidthSurfaceDisplay
+from .loo import LeaveOneOutDisplay, ResidualsDisplay
+from .paths import CPathDisplay, SparsityPathDisplay, SupportSpectrumDisplay, WidthSurfaceDisplay
 
 __all__ = [
     "CPathDisplay",

@@ -1,20 +1,30 @@
-"""The base class of the displays: axes, colours, curves and the final layout."""
+"""The base classes of the displays: axes, colours, curves, bars and the final layout."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from .._words import counted
+from ..diagnose import members
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.axes import Axes as Axes
     from matplotlib.figure import Figure, SubFigure
+else:  # matplotlib is optional: the annotations of other modules need only the name
+    Axes = Any
 
 COLOURS = "#1f5fa8", "#b3541e", "#3d8361", "#8a4f9e", "#5f6b76", "#c29a2b"
 LINES = "-", "--", "-.", ":"
+REFERENCE: dict[str, Any] = {
+    "color": "#777777",
+    "lw": 1,
+    "zorder": 1,
+}  # the style of lines at known values, such as zero
 
 
 class Display(ABC):
@@ -37,9 +47,8 @@ class Display(ABC):
         -------
         self
         """
-        pyplot = import_pyplot(self)
         if ax is None:
-            _, ax = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
+            _, ax = import_pyplot(self).subplots(figsize=(6.4, 4.0), layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
         self._draw(kwargs)
         return self
@@ -56,31 +65,45 @@ class Display(ABC):
         return COLOURS[self._drawn() % len(COLOURS)]
 
     def _curve(self, x: Any, y: Any, label: str, kwargs: dict[str, Any], markers: bool = True) -> Any:
-        """One curve in the next colour; dashed once the colours repeat."""
-        from matplotlib.cbook import normalize_kwargs
-        from matplotlib.lines import Line2D
-
+        """One curve in the next colour; it is dashed once the colours repeat."""
         style: dict[str, Any] = {"color": self._next_colour(), "linewidth": 1.8, "label": label}
         style["linestyle"] = LINES[self._drawn() // len(COLOURS) % len(LINES)]
         if markers:
             style.update(marker="o", markersize=3.5)
-        (line,) = self.ax_.plot(x, y, **{**style, **normalize_kwargs(kwargs, Line2D)})
-        return line
+        return draw_line(self.ax_, x, y, style, kwargs)
+
+    def _points(self, x: Any, y: Any, style: dict[str, Any], kwargs: dict[str, Any]) -> Any:
+        """Points in this style, overridden by the user's options; a colour that is given replaces all default ones."""
+        from matplotlib.cbook import normalize_kwargs
+        from matplotlib.collections import Collection
+
+        given = normalize_kwargs(kwargs, Collection)
+        if {"c", "color", "facecolors"} & given.keys():
+            style = {name: value for name, value in style.items() if name not in ("c", "color", "cmap", "vmin", "vmax")}
+        return self.ax_.scatter(x, y, **{**style, **given})
+
+    def _bars(self, values: Any, names: Sequence[str], most: int, kwargs: dict[str, Any]) -> tuple[np.ndarray, str]:
+        """Horizontal bars, longest first: draw them as `bars_`, return their order and how many of them there are."""
+        ax, order = self.ax_, np.argsort(-np.asarray(values), kind="stable")[:most]
+        style = {"color": COLOURS[0], "height": 0.7, **kwargs}
+        self.bars_ = ax.barh(np.arange(len(order)), np.asarray(values)[order], **style)
+        ax.set_yticks(np.arange(len(order)), [plain_text(names[c]) for c in order])
+        ax.invert_yaxis()
+        return order, "" if len(order) == len(values) else f" ({len(order)} of {len(values)} columns)"
 
     def _ring(self, x: float, y: float, colour: str) -> Any:
         """Mark the chosen point."""
         (ring,) = self.ax_.plot([x], [y], "o", ms=9, mfc="white", mec=colour, mew=2.2, zorder=4)
         return ring
 
-    def _ring_on_line(self, x: float, y: float, colour: str) -> Any:
-        """Mark the chosen point and draw a vertical line at its x value."""
-        ring = self._ring(x, y, colour)
-        self.ax_.axvline(x, color=colour, lw=1, ls=":", alpha=0.7, zorder=1)
-        return ring
-
-    def _diagonal(self, place: float) -> Any:
-        """The line y = x, through the point (place, place)."""
-        return self.ax_.axline((place, place), slope=1, color="#777777", lw=1, ls="--", zorder=1)
+    def _path(
+        self, x: Any, y: Any, place: tuple[float, float], label: str, kwargs: dict[str, Any], **more: Any
+    ) -> None:
+        """A curve `line_` over a logarithmic axis; a ring `chosen_` and a vertical line mark the chosen place."""
+        self.line_ = self._curve(x, y, label, kwargs, **more)
+        self.chosen_ = self._ring(*place, self.line_.get_color())
+        self.ax_.axvline(place[0], color=self.line_.get_color(), lw=1, ls=":", alpha=0.7, zorder=1)
+        self.ax_.set_xscale("log")
 
     def _finish(self, xlabel: str, ylabel: str, title: str) -> None:
         """Labels, grid and legend; an existing title is kept."""
@@ -91,6 +114,49 @@ class Display(ABC):
         plain_axes(ax)
         if ax.get_legend_handles_labels()[1]:
             ax.legend(framealpha=0.85, edgecolor="none")
+
+
+class Panels(ABC):
+    """Several plots next to each other. Subclasses store arrays and draw one panel in `_draw`."""
+
+    axes_: Any
+    figure_: Any
+
+    @abstractmethod
+    def _layout(self) -> tuple[int, str, int]:
+        """The number of panels, the label of their common vertical axis and how many stand next to each other."""
+
+    @abstractmethod
+    def _draw(self, number: int, ax: Axes, kwargs: dict[str, Any]) -> None:
+        """Draw one panel; kwargs are the user's options for its curves."""
+
+    def plot(self, axes: Sequence[Axes] | None = None, **kwargs: Any) -> Self:
+        """Draw the stored arrays.
+
+        Parameters
+        ----------
+        axes : sequence of matplotlib axes or None
+            One per panel; if None, a new figure is created.
+        **kwargs
+            Passed to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        self
+        """
+        count, label, across = self._layout()
+        given: Any = new_axes(import_pyplot(self), count, label, across) if axes is None else axes
+        panels = np.atleast_1d(given)
+        self.axes_, self.figure_ = panels[:count], panels[0].figure
+        for number, ax in enumerate(self.axes_):
+            self._draw(number, ax, kwargs)
+            plain_axes(ax)
+        handles, labels = panels[0].get_legend_handles_labels()
+        if len(labels) > 1 and axes is None:
+            self.figure_.legend(handles, labels, loc="outside right upper", fontsize="small", frameon=False)
+        elif len(labels) > 1:
+            panels[0].legend(fontsize="small")
+        return self
 
 
 def import_pyplot(display: Any) -> Any:
@@ -109,7 +175,7 @@ def plain_axes(ax: Axes) -> None:
     ax.set_axisbelow(True)
 
 
-def new_axes(pyplot: Any, count: int, label: str, across: int = 4) -> Any:
+def new_axes(pyplot: Any, count: int, label: str, across: int) -> Any:
     """Axes of a new figure, at most `across` per row; those beyond `count` are hidden."""
     wide = 8.4 / across
     across = min(max(count, 1), across)
@@ -121,6 +187,35 @@ def new_axes(pyplot: Any, count: int, label: str, across: int = 4) -> Any:
         ax.set_visible(False)
     figure.supylabel(label, fontsize="medium")
     return axes
+
+
+def draw_line(ax: Axes, x: Any, y: Any, style: dict[str, Any], kwargs: dict[str, Any]) -> Any:
+    """A line in this style, overridden by the user's options, which may be abbreviated (`lw`)."""
+    from matplotlib.cbook import normalize_kwargs
+    from matplotlib.lines import Line2D
+
+    return ax.plot(x, y, **{**style, **normalize_kwargs(kwargs, Line2D)})[0]
+
+
+def rug(ax: Axes, x: Any, height: float = 0.0, **style: Any) -> Any:
+    """Mark values of x along the horizontal axis."""
+    style = {"color": "#5f6b76", "ms": 5, "mew": 0.6, "transform": ax.get_xaxis_transform(), **style}
+    return ax.plot(x, np.full(len(x), height), "|", **style)[0]
+
+
+def plain_text(value: Any) -> str:
+    """A name or a value of a category for matplotlib, which reads text between dollar signs as a formula."""
+    return "missing" if value is None else str(value).replace("$", r"\$")
+
+
+def output_names(model: Any) -> list[str]:
+    """The classes, or the numbers of the outputs; a single output has no name."""
+    count = np.size(members(model)[0][0].intercept_)
+    if count == 1:
+        return [""]
+    if is_classifier(model):
+        return [plain_text(label) for label in model.classes_]
+    return [f"output {number + 1}" for number in range(count)]
 
 
 def one_output(values: np.ndarray, output: int) -> np.ndarray:

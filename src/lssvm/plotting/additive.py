@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
@@ -22,14 +23,10 @@ from ..diagnose import (
 )
 from ..estimators import LSSVC, LSSVR
 from ..estimators.validation import validate
-from ._display import COLOURS, Display, import_pyplot, new_axes, plain_axes
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-__all__ = ["ComponentsDisplay", "MaximalVariationDisplay"]
+from ._display import COLOURS, Axes, Display, Panels, draw_line, output_names, rug
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MaximalVariationDisplay(Display):
     """The maximal variation of every component against rho (Pelckmans et al. 2005, figs 4 and 6).
 
@@ -67,23 +64,11 @@ class MaximalVariationDisplay(Display):
     >>> display = MaximalVariationDisplay.from_estimator(model.fit(X, y))  # doctest: +SKIP
     """
 
-    lines_: list[Any]
-    chosen_: Any
-
-    def __init__(
-        self,
-        *,
-        rho: np.ndarray,
-        max_variation: np.ndarray,
-        chosen: float,
-        kept: Sequence[int] | np.ndarray,
-        names: Sequence[str],
-    ) -> None:
-        self.rho = rho
-        self.max_variation = max_variation
-        self.chosen = chosen
-        self.kept = kept
-        self.names = names
+    rho: np.ndarray
+    max_variation: np.ndarray
+    chosen: float
+    kept: Sequence[int] | np.ndarray
+    names: Sequence[str]
 
     @classmethod
     def from_estimator(cls, estimator: LSSVR | LSSVC, *, ax: Axes | None = None, **kwargs: Any) -> Self:
@@ -120,15 +105,14 @@ class MaximalVariationDisplay(Display):
         return display.plot(ax, **kwargs)
 
     def _draw(self, kwargs: dict[str, Any]) -> None:
-        ax = self.ax_
-        kept = [int(number) for number in self.kept]
+        ax, kept = self.ax_, [int(number) for number in self.kept]
         self.lines_ = []
         for number, values in enumerate(np.asarray(self.max_variation).T):
             if number in kept:
                 self.lines_.append(self._curve(self.rho, values, self.names[number], kwargs, markers=False))
             else:
-                style = {"color": "#b9bfc6", "linewidth": 0.9, "zorder": 1, **kwargs}
-                self.lines_.append(ax.plot(self.rho, values, **style)[0])
+                style = {"color": "#b9bfc6", "linewidth": 0.9, "zorder": 1}
+                self.lines_.append(draw_line(ax, self.rho, values, style, kwargs))
         self.chosen_ = ax.axvline(self.chosen, color="#222222", lw=1, ls=":")
         ax.set_xscale("log")
         ax.set_ylim(bottom=0.0)
@@ -136,7 +120,8 @@ class MaximalVariationDisplay(Display):
         self._finish(r"weight $\rho$ of the maximal variations", "maximal variation (units of y)", title)
 
 
-class ComponentsDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class ComponentsDisplay(Panels):
     """The components of an additive model with pointwise intervals (Pelckmans et al. 2005, figs 5 and 7).
 
     Parameters
@@ -170,25 +155,12 @@ class ComponentsDisplay:
     >>> display = ComponentsDisplay.from_estimator(model.fit(X, y), X)  # doctest: +SKIP
     """
 
-    axes_: Any
-    figure_: Any
-
-    def __init__(
-        self,
-        *,
-        inputs: list[np.ndarray],
-        values: list[np.ndarray],
-        deviations: list[np.ndarray | None],
-        names: list[str],
-        rows: list[np.ndarray],
-        outputs: Sequence[str] = ("",),
-    ) -> None:
-        self.inputs = inputs
-        self.values = values
-        self.deviations = deviations
-        self.names = names
-        self.rows = rows
-        self.outputs = outputs
+    inputs: list[np.ndarray]
+    values: list[np.ndarray]
+    deviations: list[np.ndarray | None]
+    names: list[str]
+    rows: list[np.ndarray]
+    outputs: Sequence[str] = ("",)
 
     @classmethod
     def from_estimator(
@@ -226,93 +198,50 @@ class ComponentsDisplay:
                 "estimator.components(X), one per column of X, instead."
             )
         table = arrays.to_numpy(validate(estimator, X, reset=False))  # the columns of a frame are checked by name
-        names = _component_names(estimator)
-        display = cls(inputs=[], values=[], deviations=[], names=[], rows=[], outputs=_output_names(estimator))
-        for number, group in kept_components(estimator).items():
-            if len(group) > 1:
+        names, outputs = _component_names(estimator), output_names(estimator)
+        if getattr(estimator, "coding_", "") == "one-vs-one" and len(outputs) > 1:
+            outputs = [f"{outputs[b]}, not {outputs[a]}" for a, b in pairs_of(len(outputs))]
+        display = cls(inputs=[], values=[], deviations=[], names=[], rows=[], outputs=outputs)
+        for number, (column, *others) in kept_components(estimator).items():
+            if others:
                 continue
-            distinct = np.unique(table[:, group[0]])
+            distinct = np.unique(table[:, column])
             is_category = len(distinct) <= 10  # values between them have no meaning
             grid = distinct if is_category else np.linspace(distinct[0], distinct[-1], 200)
-            value, deviation = _component(estimator, table[0], group[0], number, grid)
+            inputs = np.repeat(table[:1], len(grid), axis=0)  # the component does not depend on the other columns
+            inputs[:, column] = grid
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="X does not have valid feature names")
+                values = arrays.to_numpy(estimator.components(inputs))[:, number]
+            deviations = component_deviations(estimator, inputs)
             display.inputs.append(grid)
-            display.values.append(value)
-            display.deviations.append(deviation)
+            display.values.append(values)
+            display.deviations.append(None if deviations is None else deviations[:, number].reshape(values.shape))
             display.names.append(names[number])
             display.rows.append(distinct)
         return display.plot(axes, **kwargs)
 
-    def plot(self, axes: Sequence[Axes] | None = None, **kwargs: Any) -> Self:
-        """Draw the components.
+    def _layout(self) -> tuple[int, str, int]:
+        return len(self.names), "component (units of y)", 4
 
-        Parameters
-        ----------
-        axes : sequence of matplotlib axes or None
-            One per component; if None, a new figure is created.
-        **kwargs
-            Passed to `matplotlib.axes.Axes.plot`.
-
-        Returns
-        -------
-        self
-        """
-        count = len(self.names)
-        given: Any = new_axes(import_pyplot(self), count, "component (units of y)") if axes is None else axes
-        panels = np.atleast_1d(given)
-        self.axes_, self.figure_ = panels[:count], panels[0].figure
-        for ax, name, x, f, deviation, marks in zip(
-            self.axes_, self.names, self.inputs, self.values, self.deviations, self.rows, strict=True
-        ):
-            for number, (label, own) in enumerate(zip(self.outputs, f.reshape(len(x), -1).T, strict=True)):
-                colour = COLOURS[number % len(COLOURS)]
-                marker = "o" if len(x) <= 10 else None
-                style = {"color": colour, "linewidth": 1.8, "marker": marker, "markersize": 4, "label": label}
-                ax.plot(x, own, **{**style, **kwargs})
-                if deviation is not None:
-                    reach = 2.0 * deviation.reshape(len(x), -1)[:, number]
-                    ax.fill_between(x, own - reach, own + reach, color=colour, alpha=0.18, lw=0)
-            ax.plot(
-                marks, np.zeros(len(marks)), "|", color="#5f6b76", ms=5, mew=0.5, transform=ax.get_xaxis_transform()
-            )
-            ax.set_xlabel(name)
-            plain_axes(ax)
-        if len(self.outputs) > 1 and count:
-            self.axes_[-1].legend(fontsize="small")
-        return self
+    def _draw(self, number: int, ax: Axes, kwargs: dict[str, Any]) -> None:
+        x, values, deviations = self.inputs[number], self.values[number], self.deviations[number]
+        for output, (label, own) in enumerate(zip(self.outputs, values.reshape(len(x), -1).T, strict=True)):
+            colour = COLOURS[output % len(COLOURS)]
+            marker = "o" if len(x) <= 10 else None
+            style = {"color": colour, "linewidth": 1.8, "marker": marker, "markersize": 4, "label": label}
+            draw_line(ax, x, own, style, kwargs)
+            if deviations is not None:
+                reach = 2.0 * deviations.reshape(len(x), -1)[:, output]
+                ax.fill_between(x, own - reach, own + reach, color=colour, alpha=0.18, lw=0)
+        rug(ax, self.rows[number])
+        ax.set_xlabel(self.names[number])
 
 
-def _component(
-    estimator: LSSVR | LSSVC, row: np.ndarray, column: int, number: int, values: np.ndarray
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """A component at some values of its column, and its standard deviation there, or None.
-
-    The component does not depend on the other columns: they are copied from one row.
-    """
-    inputs = np.repeat(row[None, :], len(values), axis=0)
-    inputs[:, column] = values
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        component = arrays.to_numpy(estimator.components(inputs))[:, number]
-    deviations = component_deviations(estimator, inputs)
-    return component, None if deviations is None else deviations[:, number].reshape(component.shape)
-
-
-def _output_names(estimator: LSSVR | LSSVC) -> list[str]:
-    """The classes, the pairs of classes or the numbers of the outputs; one output has no name."""
-    if not np.ndim(estimator.intercept_):
-        return [""]
-    if not isinstance(estimator, LSSVC):
-        return [f"output {number + 1}" for number in range(len(estimator.intercept_))]
-    classes = [str(label) for label in estimator.classes_]
-    if getattr(estimator, "coding_", "one-vs-rest") == "one-vs-rest":
-        return classes
-    return [f"{classes[b]}, not {classes[a]}" for a, b in pairs_of(len(classes))]
-
-
-def _component_names(estimator: LSSVR | LSSVC) -> list[str]:
+def _component_names(model: Any) -> list[str]:
     """The names of the columns, joined within a group; x1, x2, ... for columns without names."""
-    columns = getattr(estimator, "feature_names_in_", None)
-    count, sources = estimator.n_features_in_, column_sources(estimator)
-    columns = [f"x{c + 1}" for c in range(count)] if columns is None else [str(name) for name in columns]
-    groups = members(estimator)[0][0].kernel_.components(len(sources))
+    columns = getattr(model, "feature_names_in_", None)
+    columns = [f"x{c + 1}" for c in range(model.n_features_in_)] if columns is None else [str(c) for c in columns]
+    sources = column_sources(model)
+    groups = members(model)[0][0].kernel_.components(len(sources))
     return [", ".join(columns[c] for c in np.unique(sources[group])) for group in groups]

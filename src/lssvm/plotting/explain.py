@@ -1,26 +1,88 @@
-"""Displays of what a model has learned about the columns: their importance and their effects."""
+"""Displays of what a model has learned about the columns: their widths, importance and effects."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.utils import Bunch
 
 from ..arrays import ArrayLike
-from ..diagnose import check_fitted, effects, importance, members
+from ..diagnose import check_fitted, effects, feature_names, importance, inverse_widths
 from ..estimators import LSSVC, LSSVR
-from ._display import COLOURS, Display, import_pyplot, new_axes, plain_axes
+from ._display import COLOURS, REFERENCE, Axes, Display, Panels, draw_line, output_names, plain_text, rug
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-__all__ = ["EffectsDisplay", "ImportanceDisplay"]
-
-MOST_VALUES = 12  # of a category that are drawn
+MOST_VALUES = 12  # A category with more values is drawn with its most frequent ones.
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class WidthsDisplay(Display):
+    """Spread / width of each column: the larger, the faster f can vary along it; 0 means that it is dropped.
+
+    Parameters
+    ----------
+    inverse_widths : array (n_features,)
+    names : list of str
+    max_columns : int
+        Maximum number of columns drawn; those with the smallest widths are kept.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Axes and figure of the last call of `plot`.
+    bars_
+        The bars, longest first.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels
+    >>> from lssvm.plotting import WidthsDisplay
+    >>> X, y = datasets.make_additive(100, random_state=0)
+    >>> display = WidthsDisplay.from_estimator(LSSVR(kernels.RBF()).fit(X, y))  # doctest: +SKIP
+    """
+
+    inverse_widths: np.ndarray
+    names: Sequence[str]
+    max_columns: int = 30
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: LSSVR | LSSVC, *, max_columns: int = 30, ax: Axes | None = None, **kwargs: Any
+    ) -> Self:
+        """Draw the inverse widths of a fitted kernel, in units of the spread of each column.
+
+        Parameters
+        ----------
+        estimator : LSSVR or LSSVC
+            Fitted, with a kernel that has widths.
+        max_columns : int
+            Maximum number of columns drawn; those with the smallest widths are kept.
+        ax : matplotlib axes or None
+            If None, a new figure is created.
+        **kwargs
+            Passed to `matplotlib.axes.Axes.barh`.
+
+        Returns
+        -------
+        display : WidthsDisplay
+        """
+        check_fitted(estimator, "estimator")
+        names = feature_names(estimator)
+        return cls(inverse_widths=inverse_widths(estimator), names=names, max_columns=max_columns).plot(ax, **kwargs)
+
+    def _draw(self, kwargs: dict[str, Any]) -> None:
+        order, shown = self._bars(self.inverse_widths, self.names, self.max_columns, kwargs)
+        note: dict[str, Any] = {"textcoords": "offset points", "va": "center", "size": 8, "alpha": 0.7}
+        for place in np.flatnonzero(np.asarray(self.inverse_widths)[order] == 0):
+            self.ax_.annotate("dropped", (0, place), (4, 0), **note)
+        self._finish("spread / width", "", f"Widths of the columns{shown}")
+        self.ax_.grid(visible=False, axis="y")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class ImportanceDisplay(Display):
     """The importance of the columns: the increase of the leave-one-out error without each of them.
 
@@ -55,16 +117,11 @@ class ImportanceDisplay(Display):
     >>> display = ImportanceDisplay.from_estimator(LSSVR(kernels.RBF()).fit(X, y))  # doctest: +SKIP
     """
 
-    bars_: Any
-
-    def __init__(
-        self, *, increase: np.ndarray, full: float, measure: str, names: Sequence[str], max_columns: int = 20
-    ) -> None:
-        self.increase = increase
-        self.full = full
-        self.measure = measure
-        self.names = names
-        self.max_columns = max_columns
+    increase: np.ndarray
+    full: float
+    measure: str
+    names: Sequence[str]
+    max_columns: int = 20
 
     @classmethod
     def from_estimator(
@@ -93,20 +150,15 @@ class ImportanceDisplay(Display):
         return cls(**parts, max_columns=max_columns).plot(ax, **kwargs)
 
     def _draw(self, kwargs: dict[str, Any]) -> None:
-        ax = self.ax_
-        values = np.asarray(self.increase)
-        order = np.argsort(-values, kind="stable")[: self.max_columns]
-        self.bars_ = ax.barh(np.arange(len(order)), values[order], **{"color": COLOURS[0], "height": 0.7, **kwargs})
-        ax.set_yticks(np.arange(len(order)), [_text(self.names[c]) for c in order])
-        ax.invert_yaxis()
-        ax.axvline(0.0, color="#777777", lw=1, zorder=1)
-        shown = "" if len(order) == len(values) else f" ({len(order)} of {len(values)} columns)"
+        _, shown = self._bars(self.increase, self.names, self.max_columns, kwargs)
+        self.ax_.axvline(0.0, **REFERENCE)
         label = f"increase of the leave-one-out {self.measure} without the column\n({self.full:.3g} with all columns)"
         self._finish(label, "", f"Importance of the columns{shown}")
-        ax.grid(visible=False, axis="y")
+        self.ax_.grid(visible=False, axis="y")
 
 
-class EffectsDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class EffectsDisplay(Panels):
     """The effects of columns on the prediction.
 
     Parameters
@@ -136,15 +188,9 @@ class EffectsDisplay:
     >>> display = EffectsDisplay.from_estimator(LSSVR(kernels.RBF()).fit(X, y), X)  # doctest: +SKIP
     """
 
-    axes_: Any
-    figure_: Any
-
-    def __init__(
-        self, *, effects: list[Bunch], outputs: Sequence[str] = ("",), label: str = "effect on the prediction"
-    ) -> None:
-        self.effects = effects
-        self.outputs = outputs
-        self.label = label
+    effects: list[Bunch]
+    outputs: Sequence[str] = ("",)
+    label: str = "effect on the prediction"
 
     @classmethod
     def from_estimator(
@@ -182,82 +228,42 @@ class EffectsDisplay:
         if columns is None:
             found = importance(estimator)
             columns = found.columns[found.errors != found.full][:6].tolist()
-        outputs, label = _outputs(estimator)
-        return cls(effects=effects(estimator, X, columns), outputs=outputs, label=label).plot(axes, **kwargs)
+        label = "effect on the prediction"
+        if is_classifier(estimator):
+            label = "effect on the probability"
+            if len(estimator.classes_) == 2:
+                label = f"{label} of class {plain_text(estimator.classes_[1])}"
+        parts = effects(estimator, X, columns)
+        return cls(effects=parts, outputs=output_names(estimator), label=label).plot(axes, **kwargs)
 
-    def plot(self, axes: Sequence[Axes] | None = None, **kwargs: Any) -> Self:
-        """Draw the effects.
+    def _layout(self) -> tuple[int, str, int]:
+        return len(self.effects), self.label, 3
 
-        Parameters
-        ----------
-        axes : sequence of matplotlib axes or None
-            One per column; if None, a new figure is created.
-        **kwargs
-            Passed to `matplotlib.axes.Axes.plot`.
+    def _draw(self, number: int, ax: Axes, kwargs: dict[str, Any]) -> None:
+        part = self.effects[number]
+        grid, is_category = part.grid, part.kind == "category"
+        drawn = np.arange(len(grid))
+        if is_category:
+            drawn = np.sort(np.argsort(-part.counts, kind="stable")[:MOST_VALUES])
+        named = is_category or np.asarray(grid).dtype == object
+        places = np.arange(len(drawn)) if named else grid
+        values = part.effect.reshape(len(grid), -1)[drawn]
+        for colour, output in zip(COLOURS, self._outputs_drawn(), strict=False):
+            style: dict[str, Any] = {"color": colour, "linewidth": 1.8, "label": self.outputs[output]}
+            style |= {"marker": "o", "markersize": 4.5} if named else {}
+            style |= {"linestyle": "none"} if is_category else {}
+            draw_line(ax, places, values[:, output], style, kwargs)
+        if named:
+            words: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor", "fontsize": "small"}
+            ax.set_xticks(places, [plain_text(grid[place]) for place in drawn], **words)
+            ax.set_xlim(-0.5, len(drawn) - 0.5)
+        else:
+            rug(ax, places)
+            ax.locator_params(axis="x", nbins=5)
+        ax.axhline(0.0, **REFERENCE)
+        ax.set_xlabel(plain_text(part.name))
 
-        Returns
-        -------
-        self
-        """
-        count, shown = len(self.effects), self._outputs_drawn()
-        given: Any = new_axes(import_pyplot(self), count, self.label, across=3) if axes is None else axes
-        panels = np.atleast_1d(given)
-        self.axes_, self.figure_ = panels[:count], panels[0].figure
-        for ax, part in zip(self.axes_, self.effects, strict=True):
-            drawn = _drawn(part)
-            named = part.kind == "category" or np.asarray(part.grid).dtype == object
-            places = np.arange(len(drawn)) if named else part.grid
-            values = part.effect.reshape(len(part.grid), -1)[drawn]
-            for number, output in enumerate(shown):
-                style = {"color": COLOURS[number], "linewidth": 1.8, "label": self.outputs[output]}
-                style |= {"marker": "o", "markersize": 4.5} if named else {}
-                style |= {"linestyle": "none"} if part.kind == "category" else {}
-                ax.plot(places, values[:, output], **{**style, **kwargs})
-            if named:
-                words = {"rotation": 40, "ha": "right", "rotation_mode": "anchor", "fontsize": "small"}
-                ax.set_xticks(places, [_text(part.grid[place]) for place in drawn], **words)
-                ax.set_xlim(-0.5, len(drawn) - 0.5)
-            else:
-                ends = {"color": "#5f6b76", "ms": 5, "mew": 0.6, "transform": ax.get_xaxis_transform()}
-                ax.plot(places, np.zeros(len(places)), "|", **ends)
-                ax.locator_params(axis="x", nbins=5)
-            ax.axhline(0.0, color="#777777", lw=0.8, zorder=1)
-            ax.set_xlabel(_text(part.name))
-            plain_axes(ax)
-        if len(shown) > 1 and count:
-            handles, labels = self.axes_[0].get_legend_handles_labels()
-            if axes is None:
-                self.figure_.legend(handles, labels, loc="outside right upper", fontsize="small", frameon=False)
-            else:
-                self.axes_[0].legend(fontsize="small")
-        return self
-
-    def _outputs_drawn(self) -> list[int]:
+    def _outputs_drawn(self) -> np.ndarray:
         """The outputs with the largest effects, one per colour, in their order."""
         sizes = [np.abs(part.effect.reshape(len(part.grid), -1)).max(axis=0) for part in self.effects]
-        largest = np.argsort(-np.max(sizes, axis=0), kind="stable") if sizes else np.arange(0)
-        return np.sort(largest[: len(COLOURS)]).tolist()
-
-
-def _drawn(part: Bunch) -> np.ndarray:
-    """The entries of the grid that are drawn, in their order."""
-    if part.kind == "number":
-        return np.arange(len(part.grid))
-    return np.sort(np.argsort(-part.counts, kind="stable")[:MOST_VALUES])
-
-
-def _outputs(estimator: LSSVR | LSSVC) -> tuple[list[str], str]:
-    """The names of the outputs, one of which has none, and what the effects are effects on."""
-    if not isinstance(estimator, LSSVC):
-        outputs = np.size(members(estimator)[0][0].intercept_)
-        names = [""] if outputs == 1 else [f"output {number + 1}" for number in range(outputs)]
-        return names, "effect on the prediction"
-    classes = [_text(label) for label in estimator.classes_]
-    if len(classes) == 2:
-        return [""], f"effect on the probability of class {classes[1]}"
-    return classes, "effect on the probability"
-
-
-def _text(value: Any) -> str:
-    """A name or a value of a category for matplotlib, which reads text between dollar signs as a formula."""
-    return "missing" if value is None else str(value).replace("$", r"\$")
+        return np.sort(np.argsort(-np.max(sizes, axis=0), kind="stable")[: len(COLOURS)])

@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import is_classifier
 
 from .. import arrays
 from .._words import counted
-from ..diagnose import (
-    basis_points,
-    check_fitted,
-    compares_classifiers,
-    feature_names,
-    fitted_problem,
-    members,
-    training_codes,
-)
+from ..diagnose import basis_points, check_fitted, column_sources, feature_names, fitted_problem, kept_rows, members
 from ..estimators import LSSVC, LSSVR
-from ._display import COLOURS, Display, one_output
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-__all__ = ["FitDisplay"]
+from ._display import COLOURS, Axes, Display, one_output, rug
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FitDisplay(Display):
     """The fitted function of one or two inputs, with intervals and support vectors.
 
@@ -70,32 +59,15 @@ class FitDisplay(Display):
     >>> display = FitDisplay.from_estimator(LSSVR().fit(X, y))  # doctest: +SKIP
     """
 
-    surface_: Any
-    points_: Any
-    support_: Any
-
-    def __init__(
-        self,
-        *,
-        grid: Sequence[np.ndarray],
-        response: np.ndarray,
-        X: np.ndarray,
-        y: np.ndarray,
-        support_vectors: np.ndarray,
-        interval: np.ndarray | None = None,
-        classes: np.ndarray | None = None,
-        coverage: float = 0.9,
-        names: Sequence[str] = ("x", "z"),
-    ) -> None:
-        self.grid = grid
-        self.response = response
-        self.interval = interval
-        self.X = X
-        self.y = y
-        self.support_vectors = support_vectors
-        self.classes: Any = classes
-        self.coverage = coverage
-        self.names = names
+    grid: Sequence[np.ndarray]
+    response: np.ndarray
+    X: np.ndarray
+    y: np.ndarray
+    support_vectors: np.ndarray
+    interval: np.ndarray | None = None
+    classes: Any = None
+    coverage: float = 0.9
+    names: Sequence[str] = ("x", "z")
 
     @classmethod
     def from_estimator(
@@ -113,8 +85,9 @@ class FitDisplay(Display):
         Parameters
         ----------
         estimator : LSSVR or LSSVC
-            Fitted with `fit` on one or two columns. Of an LSSVC whose coding and loss were compared, or whose loss is
-            not "squared", the rows that are support vectors are drawn; it keeps no others.
+            Fitted on one or two columns. Of an LSSVC whose coding and loss were compared, or whose loss is not
+            "squared", the rows that are support vectors are drawn; it keeps no others. Of a model fitted by
+            `partial_fit` or `fit_chunks`, the sample of rows that it keeps is drawn.
         coverage : float
             Coverage of the interval.
         output : int
@@ -131,28 +104,25 @@ class FitDisplay(Display):
         display : FitDisplay
         """
         check_fitted(estimator, "estimator")
-        X, targets = _rows(estimator)
-        if X.shape[1] > 2 or estimator.kernel_.is_precomputed:
+        if len(column_sources(estimator)) > 2 or estimator.kernel_.is_precomputed:
             raise ValueError(
                 f"FitDisplay draws models of 1 or 2 inputs, this one has {estimator.n_features_in_}: use "
                 "LeaveOneOutDisplay, or use sklearn.inspection.PartialDependenceDisplay."
             )
+        X, y = _rows(estimator)
         size = grid_resolution or (300 if X.shape[1] == 1 else 60)
         grid = tuple(_padded(column, size) for column in X.T)
         inputs = np.column_stack([axis.reshape(-1) for axis in np.meshgrid(*grid)])
         shape = tuple(len(axis) for axis in reversed(grid))
-        interval = None
+        interval = classes = None
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="X does not have valid feature names")  # the grid has none
             if is_classifier(estimator):
-                probability = estimator.predict_proba(inputs)
-                response = probability[:, 1] if probability.shape[1] == 2 else probability
-                y = targets
+                classes, response = estimator.classes_, estimator.predict_proba(inputs)
+                response = response[:, 1] if len(classes) == 2 else response
             else:
-                response = one_output(estimator.predict(inputs), output)
-                ends = estimator.predict_interval(inputs, coverage)
-                interval = (ends if ends.ndim == 2 else ends[:, :, output]).reshape(*shape, 2)
-                y = one_output(targets, output)
+                y, response = one_output(y, output), one_output(estimator.predict(inputs), output)
+                interval = estimator.predict_interval(inputs, coverage).reshape(*shape, 2, -1)[..., output]
         display = cls(
             grid=grid,
             response=response.reshape(*shape, *response.shape[1:]),
@@ -160,121 +130,105 @@ class FitDisplay(Display):
             X=X,
             y=y,
             support_vectors=basis_points(estimator),
-            classes=estimator.classes_ if is_classifier(estimator) else None,
+            classes=classes,
             coverage=coverage,
             names=feature_names(estimator),
         )
         return display.plot(ax, **kwargs)
 
     def _draw(self, kwargs: dict[str, Any]) -> None:
-        if len(self.grid) == 1:
-            self._plot_curve(kwargs)
-            title = "Fit" if self.classes is None else "Class probability"
-            ylabel = "y" if self.classes is None else f"probability of {self.classes[-1]}"
-        else:
-            self._plot_surface(kwargs)
-            title = "Prediction and interval width" if self.classes is None else "Classes and their probability"
-            ylabel = self.names[1]
-        self._finish(self.names[0], ylabel, title)
+        draw = self._draw_curve if len(self.grid) == 1 else self._draw_surface
+        self._finish(*draw(kwargs))
 
-    def _plot_curve(self, kwargs: dict[str, Any]) -> None:
-        ax, x = self.ax_, self.grid[0]
-        if np.ndim(self.response) == 1:
-            label = "prediction" if self.classes is None else f"P({self.classes[1]})"
-            self.surface_ = [self._curve(x, self.response, label, kwargs, markers=False)]
-        else:
-            labels = [f"P({label})" for label in self.classes]
-            self.surface_ = [
-                self._curve(x, column, label, kwargs, markers=False)
-                for column, label in zip(np.asarray(self.response).T, labels, strict=True)
-            ]
+    def _draw_curve(self, kwargs: dict[str, Any]) -> tuple[str, str, str]:
+        """Draw the function of one input, and return the labels of the axes and the title."""
+        ax, x, classes = self.ax_, self.grid[0], self.classes
+        several = np.ndim(self.response) == 2
+        curves = np.asarray(self.response).reshape(len(x), -1).T
+        labels = ["prediction"] if classes is None else [f"P({label})" for label in classes[0 if several else 1 :]]
+        self.surface_: Any = [
+            self._curve(x, values, label, kwargs, markers=False) for values, label in zip(curves, labels, strict=True)
+        ]
         if self.interval is not None:
             low, high = np.moveaxis(np.asarray(self.interval), -1, 0)
-            colour = self.surface_[0].get_color()
-            label = f"{100 * self.coverage:g} % interval"
-            ax.fill_between(x, low, high, color=colour, alpha=0.15, lw=0, label=label)
-        rows = np.asarray(self.X)[:, 0]
-        if self.classes is None:
-            (self.points_,) = ax.plot(rows, self.y, "o", color="#333333", alpha=0.6, ms=4, mew=0, label="data")
-        else:  # one strip per class, from bottom to top
-            height = np.asarray(self.y) / max(len(self.classes) - 1, 1)
-            (self.points_,) = ax.plot(rows, height, "o", color="#333333", alpha=0.4, ms=4, mew=0, label="data")
+            style = {"color": self.surface_[0].get_color(), "alpha": 0.15, "lw": 0}
+            ax.fill_between(x, low, high, label=f"{100 * self.coverage:g} % interval", **style)
+        # one strip per class, from bottom to top
+        height = self.y if classes is None else np.asarray(self.y) / max(len(classes) - 1, 1)
+        style = {"color": "#333333", "alpha": 0.6 if classes is None else 0.4, "ms": 4, "mew": 0, "label": "data"}
+        self.points_: Any = ax.plot(np.asarray(self.X)[:, 0], height, "o", **style)[0]
         support = np.asarray(self.support_vectors)[:, 0]
-        (self.support_,) = ax.plot(support, np.full(len(support), 0.015), "|", label=_count(support))
-        self.support_.set(color=COLOURS[1], alpha=0.5, markersize=7, transform=ax.get_xaxis_transform())
+        label = counted(len(support), "support vector")
+        self.support_ = rug(ax, support, 0.015, color=COLOURS[1], alpha=0.5, ms=7, mew=None, label=label)
         ax.set_xlim(x[0], x[-1])
+        if classes is None:
+            return self.names[0], "y", "Fit"
+        return self.names[0], f"probability of {classes[-1]}", "Class probability"
 
-    def _plot_surface(self, kwargs: dict[str, Any]) -> None:
-        ax, (x, z) = self.ax_, self.grid
-        rows, support = np.asarray(self.X), np.asarray(self.support_vectors)
+    def _draw_surface(self, kwargs: dict[str, Any]) -> tuple[str, str, str]:
+        """Draw the function of two inputs, and return the labels of the axes and the title."""
         if self.classes is None:
-            self.surface_ = ax.contourf(x, z, self.response, **{"levels": 14, "cmap": "viridis", **kwargs})
-            self.figure_.colorbar(self.surface_, ax=ax, label="prediction")
-            limits = {"vmin": self.surface_.get_clim()[0], "vmax": self.surface_.get_clim()[1]}
-            style = {"c": self.y, "cmap": self.surface_.cmap, **limits, "s": 16, "lw": 0.5, "ec": "white"}
-            self.points_ = ax.scatter(*rows.T, label="data", **style)
-            width = np.diff(np.asarray(self.interval), axis=-1)[..., 0]
-            if np.isfinite(width).all() and np.ptp(width) > 1e-9 * np.max(width):
-                lines = ax.contour(x, z, width, levels=5, colors="white", linestyles="--", linewidths=0.8)
-                ax.clabel(lines, fontsize=7, fmt="%.3g")
-                ax.plot([], [], "--", color="#999999", lw=0.8, label=f"width of {100 * self.coverage:g} % interval")
+            self._draw_contours(kwargs)
+            title = "Prediction and interval width"
         else:
-            self._plot_regions(kwargs)
-        if len(support) < len(rows):
-            (self.support_,) = ax.plot(
-                *support.T, "o", ms=8, mfc="none", mec=COLOURS[1], mew=1.1, label=_count(support)
-            )
+            self._draw_regions(kwargs)
+            title = "Classes and their probability"
+        ax, support = self.ax_, np.asarray(self.support_vectors)
+        if len(support) < len(self.X):
+            style: dict[str, Any] = {"ms": 8, "mfc": "none", "mec": COLOURS[1], "mew": 1.1}
+            (self.support_,) = ax.plot(*support.T, "o", label=counted(len(support), "support vector"), **style)
         else:  # every row is a support vector: no rings
-            (self.support_,) = ax.plot([], [], " ", label=f"all {len(rows)} rows drawn are support vectors")
+            (self.support_,) = ax.plot([], [], " ", label=f"all {len(self.X)} rows drawn are support vectors")
+        return self.names[0], self.names[1], title
 
-    def _plot_regions(self, kwargs: dict[str, Any]) -> None:
+    def _draw_contours(self, kwargs: dict[str, Any]) -> None:
+        ax, (x, z) = self.ax_, self.grid
+        self.surface_ = ax.contourf(x, z, self.response, **{"levels": 14, "cmap": "viridis", **kwargs})
+        self.figure_.colorbar(self.surface_, ax=ax, label="prediction")
+        style = {"c": self.y, "cmap": self.surface_.cmap, "s": 16, "lw": 0.5, "ec": "white"}
+        self.points_ = ax.scatter(*np.asarray(self.X).T, label="data", **style)
+        self.points_.set_clim(*self.surface_.get_clim())
+        width = np.diff(np.asarray(self.interval), axis=-1)[..., 0]
+        if np.isfinite(width).all() and np.ptp(width) > 1e-9 * np.max(width):
+            lines = ax.contour(x, z, width, levels=5, colors="white", linestyles="--", linewidths=0.8)
+            ax.clabel(lines, fontsize=7, fmt="%.3g")
+            ax.plot([], [], "--", color="#999999", lw=0.8, label=f"width of {100 * self.coverage:g} % interval")
+
+    def _draw_regions(self, kwargs: dict[str, Any]) -> None:
         from matplotlib.colors import to_rgb
 
-        ax, (x, z) = self.ax_, self.grid
+        ax, (x, z), classes = self.ax_, self.grid, self.classes
         p = np.asarray(self.response)
         if p.ndim == 2:
             p = np.stack([1.0 - p, p], axis=-1)
-        colours = np.array([to_rgb(COLOURS[c % len(COLOURS)]) for c in range(len(self.classes))])
+        colours = np.array([to_rgb(COLOURS[c % len(COLOURS)]) for c in range(len(classes))])
         winner = np.argmax(p, axis=-1)
-        sure = (p.max(axis=-1) - 1.0 / len(self.classes)) / (1.0 - 1.0 / len(self.classes))
+        sure = (p.max(axis=-1) - 1.0 / len(classes)) / (1.0 - 1.0 / len(classes))
         image = 1.0 - (0.08 + 0.42 * sure[..., None]) * (1.0 - colours[winner])
         step = (x[1] - x[0]) / 2, (z[1] - z[0]) / 2
         extent = (x[0] - step[0], x[-1] + step[0], z[0] - step[1], z[-1] + step[1])
         style = {"origin": "lower", "aspect": "auto", "interpolation": "bilinear", "extent": extent}
         self.surface_ = ax.imshow(image, **{**style, **kwargs})
-        if len(self.classes) == 2:
+        if len(classes) == 2:
             levels = sorted({round(1 - self.coverage, 9), 0.5, round(self.coverage, 9)})
             lines = ax.contour(x, z, p[..., 1], levels=levels, colors="#333333", linewidths=1.0)
             ax.clabel(lines, fontsize=7, fmt="%.2g")
+        rows = [np.asarray(self.X)[np.asarray(self.y) == c].T for c in range(len(classes))]
         self.points_ = [
-            ax.scatter(rows[:, 0], rows[:, 1], s=16, lw=0.5, ec="white", color=colours[c], label=f"{label}")
-            for c, label in enumerate(self.classes)
-            for rows in [np.asarray(self.X)[np.asarray(self.y) == c]]
+            ax.scatter(own[0], own[1], s=16, lw=0.5, ec="white", color=colour, label=f"{label}")
+            for own, colour, label in zip(rows, colours, classes, strict=True)
         ]
         ax.set(xlim=(x[0], x[-1]), ylim=(z[0], z[-1]))
 
 
 def _rows(estimator: LSSVR | LSSVC) -> tuple[np.ndarray, np.ndarray]:
-    """The training rows, and their targets or class numbers.
+    """The rows that a model keeps, and their targets or class numbers.
 
-    A classifier whose coding and loss were compared keeps those of its rows that are support vectors. The rows of a
-    stack are those of a member that keeps all of them, if there is one.
+    The rows of a stack are those of a member that keeps all training rows, if there is one.
     """
     parts = [member for member, _ in members(estimator)]
-    member = next((part for part in parts if fitted_problem(part) is not None), parts[0])
-    if compares_classifiers(member):
-        if member.support_ is None:
-            raise ValueError(
-                "FitDisplay needs training rows, but the basis of this LSSVC has none: choose it among the rows, or "
-                "use loss='squared', coding='one-vs-rest'."
-            )
-        codes = training_codes(member)[arrays.to_numpy(member.support_)]
-        return arrays.to_numpy(member.support_vectors_), codes
-    problem = fitted_problem(member)
-    if problem is None:
-        raise ValueError(
-            f"{type(estimator).__name__} keeps only a sample of its rows after partial_fit or fit_chunks: use fit."
-        )
+    problem = next((fitted_problem(part) for part in parts if fitted_problem(part) is not None), None)
+    problem = problem or kept_rows(parts[0], "FitDisplay").problem
     return arrays.to_numpy(problem.X), problem.labels if is_classifier(estimator) else arrays.to_numpy(problem.y)
 
 
@@ -283,7 +237,3 @@ def _padded(column: np.ndarray, size: int) -> np.ndarray:
     low, high = float(column.min()), float(column.max())
     margin = 0.03 * (high - low) or 1.0
     return np.linspace(low - margin, high + margin, size)
-
-
-def _count(support: np.ndarray) -> str:
-    return counted(len(support), "support vector")

@@ -1,33 +1,19 @@
-"""Displays of leave-one-out values: predictions against actual values, residuals, reliability of probabilities."""
+"""Displays of leave-one-out values: predictions against actual values, residuals."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils.validation import check_is_fitted
 
-from .. import arrays
-from ..arrays import ArrayLike
-from ..diagnose import (
-    check_fitted,
-    class_codes,
-    class_scores,
-    loo_probabilities,
-    loo_values,
-    number_scores,
-    reliability,
-)
+from ..diagnose import check_fitted, loo_values, number_scores
 from ..estimators import LSSVC, LSSVR
-from ._display import COLOURS, Display, one_output
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-__all__ = ["LeaveOneOutDisplay", "ReliabilityDisplay", "ResidualsDisplay"]
+from ._display import COLOURS, REFERENCE, Axes, Display, one_output
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LeaveOneOutDisplay(Display):
     """Leave-one-out predictions against the actual values.
 
@@ -52,13 +38,9 @@ class LeaveOneOutDisplay(Display):
     >>> display = LeaveOneOutDisplay.from_estimator(LSSVR().fit(X, y))  # doctest: +SKIP
     """
 
-    points_: Any
-    diagonal_: Any
-
-    def __init__(self, *, actual: np.ndarray, predicted: np.ndarray, name: str = "") -> None:
-        self.actual = actual
-        self.predicted = predicted
-        self.name = name
+    actual: np.ndarray
+    predicted: np.ndarray
+    name: str = ""
 
     @classmethod
     def from_estimator(
@@ -104,13 +86,14 @@ class LeaveOneOutDisplay(Display):
         return cls(actual=actual, predicted=predicted, name=name).plot(ax, **kwargs)
 
     def _draw(self, kwargs: dict[str, Any]) -> None:
-        ax = self.ax_
         style = {"s": 14, "alpha": 0.6, "linewidths": 0, "color": self._next_colour(), "label": self.name or None}
-        self.points_ = ax.scatter(self.predicted, self.actual, **_scatter_style(style, kwargs))
-        self.diagonal_ = self._diagonal(float(np.mean(self.actual)))
+        self.points_ = self._points(self.predicted, self.actual, style, kwargs)
+        middle = float(np.mean(self.actual))
+        self.diagonal_ = self.ax_.axline((middle, middle), slope=1, ls="--", **REFERENCE)
         self._finish("leave-one-out prediction", "actual value", "Leave-one-out: predicted against actual")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ResidualsDisplay(Display):
     """Leave-one-out residuals against leave-one-out predictions, coloured by robust weight.
 
@@ -138,14 +121,10 @@ class ResidualsDisplay(Display):
     >>> display = ResidualsDisplay.from_estimator(LSSVR(robust="hampel").fit(X, y))  # doctest: +SKIP
     """
 
-    points_: Any
-    labels_: Any
-
-    def __init__(self, *, predicted: np.ndarray, residuals: np.ndarray, weights: np.ndarray, n_labels: int = 5) -> None:
-        self.predicted = predicted
-        self.residuals = residuals
-        self.weights = weights
-        self.n_labels = n_labels
+    predicted: np.ndarray
+    residuals: np.ndarray
+    weights: np.ndarray
+    n_labels: int = 5
 
     @classmethod
     def from_estimator(
@@ -181,147 +160,17 @@ class ResidualsDisplay(Display):
         return display.plot(ax, **kwargs)
 
     def _draw(self, kwargs: dict[str, Any]) -> None:
-        ax = self.ax_
+        ax, weights = self.ax_, np.asarray(self.weights)
         predicted, residuals = np.asarray(self.predicted), np.asarray(self.residuals)
-        weights = np.asarray(self.weights)
-        ax.axhline(0.0, color="#777777", lw=1, zorder=1)
-        style: dict[str, Any] = {"s": 18, "linewidths": 0.4, "edgecolors": "#333333", "color": COLOURS[0]}
+        ax.axhline(0.0, **REFERENCE)
         weighted = bool(np.ptp(weights) > 0)
-        if weighted:
-            del style["color"]
-            style.update(c=weights, cmap="viridis", vmin=0.0, vmax=1.0)
-        self.points_ = ax.scatter(predicted, residuals, **_scatter_style(style, kwargs))
+        by_weight = {"c": weights, "cmap": "viridis", "vmin": 0.0, "vmax": 1.0}
+        style = {"s": 18, "linewidths": 0.4, "edgecolors": "#333333"}
+        style |= by_weight if weighted else {"color": COLOURS[0]}
+        self.points_ = self._points(predicted, residuals, style, kwargs)
         if weighted:
             self.figure_.colorbar(self.points_, ax=ax, label="robust weight")
+        beside: dict[str, Any] = {"xytext": (5, 0), "textcoords": "offset points", "va": "center", "size": 8}
         largest = np.argsort(-np.abs(residuals), kind="stable")[: self.n_labels]
-        self.labels_ = [
-            ax.annotate(
-                f"row {i}", (predicted[i], residuals[i]), (5, 0), textcoords="offset points", va="center", size=8
-            )
-            for i in largest
-        ]
+        self.labels_ = [ax.annotate(f"row {i}", (predicted[i], residuals[i]), **beside) for i in largest]
         self._finish("leave-one-out prediction", "leave-one-out residual", "Leave-one-out residuals")
-
-
-class ReliabilityDisplay(Display):
-    """Predicted probability against the observed frequency in bins of equal count, with 95 % intervals.
-
-    For two classes, the probability is that of the second class; for more, that of the predicted class.
-
-    Parameters
-    ----------
-    predicted, observed : arrays (n_bins,)
-    count : array (n_bins,)
-        Number of rows in each bin.
-    low, high : arrays (n_bins,)
-        Ends of the interval of each observed frequency.
-    name : str
-        Label of the curve.
-    of : str
-        The event whose probability is drawn.
-
-    Attributes
-    ----------
-    ax_, figure_
-        Axes and figure of the last call of `plot`.
-    line_, diagonal_
-        The artists.
-
-    Examples
-    --------
-    >>> from lssvm import LSSVC, datasets
-    >>> from lssvm.plotting import ReliabilityDisplay
-    >>> X, y = datasets.load_ripley(return_X_y=True)
-    >>> display = ReliabilityDisplay.from_estimator(LSSVC().fit(X, y))  # doctest: +SKIP
-    """
-
-    line_: Any
-    diagonal_: Any
-
-    def __init__(
-        self,
-        *,
-        predicted: np.ndarray,
-        observed: np.ndarray,
-        count: np.ndarray,
-        low: np.ndarray,
-        high: np.ndarray,
-        name: str = "",
-        of: str = "the class",
-    ) -> None:
-        self.predicted = predicted
-        self.observed = observed
-        self.count = count
-        self.low = low
-        self.high = high
-        self.name = name
-        self.of = of
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: LSSVR | LSSVC,
-        X: ArrayLike | None = None,
-        y: ArrayLike | None = None,
-        *,
-        n_bins: int = 10,
-        ax: Axes | None = None,
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw the probabilities of new data, or the leave-one-out probabilities of the training data.
-
-        Parameters
-        ----------
-        estimator : LSSVC
-            Fitted.
-        X, y : arrays or None
-            New rows and their classes; None means leave-one-out on the training rows.
-        n_bins : int
-            Number of bins of equal count.
-        ax : matplotlib axes or None
-            If None, a new figure is created.
-        name : str or None
-            Label of the curve; None means the log loss.
-        **kwargs
-            Passed to `matplotlib.axes.Axes.plot`.
-
-        Returns
-        -------
-        display : ReliabilityDisplay
-        """
-        if (X is None) != (y is None):
-            raise ValueError("ReliabilityDisplay: give both X and y, or neither for leave-one-out.")
-        if X is None or y is None:
-            check_fitted(estimator, "estimator")
-            given = loo_values(estimator).given
-            probability, codes = (array[given > 0] for array in loo_probabilities(estimator))
-            weights = given[given > 0]
-        else:
-            check_is_fitted(estimator)
-            probability, codes = arrays.to_numpy(estimator.predict_proba(X)), class_codes(estimator, y)
-            weights = np.ones(len(codes))
-        loss = class_scores(probability, codes, weights)["log_loss"]
-        label = f"{'leave-one-out' if X is None else 'new data'}: log loss {loss:.3f}" if name is None else name
-        two = probability.shape[1] == 2
-        of = f"class {estimator.classes_[1]}" if two else "the predicted class"
-        return cls(**reliability(probability, codes, n_bins, weights), name=label, of=of).plot(ax, **kwargs)
-
-    def _draw(self, kwargs: dict[str, Any]) -> None:
-        ax = self.ax_
-        self.line_ = self._curve(self.predicted, self.observed, self.name, kwargs)
-        ax.vlines(self.predicted, self.low, self.high, color=self.line_.get_color(), lw=1, alpha=0.6)
-        self.diagonal_ = self._diagonal(0.0)
-        ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-        self._finish(f"predicted probability of {self.of}", "observed frequency", "Reliability of the probabilities")
-
-
-def _scatter_style(style: dict[str, Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The default style, overridden by the user's options and their aliases; a given colour replaces all defaults."""
-    from matplotlib.cbook import normalize_kwargs
-    from matplotlib.collections import Collection
-
-    given = normalize_kwargs(kwargs, Collection)
-    if {"c", "color", "facecolors"} & given.keys():
-        style = {name: value for name, value in style.items() if name not in ("c", "color", "cmap", "vmin", "vmax")}
-    return {**style, **given}

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from .. import arrays, progress
 from ..arrays import EPS, Array, NumericalError
 from ..kernels import Kernel
 from ..progress import gradient_work
+from ..rules import Penalty, indices, row_weights, values
 from .rounding import rounding_error
 
 if TYPE_CHECKING:
@@ -159,15 +160,15 @@ class Fit:
     """A solved problem. Residuals, leverages and leave-one-out residuals cover all rows of the problem."""
 
     kernel: Kernel
-    C: float
-    weights: Array
-    support: np.ndarray | None
-    points: Array
-    coef: Array
-    intercept: Array
-    residuals: Array
-    leverage: Array  # None, like the next field, if `Problem.solve(loo=False)` did not compute it
-    loo_residuals: Array
+    C: Penalty
+    weights: Annotated[Array, row_weights("rows")]
+    support: Annotated[np.ndarray, indices("vectors", "rows")] | None
+    points: Annotated[Array, values("vectors", "coordinates")]
+    coef: Annotated[Array, values("vectors", "outputs")]
+    intercept: Annotated[Array, values("outputs")]
+    residuals: Annotated[Array, values("rows", "outputs")]
+    leverage: Annotated[Array, values("rows", finite=False)]  # None, like the next field, after solve(loo=False)
+    loo_residuals: Annotated[Array, values("rows", "outputs", finite=False)]
     rounding: float = field(default=0.0, metadata={"in_files": False})  # see `rounding_error`; 0: not known
 
     def predict(self, X: Array) -> Array:

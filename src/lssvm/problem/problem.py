@@ -12,7 +12,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -22,6 +22,7 @@ from ..arrays import EPS, Array, NumericalError, cached_property
 from ..kernels import Kernel
 from ..progress import work
 from ..robust import WeightFunction
+from ..rules import Penalty, indices, row_weights, values
 from .factor import Factor, Fit, Path, check_solution, warn_of_leverage
 from .order import order_by_content
 from .scaling import spreads_of
@@ -33,6 +34,7 @@ KEPT = {  # what cached values depend on
     "rows_by_content": {"weights", "X", "y"},
     "spreads": {"weights", "X", "groups"},
 }
+Coefficients = tuple[Annotated[Array, values("vectors", "outputs")], Annotated[Array, values("outputs")]]
 
 
 @dataclass(frozen=True)
@@ -75,20 +77,20 @@ class Problem:
     """
 
     kernel: Kernel
-    X: Array
-    y: Array
-    weights: Array
-    C: float | None = None
-    support: np.ndarray | None = None
-    points: Array | None = None
+    X: Annotated[Array, values("rows", "features")]
+    y: Annotated[Array, values("rows", "outputs")]
+    weights: Annotated[Array, row_weights("rows")]
+    C: Penalty | None = None
+    support: Annotated[np.ndarray, indices("chosen", "rows")] | None = None
+    points: Annotated[Array, values("centres", "coordinates")] | None = None
     robust: WeightFunction | None = None
     reduced: bool = False
     classification: bool = False
-    coefficients: tuple[Array, Array] | None = None
+    coefficients: Coefficients | None = None
     fitted: Fit | None = None
     asked: tuple[Kernel, float | None] | None = None
     paths: dict[str, Bunch] = field(default_factory=dict)
-    groups: np.ndarray | None = None
+    groups: Annotated[np.ndarray, values("features", kinds="iu")] | None = None
 
     def replace(self, **changes: Any) -> Problem:
         """A copy with some fields changed."""
@@ -371,7 +373,7 @@ class Problem:
         rows = (self.X, self.y, self.weights)
         summed = None
         while True:
-            summed = system.summed(lambda R: whitening.sums(whitening.steps(R), *rows), 1.0 / self.C, summed)
+            summed = system.solve_in_passes(lambda R: whitening.sums(whitening.steps(R), *rows), 1.0 / self.C, summed)
             residuals, leverage, loo = whitening.row_results(summed, whitening.steps(summed.R, summed.condition), *rows)
             largest = float(arrays.namespace(leverage).max(leverage))
             if summed.serves(largest):

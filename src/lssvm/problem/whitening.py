@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from .. import arrays, progress, system
 from ..arrays import EPS, Array, NumericalError, cached_property
 from ..kernels import Kernel
 from ..progress import share_of_work
+from ..rules import indices, values
 
 PLAIN_ROWS = 10  # rows per basis point above which it pays to find out whether whitening can be avoided
 
@@ -22,10 +24,10 @@ class Whitening:
     """K_SS = F F' for a basis: phi(x) = F_1^-1 k_1(x) on the independent points, which hold the coefficients."""
 
     kernel: Kernel
-    points: Array  # the independent basis points, in the order of the factor
-    lower: Array  # (r, r)
-    factor: Array | None = None  # (n, r), if points were dropped
-    owner: np.ndarray | None = None  # (n,) in that case: the independent point equal to each point, or -1
+    points: Annotated[Array, values("rank", "coordinates")]  # the independent ones, in the order of the factor
+    lower: Annotated[Array, values("rank", "rank")]
+    factor: Annotated[Array, values("basis", "rank")] | None = None  # if points were dropped
+    owner: Annotated[np.ndarray, indices("basis", "rank", -1)] | None = None  # then the point equal to each, or -1
 
     @property
     def rank(self) -> int:
@@ -85,7 +87,7 @@ class Whitening:
 
     def sums(self, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array) -> system.Moments:
         """Sums of columns and targets over rows, in blocks that stay within the working memory."""
-        sums = system.Sums(self.rank, targets.shape[1], self.lower)
+        sums = system.MomentAccumulator(self.rank, targets.shape[1], self.lower)
         for rows in self._blocks(X):
             sums.add(self.columns(steps, X[rows, :]), targets[rows, :], weights[rows])
         return sums.moments()
@@ -101,7 +103,7 @@ class Whitening:
         return total
 
     def row_results(
-        self, summed: system.Summed, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array
+        self, summed: system.NormalEquations, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array
     ) -> tuple[Array, Array, Array]:
         """Residuals, leverages and leave-one-out residuals of rows, given a system from sums."""
         out = (targets + 0.0, weights + 0.0, targets + 0.0)

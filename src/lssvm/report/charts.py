@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,25 +14,22 @@ POINTS = 3000  # larger clouds are thinned; their extremes are kept
 DRAWN = 4  # maximum number of outputs with their own chart
 
 
+@dataclass
 class Chart:
     """One set of axes as inline SVG. Everything is drawn by `svg`, once the ranges are known."""
 
-    def __init__(
-        self,
-        title: str,
-        x: str,
-        y: str,
-        *,
-        log_x: bool = False,
-        box: tuple[float | None, float | None, float | None, float | None] = (None, None, None, None),
-    ) -> None:
-        self.title, self.x, self.y, self.log_x, self.box = title, x, y, log_x, box
-        self.width, self.height = 420, 290
-        self.left, self.right, self.top, self.bottom = 62, 14, 30, 44
-        self._marks: list[Callable[[], str]] = []  # called once the scales are known
-        self._x: list[np.ndarray] = []
-        self._y: list[np.ndarray] = []
-        self._labels: list[tuple[str, str]] = []
+    title: str
+    x: str
+    y: str
+    log_x: bool = False
+    box: tuple[float | None, float | None, float | None, float | None] = (None, None, None, None)
+    _marks: list[Callable[[], str]] = field(default_factory=list)  # called once the scales are known
+    _x: list[np.ndarray] = field(default_factory=list)
+    _y: list[np.ndarray] = field(default_factory=list)
+    _labels: list[tuple[str, str]] = field(default_factory=list)
+
+    width, height = 420, 290
+    left, right, top, bottom = 62, 14, 30, 44
 
     def line(self, x: np.ndarray, y: np.ndarray, dots: bool = False, style: str = "c0") -> None:
         """A curve, optionally with a dot at each value."""
@@ -41,12 +39,7 @@ class Chart:
             self._marks.append(lambda: self._dots(x, y, "dots big"))
 
     def cloud(
-        self,
-        x: np.ndarray,
-        y: np.ndarray,
-        residuals: np.ndarray,
-        shown: np.ndarray | None = None,
-        style: str = "dots",
+        self, x: np.ndarray, y: np.ndarray, residuals: np.ndarray, shown: np.ndarray | None = None, style: str = "dots"
     ) -> None:
         """Points; a large cloud is thinned to an even sample and the points with the largest residuals."""
         self._see(x, y)
@@ -73,35 +66,21 @@ class Chart:
         """A ring with a label at the chosen point."""
         self._see(np.array([x]), np.array([y]))
         self._labels.append(("ring", label))
-
-        def draw() -> str:
-            across, down = self._place(x, y)
-            return (
-                f'<circle class="ring" cx="{across:.1f}" cy="{down:.1f}" r="6"><title>{escaped(label)}</title></circle>'
-            )
-
-        self._marks.append(draw)
+        self._marks.append(lambda: self._circle(x, y, "ring", 6, label))
 
     def links(self, x: np.ndarray, y: np.ndarray, rows: Sequence[int]) -> None:
         """Points that link to their lines in the table."""
 
-        def draw() -> str:
-            parts = []
-            for at, down, row in zip(x, y, rows, strict=True):
-                place = 'cx="{:.1f}" cy="{:.1f}"'.format(*self._place(float(at), float(down)))
-                label = f"row {row}: residual {down:.4g}"
-                parts.append(
-                    f'<a href="#row-{row}" aria-label="{escaped(label)}"><circle class="link" {place} r="5">'
-                    f"<title>{escaped(label)}</title></circle></a>"
-                )
-            return "".join(parts)
+        def draw(at: float, down: float, row: int) -> str:
+            label = f"row {row}: residual {down:.4g}"
+            circle = self._circle(at, down, "link", 5, label)
+            return f'<a href="#row-{row}" aria-label="{escaped(label)}">{circle}</a>'
 
-        self._marks.append(draw)
+        self._marks.append(lambda: "".join(map(draw, x, y, rows)))
 
     def diagonal(self, a: np.ndarray, b: np.ndarray) -> None:
         """The line y = x over the range of both."""
-        low, high = float(min(a.min(), b.min())), float(max(a.max(), b.max()))
-        ends = np.array([low, high])
+        ends = np.array([min(a.min(), b.min()), max(a.max(), b.max())])
         self._see(ends, ends)
         self._marks.append(lambda: f'<path class="guide" d="M{" L".join(self._places(ends, ends))}"/>')
 
@@ -161,6 +140,10 @@ class Chart:
     def _places(self, x: np.ndarray, y: np.ndarray) -> list[str]:
         return ["{:.1f} {:.1f}".format(*self._place(float(a), float(b))) for a, b in zip(x, y, strict=True)]
 
+    def _circle(self, x: float, y: float, style: str, radius: int, label: str) -> str:
+        place = 'cx="{:.1f}" cy="{:.1f}"'.format(*self._place(x, y))
+        return f'<circle class="{style}" {place} r="{radius}"><title>{escaped(label)}</title></circle>'
+
     def _dots(self, x: np.ndarray, y: np.ndarray, style: str) -> str:
         """A cloud as one path of zero-length lines with round ends."""
         return f'<path class="{style}" d="{"".join(f"M{place}h0" for place in self._places(x, y))}"/>' if len(x) else ""
@@ -179,13 +162,10 @@ class Chart:
             inside = min(across, self.width - 4 * len(shown))  # a long number at the right end
             parts.append(f'<text class="middle" x="{inside:.1f}" y="{floor + 16}">{shown}</text>')
         parts.append(f'<path class="axis" d="M{self.left} {self.top}V{floor}H{right}"/>')
-        middle = (self.left + right) / 2, (self.top + floor) / 2
-        parts.append(
-            f'<text class="middle" x="{middle[0]}" y="{self.height - 8}">{escaped(shortened(self.x, 48))}</text>'
-        )
-        turned = f'transform="translate(13 {middle[1]}) rotate(-90)"'
-        parts.append(f'<text class="middle" {turned}>{escaped(shortened(self.y, self.height // 7))}</text>')
-        return "".join(parts)
+        below, beside = escaped(shortened(self.x, 48)), escaped(shortened(self.y, self.height // 7))
+        parts.append(f'<text class="middle" x="{(self.left + right) / 2}" y="{self.height - 8}">{below}</text>')
+        turned = f'transform="translate(13 {(self.top + floor) / 2}) rotate(-90)"'
+        return "".join([*parts, f'<text class="middle" {turned}>{beside}</text>'])
 
 
 def _range(values: np.ndarray, low: float | None, high: float | None, margin: float) -> tuple[float, float]:

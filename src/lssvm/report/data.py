@@ -31,16 +31,14 @@ def data_section(facts: Facts) -> str:
     if facts.kept is not None:
         rows, missing = len(facts.kept.numbers), sum(count for count, _ in found)
         cells = rows * len(columns)
-        kept = counted(rows, "row")
-        text += f" This section describes the {kept} that the model keeps." if rows < facts.kept.total else ""
-        text += (
-            f" {missing} of {cells} cells ({missing / cells:.1%}) {'is' if missing == 1 else 'are'} missing."
-            if missing
-            else " No cells are missing."
-        )
+        if rows < facts.kept.total:
+            text += f" This section describes the {counted(rows, 'row')} that the model keeps."
+        verb = "is" if missing == 1 else "are"
+        share = f"{missing} of {cells} cells ({missing / cells:.1%}) {verb}" if missing else "No cells are"
+        text += f" {share} missing."
     # first what is not a matter of missing cells, then the columns with the most of them
     order = sorted((c for c in range(len(found)) if found[c][1]), key=lambda c: (found[c][0] > 0, -found[c][0]))
-    table = html_table(("column", "found"), [(names[c], found[c][1]) for c in order[:LISTED]]) if order else ""
+    table = html_table({"column": [names[c] for c in order[:LISTED]], "found": [found[c][1] for c in order[:LISTED]]})
     more = f"<p>{counted(len(order) - LISTED, 'more column')}.</p>" if len(order) > LISTED else ""
     return f"<p>{text}</p>{table}{more}{listed([*_cut_off(facts), *facts.notes(about_columns=True)])}"
 
@@ -101,10 +99,9 @@ def _cut_off(facts: Facts) -> Iterator[str]:
     """Extreme values that many rows share, at least twice as many as any other value."""
     if facts.loo is None or facts.classes:
         return
-    n, outputs = facts.loo.actual.shape
-    for output in range(outputs):
-        name = facts.target if outputs == 1 else f"{facts.target} {output}"
-        values, counts = np.unique(facts.loo.actual[:, output], return_counts=True)
+    n = len(facts.loo.actual)
+    for name, targets in zip(facts.outputs, facts.loo.actual.T, strict=True):
+        values, counts = np.unique(targets, return_counts=True)
         for place, words, side in ((0, "smallest", "high"), (-1, "largest", "low")):
             if counts[place] >= max(5, CUT_OFF * n, 2 * np.max(np.delete(counts, place), initial=1)):
                 yield (

@@ -42,15 +42,14 @@ def effects_section(facts: Facts) -> str:
     if not drawn:
         return ""
     found = diagnose.effects(facts.model, columns=drawn)
-    outputs = found[0].effect.reshape(len(found[0].effect), -1).shape[1]
-    names = [facts.target] if outputs == 1 else [f"{facts.target} {output}" for output in range(outputs)]
+    names, what, unit = facts.outputs, f"prediction of {facts.target}", ""
     if facts.classes:
-        names = facts.classes if outputs > 1 else [f"probability of {facts.classes[1]}"]
+        names, what = facts.classes, "probability of each class"
+        unit = ", in percentage points for categories"
+    if facts.classes and len(facts.classes) == 2:
+        what = f"probability of {facts.classes[1]}"
+        names = [what]
     ends = min(float(one.effect.min()) for one in found), max(float(one.effect.max()) for one in found)
-    what = f"prediction of {facts.target}"
-    if facts.classes:
-        what = "probability of each class" if outputs > 1 else names[0]
-    unit = ", in percentage points for categories" if facts.classes else ""
     return (
         f"<p>How the {escaped(what)} changes with one column while the others stay as they are, on average over the "
         f"rows{unit}. There are about equally many rows between neighbouring dots.</p>"
@@ -79,8 +78,9 @@ def _card(one: Any, names: list[str], ends: tuple[float, float], unit: float) ->
         bars = [(labels[k], float(effect[k, 0]), _signed(unit * effect[k, 0])) for k in order]
         table = bar_table(("value", "change"), bars, ends)
     else:
-        lines = [(labels[k], _extreme(effect[k], names, unit), _extreme(-effect[k], names, -unit)) for k in order]
-        table = html_table(("value", "favours", "disfavours"), lines)
+        best = [_extreme(effect[k], names, unit) for k in order]
+        worst = [_extreme(-effect[k], names, -unit) for k in order]
+        table = html_table({"value": [labels[k] for k in order], "favours": best, "disfavours": worst})
     return f"<figure><h3>{escaped(one.name)}</h3>{table}{more}</figure>"
 
 

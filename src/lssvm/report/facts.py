@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -24,13 +25,16 @@ class Facts:
     def __init__(self, model: Any, about: dict[str, Any]) -> None:
         self.model = model
         self.about = about
-        self.classes = [_plain(label) for label in model.classes_] if is_classifier(model) else None
+        self.classes = [_plain(label) for label in model.classes_] if is_classifier(model) else []
         self.target = str(about.get("target") or ("class" if self.classes else "y"))
         self.names = diagnose.feature_names(model)
+        count = np.size(diagnose.members(model)[0][0].intercept_)
+        self.outputs = [self.target] if count == 1 else [f"{self.target} {output}" for output in range(count)]
         self.is_stack = diagnose.is_stack(model)
         self.members = diagnose.members(model)  # with their weights; the model itself unless it is a stack
         self.problems = [diagnose.fitted_problem(member) for member, _ in self.members]
-        self.chunked = any(is_chunked(member) for member, _ in self.members)
+        parts = zip(self.members, self.problems, strict=True)  # after `fit_chunks`, members do not keep their rows
+        self.chunked = any(own is None and not diagnose.compares_classifiers(member) for (member, _), own in parts)
         self.loo: Any = _known(diagnose.loo_values, model)
         self.sampled = self.loo is not None and self.loo.sampled  # the row numbers are then unknown
         total = (self.rows or 0) + len(about.get("dropped", ()))
@@ -53,6 +57,10 @@ class Facts:
         notes = [note for note in map(str, self.about.get("warnings", ())) if not note.startswith(SHOWN)]
         return [note for note in notes if note.startswith("column ") == about_columns]
 
+    def which(self, outputs: Iterable[int]) -> dict[str, list[str]]:
+        """The column of a table that names the outputs, if there are several."""
+        return {"target": [self.outputs[output] for output in outputs]} if len(self.outputs) > 1 else {}
+
     def number(self, row: int) -> int:
         """The number of a training row in its source, where dropped rows are counted as well."""
         return int(self._numbers[row]) if row < len(self._numbers) else row
@@ -73,11 +81,6 @@ def _importance(model: Any) -> Any:
     if solutions > MOST_SOLUTIONS:
         raise diagnose.NotKnown(f"The importance of {model.n_features_in_} columns takes too long.")
     return diagnose.importance(model, rows=int(1000 * min(1.0, ALL_ROWS / solutions) ** (1 / 3)))
-
-
-def is_chunked(member: Any) -> bool:
-    """Whether a model was fitted on chunks: it does not keep its rows."""
-    return diagnose.fitted_problem(member) is None and not diagnose.compares_classifiers(member)
 
 
 def _known(function: Any, model: Any) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
@@ -30,23 +31,32 @@ def rounded(value: float) -> str:
     return f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
 
 
-def html_table(
-    header: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    sortable: bool = False,
-    anchors: Sequence[int] | None = None,
-) -> str:
-    """A table whose first column contains the row headings. An empty header is omitted."""
-    button = '<button type="button" class="sort">{}</button>' if sortable else "{}"
-    head = "".join(f'<th scope="col">{button.format(escaped(name))}</th>' for name in header)
-    body = []
-    for number, row in enumerate(rows):
-        anchor = "" if anchors is None else f' id="row-{anchors[number]}"'
-        cells = "".join(f"<td{_number_class(value)}>{escaped(value)}</td>" for value in row[1:])
-        body.append(f'<tr{anchor}><th scope="row"{_number_class(row[0])}>{escaped(row[0])}</th>{cells}</tr>')
+def html_table(columns: Mapping[str, Iterable[Any]], *, header: bool = True, of_rows: bool = False) -> str:
+    """A table of columns of text, integers and other numbers; the first column heads its lines.
+
+    A table of rows of the data can be sorted, and links lead to its lines by the numbers of the rows.
+    """
+    lines = [[_cell(value) for value in line] for line in zip(*columns.values(), strict=True)]
+    if not lines:
+        return ""
+    button = '<button type="button" class="sort">{}</button>' if of_rows else "{}"
+    head = "".join(f'<th scope="col">{button.format(escaped(name))}</th>' for name in columns)
+    body = ""
+    for first, *others in lines:
+        anchor = f' id="row-{escaped(first)}"' if of_rows else ""
+        cells = "".join(f"<td{_number_class(value)}>{escaped(value)}</td>" for value in others)
+        body += f'<tr{anchor}><th scope="row"{_number_class(first)}>{escaped(first)}</th>{cells}</tr>'
     top = f"<thead><tr>{head}</tr></thead>" if header else ""
-    return f'<div class="scroll" tabindex="0"><table>{top}<tbody>{"".join(body)}</tbody></table></div>'
+    return f'<div class="scroll" tabindex="0"><table>{top}<tbody>{body}</tbody></table></div>'
+
+
+def formatted(values: Iterable[float], style: str) -> list[str]:
+    """Numbers in a given style for a column of a table, which otherwise has four significant digits."""
+    return [format(value, style) for value in values]
+
+
+def _cell(value: Any) -> str:
+    return str(value) if isinstance(value, (str, Integral)) else rounded(value)
 
 
 def _number_class(value: str) -> str:

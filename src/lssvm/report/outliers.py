@@ -6,7 +6,7 @@ import numpy as np
 
 from .charts import Chart
 from .facts import Facts
-from .markup import html_table, rounded
+from .markup import formatted, html_table
 
 LISTED = 10  # maximum number of rows in the table
 
@@ -22,36 +22,32 @@ def _number_outliers(facts: Facts) -> str:
     if facts.sampled:
         return ""
     sizes, worst = _worst(rows.residuals)
-    several, weighted = rows.actual.shape[1] > 1, facts.model.robust is not None
-    lines = []
-    for i in worst:
-        output = int(np.argmax(sizes[i]))
-        values = (rows.actual[i, output], rows.predicted[i, output], rows.residuals[i, output])
-        lines.append(
-            (
-                str(facts.number(i)),
-                *((f"{facts.target} {output}",) if several else ()),
-                *map(rounded, values),
-                f"{sizes[i, output]:.1f}",
-                *((f"{rows.robust[i]:.3g}",) if weighted else ()),
-                f"{rows.leverage[i]:.3f}",
-            )
-        )
-    header = ("row", *(("target",) if several else ()), "actual", "leave-one-out prediction", "residual")
-    header += ("in robust standard deviations", *(("robust weight",) if weighted else ()), "leverage")
-    return _rows_note(facts) + html_table(header, lines, sortable=True, anchors=[facts.number(i) for i in worst])
+    found = worst, np.argmax(sizes[worst], axis=1)
+    columns = {
+        "row": [facts.number(i) for i in worst],
+        **facts.which(found[1]),
+        "actual": rows.actual[found],
+        "leave-one-out prediction": rows.predicted[found],
+        "residual": rows.residuals[found],
+        "in robust standard deviations": formatted(sizes[found], ".1f"),
+        **_robust_weights(facts, worst),
+        "leverage": formatted(rows.leverage[worst], ".3f"),
+    }
+    return _rows_note(facts) + html_table(columns, of_rows=True)
 
 
 def _worst(residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The sizes of residuals in robust standard deviations, and the rows with the largest."""
-    sizes = np.abs(residuals) / _scale(residuals)
+    scale = distances(residuals)[1]
+    scale = np.where(scale > 0, scale, np.std(residuals, axis=0))  # if half of the residuals are equal
+    sizes = np.abs(residuals) / np.where(scale > 0, scale, 1.0)
     return sizes, np.argsort(-sizes.max(axis=1), kind="stable")[:LISTED]
 
 
 def residuals_chart(facts: Facts, output: int) -> str:
     """The residuals of one output, coloured by robust weight; the worst rows link to their lines in the table."""
     rows = facts.loo
-    name = f": {facts.target} {output}" if rows.actual.shape[1] > 1 else ""
+    name = f": {facts.outputs[output]}" if len(facts.outputs) > 1 else ""
     chart = Chart(f"Leave-one-out residuals{name}", "leave-one-out prediction", f"residual ({facts.unit})")
     chart.zero()
     x, e = rows.predicted[:, output], rows.residuals[:, output]
@@ -73,11 +69,8 @@ def distances(residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return far, 1.4826 * np.median(far, axis=0)
 
 
-def _scale(residuals: np.ndarray) -> np.ndarray:
-    """Robust standard deviation of each output; the ordinary one if half of the residuals are equal."""
-    scale = distances(residuals)[1]
-    scale = np.where(scale > 0, scale, np.std(residuals, axis=0))
-    return np.where(scale > 0, scale, 1.0)
+def _robust_weights(facts: Facts, rows: np.ndarray) -> dict[str, list[str]]:
+    return {} if facts.model.robust is None else {"robust weight": formatted(facts.loo.robust[rows], ".3g")}
 
 
 def _rows_note(facts: Facts) -> str:
@@ -86,7 +79,6 @@ def _rows_note(facts: Facts) -> str:
 
 
 def _class_outliers(facts: Facts) -> str:
-    assert facts.classes is not None
     probability, codes = facts.probability
     own = probability[np.arange(len(codes)), codes]
     predicted = np.argmax(probability, axis=1)
@@ -96,23 +88,17 @@ def _class_outliers(facts: Facts) -> str:
         return "<p>Leave-one-out assigns no row to a wrong class.</p>"
     if facts.sampled:
         return f"<p>Leave-one-out assigns {len(wrong)} of {len(codes)} rows to a wrong class.</p>"
-    weighted = facts.model.robust is not None
-    lines = [
-        (
-            str(facts.number(i)),
-            facts.classes[codes[i]],
-            facts.classes[predicted[i]],
-            f"{probability[i, predicted[i]]:.3f}",
-            f"{own[i]:.3f}",
-            *((f"{facts.loo.robust[i]:.3g}",) if weighted else ()),
-        )
-        for i in worst
-    ]
-    header = ["row", "actual class", "predicted class", "its probability", "probability of the actual class"]
-    header += ["robust weight"] * weighted
+    columns = {
+        "row": [facts.number(i) for i in worst],
+        "actual class": [facts.classes[c] for c in codes[worst]],
+        "predicted class": [facts.classes[c] for c in predicted[worst]],
+        "its probability": formatted(probability[worst, predicted[worst]], ".3f"),
+        "probability of the actual class": formatted(own[worst], ".3f"),
+        **_robust_weights(facts, worst),
+    }
     return (
         f"<p>Leave-one-out assigns {len(wrong)} of {len(codes)} rows to a wrong class. Below: those with "
         "the lowest probability of the actual class, which may be mislabelled.</p>"
         + _rows_note(facts)
-        + html_table(header, lines, sortable=True, anchors=[facts.number(i) for i in worst])
+        + html_table(columns, of_rows=True)
     )

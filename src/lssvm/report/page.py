@@ -6,27 +6,31 @@ import base64
 import hashlib
 import os
 from collections.abc import Sequence
+from pathlib import Path
+from string import Template
 from typing import Any
 
 from .. import __version__
-from .._files import written
+from .._words import counted
 from ..arrays import ArrayLike
 from ..diagnose import check_fitted
 from ..estimators import LSSVC, LSSVR
-from .choices import technical_section
+from ..files import written
 from .data import data_section
 from .explain import effects_section, importance_section
 from .facts import Facts
 from .markup import escaped
 from .outliers import residuals_section
 from .quality import intervals_section, other_rows_section, quality_section
-from .style import SCRIPT, STYLE
-from .usage import usage_section
+from .technical import technical_section
 from .verdict import verdict_section
 
 __all__ = ["to_html"]
 
 Section = tuple[str, str, str]  # id, heading, content
+
+FOLDER = Path(__file__).parent
+FRAME, STYLE, SCRIPT = ((FOLDER / f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js"))
 
 
 def to_html(
@@ -86,7 +90,7 @@ def to_html(
         ("residuals", "Rows with the largest errors", residuals_section(facts)),
         ("data", "Data", data_section(facts)),
         ("technical", "Technical details", technical_section(facts)),
-        ("use", "How to use this model", usage_section(facts)),
+        ("use", "How to use this model", _usage_section(facts)),
     ]
     heading = title or f"Model of {facts.target}"
     page = _page(heading, facts, [section for section in sections if section[2]])
@@ -96,14 +100,30 @@ def to_html(
     return page
 
 
+def _usage_section(facts: Facts) -> str:
+    name = str(facts.about.get("model") or "model.lssvm")
+    save = "" if facts.about.get("model") else f"lssvm.save(model, {name!r})\n"
+    python = f"import lssvm\n{save}model = lssvm.load({name!r})\nmodel.predict(X)  # {_columns_words(facts)}"
+    classifier = "\nmodel.predict_proba(X)\nmodel.predict_set(X, coverage=0.9)"
+    python += classifier if facts.classes else "\nmodel.predict_interval(X, coverage=0.9)"
+    shell = f"lssvm inspect {name}"
+    if hasattr(facts.model, "feature_names_in_"):
+        shell = f"lssvm predict {name} new_rows.csv\n" + shell
+    return (
+        f"<h3>In Python</h3><pre tabindex=0><code>{escaped(python)}</code></pre>"
+        f"<h3>In a shell</h3><pre tabindex=0><code>{escaped(shell)}</code></pre>"
+    )
+
+
+def _columns_words(facts: Facts) -> str:
+    names = ", ".join(facts.names[:6]) + (", ..." if len(facts.names) > 6 else "")
+    return f"{counted(len(facts.names), 'column')}: {names}".replace("\n", " ")
+
+
 def _checked_about(about: Any) -> dict[str, Any]:
     """Check the types of the information about a fit, which may come from a file."""
-    kinds: dict[str, tuple[type, ...]] = {
-        "warnings": (list, tuple),
-        "seconds": (dict,),
-        "row": (int,),
-        "dropped": (list, tuple),
-    }
+    sequence = list, tuple
+    kinds: dict[str, Any] = {"warnings": sequence, "seconds": dict, "row": int, "dropped": sequence}
     if not isinstance(about, dict):
         raise TypeError(f"about must be a dict, got {about!r}.")
     for name, kind in kinds.items():
@@ -121,23 +141,21 @@ def _hash(text: str) -> str:
 
 def _page(heading: str, facts: Facts, sections: Sequence[Section]) -> str:
     """The sections with a header, navigation and footer."""
-    policy = f"default-src 'none'; style-src {_hash(STYLE)}; script-src {_hash(SCRIPT)}; base-uri 'none'"
     links = "".join(f'<li><a href="#{name}">{escaped(title)}</a></li>' for name, title, _ in sections)
     body = "".join(
         f'<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{escaped(title)}</h2>\n'
         f"{content}</section>\n"
         for name, title, content in sections
     )
-    task = f"classification, {len(facts.classes)} classes" if facts.classes else "regression"
-    source = f", {escaped(facts.about['source'])}" if facts.about.get("source") else ""
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{escaped(heading)}</title><style>{STYLE}</style></head>\n<body>"
-        '<a class="skip" href="#verdict">Skip to the verdict</a>'
-        f'<header><div class="top"><div><h1>{escaped(heading)}</h1><p>{task}{source}</p></div>'
-        '<button type="button" class="theme" hidden>Colours: system</button></div>'
-        f'<nav aria-label="Sections"><ul>{links}</ul></nav></header>\n<main>{body}</main>\n'
-        f"<footer>lssvm {escaped(__version__)}</footer><script>{SCRIPT}</script></body></html>\n"
+    return Template(FRAME).substitute(
+        heading=escaped(heading),
+        task=f"classification, {len(facts.classes)} classes" if facts.classes else "regression",
+        source=f", {escaped(facts.about['source'])}" if facts.about.get("source") else "",
+        links=links,
+        sections=body,
+        version=escaped(__version__),
+        style=STYLE,
+        style_hash=_hash(STYLE),
+        script=SCRIPT,
+        script_hash=_hash(SCRIPT),
     )

@@ -117,11 +117,8 @@ def _errors_table(facts: Facts, compared: Sequence[Predictions]) -> str:
     if len(own.error) == 1:
         errors = [(one.name, float(one.error[0]), _shown(one.kind, one.error[0])) for one in compared]
         return bar_table(("predicted by", MEASURES[own.kind]), errors)
-    lines = [
-        (f"{facts.target} {output}", *(_shown(one.kind, one.error[output]) for one in compared))
-        for output in range(len(own.error))
-    ]
-    return html_table((MEASURES[own.kind], *(one.name for one in compared)), lines)
+    shown = {one.name: [_shown(one.kind, error) for error in one.error] for one in compared}
+    return html_table({MEASURES[own.kind]: facts.outputs} | shown)
 
 
 def _shown(kind: str, error: float) -> str:

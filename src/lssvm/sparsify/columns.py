@@ -16,8 +16,9 @@ from sklearn.utils import Bunch
 from .. import arrays
 from ..arrays import Array
 from ..problem import Problem, Step
+from ..rules import Count, Flag, NotNegative, Positive, Share
 from ..tune import mean_loss, tuned
-from .bases import check_share, check_size, kernel_rows
+from .bases import kernel_rows
 
 __all__ = ["AdaPinv", "Adaline", "Echelon", "InversePrune"]
 
@@ -53,11 +54,10 @@ class InversePrune(_Columns):
     125
     """
 
-    def __init__(self, fraction: float = 0.25) -> None:
+    def __init__(self, fraction: Share = 0.25) -> None:
         self.fraction = fraction
 
     def __call__(self, problem: Problem) -> Problem:
-        check_share(self, self.fraction, "fraction")
         problem = _dense(self, problem)
         a = arrays.to_numpy(self._coefficients(problem))
         y = arrays.to_numpy(problem.y)[problem.rows]
@@ -95,14 +95,12 @@ class AdaPinv(_Columns):
     125
     """
 
-    def __init__(self, fraction: float = 0.25, learning_rate: float | None = None, max_iter: int = 1000) -> None:
+    def __init__(self, fraction: Share = 0.25, learning_rate: Positive | None = None, max_iter: Count = 1000) -> None:
         self.fraction = fraction
         self.learning_rate = learning_rate
         self.max_iter = max_iter
 
     def __call__(self, problem: Problem) -> Problem:
-        check_share(self, self.fraction, "fraction")
-        check_size(self, self.max_iter, "max_iter")
         problem = _dense(self, problem)
         A, B = kkt_system(problem)
         rate = learning_rate(self, A)
@@ -137,7 +135,7 @@ class Echelon(_Columns):
     25
     """
 
-    def __init__(self, tol: float | None = None, n: int | None = None) -> None:
+    def __init__(self, tol: NotNegative | None = None, n: Count | None = None) -> None:
         self.tol = tol
         self.n = n
 
@@ -148,7 +146,6 @@ class Echelon(_Columns):
         A, _ = kkt_system(problem)
         rows = problem.rows
         if self.tol is not None:
-            _check_number(self, self.tol, "tol", least=0.0)
             columns = _echelon_columns(A, self.tol)
             if not len(columns):
                 raise ValueError(f"Echelon: tol={self.tol!r} drops all columns: lower tol.")
@@ -156,7 +153,6 @@ class Echelon(_Columns):
         columns = A[:, 1:] - A[:, :1] * (A[:, :1].T @ A[:, 1:]) / float(A[:, 0] @ A[:, 0])
         order = rows[scipy.linalg.qr(columns, mode="r", pivoting=True, check_finite=False)[1]]
         if self.n is not None:
-            check_size(self, self.n)
             return _reduced(problem, order[: self.n])
         sizes = np.unique(np.geomspace(2, max(2, 3 * len(rows) // 4), 20).astype(int))
         scores = []
@@ -201,11 +197,11 @@ class Adaline(_Columns):
 
     def __init__(
         self,
-        tol: float = 0.02,
-        learning_rate: float | None = None,
-        max_iter: int = 3000,
-        signed: bool = False,
-        final_solve: bool = True,
+        tol: NotNegative = 0.02,
+        learning_rate: Positive | None = None,
+        max_iter: Count = 3000,
+        signed: Flag = False,
+        final_solve: Flag = True,
     ) -> None:
         self.tol = tol
         self.learning_rate = learning_rate
@@ -214,8 +210,6 @@ class Adaline(_Columns):
         self.final_solve = final_solve
 
     def __call__(self, problem: Problem) -> Problem:
-        _check_number(self, self.tol, "tol", least=0.0)
-        check_size(self, self.max_iter, "max_iter")
         if self.signed and not problem.classification:
             raise ValueError("Adaline: signed=True compares y_i r_i, which is defined only for classes: use False.")
         problem = _dense(self, problem)
@@ -274,15 +268,7 @@ def learning_rate(step: AdaPinv | Adaline, A: np.ndarray) -> float:
         start = np.ones(len(A)) / np.sqrt(len(A))
         largest = np.abs(eigsh(A, k=1, which="LM", v0=start, return_eigenvectors=False, tol=1e-6))
         return float(1.0 / largest[0] ** 2)
-    _check_number(step, step.learning_rate, "learning_rate", least=np.finfo(float).tiny)
     return step.learning_rate
-
-
-def _check_number(step: Step, value: Any, name: str, least: float) -> None:
-    """Raise ValueError unless the value is a finite number of at least 0, or positive."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not least <= value < np.inf:
-        kind = "positive" if least else "non-negative"
-        raise ValueError(f"{type(step).__name__}: {name} must be {kind}, got {value!r}.")
 
 
 def check_converging(step: AdaPinv | Adaline, x: np.ndarray) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -12,6 +12,7 @@ from sklearn.utils import Bunch
 from .. import arrays
 from ..kernels import Additive, Kernel
 from ..problem import Problem
+from ..rules import Flag, NotNegative, Rule, Seed
 from ..tune import best_C
 from .programmes import (
     Blocks,
@@ -20,7 +21,7 @@ from .programmes import (
     solver_package,
     structure_programme,
 )
-from .validated import ValidatedStep, check_validation, check_weight, prepared, training, validation_rows
+from .validated import VALIDATION, ValidatedStep, prepared, training, validation_rows
 
 LAST_RHO = 1e-3  # the grid ends at this multiple of the first rho
 LAST_PIECE = 1e-5  # the whole path ends at this multiple of the first rho
@@ -30,6 +31,9 @@ GRID = 30  # number of values of rho: a factor of 1.27 apart, and the pieces abo
 # instead of 5.9 (with 0), and the test error is 1.8 % larger.
 FEWER = 0.1
 SMALL = 1e-2  # components that cannot be 0 are dropped below this multiple of the largest maximal variation
+
+
+HeldOut = Annotated[Any, VALIDATION | Rule("None with refit=True", lambda value: value is None)]
 
 
 class Components(ValidatedStep):
@@ -94,7 +98,11 @@ class Components(ValidatedStep):
     """
 
     def __init__(
-        self, rho: float | None = None, validation: Any = 0.2, refit: bool = True, random_state: Any = None
+        self,
+        rho: NotNegative | None = None,
+        validation: HeldOut = 0.2,
+        refit: Flag = True,
+        random_state: Seed = None,
     ) -> None:
         self.rho = rho
         self.validation = validation
@@ -102,13 +110,10 @@ class Components(ValidatedStep):
         self.random_state = random_state
 
     def __call__(self, problem: Problem) -> Problem:
-        check_weight(self, self.rho, "rho")
         if self.rho == 0:
             raise ValueError("Components: rho=0 keeps every input: give a positive rho, or remove the step.")
         if self.validation is None and not self.refit and self.rho is None:
             raise ValueError("Components: validation=None needs refitted models for leave-one-out: set refit=True.")
-        if self.validation is not None:
-            check_validation(self)
         if not isinstance(problem.kernel, Additive):
             raise ValueError(
                 f"Components chooses among the inputs of an additive model, but the kernel is {problem.kernel!r}: "

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg import blas
 from sklearn.utils import Bunch, check_random_state
 
 from .. import arrays, system
@@ -15,8 +14,8 @@ from ..arrays import EPS, Array
 from ..arrays.threads import both
 from ..kernels import Kernel
 from ..problem import Fit, Problem, Step, check_memory, held_out_rows, whiten
+from ..rules import Count, Flag, Seed, Share, one_of
 from ..tune import mean_loss, tuned
-from .bases import check_share, check_size
 from .elimination import Elimination
 
 __all__ = ["Prune"]
@@ -72,13 +71,13 @@ class Prune(Step):
 
     def __init__(
         self,
-        n: int | None = None,
-        rows: str = "drop",
-        fraction: float = 0.05,
-        retune: bool = False,
-        score: str = "loo",
-        tolerance: float = 0.05,
-        random_state: Any = None,
+        n: Count | None = None,
+        rows: Annotated[str, one_of("drop", "keep")] = "drop",
+        fraction: Share = 0.05,
+        retune: Flag = False,
+        score: Annotated[str, one_of("loo", "validation", "kfold")] = "loo",
+        tolerance: Share = 0.05,
+        random_state: Seed = None,
     ) -> None:
         self.n = n
         self.rows = rows
@@ -89,7 +88,11 @@ class Prune(Step):
         self.random_state = random_state
 
     def __call__(self, problem: Problem) -> Problem:
-        self._check(problem)
+        if problem.points is not None:
+            raise ValueError(
+                "Prune needs a basis of training rows, but this basis holds other points (from Given, KMeans or "
+                "Learned): use Prune with a step that chooses rows, such as Random."
+            )
         problem = tuned(problem)
         support = problem.rows if problem.support is None else np.sort(np.asarray(problem.support))
         held_out = np.empty(0, dtype=np.intp)
@@ -97,12 +100,8 @@ class Prune(Step):
             held_out = held_out_rows(problem, VALIDATION, self.random_state)
             support = np.setdiff1d(support, held_out)
         trail = _Trail(self, problem, support)
-        counts = bool(np.isin(support, problem.rows).all())
-        fixed = not self.retune and self.score != "kfold"
-        if self.rows == "keep" and self.score == "loo" and fixed:
+        if self.rows == "keep" and self.score == "loo" and not self.retune:
             self._downdate(problem, support, trail)
-        elif self.rows == "drop" and fixed and problem.robust is None and counts:
-            self._drop_rows(problem, support, held_out, trail)
         else:
             self._refit(problem, support, held_out, trail, problem)
         chosen = trail.choose()
@@ -117,20 +116,6 @@ class Prune(Step):
             chosen=len(chosen),
         )
         return result.replace(paths={**problem.paths, type(self).__name__: path})
-
-    def _check(self, problem: Problem) -> None:
-        if self.n is not None:
-            check_size(self, self.n)
-        check_share(self, self.fraction, "fraction")
-        check_share(self, self.tolerance, "tolerance")
-        for name, known in (("rows", ("drop", "keep")), ("score", ("loo", "validation", "kfold"))):
-            if getattr(self, name) not in known:
-                raise ValueError(f"Prune: {name} must be one of {known}, got {getattr(self, name)!r}.")
-        if problem.points is not None:
-            raise ValueError(
-                "Prune needs a basis of training rows, but this basis holds other points (from Given, KMeans or "
-                "Learned): use Prune with a step that chooses rows, such as Random."
-            )
 
     def _refit(
         self, problem: Problem, support: np.ndarray, held_out: np.ndarray, trail: _Trail, start: Problem
@@ -150,45 +135,6 @@ class Prune(Step):
             if trail.done():
                 return
             support = support[trail.stay(self._coefficients(current, fit))]
-
-    def _drop_rows(self, problem: Problem, support: np.ndarray, held_out: np.ndarray, trail: _Trail) -> None:
-        """The path of ``rows="drop"``, with one factorisation per halving of the basis.
-
-        In the scaled coefficients a = P S t of the dual system, dropping rows R changes P to P - P_R P_RR^-1 P_R' and a
-        to a - P_R P_RR^-1 a_R on the other rows; the bias follows from the residuals of these.
-        """
-        rows, ridge = problem.rows, 1.0 / float(problem.C or 1.0)
-        check_memory(len(rows), 3, problem.X)
-        points = problem.kernel.basis_points(problem.X, support)
-        K = arrays.to_numpy(problem.kernel.evaluate(arrays.take(problem.X, rows), points))
-        y, v = (arrays.to_numpy(a)[rows] for a in (problem.y, problem.weights))
-        scored = np.searchsorted(rows, held_out) if self.score == "validation" else slice(None)
-        own = np.searchsorted(rows, support)
-        coef = np.zeros((len(support), y.shape[1]))
-        place = np.arange(len(support))  # columns of K
-        while True:
-            start = place
-            at = own[place]
-            inverse = system.dual_inverse(K[np.ix_(at, place)], y[at], v[at], ridge)
-            if inverse is None:  # the user's own matrix is not positive definite
-                self._refit(problem, support[place], held_out, trail, problem)
-                return
-            (P, a), w = inverse, np.sqrt(v[at, None])
-            elimination, alive = Elimination(P, 0), np.arange(len(place))
-            while 2 * len(place) > len(start):
-                at, a_now, w_now = own[place], a[alive], w[alive]
-                coef[:] = 0.0
-                coef[place] = w_now * a_now
-                residuals = y - K @ coef
-                residuals -= v[at] @ (residuals[at] - ridge * a_now / w_now) / v[at].sum()
-                residuals[at] = a_now / (w_now * elimination.diagonal[alive, None])
-                trail.add(support[place], mean_loss(problem, residuals[scored], v[scored]))
-                if trail.done():
-                    return
-                stay = trail.stay(coef[place])
-                gone, alive, place = alive[~stay], alive[stay], place[stay]
-                if elimination.drop(gone, a) is None:
-                    break
 
     @staticmethod
     def _coefficients(current: Problem, fit: Fit) -> np.ndarray:
@@ -237,6 +183,8 @@ class Prune(Step):
     def _downdate(self, problem: Problem, support: np.ndarray, trail: _Trail) -> None:
         """The path of ``rows="keep"`` from one factorisation, or from several if digits are lost.
 
+        If the vectors are linearly dependent, the models are refitted instead.
+
         Let Z be the kernel columns of the basis, centred and scaled by the square roots w of the weights,
         M = Z'Z + ridge K_SS, P = M^-1 and G = Z P. Dropping vectors R changes P to P - P_R P_RR^-1 P_R', G and the
         coefficients likewise, and removes the span of G_R from the fit: with P_RR = L L', A = G_R L^-T and
@@ -250,7 +198,7 @@ class Prune(Step):
         while True:
             inverse = _inverse_of(weighted.with_basis(support), ridge)
             if inverse is None:
-                self._dependent(weighted.with_basis(support), loss_weights, problem, trail)
+                self._refit(weighted, support, np.empty(0, dtype=np.intp), trail, problem)
                 return
             columns, coef, e, complement = inverse
             elimination, alive = Elimination(columns, len(w)), np.arange(len(support))
@@ -268,34 +216,6 @@ class Prune(Step):
                 e += (along.T @ part) / w
                 complement += np.einsum("ij,ij->j", along, along)
             support = support[alive]
-
-    def _dependent(self, problem: Problem, loss_weights: np.ndarray, start: Problem, trail: _Trail) -> None:
-        """As `_downdate`, for a basis whose vectors are linearly dependent.
-
-        With Q the orthonormal columns of the system, the columns of the basis are Q T. A fit on some of them projects
-        Q't onto the span of their columns of T, whose pseudo-inverse gives the coefficients of least norm.
-        """
-        factor = problem.factorise_primal(float(problem.C or 1.0))
-        support, none = np.asarray(problem.support), np.empty(0, dtype=np.intp)
-        primal, whitening = factor.system.orthogonal, factor.whitening
-        if whitening is None or whitening.rank == 0 or primal is None:
-            self._refit(problem, support, none, trail, start)
-            return
-        F = whitening.lower if whitening.factor is None else whitening.factor
-        parts = (primal.Q, primal.R, F, primal.sqrt_weights, primal.targets, primal.projected())
-        Q, R, F, w, targets, fitted = (arrays.to_numpy(a) for a in parts)
-        Q, fitted, T, W = _turned(Q, fitted, blas.dtrmm(1.0, R, F.T))
-        rank = len(T)
-        while len(support) > rank == len(T):
-            h = np.einsum("ij,ij->i", Q, Q) + w**2 / float(w @ w)
-            loo = (targets - (Q @ fitted) / w[:, None]) / np.maximum(1.0 - h, EPS)[:, None]
-            trail.add(support, mean_loss(start, loo, loss_weights))
-            if trail.done():
-                return
-            stay = trail.stay(W @ fitted)
-            support = support[stay]
-            Q, fitted, T, W = _turned(Q, fitted, T[:, stay])
-        self._refit(problem, support, none, trail, start)  # now the directions cut off by the whitening matter
 
 
 def _only(problem: Problem, rows: np.ndarray) -> Any:
@@ -344,14 +264,6 @@ def _inverse_of(problem: Problem, ridge: float) -> tuple[np.ndarray, ...] | None
     right = np.multiply(left, w.T / -ridge, out=columns[:, size:])
     right += inverse
     return columns, w * a, ridge * a / w, ridge * P.diagonal()
-
-
-def _turned(Q: np.ndarray, fitted: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Q, Q't and T in coordinates of the span of the columns of T, and the pseudo-inverse of T."""
-    U, singular, Vt = scipy.linalg.svd(T, full_matrices=False, check_finite=False)
-    kept = singular > max(T.shape) * EPS * singular[0]
-    U, singular, Vt = U[:, kept], singular[kept, None], Vt[kept]
-    return arrays.matmul(Q, U), U.T @ fitted, singular * Vt, (Vt / singular).T
 
 
 class _Trail:

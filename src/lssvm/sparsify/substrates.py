@@ -9,7 +9,8 @@ This is the ordinary model with C = 1 and targets y - c, so no new code is neede
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from numbers import Integral
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
@@ -17,6 +18,7 @@ from sklearn.utils import Bunch, check_random_state
 from .. import arrays
 from .._words import counted
 from ..problem import Problem
+from ..rules import Flag, NotNegative, Seed, integer
 from .programmes import (
     Homotopy,
     L1Path,
@@ -24,9 +26,12 @@ from .programmes import (
     l1_violation,
     least_squares,
 )
-from .validated import ValidatedStep, check_validation, check_weight, prepared, record_of, training, validation_rows
+from .validated import VALIDATION, ValidatedStep, prepared, record_of, training, validation_rows
 
 PATH_ENDS = 1e-3, 1e-4, 1e-5, 1e-6  # a path ends at these multiples of the first zeta; the next if the last is best
+
+
+HeldOut = Annotated[Any, VALIDATION | integer("a number of folds (at least 2)", 2)]
 
 
 class Substrate(ValidatedStep):
@@ -74,7 +79,11 @@ class Substrate(ValidatedStep):
     """
 
     def __init__(
-        self, zeta: float | None = None, validation: Any = 0.2, refit: bool = False, random_state: Any = None
+        self,
+        zeta: NotNegative | None = None,
+        validation: HeldOut = 0.2,
+        refit: Flag = False,
+        random_state: Seed = None,
     ) -> None:
         self.zeta = zeta
         self.validation = validation
@@ -82,8 +91,7 @@ class Substrate(ValidatedStep):
         self.random_state = random_state
 
     def __call__(self, problem: Problem) -> Problem:
-        check_weight(self, self.zeta, "zeta")
-        folds = check_validation(self, folds=True)
+        folds = int(self.validation) if isinstance(self.validation, Integral) else 0
         if self.zeta is None and folds > len(problem.rows):
             raise ValueError(
                 f"Substrate: validation={folds} folds need at least as many rows, but only "

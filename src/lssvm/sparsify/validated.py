@@ -9,8 +9,13 @@ from sklearn.utils import Bunch
 
 from .. import arrays
 from ..problem import Problem, Step, held_out_rows
+from ..rules import numbers, open_share
 from ..tune import tuned
 from .programmes import L1Path
+
+VALIDATION = open_share("a share of the rows between 0 and 1") | numbers(
+    "an array of row numbers", 1, above=-1, kinds="iu"
+)
 
 
 class ValidatedStep(Step):
@@ -28,30 +33,6 @@ class ValidatedStep(Step):
     @property
     def by_row(self) -> str:
         return "validation" if np.ndim(self.validation) == 1 else ""
-
-
-def check_weight(step: Step, value: Any, name: str) -> None:
-    """Raise ValueError unless a penalty is None or a finite, non-negative number."""
-    if value is None:
-        return
-    if isinstance(value, bool) or not (isinstance(value, (int, float, np.number)) and 0 <= value < np.inf):
-        raise ValueError(f"{type(step).__name__}: {name} must be a finite, non-negative number or None, got {value!r}.")
-
-
-def check_validation(step: Any, folds: bool = False) -> int:
-    """The number of folds if `validation` is one, else 0; ValueError if it is not a share, row numbers or folds."""
-    value = step.validation
-    if np.ndim(value) == 1 and len(value) and np.issubdtype(np.asarray(value).dtype, np.integer):
-        return 0
-    if folds and isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 2:
-        return int(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value < 1:
-        others = "a number of folds (at least 2)" if folds else "None with refit=True"
-        raise ValueError(
-            f"{type(step).__name__}: validation must be a share of the rows between 0 and 1, an array of row numbers, "
-            f"or {others}, got {value!r}."
-        )
-    return 0
 
 
 def validation_rows(step: Any, problem: Problem) -> np.ndarray:

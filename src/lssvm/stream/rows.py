@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from .. import arrays
 from ..arrays import Array
+from ..rules import Count, values
 
 CIRCLE = 2**31 - 1  # a prime: row n has the phase TURN n / CIRCLE, in turns;
 TURN = 1327217884  # about CIRCLE over the golden ratio, so that neighbouring rows have distant phases
@@ -26,8 +27,8 @@ class Sample:
     `fit`; after that, they are ordered by key.
     """
 
-    size: int
-    keys: np.ndarray
+    size: Count
+    keys: Annotated[np.ndarray, values("sampled")]
     arrays: tuple[Array, ...]
 
     def __add__(self, other: Sample) -> Sample:
@@ -40,12 +41,12 @@ class Sample:
 
 def sample_rows(limit: int, number: int, *values: Array) -> Sample:
     """A sample of the rows with positive weight; the last array holds the weights, and `number` seeds the keys."""
-    draw, counting = np.random.default_rng(number), np.flatnonzero(arrays.to_numpy(values[-1]) > 0)
-    rows = len(counting)
+    draw, positive_rows = np.random.default_rng(number), np.flatnonzero(arrays.to_numpy(values[-1]) > 0)
+    rows = len(positive_rows)
     if rows <= limit:
-        chosen, keys = counting, draw.random(rows)
+        chosen, keys = positive_rows, draw.random(rows)
     else:
-        chosen, keys = counting[draw.choice(rows, limit, replace=False)], smallest_keys(draw, limit, rows)
+        chosen, keys = positive_rows[draw.choice(rows, limit, replace=False)], smallest_keys(draw, limit, rows)
     return Sample(limit, keys, tuple(arrays.take(array, chosen) for array in values))
 
 
@@ -58,11 +59,12 @@ def smallest_keys(draw: np.random.Generator, size: int, rows: int) -> np.ndarray
 class Scan:
     """Results of the first pass: numbers of rows, a sample, and the labels with their total weights.
 
-    `counting` is the number of rows with positive weight. The fingerprint detects changes of the rows in later passes.
+    `positive_rows` is the number of rows with positive weight. The fingerprint detects changes of the rows in later
+    passes.
     """
 
     rows: int
-    counting: int
+    positive_rows: int
     sample: Sample
     labels: np.ndarray
     label_weights: np.ndarray
@@ -74,9 +76,9 @@ class Scan:
             raise ValueError(f"y contains labels of several types ({pair[0]!r}, {pair[1]!r}): use one type.")
         labels, place = np.unique(np.concatenate([self.labels, other.labels]), return_inverse=True)
         weights = np.bincount(place, np.concatenate([self.label_weights, other.label_weights]), len(labels))
-        sample, counting = self.sample + other.sample, self.counting + other.counting
-        fingerprint = self.fingerprint + other.fingerprint
-        return Scan(self.rows + other.rows, counting, sample, labels, weights, fingerprint)
+        sample, fingerprint = self.sample + other.sample, self.fingerprint + other.fingerprint
+        positive_rows = self.positive_rows + other.positive_rows
+        return Scan(self.rows + other.rows, positive_rows, sample, labels, weights, fingerprint)
 
 
 @dataclass(frozen=True)

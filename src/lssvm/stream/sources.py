@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from .. import arrays, progress
 from .._words import counted
 from ..arrays import Array
-from .rows import fingerprint
-
-if TYPE_CHECKING:
-    from .rows import Fingerprint
+from .rows import Fingerprint, fingerprint
 
 Chunk = tuple[Array, Array, Array]  # rows, coded targets, weights
 FAN_IN = 4
+LEVELS = 16  # of the tree of sums, enough for 4^16 chunks
 CHUNK_BYTES = 2**25  # size of the chunks into which arrays and files are cut
 
 
 @dataclass(frozen=True)
-class Seen:
+class PassResult:
     """A result for some rows, and their fingerprint."""
 
     value: Any
     fingerprint: Fingerprint
 
-    def __add__(self, other: Seen) -> Seen:
-        return Seen(self.value + other.value, self.fingerprint + other.fingerprint)
+    def __add__(self, other: PassResult) -> PassResult:
+        return PassResult(self.value + other.value, self.fingerprint + other.fingerprint)
 
 
 @dataclass(frozen=True)
@@ -42,35 +41,35 @@ class SameRows:
 
     source: Source
     check: Callable[[int, Any, Any, Any], Chunk]  # takes the number of the chunk and its parts
-    trace: Callable[[Array], Array]  # the part of the checked inputs that the fingerprint is made of
-    known: Fingerprint
-    expected: Iterator[AbstractContextManager[None]]  # the work of each pass, see `progress.expect`
+    fingerprinted: Callable[[Array], Array]  # the part of the checked inputs that the fingerprint is made of
+    first_pass: Fingerprint
+    work: Iterator[AbstractContextManager[None]]  # of each pass, see `progress.expect`
 
     def reduce(self, function: Callable[..., Any]) -> Any:
         """As `Source.reduce`, for a function of checked chunks."""
-        with next(self.expected, nullcontext()):
-            seen: Seen = self.source.reduce(functools.partial(_see, self.check, self.trace, function))
-        difference = self.known.difference(seen.fingerprint)
+        with next(self.work, nullcontext()):
+            # without `self`, which holds all chunks: workers on a cluster get a copy of the function
+            own = functools.partial(_pass_result, self.check, self.fingerprinted, function)
+            result: PassResult = self.source.reduce(own)
+        difference = self.first_pass.difference(result.fingerprint)
         if difference:
             raise ValueError(
                 f"chunks: the rows are not the same as in the first pass: {difference}. Chunks are read several times "
                 "and must return the same rows in the same order every time: do not shuffle them or draw new random "
                 "numbers; fix the seed, or persist() a Dask collection."
             )
-        return seen.value
+        return result.value
 
 
-def _see(
+def _pass_result(
     check: Callable[..., Chunk],
-    trace: Callable[[Array], Array],
+    fingerprinted: Callable[[Array], Array],
     function: Callable[..., Any],
     number: int,
-    X: Any,
-    y: Any,
-    weight: Any,
-) -> Seen:
-    rows = check(number, X, y, weight)
-    return Seen(function(number, *rows), fingerprint(trace(rows[0]), y, weight))
+    *chunk: Any,
+) -> PassResult:
+    rows = check(number, *chunk)
+    return PassResult(function(number, *rows), fingerprint(fingerprinted(rows[0]), *chunk[1:]))
 
 
 class Source(Protocol):
@@ -80,12 +79,19 @@ class Source(Protocol):
         """The first chunk, or a chunk of the same kind without rows."""
 
     def reduce(self, function: Callable[..., Any]) -> Any:
-        """The sum of function(number, X, y, weight) over all chunks, with `add_all` over FAN_IN parts at a time."""
+        """The sum of function(number, X, y, weight) over all chunks, as a tree of `add_all` over `groups`."""
 
 
 def add_all(parts: Sequence[Any]) -> Any:
     """parts[0] + parts[1] + ..."""
     return functools.reduce(operator.add, parts)
+
+
+def groups(parts: Iterable[Any]) -> Iterator[list[Any]]:
+    """FAN_IN parts at a time."""
+    remaining = iter(parts)
+    while group := list(itertools.islice(remaining, FAN_IN)):
+        yield group
 
 
 class Chunks:
@@ -103,35 +109,31 @@ class Chunks:
 
     def reduce(self, function: Callable[..., Any]) -> Any:
         self.passes += 1
-        levels: list[list[Any]] = []
+        totals = self._results(function)
+        for _ in range(LEVELS):
+            totals = map(add_all, groups(totals))
+        found = list(totals)
+        if not found:
+            raise ValueError(
+                "chunks is empty in the second pass: give a list, or a function that returns a new iterator."
+            )
+        return found[0]
+
+    def _results(self, function: Callable[..., Any]) -> Iterator[Any]:
+        """The results for all chunks, and a check of their number of rows."""
         count = 0
         for number, chunk in enumerate(self.read()):
             rows = normalise(chunk)
-            _push(levels, 0, function(number, *rows))
+            yield function(number, *rows)
             count += np.shape(rows[1])[0]
             progress.did(lambda: 0.0)  # in the first pass, the number of rows to come is not known
         if self.passes == 1:
             self.rows = count
-        if levels and count != self.rows:
+        if count not in (0, self.rows):
             raise ValueError(
                 f"chunks gave {counted(self.rows, 'row')} in the first pass and {count} in pass {self.passes}: they "
                 "are read several times and must be the same every time."
             )
-        for level in range(len(levels)):
-            if level + 1 == len(levels):
-                return add_all(levels[level])
-            if levels[level]:
-                levels[level + 1].append(add_all(levels[level]))
-        raise ValueError("chunks is empty in the second pass: give a list, or a function that returns a new iterator.")
-
-
-def _push(levels: list[list[Any]], level: int, part: Any) -> None:
-    if level == len(levels):
-        levels.append([])
-    levels[level].append(part)
-    if len(levels[level]) == FAN_IN:
-        group, levels[level] = levels[level], []
-        _push(levels, level + 1, add_all(group))
 
 
 def as_source(chunks: Any, columns: Sequence[str] | None, target: Any, weight: str | None) -> Chunks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Annotated
 
 import numpy as np
 
@@ -13,12 +13,13 @@ from .. import arrays, system
 from ..arrays import EPS, Array
 from ..problem import Problem, Whitening, rounding_error, warn_of_leverage, whiten
 from ..robust import WeightFunction
+from ..rules import TINY, Count, Penalty, Positive, row_weights, values
 from .rows import SAMPLE_ROWS, Sample, sample_rows, smallest_keys
+from .sources import SameRows
 
-if TYPE_CHECKING:
-    from .sources import SameRows
-
-Solved = tuple[system.Summed, tuple[Array, ...]]  # the system, and the factors from `Whitening.steps` for its columns
+Solved = tuple[
+    system.NormalEquations, tuple[Array, ...]
+]  # the system, and the factors from `Whitening.steps` for its columns
 SCALE_ROWS = 1_000_000  # size of the sample of residuals for robust scales
 
 
@@ -26,9 +27,9 @@ SCALE_ROWS = 1_000_000  # size of the sample of residuals for robust scales
 class Stream:
     """A fixed basis with its whitening, the sums over the rows so far, and a sample of these rows."""
 
-    points: Array
+    points: Annotated[Array, values("basis", "coordinates")]
     whitening: Whitening
-    C: float
+    C: Penalty
     moments: system.Moments | None = None
     sample: Sample | None = None  # rows, targets, weights
     rows: int = 0
@@ -37,23 +38,22 @@ class Stream:
     def add(self, X: Array, targets: Array, weights: Array) -> Stream:
         """The stream with the rows of one more chunk."""
         moments = self.whitening.sums(self.whitening.steps(), X, targets, weights)
-        if self.moments is None or self.sample is not None:  # streams in older files have no sample
-            sample = sample_rows(SAMPLE_ROWS, self.chunks, X, targets, weights)
-            sample = sample if self.sample is None else self.sample + sample
-        else:
-            sample = None
-        moments = moments if self.moments is None else self.moments + moments
+        drawn = sample_rows(SAMPLE_ROWS, self.chunks, X, targets, weights)
+        sample: Sample | None = drawn
+        if self.moments is not None:
+            moments = self.moments + moments
+            sample = None if self.sample is None else self.sample + drawn  # streams in older files have no sample
         return replace(self, moments=moments, sample=sample, rows=self.rows + X.shape[0], chunks=self.chunks + 1)
 
     def loo_sample(self) -> LooSample | None:
         """Leave-one-out values of the sample, in the solution for all rows so far."""
         if self.moments is None or self.sample is None:
             return None
-        summed = self.moments.system(1.0 / self.C)
-        steps = self.whitening.steps(summed.R, summed.condition)
+        equations = self.moments.system(1.0 / self.C)
+        solved = equations, self.whitening.steps(equations.R, equations.condition)
         X, targets, weights = self.sample.arrays
-        rows = (targets, weights, weights, *self.whitening.row_results(summed, steps, X, targets, weights))
-        return as_loo_sample(self.whitening, (summed, steps), self.rows, X, *rows)
+        rows = (targets, weights, weights, *self.whitening.row_results(*solved, X, targets, weights))
+        return as_loo_sample(self.whitening, solved, self.rows, X, *rows)
 
     def solve(self) -> tuple[Array, Array]:
         """Coefficients of the basis points, and bias."""
@@ -92,17 +92,17 @@ class LooSample:
     """
 
     whitening: Whitening
-    steps: tuple[Array, ...]
-    centre: Array  # (r,)
-    weight: float  # sum of the weights of all rows
-    total: int  # number of all rows
-    X: Array
-    targets: Array
-    sample_weights: Array
-    weights: Array  # sample weights times robust weights
-    residuals: Array
-    leverage: Array
-    loo_residuals: Array
+    steps: tuple[Annotated[Array, values("rank", "rank")], ...]
+    centre: Annotated[Array, values("rank")]
+    weight: Positive  # sum of the weights of all rows
+    total: Count  # number of all rows
+    X: Annotated[Array, values("sampled", "features")]
+    targets: Annotated[Array, values("sampled", "outputs")]
+    sample_weights: Annotated[Array, row_weights("sampled", TINY)]
+    weights: Annotated[Array, row_weights("sampled", TINY)]  # sample weights times robust weights
+    residuals: Annotated[Array, values("sampled", "outputs")]
+    leverage: Annotated[Array, values("sampled", finite=False)]
+    loo_residuals: Annotated[Array, values("sampled", "outputs", finite=False)]
 
     def columns(self, X: Array) -> Array:
         """q(x) for some rows."""
@@ -115,10 +115,10 @@ class LooSample:
 
 def as_loo_sample(whitening: Whitening, solved: Solved, total: int, X: Array, *rows: Array) -> LooSample:
     """The rows of a sample with positive weight; `rows` are the remaining arrays of `LooSample`."""
-    summed, steps = solved
-    counting = np.flatnonzero(arrays.to_numpy(rows[2]) > 0)
-    values = (arrays.take(array, counting) for array in (X, *rows))
-    return LooSample(whitening, steps, summed.centre, summed.weight, total, *values)
+    equations, steps = solved
+    positive_rows = np.flatnonzero(arrays.to_numpy(rows[2]) > 0)
+    values = (arrays.take(array, positive_rows) for array in (X, *rows))
+    return LooSample(whitening, steps, equations.centre, equations.weight, total, *values)
 
 
 def resumed(sample: LooSample, points: Array, C: float, coef: Array, intercept: Array) -> Stream:
@@ -130,10 +130,10 @@ def resumed(sample: LooSample, points: Array, C: float, coef: Array, intercept: 
     total = arrays.gram(R)  # scatter of the columns plus the ridge
     scatter = arrays.add_diagonal(total + 0.0, -1.0 / C)
     moments = system.Moments(sample.weight, mean, intercept + mean @ theta, scatter, total @ theta)
-    size = counting = sample.X.shape[0]
+    size = positive = sample.X.shape[0]
     if size == SAMPLE_ROWS:  # estimated number of rows with positive weight
-        counting = min(max(size, round(sample.weight / float(np.mean(arrays.to_numpy(sample.weights))))), sample.total)
-    keys = smallest_keys(np.random.default_rng(0), size, counting)
+        positive = min(max(size, round(sample.weight / float(np.mean(arrays.to_numpy(sample.weights))))), sample.total)
+    keys = smallest_keys(np.random.default_rng(0), size, positive)
     rows = Sample(SAMPLE_ROWS, keys, (sample.X, sample.targets, sample.weights))
     return Stream(points, whitening, C, moments, rows, sample.total, chunks=1)
 
@@ -216,27 +216,32 @@ class ChunkedFit:
 
     def rounding(self, sample: LooSample, points: Array, C: float) -> float:
         """`problem.rounding_error`, estimated from a sample of the rows; `points` are all points of the basis."""
-        summed, w = self.solved[0], arrays.namespace(sample.weights).sqrt(sample.weights)
-        Q, centre = w[:, None] * sample.columns(sample.X), summed.R.T @ summed.centre
-        primal = system.Primal(Q, summed.R, summed.bottom, None, 1.0 / C, sample.targets, summed.mean, centre, w)
+        equations, w = self.solved[0], arrays.namespace(sample.weights).sqrt(sample.weights)
+        Q, centre = w[:, None] * sample.columns(sample.X), equations.R.T @ equations.centre
+        R, bottom = equations.R, equations.bottom
+        primal = system.Primal(Q, R, bottom, None, 1.0 / C, sample.targets, equations.mean, centre, w)
         rows = (sample.targets, sample.weights, sample.residuals, sample.leverage, sample.loo_residuals)
         of_sample = rounding_error(primal, sample.whitening, points, self.coef, C, *rows, from_sums=True)
         return of_sample * (sample.total / w.shape[0]) ** 0.5
 
 
 def fit_chunks(source: SameRows, passes: Passes, rows: int, ridge: float, *, loo: bool, keep: bool) -> ChunkedFit:
-    """Fit by Cholesky QR over the chunks (`system.summed`), with robust weights; leave-one-out takes one more pass."""
+    """Fit by Cholesky QR over the chunks, with robust weights; leave-one-out takes one more pass.
 
-    def solve(passes: Passes, start: system.Summed | None = None) -> Solved:
+    See `system.solve_in_passes`.
+    """
+
+    def solve(passes: Passes, start: system.NormalEquations | None = None) -> Solved:
         if not loo and passes.whitening.allows_plain_columns(rows, ridge):
             gradient = lambda *solution: source.reduce(functools.partial(passes.gradient, *solution))  # noqa: E731
-            sums = source.reduce(functools.partial(passes.sums, ()))
-            found = system.refined(sums, passes.whitening.lower, ridge, gradient)
+            plain = source.reduce(functools.partial(passes.sums, ()))
+            found = system.refined(plain, passes.whitening.lower, ridge, gradient)
             if found is not None:
                 return found[0], (found[1],)
         steps = passes.whitening.steps
-        summed = system.summed(lambda R: source.reduce(functools.partial(passes.sums, steps(R))), ridge, start)
-        return summed, steps(summed.R, summed.condition)
+        sums = lambda R: source.reduce(functools.partial(passes.sums, steps(R)))  # noqa: E731
+        equations = system.solve_in_passes(sums, ridge, start)
+        return equations, steps(equations.R, equations.condition)
 
     solved = solve(passes)
     for _ in range(0 if passes.robust is None else passes.robust.iterations):

@@ -22,11 +22,11 @@ from .dual import dual_inverse as dual_inverse
 from .dual import factorise_dual as factorise_dual
 from .dual import press_in_ridge as press_in_ridge
 from .moments import PLAIN as PLAIN
+from .moments import MomentAccumulator as MomentAccumulator
 from .moments import Moments as Moments
-from .moments import Summed as Summed
-from .moments import Sums as Sums
+from .moments import NormalEquations as NormalEquations
 from .moments import refined as refined
-from .moments import summed as summed
+from .moments import solve_in_passes as solve_in_passes
 from .orthogonal import ORTHOGONAL as ORTHOGONAL
 from .orthogonal import QUICK as QUICK
 from .orthogonal import SURE as SURE

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 from .. import arrays
 from ..arrays import EPS, Array
+from ..rules import Positive, values
 from .orthogonal import ORTHOGONAL, cholesky_pass
 from .solution import CAREFUL
 
@@ -20,11 +22,11 @@ SUMMED = 1e-9  # loss of orthogonality above which sums need another pass over t
 class Moments:
     """Weighted, centred sums of whitened columns phi and targets t over rows; ``+`` joins two sets of rows."""
 
-    weight: float  # sum v
-    phi: Array  # (r,)  weighted mean
-    targets: Array  # (k,)  weighted mean
-    scatter: Array  # (r, r)  sum v (phi - mean)(phi - mean)'
-    cross: Array  # (r, k)  sum v (phi - mean)(t - mean)'
+    weight: Positive  # sum v
+    phi: Annotated[Array, values("rank")]  # weighted mean
+    targets: Annotated[Array, values("outputs")]  # weighted mean
+    scatter: Annotated[Array, values("rank", "rank")]  # sum v (phi - mean)(phi - mean)'
+    cross: Annotated[Array, values("rank", "outputs")]  # sum v (phi - mean)(t - mean)'
 
     def __add__(self, other: Moments) -> Moments:
         weight = self.weight + other.weight
@@ -46,15 +48,15 @@ class Moments:
         system = self.system(ridge)
         return system.coef, system.intercept, system.condition
 
-    def system(self, ridge: float) -> Summed:
+    def system(self, ridge: float) -> NormalEquations:
         """The system of rows that cannot be read again."""
         lower, condition, _ = cholesky_pass(arrays.add_diagonal(self.scatter + 0.0, ridge))
         bottom = arrays.whiten_rows(math.sqrt(ridge) * arrays.identity(lower.shape[0], lower), lower)
         projected, centre = arrays.solve_lower(lower, self.cross), arrays.solve_lower(lower, self.phi[:, None])[:, 0]
-        return Summed(lower.T, bottom, projected, centre, self.targets, self.weight, condition)
+        return NormalEquations(lower.T, bottom, projected, centre, self.targets, self.weight, condition)
 
 
-class Sums:
+class MomentAccumulator:
     """Accumulates moments over blocks of rows, relative to the means of the first block."""
 
     def __init__(self, rank: int, outputs: int, like: Array) -> None:
@@ -93,7 +95,7 @@ class Sums:
 
 
 @dataclass(frozen=True)
-class Summed:
+class NormalEquations:
     """A primal system from sums over rows that are not stored: f = mean + (q - c)'p in the columns q = phi R^-1."""
 
     R: Array  # (r, r)  upper triangular
@@ -128,7 +130,9 @@ class Summed:
         return EPS * self.condition * h / (1.0 - h) <= ORTHOGONAL
 
 
-def summed(total: Callable[[Array | None], Moments], ridge: float, start: Summed | None = None) -> Summed:
+def solve_in_passes(
+    total: Callable[[Array | None], Moments], ridge: float, start: NormalEquations | None = None
+) -> NormalEquations:
     """Cholesky QR as in `orthogonalise`, for rows that are read in passes: total(R) sums over the columns phi R^-1.
 
     R = None stands for the identity. With `start`, one more pass is added to those of that system.
@@ -144,12 +148,12 @@ def summed(total: Callable[[Array | None], Moments], ridge: float, start: Summed
         if EPS * condition <= SUMMED:
             break
     projected, centre = arrays.solve_lower(lower, sums.cross), arrays.solve_lower(lower, sums.phi[:, None])[:, 0]
-    return Summed(R, bottom, projected, centre, sums.targets, sums.weight, condition)
+    return NormalEquations(R, bottom, projected, centre, sums.targets, sums.weight, condition)
 
 
 def refined(
     sums: Moments, lower: Array, ridge: float, gradient: Callable[[Array, Array], Array]
-) -> tuple[Summed, Array] | None:
+) -> tuple[NormalEquations, Array] | None:
     """The system from sums of plain kernel columns k = L phi, L = `lower`, and its factor T with q = T^-1 k.
 
     T T' = K'K + ridge L L' (weighted and centred) avoids whitening every row, at the price of as many digits as the
@@ -172,4 +176,4 @@ def refined(
             break
     R, centre = arrays.solve_lower(lower, T).T, arrays.solve_lower(T, sums.phi[:, None])[:, 0]
     bottom = math.sqrt(ridge) * arrays.solve_lower(T, lower).T
-    return Summed(R, bottom, projected, centre, sums.targets, sums.weight, condition), T
+    return NormalEquations(R, bottom, projected, centre, sums.targets, sums.weight, condition), T

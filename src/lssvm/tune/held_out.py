@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy
@@ -12,6 +12,7 @@ from sklearn.utils import Bunch
 
 from .. import arrays
 from ..problem import Factor, Problem, Step, held_out_rows
+from ..rules import List, Rule, Seed, integer, open_share, shown
 from .choose_C import best_C
 from .leave_one_out import as_requested, is_fixed, tuned
 from .scores import validation_loss
@@ -70,6 +71,21 @@ class Validation(Step):
         raise TypeError(f"{type(self).__name__} does not define _error(problem, parts).")
 
 
+def is_splitter(splitter: Any) -> bool:
+    """True for splitters of scikit-learn; TypeError for anything else."""
+    if isinstance(splitter, type):
+        raise TypeError(f"KFold: splitter={splitter.__name__} is a class: write {splitter.__name__}().")
+    if (not callable(getattr(splitter, "split", None))) or isinstance(splitter, (str, dict)):
+        raise TypeError(
+            f"KFold: splitter={shown(splitter)} is not a scikit-learn splitter; the number of folds is n_splits."
+        )
+    return True
+
+
+Splits = Annotated[int, integer("an integer of at least 2", 2)]
+Splitter = Annotated[Any, Rule("a splitter", is_splitter)]
+
+
 class KFold(Validation):
     """Choose the parameters that are None by k-fold cross-validation, in closed form without refitting.
 
@@ -105,7 +121,13 @@ class KFold(Validation):
     True
     """
 
-    def __init__(self, n_splits: int = 10, splitter: Any = None, groups: Any = None, random_state: Any = 0) -> None:
+    def __init__(
+        self,
+        n_splits: Splits = 10,
+        splitter: Splitter | None = None,
+        groups: List | None = None,
+        random_state: Seed = 0,
+    ) -> None:
         self.n_splits = n_splits
         self.splitter = splitter
         self.groups = groups
@@ -115,15 +137,7 @@ class KFold(Validation):
         from sklearn import model_selection
 
         rows = problem.rows
-        if not isinstance(self.n_splits, (int, np.integer)) or isinstance(self.n_splits, bool) or self.n_splits < 2:
-            raise ValueError(f"KFold: n_splits must be an integer of at least 2, got {self.n_splits!r}.")
         splitter = self.splitter
-        if isinstance(splitter, type):
-            raise TypeError(f"KFold: splitter={splitter.__name__} is a class: write {splitter.__name__}().")
-        if isinstance(splitter, str) or (splitter is not None and not hasattr(splitter, "split")):
-            raise TypeError(
-                f"KFold: splitter={splitter!r} is not a scikit-learn splitter; the number of folds is n_splits."
-            )
         if isinstance(splitter, model_selection.PredefinedSplit):
             folds = np.asarray(splitter.test_fold)
             if folds.shape != (problem.X.shape[0],):
@@ -204,13 +218,13 @@ class Holdout(Validation):
     True
     """
 
-    def __init__(self, fraction: float = 0.2, random_state: Any = 0) -> None:
+    def __init__(
+        self, fraction: Annotated[float, open_share("a number between 0 and 1")] = 0.2, random_state: Seed = 0
+    ) -> None:
         self.fraction = fraction
         self.random_state = random_state
 
     def _parts(self, problem: Problem) -> list[np.ndarray]:
-        if not isinstance(self.fraction, (int, float, np.number)) or not 0 < self.fraction < 1:
-            raise ValueError(f"Holdout: fraction must be a number between 0 and 1, got {self.fraction!r}.")
         held = held_out_rows(problem, float(self.fraction), self.random_state)
         left, rows = len(problem.rows) - len(held), len(problem.rows)
         if left < 2:

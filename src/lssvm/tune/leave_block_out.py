@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated
 
 import numpy as np
 
 from .. import arrays
 from .._words import counted
 from ..problem import Factor, Problem
+from ..rules import integer
 from .held_out import Validation
 from .scores import validation_loss
 
@@ -45,7 +47,7 @@ class LeaveBlockOut(Validation):
     True
     """
 
-    def __init__(self, h: int = 1) -> None:
+    def __init__(self, h: Annotated[int, integer("a non-negative integer", 0)] = 1) -> None:
         self.h = h
 
     @property
@@ -55,8 +57,6 @@ class LeaveBlockOut(Validation):
     def _parts(self, problem: Problem) -> list[np.ndarray]:
         """The block about every row of positive weight."""
         rows, h = problem.rows, self.h
-        if isinstance(h, bool) or not isinstance(h, (int, np.integer)) or h < 0:
-            raise ValueError(f"LeaveBlockOut: h must be a non-negative integer, got {h!r}.")
         parts = [rows[np.abs(rows - row) <= h] for row in rows]
         if max(map(len, parts)) > len(rows) - 2:
             raise ValueError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from sklearn.base import clone
 from sklearn.utils import Bunch
@@ -13,12 +13,16 @@ from .. import arrays, progress
 from ..kernels import Choice, Kernel
 from ..problem import Fit, Problem, Step, check_memory
 from ..progress import gradient_work, work
+from ..rules import one_of
 from .choose_C import ROBUST_ITERATIONS, most_for_C, with_best_C
 from .constants import CONSTANTS
 from .edges import warn_at_edge
 from .samples import covered_rows, stages_of
 from .scores import class_errors, error_rate, errors_to_choose_by, validation_loss
 from .search import Found, KernelSearch
+
+SearchName = Annotated[str, one_of("auto", "gradient", "simplex", "grid")]
+LossName = Annotated[str, one_of("auto", "squared")]
 
 
 class LeaveOneOut(Step):
@@ -76,7 +80,7 @@ class LeaveOneOut(Step):
     23
     """
 
-    def __init__(self, search: str = "auto", loss: str = "auto") -> None:
+    def __init__(self, search: SearchName = "auto", loss: LossName = "auto") -> None:
         self.search = search
         self.loss = loss
 
@@ -104,12 +108,6 @@ class LeaveOneOut(Step):
 
         `earlier` are results for other kernels to start from. `member` means: of a stack.
         """
-        for name, allowed in (
-            ("search", ("auto", "gradient", "simplex", "grid")),
-            ("loss", ("auto", "squared")),
-        ):
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"LeaveOneOut: {name} must be one of {allowed}, got {getattr(self, name)!r}.")
         problem = as_requested(problem)
         if problem.is_known or is_fixed(problem):
             return None

@@ -1,7 +1,5 @@
 """Steps that choose a basis before fitting."""
 
-from .common import check_share as check_share
-from .common import check_size as check_size
 from .common import kernel_rows as kernel_rows
 from .greedy import FeatureVectors, Forward
 from .learned import Learned

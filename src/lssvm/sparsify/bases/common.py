@@ -1,8 +1,6 @@
-"""Helpers of several steps: a provisional kernel, kernel rows, and checks of sizes."""
+"""Helpers of several steps: a provisional kernel, and kernel rows."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -44,15 +42,3 @@ def check_found(step: Step, support: np.ndarray) -> None:
     """Raise ValueError if no basis vector could be chosen."""
     if not len(support):
         raise ValueError(f"{type(step).__name__}: the kernel is 0 on all rows, so no basis vector can be chosen.")
-
-
-def check_size(step: Step, n: Any, name: str = "n") -> None:
-    """Raise ValueError unless n is a positive integer."""
-    if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1:
-        raise ValueError(f"{type(step).__name__}: {name} must be a positive integer, got {n!r}.")
-
-
-def check_share(step: Step, value: Any, name: str) -> None:
-    """Raise ValueError unless the value is in [0, 1)."""
-    if not isinstance(value, (int, float, np.number)) or not 0 <= value < 1:
-        raise ValueError(f"{type(step).__name__}: {name} must be a number in [0, 1), got {value!r}.")

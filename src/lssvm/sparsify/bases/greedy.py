@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.linalg.blas import dger
 from sklearn.utils import Bunch, check_random_state
@@ -11,7 +9,8 @@ from sklearn.utils import Bunch, check_random_state
 from ... import arrays
 from ...kernels import Kernel
 from ...problem import Problem, Step
-from .common import check_found, check_share, check_size, kernel_diagonal, kernel_rows, provisional
+from ...rules import Count, Seed, Share
+from .common import check_found, kernel_diagonal, kernel_rows, provisional
 
 
 class FeatureVectors(Step):
@@ -59,11 +58,11 @@ class FeatureVectors(Step):
 
     def __init__(
         self,
-        n: int | None = None,
-        tol: float = 1e-6,
-        candidates: int | None = None,
-        error: float | None = None,
-        random_state: Any = None,
+        n: Count | None = None,
+        tol: Share = 1e-6,
+        candidates: Count | None = None,
+        error: Share | None = None,
+        random_state: Seed = None,
     ) -> None:
         self.n = n
         self.tol = tol
@@ -72,13 +71,6 @@ class FeatureVectors(Step):
         self.random_state = random_state
 
     def __call__(self, problem: Problem) -> Problem:
-        if self.n is not None:
-            check_size(self, self.n)
-        if self.candidates is not None:
-            check_size(self, self.candidates, "candidates")
-        check_share(self, self.tol, "tol")
-        if self.error is not None:
-            check_share(self, self.error, "error")
         kernel = provisional(problem).kernel
         choose = self._exact if self.candidates is None else self._stochastic
         support, errors = choose(kernel, problem)
@@ -206,14 +198,12 @@ class Forward(Step):
     True
     """
 
-    def __init__(self, n: int, pool: int = 1000, random_state: Any = None) -> None:
+    def __init__(self, n: Count, pool: Count = 1000, random_state: Seed = None) -> None:
         self.n = n
         self.pool = pool
         self.random_state = random_state
 
     def __call__(self, problem: Problem) -> Problem:
-        check_size(self, self.n)
-        check_size(self, self.pool, "pool")
         draw = check_random_state(self.random_state)
         known = provisional(problem, supervised=True)
         rows = problem.rows

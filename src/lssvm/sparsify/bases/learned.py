@@ -12,8 +12,9 @@ from sklearn.utils import Bunch, check_random_state
 from ... import arrays
 from ...kernels import Choice, Kernel
 from ...problem import Problem, Step, column_spread
+from ...rules import Count, Seed
 from ...tune import tuned_each, warn_at_edge, with_best_C
-from .common import check_found, check_size
+from .common import check_found
 from .random import randomly_pivoted
 
 # RACE was chosen by the errors and times of four splits of the two data sets in docs/benchmarks.md. PATIENCE is
@@ -56,14 +57,12 @@ class Learned(Step):
     (8, 1)
     """
 
-    def __init__(self, n: int, steps: int = 200, random_state: Any = None) -> None:
+    def __init__(self, n: Count, steps: Count = 200, random_state: Seed = None) -> None:
         self.n = n
         self.steps = steps
         self.random_state = random_state
 
     def __call__(self, problem: Problem) -> Problem:
-        check_size(self, self.n)
-        check_size(self, self.steps, "steps")
         if problem.kernel.is_precomputed:
             raise ValueError("Learned moves points, which kernels.Precomputed does not have: use e.g. Random.")
         draw = check_random_state(self.random_state)

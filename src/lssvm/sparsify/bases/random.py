@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
@@ -12,6 +12,7 @@ from ... import arrays, conjugate, progress
 from ..._words import counted
 from ...problem import Problem, Step, column_spread
 from ...progress import work
+from ...rules import Count, Rule, Seed, shown
 from ...tune import (
     CONSTANTS,
     LeaveOneOut,
@@ -22,12 +23,37 @@ from ...tune import (
     with_best_C,
     with_every_class,
 )
-from .common import check_found, check_size, kernel_diagonal, kernel_rows, provisional
+from .common import check_found, kernel_diagonal, kernel_rows, provisional
 
 SIZES = (500, 1000, 2000)  # sizes of `Random()`; the first two are compared
 GAINS = (0.03, 0.05)  # relative decrease of the RMS leave-one-out residual needed for the second and the third
 MOST_WORK = 1.5e11  # largest rows * n^2: near it, 36,000 x 8 rows took 140 seconds of one aarch64 core
 SAMPLE_ROWS = 5000  # number of rows on which the sizes are compared
+
+
+def as_points(points: Any) -> np.ndarray:
+    """The row numbers or points as a NumPy array; ValueError if they are neither."""
+    try:
+        values = np.asarray(arrays.to_numpy(points))
+    except ValueError:
+        raise ValueError(
+            "Given: points must be row numbers or a matrix of points, got rows of unequal length."
+        ) from None
+    if values.ndim == 0 or values.dtype.kind not in "biuf":
+        raise ValueError(f"Given: points must be row numbers or a matrix of real numbers, got {shown(points)}.")
+    if values.shape[0] == 0:
+        raise ValueError("Given: points is empty: give at least one row number or point.")
+    if values.ndim == 1 and values.dtype.kind not in "iu":
+        raise ValueError(
+            f"Given: one-dimensional points must be row numbers, got {values.dtype}: give integers, or points of shape "
+            "(n_points, n_features)."
+        )
+    if not np.isfinite(values).all():
+        raise ValueError("Given: points contains NaN or infinite values: remove or impute them.")
+    return values
+
+
+Points = Annotated[Any, Rule("row numbers or a matrix of points", lambda value: as_points(value) is not None)]
 
 
 class Given(Step):
@@ -47,18 +73,13 @@ class Given(Step):
     array([ 0, 20, 40, 60, 80])
     """
 
-    def __init__(self, points: Any) -> None:
+    def __init__(self, points: Points) -> None:
         self.points = points
 
     def __call__(self, problem: Problem) -> Problem:
         n_rows, n_features = problem.X.shape
         values = as_points(self.points)
         if values.ndim == 1:
-            if not np.issubdtype(values.dtype, np.integer):
-                raise ValueError(
-                    f"Given: one-dimensional points must be row numbers, got {values.dtype}: give integers, or points "
-                    f"of shape (n, {n_features})."
-                )
             if values.min() < 0 or values.max() >= n_rows:
                 raise ValueError(
                     f"Given: points contains rows {values.min()} to {values.max()}, but X has rows 0 to {n_rows - 1}."
@@ -76,28 +97,11 @@ class Given(Step):
                 f"Given: points has shape {values.shape}, but X has {counted(n_features, 'column')}: give points of "
                 f"shape (n, {n_features})."
             )
-        if not np.isfinite(values).all():
-            raise ValueError("Given: points contains NaN or infinite values: remove or impute them.")
         return problem.with_basis(points=arrays.like(values.astype(float), problem.X))
 
     @property
     def by_row(self) -> str:
         return "points" if np.ndim(self.points) == 1 else ""
-
-
-def as_points(points: Any) -> np.ndarray:
-    """The row numbers or points as a NumPy array; ValueError if they are neither."""
-    try:
-        values = np.asarray(arrays.to_numpy(points))
-    except ValueError:
-        raise ValueError(
-            "Given: points must be row numbers or a matrix of points, got rows of unequal length."
-        ) from None
-    if values.ndim == 0 or values.dtype.kind not in "biuf":
-        raise ValueError(f"Given: points must be row numbers or a matrix of real numbers, got {points!r}.")
-    if values.shape[0] == 0:
-        raise ValueError("Given: points is empty: give at least one row number or point.")
-    return values
 
 
 class Random(Step):
@@ -129,13 +133,11 @@ class Random(Step):
     (15, 1)
     """
 
-    def __init__(self, n: int | None = None, random_state: Any = None) -> None:
+    def __init__(self, n: Count | None = None, random_state: Seed = None) -> None:
         self.n = n
         self.random_state = random_state
 
     def __call__(self, problem: Problem) -> Problem:
-        if self.n is not None:
-            check_size(self, self.n)
         draw = check_random_state(self.random_state)
         if self.n is None:  # the default of `LSSVR`: the order of the rows must not matter
             return self._measured(problem, draw.permutation(problem.rows_by_content))
@@ -206,12 +208,11 @@ class RandomlyPivoted(Step):
     (15, 1)
     """
 
-    def __init__(self, n: int, random_state: Any = None) -> None:
+    def __init__(self, n: Count, random_state: Seed = None) -> None:
         self.n = n
         self.random_state = random_state
 
     def __call__(self, problem: Problem) -> Problem:
-        check_size(self, self.n)
         chosen = randomly_pivoted(provisional(problem), self.n, check_random_state(self.random_state))
         check_found(self, chosen)
         return problem.with_basis(chosen)
@@ -250,12 +251,11 @@ class KMeans(Step):
     True
     """
 
-    def __init__(self, n: int, random_state: Any = None) -> None:
+    def __init__(self, n: Count, random_state: Seed = None) -> None:
         self.n = n
         self.random_state = random_state
 
     def __call__(self, problem: Problem) -> Problem:
-        check_size(self, self.n)
         if problem.kernel.is_precomputed:
             raise ValueError("KMeans needs feature columns, which kernels.Precomputed does not have: use e.g. Random.")
         rows = problem.rows

@@ -1,0 +1,210 @@
+"""The technical section: what was requested, what was chosen and why: kernel, C, basis, searches."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import arrays, diagnose
+from .._words import counted
+from ..kernels import Kernel
+from .charts import Chart, side_by_side
+from .checks import checks_section
+from .facts import Facts
+from .markup import html_table, rounded
+
+LISTED = 20  # maximum number of dropped columns that are named
+TUNERS = {"KFold": "k-fold cross-validation", "Holdout": "the error on held-out rows", "LeaveOneOut": "leave-one-out"}
+
+
+def technical_section(facts: Facts) -> str:
+    """Settings, members, searches, checks and timings."""
+    model = facts.model
+    rows = {"requested": " ".join(repr(model).split())}
+    if not facts.is_stack:
+        rows |= {"kernel": _kernel_words(model.kernel_), "C": _why_C(facts), **_classifier_words(facts)}
+    rows["basis"] = _basis_words(facts)
+    without = [name for name, used in zip(facts.names, facts.used, strict=True) if not used]
+    if without:
+        more = f" and {len(without) - LISTED} more" if len(without) > LISTED else ""
+        dropped = f"dropped: {len(without)} of {counted(len(facts.names), 'column')}"
+        rows[dropped] = ", ".join(without[:LISTED]) + more
+    rows |= _search_words(facts)
+    rows |= {f"seconds: {name}": f"{value:.2f}" for name, value in (facts.about.get("seconds") or {}).items()}
+    weights = ", the weights of the models" if facts.is_stack else ""
+    return (
+        f"<p>{_accuracy(facts)} C, kernel, basis{weights} and robust weights are those of the fit on all rows; those "
+        "that were tuned were chosen to minimise this error.</p>"
+        + _stack_table(facts)
+        + html_table({"setting": rows, "value": rows.values()}, header=False)
+        + side_by_side([*_c_path_chart(facts), *_sparsity_chart(facts)])
+        + checks_section(facts)
+    )
+
+
+def _accuracy(facts: Facts) -> str:
+    """Whether leave-one-out errors are exact: only those of least squares are."""
+    names = {getattr(member, "loss_", "squared") for member, _ in facts.members} - {"squared"}
+    if not names:
+        return "Leave-one-out errors are exact and need no refits."
+    return (
+        f"Leave-one-out errors need no refits. Those of the {' and '.join(sorted(names)).replace('_', ' ')} loss are "
+        "approximate: they hold the weights and working targets of the other rows fixed."
+    )
+
+
+def _stack_table(facts: Facts) -> str:
+    """The members of a stack, the heaviest first, with their weights and leave-one-out errors."""
+    if not facts.is_stack:
+        return ""
+    path, kept = facts.model.path_, iter(facts.members)  # the record also has the members of weight 0
+    models = [(one, next(kept)[0] if one.weight > 0 else None) for one in path.members]
+    models.sort(key=lambda pair: -pair[0].weight)
+    what, error, size = ("probabilities", "log loss", float) if facts.classes else ("predictions", "RMSE", math.sqrt)
+    columns: dict[str, list[Any]] = {
+        "model": [*(diagnose.kernel_words(one.kernel) for one, _ in models), "average"],
+        "weight": [*(f"{one.weight:.3f}" if member else "0" for one, member in models), "1.000"],
+        f"leave-one-out {error}": [*(size(one.loo) for one, _ in models), size(path.loo)],
+        "C": [*(rounded(one.C) for one, _ in models), ""],
+    }
+    if facts.classes:
+        columns["coding, loss"] = [*(f"{own.coding_}, {own.loss_}" if own else "" for _, own in models), ""]
+    return (
+        f"<p>The {what} are averages of those of {len(facts.members)} models. Their weights were chosen by the "
+        "leave-one-out error of the average; models of weight 0 were dropped.</p>" + html_table(columns)
+    )
+
+
+def _kernel_words(kernel: Kernel) -> str:
+    """The kernel as it is written in Python, without the widths of its columns unless they are equal."""
+    widths = [np.unique(arrays.to_numpy(leaf.sigma)) for leaf in kernel.leaves if np.ndim(leaf.sigma)]
+    words = diagnose.kernel_words(kernel)
+    if any(len(own) > 1 for own in widths):
+        return f"{words}, with one width per column, in its units"
+    return ", ".join([words, *(f"sigma={own[0]:.4g}" for own in widths)])
+
+
+def _classifier_words(facts: Facts) -> dict[str, str]:
+    """The coding and the loss of a classifier, and the others that it was compared with."""
+    if not hasattr(facts.model, "coding_"):
+        return {}
+    k = len(facts.classes)
+    codings = {
+        "one-vs-one": f"one class against another: {k * (k - 1) // 2} pairs",
+        "one-vs-rest": "one class against the rest" if k > 2 else "one class against the other",
+    }
+    rows = {"coding": f"{facts.model.coding_}, {codings[facts.model.coding_]}", "loss": facts.model.loss_}
+    candidates = sorted(_paths(facts).get("LeaveOneOut", {}).get("candidates", ()), key=lambda one: one.loo)
+    if len(candidates) > 1:
+        compared = "; ".join(
+            f"{type(one.kernel).__name__}, {one.coding}, {one.loss}: {rounded(one.loo)}" for one in candidates
+        )
+        words = f"log loss with smoothed targets (Platt 1999), larger than that of the predictions: {compared}"
+        rows["classifiers compared"] = words
+    return rows
+
+
+def _paths(facts: Facts) -> dict[str, Any]:
+    """The records of the steps of a model, by their names; of a stack, those of its first member."""
+    if facts.problems[0] is not None:
+        return dict(facts.problems[0].paths)
+    record = getattr(facts.members[0][0], "path_", None)
+    return {"LeaveOneOut": record} if record is not None and "candidates" in record else {}
+
+
+def _search_words(facts: Facts) -> dict[str, str]:
+    """What the searches did, according to their records."""
+    paths = {"LeaveOneOut": facts.model.path_} if facts.is_stack else _paths(facts)
+    rows: dict[str, str] = {}
+    search = paths.get("LeaveOneOut")
+    if search is not None:
+        steps = [] if facts.is_stack else [*map(str, search.get("plan", ()))]
+        if search.get("evaluations"):
+            steps.append(f"{counted(search.evaluations, 'model')} evaluated")
+        rows["search by leave-one-out"] = "; ".join(steps) or "nothing to tune"
+    for name in [name for name in ("KFold", "Holdout") if name in paths]:
+        record = paths[name]
+        tried = f" and one of {len(record.shifts)} common factors of the widths" if len(record.shifts) > 1 else ""
+        rows[f"search by {TUNERS[name]}"] = f"C{tried}; {_loss(facts, record.score)}"
+    if search is not None and not facts.is_stack and math.isfinite(search.get("loo", math.inf)):
+        wrong = f"; weighted error rate {search.error_rate:.2%}" if "error_rate" in search else ""
+        rows["leave-one-out error"] = _loss(facts, search.loo) + wrong
+    return rows
+
+
+def _loss(facts: Facts, value: float) -> str:
+    """The criterion that a search minimised, in the units of the targets."""
+    if facts.classes:
+        least_squares = facts.problems[0] is not None
+        words = " with one common slope (the probabilities are calibrated afterwards)" if least_squares else ""
+        return f"log loss {rounded(value)}{words}"
+    kind, value = ("RMSE", math.sqrt(value)) if facts.model.robust is None else ("mean absolute error", value)
+    summed = ", summed over outputs" if np.ndim(facts.model.intercept_) else ""
+    return f"{kind} {rounded(value)} ({facts.unit}{summed})"
+
+
+def _why_C(facts: Facts) -> str:
+    """The value of C, how it was chosen, and the errors with smaller and larger values."""
+    model, how = facts.model, "chosen"
+    tuners = [words for name, words in TUNERS.items() if _paths(facts).get(name, {}).get("C") == model.C_]
+    if model.C is not None:
+        how = "given"
+    elif facts.chunked:
+        how += " on the first rows" if diagnose.is_streamed(model) else " on a sample of the rows"
+    elif tuners:
+        how += f" by {tuners[0]}"
+    words = f"{rounded(model.C_)}, {how}"
+    if facts.c_path is None:
+        return words
+    below, own, above = (rounded(facts.c_path[1][place]) for place in (15, 20, 25))  # 41 values over 8 decades
+    kind = "leave-one-out error" if model.robust is None else "weighted leave-one-out error"
+    return f"{words}: its {kind} is {own}, compared with {below} for C/10 and {above} for 10 C"
+
+
+def _basis_words(facts: Facts) -> str:
+    """The points of the basis: rows, other points, and the unit vectors that replace the rows of a linear model."""
+    points = [arrays.to_numpy(member.support_vectors_) for member, _ in facts.members]
+    others = [
+        member for (member, _), own in zip(facts.members, points, strict=True) if not diagnose.are_unit_vectors(own)
+    ]
+    units = f"the unit vectors of {counted(points[0].shape[1], 'column')}"
+    if not others:
+        return units
+    size, rows, problem = len(diagnose.basis_points(facts.model)), facts.rows, facts.problems[0]
+    steps = [] if problem is None else [name for name in problem.paths if name != "LeaveOneOut"]
+    how = f" by {', '.join(steps)}" if steps else ""
+    words = counted(size, "point")
+    if size == rows:
+        words = f"all {rows} rows"
+    elif rows is not None:
+        are_rows = all(member.support_ is not None for member in others)
+        words = f"{size} of {rows} rows{how}" if are_rows else f"{words} for {rows} rows{how}"
+    return words if len(others) == len(points) else f"{words}; for the linear model, {units}"
+
+
+def _c_path_chart(facts: Facts) -> list[str]:
+    """The error against C, if known."""
+    if facts.c_path is None:
+        return []
+    C, errors = facts.c_path
+    error = "leave-one-out log loss" if facts.classes else f"leave-one-out RMSE ({facts.unit})"
+    chart = Chart("Leave-one-out error against C", "C", error, log_x=True)
+    chart.line(C, errors)
+    chart.mark(facts.model.C_, errors[len(errors) // 2], f"C = {rounded(facts.model.C_)}")
+    return [chart.svg()]
+
+
+def _sparsity_chart(facts: Facts) -> list[str]:
+    """The error against the size of the basis, if a step recorded it."""
+    path = getattr(facts.model, "path_", None)
+    if path is None or "sizes" not in path or "scores" not in path or len(path.sizes) < 3:
+        return []
+    order = np.argsort(path.sizes)
+    sizes, scores = np.asarray(path.sizes, float)[order], np.asarray(path.scores, float)[order]
+    chart = Chart("Error against basis size", "basis vectors", "recorded score", log_x=True)
+    chart.line(sizes, scores)
+    for place in np.flatnonzero(sizes == path.chosen)[:1]:
+        chart.mark(float(path.chosen), scores[place], counted(path.chosen, "vector"))
+    return [chart.svg()]

@@ -1,0 +1,198 @@
+"""Rules for what users write, and for what model files may contain, in annotations.
+
+Arguments of the constructors of kernels, steps, weight functions and estimators have types such as `Count`, which are
+annotated with a `Rule`. `check_parameters` applies these rules before a fit, and `persist` to model files. In records,
+which the library makes, arrays are annotated with their `Values`, which `persist` checks.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import reprlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from . import arrays
+from .arrays import ArrayLike
+
+MOST = 2**48  # rows, or anything else that is counted
+LARGEST = 1e300  # below the largest float, so that a few operations do not overflow
+TINY = math.ulp(0.0)
+HEAVIEST = 1e200  # a sample weight times a class weight, as `fit` accepts them
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a parameter may be: the words for it in messages, and the condition.
+
+    The condition may raise an error of its own that explains more. With `objects`, the value is an object with rules of
+    its own, or a list of them.
+    """
+
+    meaning: str
+    holds: Callable[[Any], Any]
+    objects: bool = False
+
+    def __or__(self, other: Rule) -> Rule:
+        meaning = f"{self.meaning} or {other.meaning}"
+        return Rule(meaning, lambda value: self.holds(value) or other.holds(value), self.objects or other.objects)
+
+
+def optional(rule: Rule) -> Rule:
+    """None, or what the rule allows."""
+    return Rule(f"{rule.meaning} or None", lambda value: value is None or rule.holds(value), rule.objects)
+
+
+def number(meaning: str, low: float, high: float = LARGEST, kind: Any = Real) -> Rule:
+    """A number from `low` to `high`."""
+    return Rule(meaning, lambda value: isinstance(value, kind) and type(value) is not bool and low <= value <= high)
+
+
+def integer(meaning: str, low: int, high: int = MOST) -> Rule:
+    """An integer from `low` to `high`."""
+    return number(meaning, low, high, Integral)
+
+
+def one_of(*values: Any) -> Rule:
+    """One of some texts or numbers."""
+    *first, last = map(repr, values)
+    meaning = f"{', '.join(first)} or {last}" if first else last
+    return Rule(meaning, lambda value: isinstance(value, (str, Real)) and value in values)
+
+
+def as_array(value: Any) -> np.ndarray:
+    """The value as an array; an array of no dimension and no numbers if it is none."""
+    try:
+        return arrays.to_numpy(value)
+    except (TypeError, ValueError):
+        return np.array(None, dtype=object)
+
+
+def numbers(
+    meaning: str,
+    *dimensions: int,
+    above: float = -math.inf,
+    least: int = 1,
+    most: int = MOST,
+    finite: bool = True,
+    kinds: str = "biuf",
+) -> Rule:
+    """A number, or a list or array of numbers: at least and at most so many."""
+
+    def holds(value: Any) -> bool:
+        found = as_array(value)
+        plain = found.dtype.kind in kinds and found.ndim in dimensions and found.size >= least
+        bounded = plain and found.shape[:1] <= (most,) and (not finite or np.isfinite(found).all())
+        return bool(bounded and (found > above).all())
+
+    return Rule(meaning, holds)
+
+
+def open_share(meaning: str) -> Rule:
+    """A number between 0 and 1, which are excluded."""
+    return number(meaning, TINY, math.nextafter(1.0, 0.0))
+
+
+Flag = Annotated[bool, Rule("True or False", lambda value: value is None or isinstance(value, (np.bool_, int)))]
+Count = Annotated[int, integer("a positive integer", 1)]
+Share = Annotated[float, number("a number in [0, 1)", 0.0, math.nextafter(1.0, 0.0))]
+Positive = Annotated[float, number("positive and finite", TINY)]
+NotNegative = Annotated[float, number("a finite, non-negative number", 0.0)]
+Penalty = Annotated[float, number("positive and finite", 1e-300)]  # C of a fitted model, whose inverse is finite
+List = Annotated[ArrayLike, Rule("a list", lambda value: as_array(value).ndim == 1)]
+Seed = Annotated[
+    Any,
+    optional(
+        integer("an integer from 0 to 4294967295", 0, 2**32 - 1)
+        | Rule("a RandomState", lambda value: value is np.random or isinstance(value, np.random.RandomState))
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Values:
+    """The shape of an array in symbols such as "rows", and its values: float64, or integers if `kinds` is "iu".
+
+    "outputs?" is no dimension if the targets were one-dimensional; "coordinates" is the number of columns of the
+    inputs, or 1 for precomputed kernels, whose points are column numbers. `below` names a size that integers may not
+    reach.
+    """
+
+    shape: tuple[str | int, ...]
+    low: float = -math.inf
+    high: float = math.inf
+    finite: bool = True
+    kinds: str = "f"
+    below: str = ""
+
+
+def values(*shape: str | int, **options: Any) -> Values:
+    """The `Values` of that shape."""
+    return Values(shape, **options)
+
+
+def indices(size: str, below: str, low: int = 0) -> Values:
+    """Integers from `low` up to, but excluding, the size named `below`."""
+    return Values((size,), low=low, kinds="iu", below=below)
+
+
+def row_weights(size: str, low: float = 0.0) -> Values:
+    """One weight per row."""
+    return Values((size,), low=low, high=HEAVIEST)
+
+
+@functools.cache
+def rules_of(cls: Any) -> dict[str, Rule]:
+    """The rules in the annotations of the constructor, by the names of its arguments."""
+    try:
+        hints = get_type_hints(cls.__init__, include_extras=True)
+    except Exception:  # annotations of users may be any text
+        return {}
+    return {name: rule for name, hint in hints.items() if (rule := _rule(hint)) is not None}
+
+
+def _rule(hint: Any) -> Rule | None:
+    """The rule in an annotated type, or in one that may also be None."""
+    parts = get_args(hint)
+    if get_origin(hint) is Annotated:
+        return parts[1] if isinstance(parts[1], Rule) else None
+    rule = _rule(parts[0]) if parts[1:] == (type(None),) else None
+    return None if rule is None else optional(rule)
+
+
+def violations(owner: Any, place: str = "") -> Iterator[tuple[str, Exception]]:
+    """The place and the error of each parameter that breaks its rule, also in the objects that `owner` contains."""
+    cls: Any = type(owner)
+    for name, rule in rules_of(cls).items():
+        value, inner = getattr(owner, name), f"{place}.{name}" if place else name
+        try:
+            holds = rule.holds(value)
+        except (ArithmeticError, TypeError, ValueError) as error:
+            yield inner, error
+            continue
+        if not holds:
+            message = f"{cls.__name__}: {name} must be {rule.meaning}, got {shown(value)}."
+            yield inner, ValueError(message)
+        elif rule.objects and isinstance(value, (list, tuple)):
+            for number, part in enumerate(value):
+                yield from violations(part, f"{inner}[{number}]")
+        elif rule.objects:
+            yield from violations(value, inner)
+
+
+def check_parameters(owner: Any) -> None:
+    """Raise the error of the first parameter that breaks its rule."""
+    for _, error in violations(owner):
+        raise error
+
+
+def shown(value: Any) -> str:
+    """The value in a message, shortened if it is long."""
+    short = reprlib.Repr()
+    short.maxstring = short.maxother = 200
+    return short.repr(value)
