@@ -62,10 +62,13 @@ def ratios(runs: list[Run], found: list[Record], usual: list[Record]) -> list[st
     """The ratios of the errors, the log losses and the seconds."""
     cells = []
     for key, kinds in (("error", {"numbers"}), ("log_loss", {"classes"}), ("fit_cpu_seconds", {"numbers", "classes"})):
-        places = [place for place, run in enumerate(runs) if run[1] in kinds]
-        sets = {runs[place][0] for place in places}
-        total = lambda of, name, key=key: sum(one[key] for one, run in zip(of, runs, strict=True) if run[0] == name)  # noqa: E731
-        cells.append(f"{geometric_mean(total(found, name) / total(usual, name) for name in sets):.3f}" if sets else "")
+        own = [
+            (run[0], one[key], other[key])
+            for run, one, other in zip(runs, found, usual, strict=True)
+            if run[1] in kinds
+        ]
+        sums = {name: np.sum([values for other, *values in own if other == name], axis=0) for name, *_ in own}
+        cells.append(f"{geometric_mean(new / old for new, old in sums.values()):.3f}" if own else "")
     return cells
 
 
