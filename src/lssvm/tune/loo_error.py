@@ -11,6 +11,7 @@ from .. import arrays
 from ..arrays import EPS
 from ..problem import Factor, Problem
 from .choose_C import range_of_log_C
+from .constants import CONSTANTS
 from .scores import error_rate, validation_loss
 from .widths import Candidate
 
@@ -23,7 +24,7 @@ class LooError:
 
     def __init__(self, problem: Problem, unit: np.ndarray, record: Bunch, *, by_log_loss: bool = False) -> None:
         self.problem, self.unit, self.record, self.by_log_loss = problem, unit, record, by_log_loss
-        self.scale = 0.5 * len(problem.rows)
+        self.width_prior, self.scale = CONSTANTS.width_prior, 0.5 * len(problem.rows)
         self.scatter = 0.0 if by_log_loss else problem.log_scatter
         _ = problem.rows_by_content  # computed once; its copies keep it
 

@@ -22,6 +22,7 @@ from ..kernels import Kernel
 from ..losses import LOSSES
 from ..problem import Problem, solve_two_classes, whitened_columns
 from ..system.newton import loo_gradient, solve_dual, solve_squares
+from .constants import CONSTANTS
 from .screening import Screening
 from .stacks import Stacks
 from .widths import FAILED, Candidate
@@ -155,6 +156,7 @@ class LooLogLoss:
 
     def __init__(self, sample: SearchSample) -> None:
         self.sample, self.problem, self.unit = sample, sample.problem, sample.unit
+        self.width_prior = CONSTANTS.class_width_prior
         self.scale = len(sample.codes) / 8.0  # log losses are much smaller than log PRESS, and so are their changes
         self.warm: dict[tuple[str, str], Any] = {}  # decision values from which Newton's method starts
         self._matrix: tuple[Kernel | None, np.ndarray] = (None, np.empty(0))

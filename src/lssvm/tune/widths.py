@@ -43,6 +43,7 @@ class Criterion(Protocol):
 
     problem: Problem  # the rows that are predicted; C is None if it is searched
     unit: np.ndarray  # the spread of each column, the unit of widths
+    width_prior: float  # the standard deviation of log widths about their mean, with few rows per width
     scale: float  # the size of changes that matter: a search starts with a step of gradient/scale
 
     def value(self, candidate: Candidate) -> float:
@@ -100,7 +101,7 @@ class WidthSearch:
             logs = relative[leading] + x[own]
             mean, count = float(logs.mean()), len(own)
             deviation, middle = logs - mean, mean - 0.5 * math.log(count)
-            spread = CONSTANTS.width_prior * max(1.0, self.size / (CONSTANTS.width_rows * count))
+            spread = self.criterion.width_prior * max(1.0, self.size / (CONSTANTS.width_rows * count))
             value += 0.5 * float(deviation @ deviation) / spread**2 + 0.5 * (middle / MEAN_PRIOR) ** 2
             np.add.at(gradient, own, deviation / spread**2 + middle / (MEAN_PRIOR**2 * count))
         return value, gradient
