@@ -204,7 +204,7 @@ def grid(rows: int, n: int | None) -> Result:
 
     X, y = friedman(rows)
     whole_grid(X[:100], y[:100], None if n is None else 20, WIDTHS[:1], RIDGES)
-    with arrays.own_threads():  # as in fit
+    with arrays.single_threaded_blas():  # as in fit
         (error, _, _), result = measured(lambda: whole_grid(X, y, n, WIDTHS, RIDGES))
     unit = y.std()  # of the errors that are compared
     return {**result, "error": float(unit * np.sqrt(error)), "note": "error: leave-one-out RMSE"}
@@ -301,7 +301,7 @@ def select(step: str, rows: int, n: int) -> Result:
     choose = getattr(sparsify, step)(n, random_state=0, **options)
     X, y = friedman(rows)
     problem = Problem(kernels.RBF(SIGMA), X, y[:, None], np.ones(rows), C=1.0)
-    with arrays.own_threads():  # as in fit
+    with arrays.single_threaded_blas():  # as in fit
         return measured(lambda: choose(problem))[1]
 
 

@@ -237,7 +237,7 @@ def price(rows: int, n: int, repeats: int) -> None:
     best = dict.fromkeys(runs, np.inf)
     for _ in range(repeats):
         for name, call in runs.items():
-            with arrays.own_threads():  # as in fit
+            with arrays.single_threaded_blas():  # as in fit
                 start = time.perf_counter()
                 call()
                 best[name] = min(best[name], time.perf_counter() - start)

@@ -36,7 +36,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
 from lssvm import LSSVC, LSSVR, arrays, datasets
-from lssvm.arrays.threads import share
+from lssvm.arrays.threads import parallel_for
 from lssvm.kernels import RBF, Choice, Matern
 from lssvm.problem import Problem
 from lssvm.tune import loo_errors
@@ -77,7 +77,7 @@ def whole_grid(
         found.extend(zip(loo_errors(factor, 1.0 / ridges), [width] * len(ridges), ridges, strict=True))
 
     if n is None:  # an eigendecomposition does not use all cores; products with a basis do
-        share(try_width, widths.tolist())
+        parallel_for(try_width, widths.tolist())
     else:
         for width in widths.tolist():
             try_width(width)
@@ -90,7 +90,7 @@ def search() -> None:
     rows = []
     for size, n in ((1000, None), (20_000, 500)):
         X, y, new, truth = friedman(size, 0)
-        with arrays.own_threads():  # as in fit
+        with arrays.single_threaded_blas():  # as in fit
             taken, (_, width, ridge) = seconds(lambda X=X, y=y, n=n: whole_grid(X, y, n, widths, ridges))
         rmse = held_out(LSSVR(RBF(width), C=1 / ridge, steps=[]), (X, y, new, truth)) if n is None else None
         rows.append(

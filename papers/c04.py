@@ -48,7 +48,7 @@ def explicit(problem: Problem) -> np.ndarray:
 def seconds(work: Callable[[], Any], repeats: int) -> np.ndarray:
     found = []
     for _ in range(repeats):
-        with arrays.own_threads():  # as in fit
+        with arrays.single_threaded_blas():  # as in fit
             start = time.process_time()  # others may use the machine
             work()
             found.append(time.process_time() - start)

@@ -91,9 +91,9 @@ MODULES = ["lssvm", *(module.name for module in pkgutil.walk_packages([str(ROOT)
 
 LAYERS = {
     **dict.fromkeys(["files", "_words", "progress", "_threads", "_blas", "arrays", "rules"], 0),
-    **dict.fromkeys(["coding", "kernels", "losses", "system", "conjugate", "robust", "datasets"], 1),
-    "problem": 2,
-    **dict.fromkeys(["sparsify", "tune", "stream", "cluster", "columns"], 3),
+    **dict.fromkeys(["coding", "kernels", "losses", "system", "robust", "datasets"], 1),
+    **dict.fromkeys(["problem", "tables"], 2),
+    **dict.fromkeys(["sparsify", "tune", "stream", "cluster"], 3),
     **dict.fromkeys(["estimators", "intervals", "diagnose"], 4),
     **dict.fromkeys(["persist", "export", "plotting", "report", "cli"], 5),
     "__main__": 6,

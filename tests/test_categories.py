@@ -14,8 +14,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Bunch
 
 from lssvm import LSSVC, LSSVR, diagnose, export, kernels, load, save, sparsify
-from lssvm.columns import HEIGHT, Columns
 from lssvm.problem import Problem, column_spread
+from lssvm.tables.encoding import HEIGHT, Columns
 from lssvm.tune.loo_error import LooError
 from lssvm.tune.loo_log_loss import LooLogLoss, SearchSample
 from lssvm.tune.widths import Candidate, WidthSearch

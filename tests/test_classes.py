@@ -17,18 +17,16 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import Bunch
 
 from lssvm import LSSVC, arrays, kernels, load, robust, save, sparsify, tune
-from lssvm.coding import couple, pair_rows, pair_slope, pair_work, pairs_of, platt_aims
+from lssvm.coding import couple, pair_rows, pair_slope, pair_work, pairs_of, platt_targets
 from lssvm.estimators.planning import class_plan
 from lssvm.kernels import RBF, Linear, Matern
 from lssvm.losses import LOSSES
 from lssvm.problem import Problem, solve_classes
-from lssvm.system import newton
-from lssvm.system.newton import loo_gradient, solve_dual, solve_primal, solve_squares
-from lssvm.tune import stacks
+from lssvm.system import BatchedPairs, batches, newton
+from lssvm.system.newton import loo_gradient, solve_dual, solve_primal
 from lssvm.tune.classes import simplest, with_C_of_more_rows
 from lssvm.tune.loo_log_loss import LooLogLoss, SearchSample
 from lssvm.tune.samples import part_of
-from lssvm.tune.stacks import Stacks
 from lssvm.tune.widths import Candidate, WidthSearch
 
 CODINGS = ["one-vs-rest", "one-vs-one"]
@@ -275,13 +273,15 @@ def test_the_gradient_of_leave_one_out_agrees_with_central_differences(name, C):
 def test_several_targets_share_one_factor():
     X, y = ordered(60)
     K, weights = RBF(1.0)(X), np.random.default_rng(0).uniform(0.5, 2.0, 60)
-    targets = np.where(y[:, None] == np.arange(3), 1.0, -1.0)
-    coef, intercept, loo, _ = solve_squares(K, targets, weights, 5.0)
-    for c in range(3):
-        fit = solve_dual(K, targets[:, c], weights, 5.0, LOSSES["squared"])
-        assert_allclose(coef[:, c], fit.coef, rtol=1e-9, atol=1e-9)
-        assert_allclose(intercept[c], fit.intercept, rtol=1e-9)
-        assert_allclose(loo[:, c], fit.loo, rtol=1e-8, atol=1e-9)
+    columns = [(np.arange(60), np.where(y == c, 1.0, -1.0)) for c in range(3)]
+    pairs = BatchedPairs(columns, weights)
+    assert [batch.targets.shape for batch in pairs.batches] == [(1, 60, 3)]
+    solved = pairs.solve(K, 5.0, LOSSES["squared"])
+    for c, (_, t) in enumerate(columns):
+        fit = solve_dual(K, t, weights, 5.0, LOSSES["squared"])
+        assert_allclose(solved.coef[:, c], fit.coef, rtol=1e-9, atol=1e-9)
+        assert_allclose(solved.intercept[c], fit.intercept, rtol=1e-9)
+        assert_allclose(solved.loo[:, c], fit.loo, rtol=1e-8, atol=1e-9)
 
 
 # Pairs ----------------------------------------------------------------------------------------------------------------
@@ -314,32 +314,27 @@ def test_the_slope_of_pairs_is_a_minimum_of_the_log_loss():
     for number, (rows, t) in enumerate(pair_rows(codes, 3)):
         values[rows, number] += 1.5 * t
     best = pair_slope(values, codes, weights, 3)
-    aims = platt_aims(codes, weights, 3)
+    targets = platt_targets(codes, weights, 3)
 
     def loss(slope):
-        p = couple(values, 3, slope)
-        own = p[np.arange(300), codes]
-        others = (np.log(p).sum(axis=1) - np.log(own)) / 2
-        return -float(weights @ (aims * np.log(own) + (1 - aims) * others))
+        return -float(weights @ np.sum(targets * np.log(couple(values, 3, slope)), axis=1))
 
     losses = [loss(best * factor) for factor in (0.9, 1.0, 1.1)]
     assert losses[1] == min(losses)
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_stacks_agree_with_one_problem_after_the_other(name):
+def test_batches_agree_with_one_problem_after_the_other(name):
     X, y = load_iris(return_X_y=True)
     K, weights = RBF(3.0)(X), np.random.default_rng(0).uniform(0.5, 2.0, 150)
     columns = pair_rows(y, 3)
-    coef, intercept, decision, loo = Stacks(columns, weights).solve(K, 2.0, name, None)
+    solved = BatchedPairs(columns, weights).solve(K, 2.0, LOSSES[name], with_gradient=True)
+    tolerance = 1e-8 if name == "squared" else 1e-4
     for number, (rows, t) in enumerate(columns):
         fit = solve_dual(K[np.ix_(rows, rows)], t, weights[rows], 2.0, LOSSES[name])
-        assert_allclose(decision[rows, number], fit.decision, atol=0.05)
-        assert_allclose(loo[rows, number], fit.loo, atol=0.1)
-        if name == "squared":
-            assert_allclose(coef[rows, number], fit.coef, rtol=1e-8, atol=1e-8)
-            assert_allclose(intercept[number], fit.intercept, rtol=1e-8)
-            assert_allclose(loo[rows, number], fit.loo, rtol=1e-8, atol=1e-8)
+        assert_allclose(solved.intercept[number], fit.intercept, rtol=tolerance)
+        for ours, theirs in ((solved.coef, fit.coef), (solved.decision, fit.decision), (solved.loo, fit.loo)):
+            assert_allclose(ours[rows, number], theirs, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize(
@@ -349,9 +344,8 @@ def test_stacks_agree_with_one_problem_after_the_other(name):
 def test_the_gradient_of_a_search_agrees_with_central_differences(coding, name, monkeypatch):
     from lssvm.tune import loo_log_loss as classes
 
-    exact = classes.solve_dual
     monkeypatch.setattr(classes, "SLOPE_ACCURACY", 1e-12)
-    monkeypatch.setattr(classes, "solve_dual", lambda *a, **o: exact(*a, **{**o, "tolerance": 1e-13, "start": None}))
+    monkeypatch.setattr(batches, "TOLERANCE", 1e-13)
     X, y = ordered(60)
     targets = np.where(y[:, None] == np.arange(3), 1.0, -1.0)
     problem = Problem(RBF(1.0), X, targets, np.random.default_rng(0).uniform(0.5, 2, 60), classification=True)
@@ -398,19 +392,20 @@ def test_two_classes_may_have_no_weight():
     assert np.isin(model.predict(X), [0, 1]).all()
 
 
-def test_threads_find_the_same(monkeypatch):
-    """Each stack of problems is solved in one thread, whatever their number."""
+@pytest.mark.parametrize("name", LOSSES)
+def test_threads_find_the_same(name, monkeypatch):
+    """Each batch of problems is solved in one thread, whatever their number."""
     X, y = load_iris(return_X_y=True)
     K, columns = RBF(3.0)(X), pair_rows(y, 3)
-    monkeypatch.setattr(stacks, "WORK", 100**3)
+    monkeypatch.setattr(batches, "WORK", 100**3)
     found = []
     for threads in (1, 3):
-        with arrays.own_threads():
+        with arrays.single_threaded_blas():
             monkeypatch.setattr(arrays.threads._local, "workers", threads)
-            many = Stacks(columns, np.ones(150))
-            loo, kept = many.squares(K, 2.0)
-            found.append((loo, many.gradient(kept, loo, 2.0)[0], many.solve(K, 2.0, "logistic", None)[3]))
-    assert len(many.stacks) == 3
+            many = BatchedPairs(columns, np.ones(150))
+            solved = many.solve(K, 2.0, LOSSES[name], with_gradient=True)
+            found.append((solved.loo, solved.gradient(solved.loo)[0]))
+    assert len(many.batches) == 3
     for one, several in zip(*found, strict=True):
         assert_array_equal(one, several)
 

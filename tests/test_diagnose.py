@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from stacking import stack_of
 
 from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, sparsify
-from lssvm.cli.data import summary
+from lssvm.cli.fitted_models import model_facts
 
 KERNEL = kernels.RBF(sigma=13.0)
 X, y = (a[::4] for a in datasets.load_motorcycle(return_X_y=True))
@@ -84,7 +84,7 @@ def test_unit_vectors_of_a_linear_member_are_not_counted():
     linear = LSSVR(kernels.Linear(), C=1.0, steps=[sparsify.Given(np.eye(2))]).fit(table, y)
     stack = stack_of([dense, linear], [0.5, 0.5])
     np.testing.assert_array_equal(diagnose.basis_points(stack), table)
-    assert summary(stack)["support vectors"] == len(table)
+    assert model_facts(stack)["support vectors"] == len(table)
     np.testing.assert_array_equal(diagnose.basis_points(linear), np.eye(2))
 
 

@@ -615,7 +615,7 @@ UNKNOWN = {
 @pytest.fixture
 def table(monkeypatch):
     """A frame of all kinds of columns; new rows with unknown, pooled and missing values; targets."""
-    monkeypatch.setattr("lssvm.columns.MOST_VALUES", 3)
+    monkeypatch.setattr("lssvm.tables.encoding.MOST_VALUES", 3)
     rng = np.random.default_rng(0)
     age, level, n = np.round(rng.uniform(20, 70, 80), 1), rng.integers(0, 3, 80), 80
     city = rng.choice(["Köln", 'Os"lo\\', "Paris", "Bern", "Ulm"], n, p=[0.3, 0.3, 0.3, 0.05, 0.05])

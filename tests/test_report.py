@@ -14,8 +14,8 @@ from sklearn.pipeline import make_pipeline
 from stacking import stack_of
 
 from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, load, report, save, sparsify, tune
+from lssvm.arrays import spread_of
 from lssvm.estimators import chunked
-from lssvm.problem import spread_of
 from lssvm.report.charts import Chart, labelled, round_ticks
 from lssvm.report.markup import shortened
 

@@ -8,14 +8,13 @@ import time
 
 import numpy as np
 import pytest
-import scipy
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from lssvm import LSSVR, arrays, kernels, sparsify
 from lssvm.arrays import parallel, threads
-from lssvm.arrays.threads import both, own_threads, share
+from lssvm.arrays.threads import parallel_for, run_pair, single_threaded_blas
 
 RNG = np.random.default_rng(0)
 
@@ -53,22 +52,6 @@ def test_eigenvectors_in_pieces(n, scale, in_pieces):
     assert not arrays.eigh(np.zeros((n, n)))[0].any()
 
 
-@pytest.mark.parametrize("n", [200, 301, 450])
-def test_eigenvectors_are_those_of_lapack_with_any_number_of_threads(n, monkeypatch):
-    G = kernels.RBF(2.0)(*[RNG.standard_normal((n, 5))] * 2)
-    found = []
-    with own_threads():
-        for number in (1, 2, 3, 7):
-            for module in (parallel, threads):
-                monkeypatch.setattr(module, "workers", lambda number=number: number)
-            found.append(arrays.eigh(G.copy()))
-    with threadpool_limits(1):
-        expected = scipy.linalg.eigh(G.T, lower=False, driver="evd")
-    for values, vectors in found:
-        assert values.tobytes() == expected[0].tobytes()
-        assert_allclose(vectors, expected[1], rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize("n", [1, 2, 3, 50, 301])
 def test_product_with_a_symmetric_matrix(n, monkeypatch):
     A, x = RNG.standard_normal((n, n)), RNG.standard_normal(n)
@@ -77,7 +60,7 @@ def test_product_with_a_symmetric_matrix(n, monkeypatch):
     found = []
     for number in (1, 2, 3, 3):
         monkeypatch.setattr(threads, "workers", lambda number=number: number)
-        with own_threads():
+        with single_threaded_blas():
             found.append(parallel.symmetric_product(K, np.repeat(x, 2)[::2]))
     assert_allclose(found[0], K @ x, atol=1e-11)
     assert len({one.tobytes() for one in found}) == 1
@@ -173,7 +156,7 @@ def test_an_error_ends_the_work_of_all(in_pieces):
         done.append(item)
 
     with pytest.raises(ValueError, match="mine"):
-        share(work, range(200))
+        parallel_for(work, range(200))
     assert len(done) < 20
     count = len(done)
     time.sleep(0.02)
@@ -201,7 +184,7 @@ def test_an_interrupt_leaves_no_setting_behind(where, monkeypatch):
         stop[0] = number
         calls.clear()
         try:
-            with own_threads():
+            with single_threaded_blas():
                 assert numbers == [1]
                 threads._helpers().submit(int).result()
         except KeyboardInterrupt:
@@ -213,7 +196,7 @@ def test_an_interrupt_leaves_no_setting_behind(where, monkeypatch):
 
 
 def test_a_signal_handler_may_fit():
-    with threads._lock, own_threads():
+    with threads._lock, single_threaded_blas():
         assert threads.workers() >= 1
 
 
@@ -225,7 +208,7 @@ def test_every_item_is_worked_on_once_by_several_threads(in_pieces):
         done.append(item)
         threads.add(threading.get_ident())
 
-    share(work, range(40))
+    parallel_for(work, range(40))
     assert sorted(done) == list(range(40))
     assert len(threads) == 3
 
@@ -237,10 +220,10 @@ def test_inside_of_a_piece_nothing_is_shared_out_again(monkeypatch):
 
     def outer(item):
         inner = set()
-        share(lambda _: inner.add(threading.get_ident()), range(5))
+        parallel_for(lambda _: inner.add(threading.get_ident()), range(5))
         seen.append(inner == {threading.get_ident()} or threading.current_thread() is threading.main_thread())
 
-    share(outer, range(9))
+    parallel_for(outer, range(9))
     assert all(seen)
     assert len(seen) == 9
 
@@ -267,9 +250,9 @@ def failing(A, B):
 def test_the_limit_that_users_give_blas_is_kept():
     with threadpool_limits(1):
         assert threads.workers() == 1
-        with own_threads():
+        with single_threaded_blas():
             assert threads.workers() == 1
-    with threadpool_limits(2), own_threads():
+    with threadpool_limits(2), single_threaded_blas():
         assert blas_threads()[0] == 1
         assert threads.workers() == min(2, threads._cores())
 
@@ -375,8 +358,8 @@ def test_two_functions_side_by_side(number, monkeypatch):
             meeting.wait()  # passes only if both functions run at the same time
         return name, threads.workers(), threading.get_ident()
 
-    with own_threads():
-        first, second = both(lambda: function("first"), lambda: function("second"))
+    with single_threaded_blas():
+        first, second = run_pair(lambda: function("first"), lambda: function("second"))
         assert threads.workers() == number
     assert (first[0], second[0]) == ("first", "second")
     assert first[1] == second[1] == (1 if number == 2 else number)
@@ -391,7 +374,7 @@ def test_errors_of_two_functions_surface(place, monkeypatch):
     def wrong():
         raise KeyError("wrong")
 
-    with own_threads():
+    with single_threaded_blas():
         with pytest.raises(KeyError, match="wrong"):
-            both(*[wrong, lambda: 1][:: 1 - 2 * place])
+            run_pair(*[wrong, lambda: 1][:: 1 - 2 * place])
         assert threads.workers() == 2

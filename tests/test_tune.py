@@ -19,7 +19,7 @@ from sklearn.utils import Bunch
 
 from lssvm import LSSVC, LSSVR, arrays, datasets, kernels, losses, sparsify, tune
 from lssvm.kernels import RBF, Additive, Choice, Linear, Matern, Polynomial, Spline
-from lssvm.problem import Problem, column_spread, order_by_content, spread_of
+from lssvm.problem import Problem, column_spread, order_by_content
 from lssvm.tune import choose_C, scores, widths
 from lssvm.tune.leave_one_out import tuned
 from lssvm.tune.loo_error import LooError
@@ -259,7 +259,7 @@ def test_a_far_cell_does_not_set_the_scale_of_a_column_of_mostly_equal_cells(cel
     X = np.column_stack([rng.random(300) < 0.1, np.where(rng.random(300) < 0.2, rng.poisson(3, 300), 0)]).astype(float)
     expected = X.std(axis=0)
     X[7] = cell
-    assert_allclose(spread_of(X), expected, rtol=0.1)
+    assert_allclose(arrays.spread_of(X), expected, rtol=0.1)
 
 
 def test_one_width_where_more_are_not_worth_it():
@@ -1113,6 +1113,14 @@ def test_rounding_does_not_decide_how_much_work_a_search_has_spent():
     X, y = make_friedman1(400, 6, noise=1.0, random_state=0)
     fits = [LSSVR(RBF(), steps=[]).fit(X, unit * y) for unit in (1.0, 0.3, 7.0)]
     assert len({model.path_.evaluations for model in fits}) == 1
+
+
+def test_a_search_of_one_kernel_does_not_print_it(monkeypatch):
+    """scikit-learn's representation of a sum takes twice as long with each further summand."""
+    monkeypatch.setattr(kernels.Sum, "__repr__", lambda kernel: pytest.fail("printed"))
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, 2))
+    LSSVR(RBF() + RBF() + Linear()).fit(X, X[:, 0])
 
 
 def test_the_order_of_a_sample_depends_on_ranks_only():

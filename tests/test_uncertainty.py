@@ -619,3 +619,18 @@ def test_fitted_loo_gives_the_models_own_residuals():
     found = FittedLoo(model._problem_, model._fit_)
     own = found.predictions(X)[np.arange(40), np.arange(40), 0]
     assert_allclose(own, model.loo_predictions_, rtol=1e-10)
+
+
+@pytest.mark.parametrize("method", ["auto", "adaptive", "jackknife+", "full", "quantiles", "confidence"])
+@pytest.mark.parametrize("kernel", [kernels.Polynomial(2), kernels.Linear()])
+def test_intervals_of_predictions_that_overflow_are_refused(kernel, method):
+    """As by `predict`: they used to be NaN, with NumPy warnings."""
+    X, y = uneven(40)
+    model = LSSVR(kernel, C=1.0).fit(X, y)
+    far = np.vstack([X, [[1.7e308, -1.7e308]]])
+    call = {"quantiles": model.predict_quantiles, "confidence": model.confidence_interval}.get(method)
+    call = call or (lambda rows: model.predict_interval(rows, 0.8, method))
+    assert np.isfinite(call(X)).all()
+    for refused in (model.predict, call):
+        with pytest.raises(ValueError, match="Predictions overflow"):
+            refused(far)

@@ -1,9 +1,13 @@
 """lssvm: least-squares support vector machines, exact, robust, sparse, tuned by leave-one-out."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+from importlib import import_module
+
+TYPE_CHECKING = False  # importing `typing` takes longer than all else here, and Ctrl-C would leave a traceback of it
 if TYPE_CHECKING:
+    from typing import Any
+
     from . import datasets, diagnose, export, kernels, plotting, report, robust, sparsify, tune
     from .estimators import LSSVC, LSSVR
     from .persist import load, save

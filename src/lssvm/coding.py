@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from . import arrays
 
@@ -88,28 +88,22 @@ def pair_losses(values: np.ndarray, codes: np.ndarray, weights: np.ndarray, n_cl
         wrong = np.where(own != 0.0, np.exp(np.clip(-slope * margins, -FAR, FAR)), 0.0).sum(axis=1)
         return np.column_stack([1.0 / (1.0 + wrong), wrong / (1.0 + wrong)])
 
-    aims = platt_aims(codes, weights, n_classes)
-    guess = best_slope(of_pairs, np.zeros(len(codes), dtype=int), weights, aims)[0]
-    return best_slope(lambda slope: couple(values, n_classes, slope), codes, weights, aims, guess)
+    targets = platt_targets(codes, weights, n_classes)
+    aims = np.take_along_axis(targets, codes[:, None], axis=1)
+    guess = _coupled_slope(of_pairs, np.hstack([aims, 1.0 - aims]), weights)[0]
+    return _coupled_slope(lambda slope: couple(values, n_classes, slope), targets, weights, guess)
 
 
-def best_slope(
-    probabilities: Callable[[float], np.ndarray],
-    codes: np.ndarray,
-    weights: np.ndarray,
-    aims: np.ndarray,
-    guess: float | None = None,
+def _coupled_slope(
+    probabilities: Callable[[float], np.ndarray], targets: np.ndarray, weights: np.ndarray, guess: float | None = None
 ) -> tuple[float, np.ndarray]:
     """The slope that minimises the log loss of `probabilities` (rows, classes), and the log loss of every row.
 
-    `aims` are the target probabilities of the rows' own classes. The search is short if there is a guess.
+    The search is short if there is a guess.
     """
 
     def losses(log_slope: float) -> np.ndarray:
-        logs = np.log(np.maximum(probabilities(math.exp(log_slope)), TINY))
-        own = logs[np.arange(len(codes)), codes]
-        others = (logs.sum(axis=1) - own) / (logs.shape[1] - 1)
-        return -(aims * own + (1.0 - aims) * others)
+        return -np.sum(targets * np.log(np.maximum(probabilities(math.exp(log_slope)), TINY)), axis=1)
 
     def total(log_slope: float) -> float:
         return float(weights @ losses(log_slope))
@@ -147,7 +141,28 @@ def vertex(function: Callable[[float], float], start: float, step: float, moves:
     return start + step * (place + min(max(0.5 * (below - above) / curvature, -1.0), 1.0))
 
 
-def platt_aims(codes: np.ndarray, weights: np.ndarray, n_classes: int) -> np.ndarray:
-    """Target probabilities (n + 1)/(n + 2) for a class of n rows (Platt 1999): separable classes get a finite slope."""
+def platt_targets(codes: np.ndarray, weights: np.ndarray, n_classes: int) -> np.ndarray:
+    """Target probabilities (rows, classes): (n + 1)/(n + 2) for a row's own class of n rows, the others share the rest.
+
+    With them, separable classes get a finite slope (Platt 1999).
+    """
     counts = np.bincount(codes, weights=weights, minlength=n_classes)
-    return ((counts + 1.0) / (counts + 2.0))[codes]
+    aims = ((counts + 1.0) / (counts + 2.0))[codes]
+    targets = np.repeat(((1.0 - aims) / (n_classes - 1))[:, None], n_classes, axis=1)
+    targets[np.arange(len(codes)), codes] = aims
+    return targets
+
+
+def softmax_slope(logits: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> float:
+    """The slope s > 0 of softmax(s * logits) with the largest likelihood: the root of an increasing derivative."""
+
+    def derivative(slope: float) -> float:
+        return float(weights @ np.sum((softmax(slope * logits, axis=1) - targets) * logits, axis=1))
+
+    size = float(np.max(np.abs(logits), initial=0.0)) or 1.0
+    high, low = 1.0 / size, 1e-6 / size  # positive, so that the predicted class stays the most probable
+    if derivative(low) >= 0.0:
+        return low
+    while derivative(high) < 0.0:
+        high *= 2.0
+    return float(scipy.optimize.brentq(derivative, low, high, xtol=1e-14 * high, rtol=1e-14))

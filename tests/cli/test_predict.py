@@ -180,6 +180,20 @@ def test_another_name_of_the_data_is_not_overwritten(run, folder, fitted):
     assert "would be overwritten" in run("predict", fitted, "people.csv", "-o", "model.lssvm").stderr
 
 
+@pytest.mark.parametrize("name", ["also.csv", "table/part.parquet"])
+def test_a_file_in_the_folder_of_the_data_is_not_overwritten(run, folder, fitted, name):
+    pytest.importorskip("pyarrow")
+    Path("table").mkdir()
+    write_parquet("table/part.parquet")
+    os.link("table/part.parquet", "also.csv")
+    content = Path("table/part.parquet").read_bytes()
+    result = run("predict", fitted, "table", "-o", name)
+    assert result.exit_code == 2
+    assert f"'{name}' is also another file of this command and would be overwritten" in result.stderr
+    assert Path("table/part.parquet").read_bytes() == content
+    assert run("predict", fitted, "table", "-o", "table/new.csv").exit_code == 0
+
+
 # Predictions ----------------------------------------------------------------------------------------------------------
 def test_predictions_and_intervals_are_the_models(run, folder, fitted):
     model = load(fitted)
@@ -215,7 +229,7 @@ def test_a_far_cell_changes_no_other_line(run, folder, cell):
 
 
 def test_predictions_that_fail_midway_leave_the_previous_file(run, folder, fitted, monkeypatch):
-    monkeypatch.setattr(cli.reading, "BLOCK_BYTES", 512)
+    monkeypatch.setattr(cli.reading, "BATCH_CELLS", 75)
     (folder / "new.csv").write_text(lines([*ROWS, ("forty", "Oslo", "1")]), encoding="utf-8")
     (folder / "out.csv").write_text("the predictions before")
     result = run("predict", fitted, "new.csv", "-o", "out.csv")

@@ -16,17 +16,10 @@ pytest.importorskip("pyarrow")
 
 def read(source):
     """All rows of a table as lists of texts."""
-    return [list(row.values()) for batch in source.batches() for row in batch.to_pylist()]
+    return [list(row) for batch in source.batches() for row in zip(*batch.columns.values(), strict=True)]
 
 
 # Headers --------------------------------------------------------------------------------------------------------------
-def test_header_longer_than_a_block_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(cli.reading, "BLOCK_BYTES", 1 << 12)
-    names = [f"n{i}" for i in range(2_000)]
-    (tmp_path / "wide.csv").write_text(",".join(names) + "\n" + ",".join(["1"] * 2_000) + "\n")
-    assert read(open_table(str(tmp_path / "wide.csv"))) == [["1"] * 2_000]
-
-
 @pytest.mark.parametrize("delimiter", [",", ";"])
 @pytest.mark.parametrize("line_break", ["", "\n"])
 def test_header_of_any_length_is_read_whole(tmp_path, delimiter, line_break):
@@ -118,6 +111,7 @@ def test_fit_from_a_pipe_that_has_a_path(tmp_path, path):
     assert f"source              {os.path.basename(path.format(reader))}\n" in result.stdout
 
 
+@pytest.mark.slow
 def test_the_copy_of_a_pipe_is_removed(tmp_path):
     script = "import sys; from lssvm.cli.reading import open_table; print(len(list(open_table('-').batches())))"
     result = subprocess.run(
@@ -142,3 +136,29 @@ def test_a_terminal_is_not_a_table():
     finally:
         os.close(master)
         os.close(slave)
+
+
+# Lines ----------------------------------------------------------------------------------------------------------------
+def test_a_line_with_another_number_of_cells_is_named(tmp_path):
+    (tmp_path / "t.csv").write_text("x,y\n" + "1,2\n" * 1200 + "\n1,2,3\n")
+    source = open_table(str(tmp_path / "t.csv"))
+    with pytest.raises(TableError, match=r"row 1202 has a different number of cells \(3\) than the header \(2\)"):
+        list(source.batches())
+
+
+@pytest.mark.parametrize("size", [1, 7, 600])
+def test_batches_are_the_rows_in_order(tmp_path, size):
+    rows = [[str(i), f"name {i}"] for i in range(1500)]
+    (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{x}, {y} \n" for x, y in rows))
+    batches = list(open_table(str(tmp_path / "t.csv")).batches(["y", "x"], size))
+    assert [batch.start for batch in batches] == list(range(0, 1500, size))
+    assert [batch.number(0) for batch in batches[:2]] == [2, 2 + size]
+    assert [cell for batch in batches for cell in batch.columns["y"]] == [y for _, y in rows]
+
+
+def test_a_cell_longer_than_the_limit_is_an_unclosed_quotation_mark(tmp_path, monkeypatch):
+    (tmp_path / "t.csv").write_text("x,y\n" + "1,2\n" * 100 + '"1,2\n' + "1,2\n" * 500_000)
+    source = open_table(str(tmp_path / "t.csv"))
+    monkeypatch.setattr(cli.reading, "SAMPLE_LIMIT", 1 << 20)
+    with pytest.raises(TableError, match="look for an unclosed quotation mark"):
+        list(source.batches())

@@ -218,6 +218,9 @@ def test_interrupt_of_an_import_leaves_no_traceback():
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
+    script = "import sys; sys.modules.pop('typing', None); import lssvm.__main__; print('typing' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout == "False\n"  # what is imported before `run` is not protected
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["scripts"] == {"lssvm": "lssvm.__main__:run"}
 

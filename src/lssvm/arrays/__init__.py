@@ -54,5 +54,7 @@ from .namespaces import take as take
 from .namespaces import to_numpy as to_numpy
 from .namespaces import user_level as user_level
 from .namespaces import zeros as zeros
+from .spread import deviation_of as deviation_of
+from .spread import spread_of as spread_of
 from .threads import cached_property as cached_property
-from .threads import own_threads as own_threads
+from .threads import single_threaded_blas as single_threaded_blas

@@ -6,7 +6,7 @@ All matrices are row-major; a lower factor L is stored as such, so that Fortran 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import numpy as np
 import scipy.linalg
@@ -15,6 +15,7 @@ from scipy.linalg import blas, lapack
 from . import parallel
 from .namespaces import (
     EPS,
+    Array,
     empty,
     identity,
     is_cupy,
@@ -25,16 +26,13 @@ from .namespaces import (
     on_accelerator,
     row_blocks,
     to_numpy,
-    zeros,
 )
-from .threads import own_threads as own_threads
-
-if TYPE_CHECKING:
-    from .namespaces import Array
 
 TALL, WIDE = 2, 64  # rows per column, and columns, from which triangular systems may be solved with the inverse,
 LOSS = 1e-9  # if the relative error stays below this; the bound that is used is five to fifty times too large
 DIVIDED = 4096  # order up to which the memory of an eigendecomposition does not matter
+FEW = 4  # columns up to which reading a triangle is all the work of a solution, in one thread
+TRIANGLE = 64  # order up to which LAPACK inverts the triangles of many matrices
 LEAF = 512  # order up to which a triangular matrix is inverted by substitution on an accelerator
 SMALL = 2048, 2**24  # columns and elements up to which launching the calls of an accelerator takes most of the time
 
@@ -180,8 +178,8 @@ def solve_lower(L: Array, B: Array, *, transpose: bool = False) -> Array:
     if is_numpy(L, B):
         if not B.size:
             return B
-        if B.shape[1] == 1:
-            return blas.dtrsv(L.T, B[:, 0], lower=0, trans=0 if transpose else 1)[:, None]
+        if B.shape[1] <= FEW:
+            return blas.dtrsm(1.0, L.T, B, lower=0, trans_a=0 if transpose else 1)
         rows = np.array(B.T, dtype=np.float64, order="C")
         parallel.solve_rows(L, rows, turn=not transpose)
         return rows.T
@@ -201,25 +199,39 @@ def whiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None = 
     `inverse` is that of L, if it is known and accurate enough. It is computed for many NumPy rows, unless it might
     cause a relative error above `loss` (0: never).
     """
+    return _rows_by_inverse(Z, L, loss, inverse, turn=True)
+
+
+def unwhiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None = None) -> Array:
+    """Z L^-1, overwriting Z where the namespace allows it: turns derivatives in L^-1 z into those in z.
+
+    See `whiten_rows`.
+    """
+    return _rows_by_inverse(Z, L, loss, inverse, turn=False)
+
+
+def _rows_by_inverse(Z: Array, L: Array, loss: float, inverse: Array | None, *, turn: bool) -> Array:
+    """Z L^-T (`turn`) or Z L^-1."""
     if is_numpy(Z, L):
-        if not Z.size or not Z.flags.carray or Z.dtype != np.float64:
-            return solve_lower(L, Z.T).T
+        if not Z.size:
+            return Z
+        Z = np.require(Z, np.float64, ["C", "A", "W"])
         inverse = _inverse_that_pays(Z, L, loss) if inverse is None else inverse
         if inverse is None:
-            parallel.solve_rows(L, Z, turn=True)
+            parallel.solve_rows(L, Z, turn=turn)
         else:
-            parallel.multiply_rows(inverse, Z, turn=True)
+            parallel.multiply_rows(inverse, Z, turn=turn)
         return Z
-    if is_small(*Z.shape):
-        return solve_lower(L, Z.T).T if inverse is None else Z @ inverse.T
     parts = _parts(L.shape[0])
-    if len(parts) == 1 or not (is_torch(L) or is_cupy(L)):
-        return solve_lower(L, Z.T).T
-    out = empty(Z.shape, Z)
-    for part, inverse in zip(parts, _invert_diagonal(L, parts), strict=True):
-        done = slice(0, part.start)
-        _multiply(Z[:, part], out[:, done], L[part, done].T, -1.0, add=True)
-        _multiply(out[:, part], Z[:, part], inverse.T)
+    if is_small(*Z.shape) and inverse is not None:
+        return Z @ (inverse.T if turn else inverse)
+    if is_small(*Z.shape) or len(parts) == 1 or not (is_torch(L) or is_cupy(L)):
+        return solve_lower(L, Z.T, transpose=not turn).T
+    out, blocks = empty(Z.shape, Z), list(zip(parts, _invert_diagonal(L, parts), strict=True))
+    for part, block in blocks if turn else blocks[::-1]:
+        done = slice(0, part.start) if turn else slice(part.stop, L.shape[0])
+        _multiply(Z[:, part], out[:, done], L[part, done].T if turn else L[done, part], -1.0, add=True)
+        _multiply(out[:, part], Z[:, part], block.T if turn else block)
     return out
 
 
@@ -250,45 +262,33 @@ def _multiply(out: Array, A: Array, B: Array, factor: float = 1.0, *, add: bool 
         out[...] = factor * (A @ B)
 
 
-def unwhiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None = None) -> Array:
-    """Z L^-1, overwriting Z where the namespace allows it: turns derivatives in L^-1 z into those in z.
-
-    See `whiten_rows`.
-    """
-    if is_numpy(Z, L) and Z.size:
-        Z = np.require(Z, np.float64, ["C", "A", "W"])
-        inverse = _inverse_that_pays(Z, L, loss) if inverse is None else inverse
-        if inverse is None:
-            parallel.solve_rows(L, Z, turn=False)
-        else:
-            parallel.multiply_rows(inverse, Z, turn=False)
-        return Z
-    if is_small(*Z.shape):
-        return solve_lower(L, Z.T, transpose=True).T if inverse is None else Z @ inverse
-    parts = _parts(L.shape[0])
-    if len(parts) == 1 or not (is_torch(L) or is_cupy(L)):
-        return solve_lower(L, Z.T, transpose=True).T
-    out = empty(Z.shape, Z)
-    for part, inverse in zip(parts[::-1], _invert_diagonal(L, parts)[::-1], strict=True):
-        done = slice(part.stop, L.shape[0])
-        _multiply(Z[:, part], out[:, done], L[done, part], -1.0, add=True)
-        _multiply(out[:, part], Z[:, part], inverse)
-    return out
-
-
 def invert_lower(L: Array) -> Array:
-    """Inverse of a lower triangular matrix (overwritten)."""
+    """Inverse of a lower triangular matrix (overwritten), or of many NumPy matrices (g, n, n)."""
+    if is_numpy(L) and L.ndim == 3:
+        _invert_halves(L, TRIANGLE)
+        return L
     if is_numpy(L):
         return parallel.invert_lower(L) if L.size else L
     n = L.shape[0]
     if is_small(*L.shape) or not (is_torch(L) or is_cupy(L)):
         return solve_lower(L, identity(n, L))
-    inverse = zeros((n, n), L)
-    parts = [slice(start, min(start + LEAF, n)) for start in range(0, n, LEAF)]
-    for part, block in zip(parts, _invert_diagonal(L, parts), strict=True):
-        inverse[part, part] = block
-    _invert_parts(inverse, L)
-    return inverse
+    _invert_halves(L, LEAF)
+    return L
+
+
+def _invert_halves(L: Array, leaf: int) -> None:
+    """Overwrite lower triangular matrices (..., n, n) by their inverses; products of halves are fast."""
+    n = L.shape[-1]
+    if n <= leaf:
+        for part in L if is_numpy(L) else ():
+            part[...] = lapack.dtrtri(part.T, lower=0)[0].T
+        if not is_numpy(L):
+            L[...] = solve_lower(L, identity(n, L))
+        return
+    head, tail = slice(0, n // 2), slice(n // 2, n)
+    _invert_halves(L[..., head, head], leaf)
+    _invert_halves(L[..., tail, tail], leaf)
+    L[..., tail, head] = L[..., tail, tail] @ (L[..., tail, head] @ -L[..., head, head])
 
 
 def _invert_diagonal(L: Array, parts: list[slice]) -> list[Array]:
@@ -327,16 +327,15 @@ def condition(L: Array, norm: Array | float, inverse: Array | None = None) -> fl
         reciprocal, _ = lapack.dpocon(L.T, float(norm), uplo="U")
         return float(1.0 / reciprocal) if reciprocal > 0 else float("inf")
     xp = namespace(L)
-    inverse = invert_lower(L) if inverse is None else inverse
+    inverse = invert_lower(L + 0.0) if inverse is None else inverse
     return float(norm * xp.max(xp.sum(xp.abs(inverse.T @ inverse), axis=0)))
 
 
 def eigh(A: Array) -> tuple[Array, Array]:
     """Eigenvalues (ascending) and eigenvectors of a symmetric A (overwritten); see `eigh_matrices`."""
     if is_numpy(A):
-        if A.shape[0] <= DIVIDED:
-            return parallel.eigh(A)
-        return scipy.linalg.eigh(A.T, lower=False, driver="evr", overwrite_a=True, check_finite=False)
+        driver: Literal["evd", "evr"] = "evd" if 1 < len(A) <= DIVIDED else "evr"  # SciPy 1.13 has no DSYEVD of 1 x 1
+        return scipy.linalg.eigh(A.T, lower=False, driver=driver, overwrite_a=True, check_finite=False)
     values, vectors = namespace(A).linalg.eigh(A)
     return values, vectors
 

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike as ArrayLike  # what users may pass: arrays, 
 from scipy.linalg import blas
 from sklearn import get_config
 
-from .threads import own_threads as own_threads
-from .threads import share
+from .threads import parallel_for
+from .threads import single_threaded_blas as single_threaded_blas
 
 Array: TypeAlias = np.ndarray | Any
 """An array of NumPy, or of another library with the same operators (torch, CuPy), which type checkers do not know."""
@@ -286,4 +286,4 @@ def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: in
         bands = [slice(i, min(i + height, n_rows)) for i in range(0, n_rows, height)]
         tiles = [(band, slice(j, k)) for band in bands for j, k in itertools.pairwise(edges)]
 
-    share(lambda tile: function(*tile), tiles)
+    parallel_for(lambda tile: function(*tile), tiles)

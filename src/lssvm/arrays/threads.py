@@ -13,7 +13,7 @@ import itertools
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ContextDecorator
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ First = TypeVar("First")
 Second = TypeVar("Second")
 
 _lock = threading.RLock()  # a signal handler may fit, too
-_depth: dict[int, int] = {}  # by thread: how many nested `own_threads` blocks it is in
+_depth: dict[int, int] = {}  # by thread: how many nested `single_threaded_blas` blocks it is in
 _before: list[int] = []  # numbers of threads of the shared BLAS libraries outside all of these blocks
 _local = threading.local()  # pool, workers: of this thread; helps: is a helper thread; before: as `_before`, for OpenMP
 
@@ -40,7 +40,7 @@ class Library:
     set: Callable[[int], None]
 
 
-class own_threads(ContextDecorator):
+class single_threaded_blas(ContextDecorator):
     """While any thread is inside, the BLAS libraries of NumPy and SciPy use one thread each.
 
     The helper threads end when the outermost block of their thread does.
@@ -128,7 +128,7 @@ def workers() -> int:
     return max(1, min([_cores(), *allowed]))
 
 
-def share(function: Callable[[Item], object], items: Iterable[Item]) -> None:
+def parallel_for(function: Callable[[Item], object], items: Iterable[Item]) -> None:
     """Call `function` with every item, in any order, in this thread and its helpers; an error stops them all."""
     waiting = deque(items)
     helpers = min(workers(), len(waiting)) - 1 if len(waiting) > 1 else 0
@@ -148,7 +148,7 @@ def share(function: Callable[[Item], object], items: Iterable[Item]) -> None:
     if helpers < 1:
         work()
         return
-    with own_threads():
+    with single_threaded_blas():
         pool = _helpers()
         others = [pool.submit(work) for _ in range(helpers)]
         try:
@@ -161,8 +161,8 @@ def share(function: Callable[[Item], object], items: Iterable[Item]) -> None:
             other.result()
 
 
-def share_whole(function: Callable[[Item], object], items: Iterable[Item]) -> None:
-    """As `share`, but what `function` itself shares stays in the thread that calls it."""
+def run_each_alone(function: Callable[[Item], object], items: Sequence[Item]) -> None:
+    """As `parallel_for`, but nested calls run serially, unless there is a single item."""
 
     def alone(item: Item) -> None:
         helps, _local.helps = getattr(_local, "helps", False), True
@@ -171,10 +171,10 @@ def share_whole(function: Callable[[Item], object], items: Iterable[Item]) -> No
         finally:
             _local.helps = helps
 
-    share(alone, items)
+    parallel_for(alone if len(items) > 1 else function, items)
 
 
-def both(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
+def run_pair(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
     """The results of two functions: with two threads side by side, each in one; otherwise in turn, with all threads."""
     if workers() != 2:
         return first(), second()
@@ -183,7 +183,7 @@ def both(first: Callable[[], First], second: Callable[[], Second]) -> tuple[Firs
     def keep(number: int) -> None:
         results[number] = (first, second)[number]()
 
-    share_whole(keep, (0, 1))
+    run_each_alone(keep, (0, 1))
     return results[0], results[1]
 
 

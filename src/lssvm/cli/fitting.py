@@ -15,9 +15,8 @@ from .._words import counted
 if TYPE_CHECKING:
     from typing import Any
 
-    from .reading import Source
     from .roles import Roles
-from .data import rows_in, rows_of, summary
+from .fitted_models import model_facts
 from .program import FILE, data_argument, json_option, main, plain_errors, reading_options
 from .terminal import check_output, print_values, progress_line, recorded_warnings, row_counter, say, share_bar
 
@@ -84,15 +83,15 @@ def fit(
     from ..estimators import LSSVC, LSSVR
     from ..persist import save
     from .reading import open_table
-    from .roles import plan
+    from .roles import Rows, plan
 
     start = perf_counter()
     source = open_table(data, **reading)
     with row_counter() as seen:
-        roles, summaries, remarks = plan(source, target, task=task, drop=drop, categorical=categorical, seen=seen)
+        roles, scans, remarks = plan(source, target, task=task, drop=drop, categorical=categorical, seen=seen)
     for remark in remarks:
         say(remark)
-    n_rows = summaries[target].rows
+    n_rows = scans[target].rows
     read = perf_counter()
     if not roles.labels and (loss is not None or coding is not None):
         option = "--coding" if loss is None else "--loss"
@@ -103,25 +102,25 @@ def fit(
     model: Any = LSSVR(robust=robust)
     if roles.labels:
         model = LSSVC(robust=robust, loss=loss or "auto", coding=coding or "auto")
-    n_columns = _encoded_columns(roles, summaries)
+    n_columns = _encoded_columns(roles, scans)
     chunked = _needs_chunks(n_rows, n_columns)
     if chunked and (loss not in (None, "auto", "squared") or coding == "one-vs-one"):
         raise ValueError(
             f"Fitting {n_rows} rows at once would take more than half of the free memory, and in chunks only "
             "--loss squared and --coding one-vs-rest are available: omit these options, or fit fewer rows."
         )
+    rows, columns = Rows(source, roles, drop=missing == "drop"), counted(len(roles.inputs), "column")
     with recorded_warnings() as raised:
         if chunked:
             say(f"fitting {n_rows} rows at once would take more than half of the free memory: they are read in chunks")
-            chunks = _Chunks(source, roles, n_columns, drop=missing == "drop")
-            with share_bar(f"fitting {n_rows} rows, {counted(len(roles.inputs), 'column')}"):
-                model.fit_chunks(chunks)
-            dropped = chunks.dropped
+            rows.size = CHUNK_BYTES // (8 * n_columns) + 1
+            with share_bar(f"fitting {n_rows} rows, {columns}"):
+                model.fit_chunks(rows)
         else:
-            X, y, dropped = rows_of(source, roles, drop=missing == "drop")
-            with share_bar(f"fitting {len(y)} rows, {counted(len(roles.inputs), 'column')}"):
+            X, y = rows.all()
+            with share_bar(f"fitting {len(y)} rows, {columns}"):
                 model.fit(X, y)
-        for remark in _after_fit(model, summaries, len(dropped) - summaries[target].missing):
+        for remark in _after_fit(model, scans, len(rows.dropped) - scans[target].missing):
             say(remark)
     done = perf_counter()
     notes = [remark for remark in remarks if remark.startswith("column ")]
@@ -131,15 +130,16 @@ def fit(
         source=source.name if data == "-" else os.path.basename(os.path.abspath(data)),
         model=output.name,
         row=source.first_row,
-        dropped=dropped,
+        dropped=rows.dropped,
         warnings=notes + raised,
         seconds={"read and check the table": read - start, "fit and tune": done - read},
     )
     save(model, output)
-    result = summary(model)
+    result = model_facts(model)
     with suppress(ValueError):
         if not diagnose.beats_constant(model):
-            say("warning: the leave-one-out error is no smaller than that of a constant: the columns hardly help")
+            doubt = "the columns add almost no information"
+            say(f"warning: the leave-one-out error is no smaller than that of a constant: {doubt}")
     if page is not None:
         from ..report import to_html
 
@@ -153,7 +153,7 @@ def fit(
     print_values(result, as_json)
 
 
-def _after_fit(model: Any, summaries: dict[str, Any], dropped: int) -> Iterator[str]:
+def _after_fit(model: Any, scans: dict[str, Any], dropped: int) -> Iterator[str]:
     """What only the fit decides: rows with a target that are dropped, and columns that are not identifiers."""
     from ..estimators.state import encoder
     from .roles import listed
@@ -162,7 +162,7 @@ def _after_fit(model: Any, summaries: dict[str, Any], dropped: int) -> Iterator[
         yield f"rows with missing cells are dropped: {dropped}"
     columns = encoder(model)
     found = [str(column.name) for column in columns.columns if column.kind == "category"] if columns else []
-    counts = [summaries[name].counts for name in found]
+    counts = [scans[name].counts for name in found]
     sizes = [
         f"{name!r} ({'more than 1000' if own is None else len(own)})" for name, own in zip(found, counts, strict=True)
     ]
@@ -170,30 +170,11 @@ def _after_fit(model: Any, summaries: dict[str, Any], dropped: int) -> Iterator[
         yield f"treated as categorical: {listed(sizes)}"
 
 
-class _Chunks:
-    """The rows of a source, in chunks, as often as needed."""
-
-    def __init__(self, source: Source, roles: Roles, n_columns: int, *, drop: bool) -> None:
-        self.source, self.roles, self.drop = source, roles, drop
-        self.size = CHUNK_BYTES // (8 * n_columns) + 1
-        self.dropped: list[int] = []
-
-    def __call__(self) -> Iterator[tuple[Any, Any]]:
-        self.dropped = []
-        row = 0
-        for batch in self.source.batches(self.size):
-            X, y, kept = rows_in(batch, self.source, self.roles, row, drop=self.drop)
-            self.dropped += [row + int(place) for place in (~kept).nonzero()[0]]
-            row += batch.num_rows
-            if len(y):
-                yield X, y
-
-
-def _encoded_columns(roles: Roles, summaries: dict[str, Any]) -> int:
+def _encoded_columns(roles: Roles, scans: dict[str, Any]) -> int:
     """The number of columns after encoding, at most."""
-    from ..columns import MOST_VALUES
+    from ..tables import MOST_VALUES
 
-    counts = (summaries[name].counts for name, is_text in roles.inputs.items() if is_text)
+    counts = (scans[name].counts for name, is_text in roles.inputs.items() if is_text)
     return len(roles.inputs) + sum(MOST_VALUES if own is None else min(len(own), MOST_VALUES) for own in counts)
 
 

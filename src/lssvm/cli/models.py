@@ -13,7 +13,7 @@ from ..files import written
 if TYPE_CHECKING:
     from typing import Any
 
-from .data import load_model, own_spelling, rows_of, summary
+from .fitted_models import load_model, model_facts, own_spelling
 from .program import FILE, json_option, main, model_argument, plain_errors, reading_options
 from .terminal import check_output, check_standard_output, print_path, print_values, progress_line, say
 
@@ -38,6 +38,7 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
         to_html(load(model), output)
     else:
         from .reading import open_table
+        from .roles import Rows
 
         fitted, roles = load_model(model)
         source = open_table(data, **reading)
@@ -48,7 +49,7 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
             )
         if roles.target not in source.names:
             raise ValueError(f"{data} lacks the target column {roles.target!r}: add it, or omit DATA.")
-        X, y, _ = rows_of(source, roles)
+        X, y = Rows(source, roles).all()
         to_html(fitted, output, X=X, y=own_spelling(fitted, y))
     progress_line("")
     print_path(output)
@@ -93,7 +94,7 @@ def inspect(model: str, as_json: bool) -> None:
     from ..persist import load
 
     fitted = load(model)
-    result = summary(fitted)
+    result = model_facts(fitted)
     if hasattr(fitted, "feature_names_in_"):
         from .roles import Roles
 

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,9 +21,9 @@ from ..files import written
 if TYPE_CHECKING:
     from typing import Any
 
-    from .reading import Source
+    from .reading import Batch, Source
     from .roles import Roles
-from .data import load_model, own_spelling
+from .fitted_models import load_model, own_spelling
 from .program import FILE, data_argument, json_option, main, model_argument, plain_errors, printable, reading_options
 from .terminal import bar, check_output, check_standard_output, row_counter, say, shows_progress
 
@@ -75,6 +76,7 @@ def predict(
     if output is None:
         check_standard_output("give -o FILE")
     from .reading import open_table
+    from .roles import as_frame
 
     fitted, roles = load_model(model)
     if interval is not None and roles.labels:
@@ -90,15 +92,16 @@ def predict(
     header += [f"P({label})" for label in fitted.classes_] if proba else []
     unknown: Counter[str] = Counter()
     score = _Score(fitted, roles) if roles.target in source.names else None
-    row = 0
+    names = [*roles.inputs, *([str(roles.target)] if score else [])]
+    batch = None
     formulas = [] if raw or as_json else [label for label in getattr(fitted, "classes_", ()) if _is_formula(label)]
     if formulas:
         found = ", ".join(map(repr, map(str, formulas[:5]))) + (" ..." if len(formulas) > 5 else "")
         say(f"class names that a spreadsheet would run as formulas get a leading ' ({found}); use --raw to omit it")
     shown = printable if output is None and sys.stdout.isatty() else str
     with _writer(output) as write, _prediction_bar(source, output) as advance:
-        for batch in source.batches(PIECE):
-            X = roles.cells(batch, source, row + source.first_row)
+        for batch in source.batches(names, PIECE):
+            X = as_frame(roles.cells(batch))
             _count_unknown(fitted, X, unknown)
             columns = _predictions(fitted, X, interval, coverage, proba)
             lines: list[Any] = list(zip(*columns, strict=True))
@@ -106,16 +109,15 @@ def predict(
                 lines = [[values[0], SEPARATOR.join(map(str, values[1])), *values[2:]] for values in lines]
             if formulas:
                 lines = [[f"'{value}" if _is_formula(value) else value for value in values] for values in lines]
-            if not row and not as_json:  # only after the first rows are predicted, so that a failure writes nothing
+            if not (batch.start or as_json):  # only after the first rows are predicted: a failure writes nothing
                 write(printable(_csv_lines([header])))  # labels in it must not control a terminal, wherever it is read
             for start in range(0, len(lines), 1000):  # in small pieces, so that a reader that stops ends the work soon
                 part = lines[start : start + 1000]
                 write(shown(_json_lines(header, part) if as_json else _csv_lines(part)))
             if score is not None:
-                score.add(batch, source, row, columns[0])
-            row += batch.num_rows
-            advance(batch.num_rows)
-        if not row:
+                score.add(batch, columns[0])
+            advance(batch.rows)
+        if batch is None:
             raise ValueError(f"{source.name} has no rows below its header: give a file with data.")
     for category, count in unknown.most_common(LISTED):
         rows = counted(count, "row")
@@ -145,8 +147,8 @@ def _prediction_bar(source: Source, output: Path | None) -> Iterator[Callable[[i
         return
     rows = 0
     with row_counter() as seen:
-        for batch in source.batches():
-            rows += batch.num_rows
+        for batch in source.batches(source.names[:1]):
+            rows += batch.rows
             seen(rows)
     with bar(rows, "predicting") as advance:
         yield advance
@@ -182,11 +184,11 @@ class _Score:
         self.fitted, self.roles = fitted, roles
         self.rows, self.loss = 0, 0.0
 
-    def add(self, batch: Any, source: Source, row: int, predicted: list[Any]) -> None:
+    def add(self, batch: Batch, predicted: list[Any]) -> None:
         import numpy as np
 
         try:
-            y, use = self.roles.targets(batch, source, row + source.first_row)
+            y, use = self.roles.targets(batch)
         except ValueError:  # a column of the same name with other contents
             return
         y = own_spelling(self.fitted, y)
@@ -206,11 +208,9 @@ def _is_formula(label: Any) -> bool:
     """Whether a spreadsheet may run a text as a formula. Numbers (-1) and single signs (+) are not formulas."""
     if not isinstance(label, str) or not label.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
         return False
-    try:
-        float(label)
-    except ValueError:
-        return any(map(str.isalnum, label))
-    return False
+    from ..tables import number_of
+
+    return isnan(number_of(label)) and any(map(str.isalnum, label))
 
 
 def _json_lines(names: list[str], lines: list[Any]) -> str:

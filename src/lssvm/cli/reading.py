@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import difflib
 import io
@@ -11,14 +12,12 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
-from itertools import islice
+from dataclasses import dataclass
+from itertools import chain, islice, tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from ..tables import is_number
 
 DELIMITERS = ",;\t|"
 HINT = " The first line looks like data ({}): if it contains no column names, use --no-header."
@@ -27,10 +26,11 @@ ONE_COLUMN = (
     "names, remove them."
 )
 STATED_DELIMITER = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
-BLOCK_BYTES = 1 << 23
-SAMPLE_SIZE = 1 << 16  # characters from which the format is inferred; more if they contain too few rows
-SAMPLE_LIMIT = 1 << 26  # the maximum
-SAMPLE_ROWS = 20  # rows from which the delimiter is inferred
+BATCH_CELLS = 1 << 18  # cells that are read together, at most, unless 16 rows have more
+SLICE_ROWS = 500  # rows of a text file that are parsed together: more lists would start garbage collections
+SAMPLE_LIMIT = 1 << 26  # characters from which the format is inferred, at most; also the longest cell
+SAMPLE_ROWS = 50  # rows from which the format is inferred, at most
+DELIMITED_ROWS = 20  # rows from which the delimiter is inferred
 
 
 class TableError(ValueError):
@@ -50,37 +50,61 @@ def need_pyarrow() -> None:
 
 
 @dataclass(frozen=True)
+class Batch:
+    """Some rows of a table.
+
+    A column is an array of floats, NaN for missing cells, or a list of texts without blanks around them, None for
+    missing cells; it is None if its cells are of another type.
+    """
+
+    source: Source
+    start: int  # the number of rows before these
+    rows: int
+    columns: dict[str, Any]
+
+    def number(self, place: int) -> int:
+        """The number of a row in messages, from its position in the batch."""
+        return self.source.first_row + self.start + place
+
+
+@dataclass(frozen=True)
 class Source:
     """A table that can be read repeatedly, in batches."""
 
     name: str
     names: tuple[str, ...]
     first_row: int  # the number of the first row: 2 below a header line, 0 in Parquet
-    start: Callable[[], Iterator[pa.RecordBatch]]
+    read: Callable[[Sequence[str], int], Iterator[tuple[int, dict[str, Any]]]]  # names, rows -> batches
     notes: tuple[str, ...] = ()  # what was inferred
     decimal: str = "."
     hint: str = ""  # if the first line looks like data, or if there is only one column
 
-    def batches(self, rows: int = 1 << 30) -> Iterator[pa.RecordBatch]:
-        """The batches, from the start, of at most so many rows; reader errors become TableErrors."""
-        import pyarrow
+    def batches(self, names: Sequence[str] | None = None, rows: int = BATCH_CELLS) -> Iterator[Batch]:
+        """Batches of at most so many rows of some columns, from the start; reader errors become TableErrors."""
+        start = 0
+        with _explained_errors(self.name):
+            for count, columns in self.read(self.names if names is None else names, rows):
+                yield Batch(self, start, count, columns)
+                start += count
 
-        try:
-            for batch in self.start():
-                for first in range(0, batch.num_rows, rows):
-                    yield batch.slice(first, rows)
-        except pyarrow.ArrowInvalid as error:
-            text = str(error)
-            if "UTF8" in text:
-                remedy = "the file is not UTF-8: give its encoding, e.g. --encoding latin-1."
-            elif "Expected" in text and "columns" in text:
-                remedy = "a line has a different number of cells than the header: correct it, or give --delimiter."
-            else:
-                remedy = "does the file have the format that its name suggests?"
-            raise TableError(f"{self.name}: {text}\n{remedy}") from error
-        except (OSError, UnicodeError) as error:
-            remedy = "if this is text, give its encoding, e.g. --encoding latin-1."
-            raise TableError(f"{self.name}: {error}\n{remedy}") from error
+
+@contextmanager
+def _explained_errors(name: str) -> Iterator[None]:
+    """Turn errors of the reading libraries into TableErrors."""
+    import pyarrow
+
+    try:
+        yield
+    except PermissionError:
+        raise
+    except UnicodeDecodeError as error:
+        if b"\0" in error.object:
+            raise TableError(f"{name} is not text: give CSV, TSV or Parquet.") from None
+        raise TableError(f"{name} is not {error.encoding}: give its encoding, e.g. --encoding latin-1.") from None
+    except csv.Error as error:
+        raise TableError(f"{name}: {error}\nlook for an unclosed quotation mark.") from error
+    except (pyarrow.ArrowInvalid, OSError, UnicodeError) as error:
+        raise TableError(f"{name}: {error}\ndoes the file have the format that its name suggests?") from error
 
 
 def open_table(
@@ -97,24 +121,24 @@ def open_table(
     With ``header=None``, the first line contains names, and a first line of numbers is an error.
     """
     need_pyarrow()
-    open_text = partial(_open_text, delimiter=delimiter, header=header, encoding=encoding, decimal=decimal)
-    if path == "-":
-        if sys.stdin is None:
-            raise TableError("Standard input is closed: give a file, or pipe one in, e.g. lssvm fit - < data.csv")
-        return _open_stream(sys.stdin.buffer, "standard input", open_text)
     file = Path(path)
-    if not file.exists():
+    if path == "-" and sys.stdin is None:
+        raise TableError("Standard input is closed: give a file, or pipe one in, e.g. lssvm fit - < data.csv")
+    if path != "-" and not file.exists():
         near = difflib.get_close_matches(file.name, os.listdir(file.parent) if file.parent.is_dir() else [], 1)
         hint = f"Did you mean {str(file.parent / near[0])!r}?" if near else "Check its name and folder."
         raise TableError(f"There is no file {path!r}. {hint}")
-    if not file.is_dir() and not file.is_file():
+    name = "standard input" if path == "-" else path
+    if path == "-":
+        file = _copy(sys.stdin.buffer, name)
+    elif not file.is_dir() and not file.is_file():
         with open(path, "rb") as stream:
-            return _open_stream(stream, path, open_text)
-    if file.is_dir() or file.suffix.lower() in (".parquet", ".pq") or _is_parquet(path):
-        return _open_parquet(file)
+            file = _copy(stream, name)
+    if file.is_dir() or file.suffix.lower() in (".parquet", ".pq") or _is_parquet(str(file)):
+        return _open_parquet(file, name)
     if file.suffix.lower() in (".xlsx", ".xls", ".ods"):
         raise TableError(f"{path!r} is a spreadsheet: save it as CSV (UTF-8) first.")
-    return open_text(path, path)
+    return _open_text(str(file), name, delimiter, header, encoding, decimal)
 
 
 def _is_parquet(path: str) -> bool:
@@ -122,8 +146,8 @@ def _is_parquet(path: str) -> bool:
         return file.read(4) == b"PAR1"
 
 
-def _open_stream(stream: BinaryIO, name: str, open_text: Callable[[str, str], Source]) -> Source:
-    """A copy of a stream as a table, because a fit reads the rows several times."""
+def _copy(stream: BinaryIO, name: str) -> Path:
+    """A copy of a stream, because a fit reads the rows several times; it is removed at exit."""
     import atexit
     import shutil
     import tempfile
@@ -133,209 +157,219 @@ def _open_stream(stream: BinaryIO, name: str, open_text: Callable[[str, str], So
     with tempfile.NamedTemporaryFile(prefix="lssvm-", suffix=".csv", delete=False) as file:
         atexit.register(lambda: Path(file.name).unlink(missing_ok=True))
         shutil.copyfileobj(stream, file)
-    if _is_parquet(file.name):
-        return replace(_open_parquet(Path(file.name)), name=name)
-    return open_text(file.name, name)
+    return Path(file.name)
 
 
-def _open_parquet(file: Path) -> Source:
-    import pyarrow
+def parts_of(path: Path) -> list[Path]:
+    """The files of a table: the path itself or, for a folder, the Parquet files in it."""
+    if not path.is_dir():
+        return [path]
+    return [file for file in path.rglob("*") if file.suffix.lower() in (".parquet", ".pq")]
+
+
+def _open_parquet(file: Path, name: str) -> Source:
     import pyarrow.dataset
 
-    files = sorted(str(f) for f in file.rglob("*") if f.suffix.lower() in (".parquet", ".pq")) if file.is_dir() else []
+    files = sorted(map(str, parts_of(file))) if file.is_dir() else []
     if file.is_dir() and not files:
         raise TableError(f"The folder '{file}' contains no Parquet files (*.parquet): give a file or another folder.")
-    try:
-        if files:
-            parts = {"partitioning": "hive", "partition_base_dir": str(file)}
-            data = pyarrow.dataset.dataset(files, format="parquet", **parts)
-        else:
-            data = pyarrow.dataset.dataset(file, format="parquet")
-    except pyarrow.ArrowInvalid as error:
-        raise TableError(f"'{file}' cannot be read as Parquet: {error}\nIs it a complete Parquet file?") from error
+    parts = {"partitioning": "hive", "partition_base_dir": str(file)} if files else {}
+    with _explained_errors(name):
+        data = pyarrow.dataset.dataset(files or file, format="parquet", **parts)
     names = tuple(data.schema.names)
-    _check_names(names, str(file))
-    return Source(str(file), names, 0, data.to_batches)
+    _check_names(names, name)
+
+    def read(wanted: Sequence[str], rows: int) -> Iterator[tuple[int, dict[str, Any]]]:
+        size = _batch_size(len(wanted), rows)
+        for batch in data.to_batches(columns=list(wanted), batch_size=size):
+            if batch.num_rows:
+                yield batch.num_rows, dict(zip(wanted, map(_cells, batch.columns), strict=True))
+
+    return Source(name, names, 0, read)
+
+
+def _cells(column: Any) -> Any:
+    """A column of Parquet as `Batch` describes it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    kind = column.type
+    if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        return pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)  # null becomes NaN
+    if pa.types.is_boolean(kind):
+        return [None if cell is None else str(cell).lower() for cell in column.to_pylist()]
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return [None if cell is None else cell.strip() for cell in column.to_pylist()]
+    return None
+
+
+def _batch_size(columns: int, rows: int) -> int:
+    return min(rows, max(16, BATCH_CELLS // columns))
 
 
 def _open_text(
-    path: str, name: str, *, delimiter: str | None, header: bool | None, encoding: str | None, decimal: str | None
+    path: str, name: str, delimiter: str | None, header: bool | None, encoding: str | None, decimal: str | None
 ) -> Source:
-    import pyarrow
-    import pyarrow.csv
-
-    encoding, found, guessed, above, names_end, lines = _layout(path, name, delimiter, encoding)
-    first = lines[0]
-    notes = []
-    if guessed and found != ",":
-        notes.append(f"columns are separated by {_spell(found)}")
-    if header is None and len(lines) > 1 and first and all(looks_numeric(cell) for cell in first):
+    encoding = _encoding(path, encoding)
+    with _explained_errors(name):
+        found, is_guessed, first_row, head = _head(path, name, delimiter, encoding, header=header is not False)
+    first = head[0]
+    notes = [f"columns are separated by {_spell(found)}"] if is_guessed and found != "," else []
+    if header is None and len(head) > 1 and all(map(_looks_numeric, first)):
         raise TableError(
             f"{name}: the first line looks like data, not like column names ({', '.join(first[:4])} ...). Use "
             "--no-header (the columns are then column1, column2, ...), add a line of names at the top, or, if these "
             "are names, use --header."
         )
-    data = _data_cells(lines) if header is None else []
+    data = _data_cells(head) if header is None else []
     hint = HINT.format(quoted(data[0])) if data else ""
     header = header is not False
     names = tuple(cell.strip() for cell in first) if header else tuple(f"column{c + 1}" for c in range(len(first)))
     _check_names(names, name, hint)
     notes += [hint.strip()] if hint else []
     hint += ONE_COLUMN.format(quoted(first)) if len(names) == 1 else ""
-    if decimal is None and found != "," and _decimal_comma(lines):
+    if decimal is None and found != "," and _decimal_comma(head):
         decimal = ","
         notes.append("numbers are written with a decimal comma")
+    places = {column: place for place, column in enumerate(names)}
 
-    block_size = max(BLOCK_BYTES, 4 * sum(len(cell) + 3 for cell in first))  # the names must fit into one block
+    def read(wanted: Sequence[str], rows: int) -> Iterator[tuple[int, dict[str, Any]]]:
+        size, done = _batch_size(len(names), rows), 0
+        with _opened(path, encoding) as (text, _):
+            reader = csv.reader(text, delimiter=found)
+            if header:
+                _records(reader, 1)
+            while True:
+                columns: dict[str, list[str]] = {column: [] for column in wanted}
+                count = 0
+                while count < size and (lines := _records(reader, min(SLICE_ROWS, size - count))):
+                    odd = next((place for place, line in enumerate(lines) if len(line) != len(names)), None)
+                    if odd is not None:
+                        raise TableError(
+                            f"{name}: row {first_row + done + count + odd} has a different number of cells "
+                            f"({len(lines[odd])}) than the header ({len(names)}): correct it, or give --delimiter."
+                        )
+                    cells = list(zip(*lines, strict=True))
+                    for column, found_cells in columns.items():
+                        found_cells += map(str.strip, cells[places[column]])
+                    count += len(lines)
+                if not count:
+                    return
+                yield count, columns
+                done += count
 
-    def start() -> Iterator[pa.RecordBatch]:
+    return Source(name, names, first_row, read, tuple(notes), decimal or ".", hint)
+
+
+def _encoding(path: str, encoding: str | None) -> str:
+    import pyarrow
+
+    if encoding is None:
         with pyarrow.input_stream(path, compression="detect") as stream:
-            reader = pyarrow.csv.open_csv(
-                stream,
-                read_options=pyarrow.csv.ReadOptions(
-                    column_names=list(names),
-                    skip_rows=names_end if header else above,
-                    encoding=encoding,
-                    block_size=block_size,
-                ),
-                parse_options=pyarrow.csv.ParseOptions(delimiter=found, newlines_in_values=True),
-                convert_options=pyarrow.csv.ConvertOptions(
-                    column_types={column: pyarrow.string() for column in names}, strings_can_be_null=False
-                ),
-            )
-            yield from reader
-
-    return Source(name, names, 1 + (names_end if header else above), start, tuple(notes), decimal or ".", hint)
-
-
-class _Layout(NamedTuple):
-    """The format of a text file."""
-
-    encoding: str
-    delimiter: str
-    guessed: bool  # whether the delimiter was inferred
-    above: int  # lines above the column names that are not part of the table
-    names_end: int  # lines up to the end of the column names
-    lines: list[list[str]]  # the first records
-
-
-def _layout(path: str, name: str, delimiter: str | None, encoding: str | None) -> _Layout:
-    """The layout of a text file, from a sample that contains the column names and, if possible, some rows."""
-    size = SAMPLE_SIZE
-    with _long_cells():
-        while True:
-            sample, encoding, is_whole = _sample(path, name, encoding, size)
-            layout = _parse(sample, delimiter, encoding)
-            if is_whole or len(layout.lines) > SAMPLE_ROWS:
-                return layout
-            if size >= SAMPLE_LIMIT:
-                break
-            size *= 4
-    if len(layout.lines) < 2:
-        raise TableError(
-            f"{name}: the column names and the first row take more than {size >> 20} MiB: look for an unclosed "
-            "quotation mark."
-        )
-    return layout
-
-
-def _parse(sample: str, delimiter: str | None, encoding: str) -> _Layout:
-    stated = STATED_DELIMITER.match(sample)  # a line that Excel writes and reads
-    above = 1 if stated else 0
-    if stated:
-        sample = sample[stated.end() :]
-        delimiter = delimiter or stated[1]
-    found = _sniff(sample) if delimiter is None else delimiter.replace("\\t", "\t")
-    if len(found) != 1:
-        raise TableError(f"--delimiter must be one character, got {delimiter!r}; write \\t for a tab.")
-    reader = csv.reader(io.StringIO(sample, newline=""), delimiter=found)
-    first = next((line for line in reader if line), [])
-    names_end = above + reader.line_num  # names may contain line breaks, and empty lines may precede them
-    return _Layout(encoding, found, delimiter is None, above, names_end, [first, *reader])
+            encoding = "utf-16" if stream.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
+    try:
+        return "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding  # without a byte order mark
+    except LookupError:
+        raise TableError(f"--encoding {encoding!r} is unknown: try utf-8, latin-1 or cp1252.") from None
 
 
 @contextmanager
-def _long_cells() -> Iterator[None]:
-    """Let the csv module read cells of any length: with a wrong delimiter, a whole line is one cell."""
-    limit = csv.field_size_limit((1 << 31) - 1)
+def _opened(path: str, encoding: str) -> Iterator[tuple[Iterator[str], str]]:
+    """The lines of a text file, and the delimiter that a line above them states, as Excel writes it, or ""."""
+    import pyarrow
+
+    with (
+        pyarrow.input_stream(path, compression="detect") as stream,
+        io.TextIOWrapper(stream, encoding, newline="") as file,
+    ):
+        first = file.readline()
+        stated = STATED_DELIMITER.fullmatch(first)
+        yield (iter(file), stated[1]) if stated else (chain([first], file), "")
+
+
+def _records(reader: Iterator[list[str]], count: int) -> list[list[str]]:
+    """The next records that are not empty lines; cells may be as long as the limit of this module."""
+    limit = csv.field_size_limit(SAMPLE_LIMIT)
     try:
-        yield
+        return list(islice(filter(None, reader), count))
     finally:
         csv.field_size_limit(limit)
 
 
-def _sample(path: str, name: str, encoding: str | None, size: int) -> tuple[str, str, bool]:
-    """About `size` characters from the start, up to the end of a line; the encoding; whether this is the whole file."""
-    import pyarrow
-
-    with pyarrow.input_stream(path, compression="detect") as stream:
-        mark = stream.read(2)
-    if encoding is None:
-        encoding = "utf-16" if mark in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
-    try:
-        with (
-            pyarrow.input_stream(path, compression="detect") as stream,
-            io.TextIOWrapper(stream, encoding, newline="") as file,
-        ):
-            text = file.read(size)
-            is_whole = not file.read(1)
-    except LookupError:
-        raise TableError(f"--encoding {encoding!r} is unknown: try utf-8, latin-1 or cp1252.") from None
-    except UnicodeDecodeError as error:
-        if b"\0" in error.object:
-            raise TableError(f"{name} is not text: give CSV, TSV or Parquet.") from None
-        raise TableError(f"{name} is not {encoding}: give its encoding, e.g. --encoding latin-1.") from None
-    if not text.strip("\ufeff \t\r\n"):
+def _head(
+    path: str, name: str, delimiter: str | None, encoding: str, *, header: bool
+) -> tuple[str, bool, int, list[list[str]]]:
+    """The delimiter, whether it was inferred, the number of the first row, and the first records."""
+    with _opened(path, encoding) as (text, stated):
+        lines, sample = tee(_first_lines(text, name))
+        found = (delimiter or stated or _sniff(sample)).replace("\\t", "\t")
+        if len(found) != 1:
+            raise TableError(f"--delimiter must be one character, got {delimiter!r}; write \\t for a tab.")
+        reader = csv.reader(lines, delimiter=found)
+        names = _records(reader, 1)
+        above = bool(stated) + header * reader.line_num  # names may contain line breaks, and empty lines precede them
+        head = names + _records(reader, SAMPLE_ROWS - 1)
+        if len(head) < 2 and next(text, ""):
+            raise TableError(
+                f"{name}: the column names and the first row take more than {SAMPLE_LIMIT >> 20} MiB: look for an "
+                "unclosed quotation mark."
+            )
+    if not any(cell.strip() for record in head for cell in record):
         raise TableError(f"{name} is empty: give a file with a line of column names and rows below it.")
-    if "\0" in text:
-        raise TableError(f"{name} is not text: give CSV, TSV or Parquet.")
-    if not is_whole:
-        text = text[: text.rfind("\n") + 1] or text
-    return text.removeprefix("\ufeff"), encoding, is_whole
+    return found, not (delimiter or stated), 1 + above, head
 
 
-def _sniff(sample: str) -> str:
+def _first_lines(lines: Iterator[str], name: str) -> Iterator[str]:
+    """The lines, up to a limit: a quotation mark that is not closed would make the rest of the file one cell."""
+    left = SAMPLE_LIMIT
+    for line in lines:
+        left -= len(line)
+        if "\0" in line:
+            raise TableError(f"{name} is not text: give CSV, TSV or Parquet.")
+        if left < 0:
+            return
+        yield line
+
+
+def _sniff(lines: Iterator[str]) -> str:
     """The delimiter that splits the first lines into equal numbers of cells, as many as possible."""
-
-    def cells(delimiter: str) -> int:
-        records = islice(csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter), SAMPLE_ROWS)
-        rows = [len(row) for row in records if row]
-        return rows[0] if rows and min(rows) == max(rows) else 0
-
-    best = max(DELIMITERS[1:], key=cells)
-    if cells(best) > 1 and cells(best) >= cells(",") - 1:  # one comma per cell is a decimal comma
+    start, *copies = tee(lines, 1 + len(DELIMITERS))
+    cells = {}
+    for delimiter, copy in zip(DELIMITERS, copies, strict=True):
+        widths = set(map(len, _records(csv.reader(copy, delimiter=delimiter), DELIMITED_ROWS)))
+        cells[delimiter] = widths.pop() if len(widths) == 1 else 0
+    best = max(DELIMITERS[1:], key=lambda delimiter: cells[delimiter])
+    if cells[best] > 1 and cells[best] >= cells[","] - 1:  # one comma per cell is a decimal comma
         return best
-    if cells(",") > 1:
+    if cells[","] > 1:
         return ","
-    names = sample.lstrip("\r\n").split("\n", 1)[0]
+    names = next((line for line in start if line.strip("\r\n")), "")
     if not any(delimiter in names for delimiter in DELIMITERS):  # one column, perhaps with decimal commas
-        return next((delimiter for delimiter in DELIMITERS if cells(delimiter) == 1), ",")
+        return next((delimiter for delimiter in DELIMITERS if cells[delimiter] == 1), ",")
     return max(DELIMITERS, key=names.count)  # unequal lines: the reader reports the first
 
 
-def _decimal_comma(lines: Sequence[Sequence[str]]) -> bool:
-    cells = [cell.strip() for line in lines[1:50] for cell in line]
-    comma = sum(looks_numeric(cell) and "," in cell for cell in cells)
-    return comma > 0 and not any("." in cell and looks_numeric(cell) for cell in cells)
+def _decimal_comma(head: Sequence[Sequence[str]]) -> bool:
+    cells = {cell.strip() for line in head[1:] for cell in line}
+    return any("," in cell and is_number(cell, ",") for cell in cells) and not any(
+        "." in cell and is_number(cell) for cell in cells
+    )
 
 
-def looks_numeric(text: str) -> bool:
-    try:
-        float(text.replace(",", "."))
-    except ValueError:
-        return False
-    return bool(text.strip().lower() not in ("nan", "inf", "-inf", "infinity"))
+def _looks_numeric(text: str) -> bool:
+    return is_number(text) or is_number(text, ",")
 
 
 def _spell(delimiter: str) -> str:
     return {"\t": "tabs", ";": "semicolons", "|": "bars"}.get(delimiter, repr(delimiter))
 
 
-def _data_cells(lines: Sequence[Sequence[str]]) -> list[str]:
+def _data_cells(head: Sequence[Sequence[str]]) -> list[str]:
     """The cells of the first line that look like data: numbers, and texts that occur again below."""
-    below = [set(column) for column in zip(*lines[1:], strict=False)]
-    pairs = zip(lines[0], below, strict=False)
-    return [cell for cell, others in pairs if cell and (looks_numeric(cell) or cell in others)]
+    below = [set(column) for column in zip(*head[1:], strict=False)]
+    pairs = zip(head[0], below, strict=False)
+    return [cell for cell, others in pairs if cell and (_looks_numeric(cell) or cell in others)]
 
 
 def _check_names(names: Sequence[str], source: str, hint: str = "") -> None:

@@ -1,4 +1,4 @@
-"""The role of each column of a table: target, number, text or dropped."""
+"""The role of each column of a table: target, number, text or dropped; and the rows that a model reads."""
 
 from __future__ import annotations
 
@@ -7,21 +7,15 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from .._words import counted
-from ..columns import is_number
-from .reading import TableError, UnknownColumn, plain_name, quoted
-from .summary import ABSENT, MOST_LABELS, column_values, numbers_of, scan, texts_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from .reading import Source
-    from .summary import Summary
+from ..tables import ABSENT, is_number, number_of, numbers_of, texts_of
+from .column_scan import MOST_LABELS, ColumnScan, scan
+from .reading import BATCH_CELLS, Batch, Source, TableError, UnknownColumn, plain_name, quoted
 
 DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{2,4})([T ]\d{1,2}:\d{2}.*)?")
 SIGNED = re.compile(r"([€$£¥]|[A-Z]{3}\s)?\s*[+-]?\d[\d.,'\s]*([€$£¥%]|[^\W\d]{1,3})?")  # a number and a unit
@@ -63,54 +57,102 @@ class Roles:
                 + _closest(absent[0], source)
             )
 
-    def cells(self, batch: pa.RecordBatch, source: Source, row: int) -> pa.Table:
-        """The input columns of a batch: floats with NaN for missing cells, or text with null for missing cells."""
-        import pyarrow as pa
-
-        columns = []
+    def cells(self, batch: Batch) -> dict[str, Any]:
+        """The input columns of a batch: floats with NaN for missing cells, or texts with None for missing cells."""
+        found: dict[str, Any] = {}
         for name, is_text in self.inputs.items():
-            column = column_values(batch, name)
-            if column is None:
-                raise TableError(f"{source.name}: column {name!r} contains neither numbers nor text: convert it.")
             if is_text:
-                _refuse_only_numbers(column, source, name, row, self.known.get(name, ()))
-                columns.append(texts_of(column, self.known.get(name, ())))
+                _refuse_only_numbers(batch, name, self.known.get(name, ()))
+                found[name] = texts_of(_column(batch, name), self.known.get(name, ()))
             else:
-                columns.append(pa.array(_numbers(column, source, name, row, "correct it, or leave the cell empty")))
-        return pa.table(columns, names=list(self.inputs))
+                found[name] = _numbers(batch, name, "correct it, or leave the cell empty")
+        return found
 
-    def targets(self, batch: pa.RecordBatch, source: Source, row: int) -> tuple[np.ndarray, np.ndarray]:
+    def targets(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
         """The target of each row of a batch, and a mask of the rows that have one."""
         assert self.target is not None
-        column = column_values(batch, self.target)
         if self.labels == "text":
+            texts = texts_of(_column(batch, self.target), self.known[self.target])
             missing = {None, *ABSENT}.difference(self.known[self.target])
-            texts = texts_of(column, self.known[self.target]).to_pylist()
             return np.array([text or "" for text in texts]), np.array([text not in missing for text in texts])
-        values = _numbers(column, source, self.target, row, "correct it; the model was fitted to numbers")
+        values = _numbers(batch, self.target, "correct it; the model was fitted to numbers")
         present = ~np.isnan(values)
         return (np.where(present, values, 0.0).astype(np.int64) if self.labels else values), present
 
 
-def _refuse_only_numbers(column: Any, source: Source, name: str, row: int, known: Collection[str]) -> None:
+@dataclass
+class Rows:
+    """The rows of a table that have a target, in batches and as often as needed: inputs and targets.
+
+    With `drop`, rows with missing cells are dropped as well.
+    """
+
+    source: Source
+    roles: Roles
+    drop: bool = False
+    size: int = BATCH_CELLS  # rows of a batch, at most
+    dropped: list[int] = field(default_factory=list)  # the indices of the other rows, once all were read
+
+    def __call__(self) -> Iterator[tuple[Any, np.ndarray]]:
+        """The batches that have rows with a target."""
+        self.dropped = []
+        for batch in self.source.batches([*self.roles.inputs, str(self.roles.target)], self.size):
+            cells = self.roles.cells(batch)
+            y, kept = self.roles.targets(batch)
+            for column in cells.values() if self.drop else ():
+                kept = kept & np.array([cell is not None and cell == cell for cell in column], dtype=bool)
+            self.dropped += (batch.start + np.flatnonzero(~kept)).tolist()
+            if kept.any():
+                X = as_frame(cells)
+                yield (X if kept.all() else X.filter(kept)), y[kept]
+
+    def all(self) -> tuple[Any, np.ndarray]:
+        """All rows at once."""
+        import pyarrow
+
+        batches = list(self())
+        count = sum(len(y) for _, y in batches)
+        if count < 2:
+            which = "without missing cells" if self.drop else "with a target"
+            rows = counted(count, "row")
+            raise TableError(f"{self.source.name} has {rows} {which}, but at least 2 are required: add rows.")
+        return pyarrow.concat_tables([X for X, _ in batches]), np.concatenate([y for _, y in batches])
+
+
+def as_frame(cells: dict[str, Any]) -> Any:
+    """Columns as a pyarrow table, which the estimators accept."""
+    import pyarrow
+
+    kinds = {name: None if isinstance(own, np.ndarray) else pyarrow.string() for name, own in cells.items()}
+    return pyarrow.table({name: pyarrow.array(own, kinds[name]) for name, own in cells.items()})
+
+
+def _column(batch: Batch, name: str) -> Any:
+    if batch.columns[name] is None:
+        raise TableError(f"{batch.source.name}: column {name!r} contains neither numbers nor text: convert it.")
+    return batch.columns[name]
+
+
+def _refuse_only_numbers(batch: Batch, name: str, known: Collection[str]) -> None:
     """Raise TableError if a category of words contains nothing but numbers, as the estimators do for frames."""
     if not known or any(map(is_number, known)):
         return
-    values, odd = numbers_of(column, source.decimal)
-    numbers = ~np.isnan(values)
-    if numbers.any() and not odd.any():
-        place = int(np.argmax(numbers))
+    cells = _column(batch, name)
+    values, odd = numbers_of(cells, batch.source.decimal)
+    if not odd and not np.isnan(values).all():
+        place = int(np.argmax(~np.isnan(values)))
         raise TableError(
-            f"{source.name}: column {name!r} contained text in fit, but now contains numbers "
-            f"({quoted(str(column[place].as_py()))} in row {row + place}): give the same columns as in fit."
+            f"{batch.source.name}: column {name!r} contained text in fit, but now contains numbers "
+            f"({quoted(str(cells[place]))} in row {batch.number(place)}): give the same columns as in fit."
         )
 
 
-def _numbers(column: Any, source: Source, name: str, row: int, remedy: str) -> np.ndarray:
-    values, odd = numbers_of(column, source.decimal)
-    if odd.any():
-        place = int(np.argmax(odd))
-        raise TableError(f"{_odd_words(source.name, name, [(str(column[place].as_py()), row + place)])}: {remedy}.")
+def _numbers(batch: Batch, name: str, remedy: str) -> np.ndarray:
+    cells = _column(batch, name)
+    values, odd = numbers_of(cells, batch.source.decimal)
+    if odd:
+        words = _odd_words(batch.source.name, name, [(str(cells[odd[0]]), batch.number(odd[0]))])
+        raise TableError(f"{words}: {remedy}.")
     return values
 
 
@@ -122,16 +164,15 @@ def plan(
     drop: Sequence[str] = (),
     categorical: Sequence[str] = (),
     seen: Callable[[int], None] = lambda rows: None,
-) -> tuple[Roles, dict[str, Summary], list[str]]:
-    """Scan a table and decide on the roles of its columns; returns them, the summaries, and messages about them."""
+) -> tuple[Roles, dict[str, ColumnScan], list[str]]:
+    """Scan a table and decide on the roles of its columns; returns them, the scans, and messages about them."""
     for option, names in (("-y", [target]), ("--drop", drop), ("--categorical", categorical)):
         for name in names:
             if name not in source.names:
                 raise UnknownColumn(f"{option} {name!r}: {source.name} has no such column. {_closest(name, source)}")
     if target in drop:
-        raise UnknownColumn(
-            f"--drop {target!r}: this is the target (-y); drop another column, or choose another target."
-        )
+        remedy = "drop another column, or choose another target."
+        raise UnknownColumn(f"--drop {target!r}: this is the target (-y); {remedy}")
     if target in categorical:
         raise UnknownColumn(
             f"--categorical {target!r}: this is the target (-y); for classes use --task classification."
@@ -142,89 +183,58 @@ def plan(
             f"{source.name} has no column besides the target {target!r}, so there is nothing to learn from: add "
             f"columns, or drop fewer.{source.hint}"
         )
-    summaries = scan(source, [target, *names], seen)
-    if max(summary.rows for summary in summaries.values()) < 2:
+    scans = scan(source, [target, *names], seen)
+    if max(column.rows for column in scans.values()) < 2:
         raise TableError(
             f"{source.name} has 1 row, but at least 2 are required, and 30 or more to evaluate a model: add rows."
         )
     remarks = list(source.notes)
-    labels = _labels(source, target, summaries[target], task, remarks)
+    labels = _labels(source, target, scans[target], task, remarks)
     inputs: dict[str, bool] = {}
     useless: dict[str, list[str]] = {}
     for name in names:
-        reason = _useless(name, summaries[name], name in categorical)
+        reason = _useless(name, scans[name], name in categorical)
         if reason:
             useless.setdefault(reason, []).append(name)
             continue
-        inputs[name] = name in categorical or not summaries[name].is_number
-        if not inputs[name] and summaries[name].odd:
-            raise TableError(_odd_message(source.name, name, summaries[name]))
+        inputs[name] = name in categorical or not scans[name].is_number
+        if not inputs[name] and scans[name].odd:
+            raise TableError(_odd_message(source.name, name, scans[name]))
     dropped = [remark for reason, own in useless.items() for remark in _dropped(own, reason)]
     if not inputs:
         raise TableError("\n  ".join([f"{source.name}: no input column remains.", *dropped]))
     remarks += dropped
     if labels:
-        remarks += _doubts(target, summaries[target], True)
+        remarks += _doubts(target, scans[target], True)
     for name, is_text in inputs.items():
-        remarks += _doubts(name, summaries[name], is_text)
-    gaps = [f"{name!r} {summaries[name].missing}" for name in inputs if summaries[name].missing]
+        remarks += _doubts(name, scans[name], is_text)
+    gaps = [f"{name!r} {scans[name].missing}" for name in inputs if scans[name].missing]
     remarks += [f"missing cells: {listed(gaps)}"] if gaps else []
-    if summaries[target].missing:
-        remarks.append(f"rows without a value of {target!r} are dropped: {summaries[target].missing}")
-    return Roles(target, labels, inputs, {target: summaries[target].values or ()}), summaries, remarks
+    if scans[target].missing:
+        remarks.append(f"rows without a value of {target!r} are dropped: {scans[target].missing}")
+    return Roles(target, labels, inputs, {target: scans[target].values or ()}), scans, remarks
 
 
-def _labels(source: Source, target: str, summary: Summary, asked: str | None, remarks: list[str]) -> str:
+def _labels(source: Source, target: str, column: ColumnScan, requested: str | None, remarks: list[str]) -> str:
     """The type of the class labels, "" for regression: inferred from the target, and reported."""
-    if not summary.present:
-        raise TableError(f"{source.name}: column {target!r} has no values: choose another target with -y.")
-    if not summary.usable:
-        raise TableError(f"{source.name}: column {target!r} contains neither numbers nor text: choose another target.")
-    values = summary.values
-    shown = f"more than {MOST_LABELS}" if values is None else str(len(values))
-    whole = summary.is_number and summary.odd == 0 and summary.whole
-    few = whole and values is not None and 2 <= len(values) <= MOST_CLASSES and summary.present >= 3 * len(values)
-    if asked == "regression" or (asked is None and summary.is_number and not few):
-        if summary.odd:
-            raise TableError(_odd_message(source.name, target, summary, target=True))
-        if values is not None and len(values) < 2:
-            raise TableError(
-                f"{source.name}: column {target!r} has the same value in all rows, {quoted(list(values))}: there is "
-                "nothing to learn. Choose another target with -y."
-            )
-        if asked is None:
-            repeated = values is not None and (len(values) <= MOST_CLASSES or summary.present >= REPEATED * len(values))
+    values = column.values
+    whole = column.is_number and column.odd == 0 and column.whole
+    few = whole and values is not None and 2 <= len(values) <= MOST_CLASSES and column.present >= 3 * len(values)
+    regression = requested == "regression" or (requested is None and column.is_number and not few)
+    fault = _target_fault(column, regression=regression, forced=requested is not None)
+    if fault:
+        raise TableError(f"{source.name}: column {target!r} {fault}")
+    if regression:
+        if column.odd:
+            raise TableError(_odd_message(source.name, target, column, target=True))
+        if requested is None:
+            shown = f"more than {MOST_LABELS}" if values is None else str(len(values))
+            repeated = values is not None and (len(values) <= MOST_CLASSES or column.present >= REPEATED * len(values))
             hint = "; if these are classes, use --task classification" if whole and repeated else ""
             remarks.append(f"task: regression ({target!r} has {shown} distinct numbers{hint})")
         return ""
-    many = values is None or (asked is None and len(values) > 2 and 2 * len(values) > summary.present)
-    if many and _all_match(DATE, summary):
-        raise TableError(
-            f"{source.name}: column {target!r} contains dates ({quoted(summary.texts[0])}): use numbers, e.g. the days "
-            "since the first, or choose another target with -y."
-        )
-    if many and _all_match(SIGNED, summary):
-        odd = summary.odd_values[0][0] if summary.odd_values else summary.texts[0]
-        raise TableError(
-            f"{source.name}: column {target!r} contains numbers with other characters ({quoted(odd)}): "
-            "write plain numbers, such as 1234.5, give the --decimal separator, or choose another target with -y."
-        )
-    if values is None:
-        raise TableError(
-            f"{source.name}: column {target!r} has more than {MOST_LABELS} distinct values, too many for classes: "
-            "choose another target with -y" + (", or --task regression." if summary.is_number else ".")
-        )
-    if many:
-        raise TableError(
-            f"{source.name}: column {target!r} has {len(values)} distinct texts in {summary.present} rows, too many "
-            "for classes: choose another target with -y, or force it with --task classification."
-        )
-    if len(values) < 2:
-        raise TableError(
-            f"{source.name}: column {target!r} has only one class, {quoted(list(values))}, but a classifier needs two: "
-            "add rows of other classes, or choose another target with -y."
-        )
-    if asked is None:
+    assert values is not None  # otherwise there are too many classes
+    if requested is None:
         other = "; --task regression treats them as numbers" if whole else ""
         remarks.append(f"task: classification ({target!r} has {len(values)} classes: {listed(sorted(values))}{other})")
     remarks += [
@@ -232,22 +242,56 @@ def _labels(source: Source, target: str, summary: Summary, asked: str | None, re
         for word in ABSENT
         if word in values
     ]
-    exact = whole and not summary.truths and all(abs(end) < 2**53 for end in summary.extremes)
-    return "number" if exact and not summary.padded else "text"
+    exact = whole and not column.truths and all(abs(end) < 2**53 for end in column.extremes)
+    return "number" if exact and not column.padded else "text"
 
 
-def _useless(name: str, summary: Summary, categorical: bool) -> str:
+def _target_fault(column: ColumnScan, *, regression: bool, forced: bool) -> str:
+    """Why a target cannot be used, and what to do; "" if it can. Numbers with mistakes are checked elsewhere."""
+    values = column.values
+    many = not regression and (values is None or (not forced and len(values) > 2 and column.present < 2 * len(values)))
+    if not column.present:
+        return "has no values: choose another target with -y."
+    if not column.usable:
+        return "contains neither numbers nor text: choose another target."
+    if many and _all_match(DATE, column):
+        shown = quoted(column.texts[0])
+        return (
+            f"contains dates ({shown}): use numbers, e.g. the days since the first, or choose another target with -y."
+        )
+    if many and _all_match(SIGNED, column):
+        odd = column.odd_values[0][0] if column.odd_values else column.texts[0]
+        remedy = "write plain numbers, such as 1234.5, give the --decimal separator, or choose another target with -y."
+        return f"contains numbers with other characters ({quoted(odd)}): {remedy}"
+    if many and values is None:
+        other = ", or --task regression." if column.is_number else "."
+        return (
+            f"has more than {MOST_LABELS} distinct values, too many for classes: choose another target with -y{other}"
+        )
+    if many:
+        remedy = "choose another target with -y, or force it with --task classification."
+        return f"has {len(values or ())} distinct texts in {column.present} rows, too many for classes: {remedy}"
+    if values is not None and len(values) < 2 and not (regression and column.odd):
+        if regression:
+            remedy = "there is nothing to learn. Choose another target with -y."
+            return f"has the same value in all rows, {quoted(list(values))}: {remedy}"
+        remedy = "add rows of other classes, or choose another target with -y."
+        return f"has only one class, {quoted(list(values))}, but a classifier needs two: {remedy}"
+    return ""
+
+
+def _useless(name: str, column: ColumnScan, categorical: bool) -> str:
     """Why a column is dropped; "" if it is not."""
-    if not summary.usable:
+    if not column.usable:
         return "it contains neither numbers nor text (dates or lists?)"
-    if not summary.present:
+    if not column.present:
         return "it is empty"
     if not name:
         return "it has no name (row numbers written by another program?)"
-    if summary.values is not None and len(summary.values) == 1 and not summary.missing:
+    if column.values is not None and len(column.values) == 1 and not column.missing:
         return "it has the same value in all rows"
-    if not categorical and not summary.is_number and _all_match(DATE, summary):
-        return f"it contains dates ({quoted(summary.texts[0])}); use numbers, e.g. the year or days since the first"
+    if not categorical and not column.is_number and _all_match(DATE, column):
+        return f"it contains dates ({quoted(column.texts[0])}); use numbers, e.g. the year or days since the first"
     return ""
 
 
@@ -258,48 +302,48 @@ def _dropped(names: Sequence[str], reason: str) -> list[str]:
     return [f"column {name!r} is dropped: {reason}" for name in names]
 
 
-def _all_match(pattern: re.Pattern[str], summary: Summary) -> bool:
+def _all_match(pattern: re.Pattern[str], column: ColumnScan) -> bool:
     """Whether all sampled texts of a column match a pattern."""
-    return bool(summary.texts) and all(pattern.fullmatch(text) for text in summary.texts)
+    return bool(column.texts) and all(pattern.fullmatch(text) for text in column.texts)
 
 
-def _doubts(name: str, summary: Summary, is_text: bool) -> Iterator[str]:
+def _doubts(name: str, column: ColumnScan, is_text: bool) -> Iterator[str]:
     """Possible mistakes in a column that is used."""
     option = shlex.quote(name)
     if not is_text:
-        if summary.numbers_rows:
+        if column.numbers_rows:
             yield f"column {name!r} numbers the rows: drop it with --drop {option}, unless their order matters"
-        if summary.dates:
+        if column.dates:
             yield (
-                f"column {name!r} looks like dates written as numbers ({summary.first:.0f}): use e.g. the year or the "
+                f"column {name!r} looks like dates written as numbers ({column.first:.0f}): use e.g. the year or the "
                 f"days since the first, or drop it with --drop {option}"
             )
-        if summary.padded:
+        if column.padded:
             yield (
                 f"column {name!r} is treated as numeric, but some values have leading zeros "
-                f"({quoted(summary.padded)}): if they are codes, use --categorical {option} or --drop {option}"
+                f"({quoted(column.padded)}): if they are codes, use --categorical {option} or --drop {option}"
             )
-        if 0 < summary.truths < summary.present:
+        if 0 < column.truths < column.present:
             yield f"column {name!r} contains numbers and booleans, which are read as 1 and 0"
         return
-    distinct = summary.counts is None or len(summary.counts) > MOST_CLASSES
-    if not summary.is_number and distinct and (_all_match(SIGNED, summary) or summary.numbers >= summary.odd):
+    distinct = column.counts is None or len(column.counts) > MOST_CLASSES
+    if not column.is_number and distinct and (_all_match(SIGNED, column) or column.numbers >= column.odd):
         yield (
-            f"column {name!r} is treated as text, because {summary.odd} of {summary.present} values "
-            f"{'is' if summary.odd == 1 else 'are'} not numeric, "
-            f"such as {quoted(summary.odd_values[0][0])}: write plain numbers, such as -1234.5, "
+            f"column {name!r} is treated as text, because {column.odd} of {column.present} values "
+            f"{'is' if column.odd == 1 else 'are'} not numeric, "
+            f"such as {quoted(column.odd_values[0][0])}: write plain numbers, such as -1234.5, "
             "or give the --decimal separator"
         )
     groups: dict[str, list[str]] = {}
-    for text in summary.counts or ():
+    for text in column.counts or ():
         groups.setdefault(" ".join(text.casefold().split()), []).append(text)
     for group in groups.values():
         if len(group) > 1:
             yield f"column {name!r} contains {' and '.join(map(quoted, sorted(group)))}: are they the same?"
 
 
-def _odd_message(source: str, name: str, summary: Summary, target: bool = False) -> str:
-    where = _odd_words(source, name, summary.odd_values, summary.odd)
+def _odd_message(source: str, name: str, column: ColumnScan, target: bool = False) -> str:
+    where = _odd_words(source, name, column.odd_values, column.odd)
     if target:
         return f"{where}: correct it, treat the column as classes with --task classification, or choose another target."
     option = shlex.quote(name)
@@ -317,17 +361,10 @@ def _odd_words(source: str, name: str, values: Sequence[tuple[str, int]], count:
 
 def _fault(values: Sequence[tuple[str, int]], count: int) -> str:
     """What is wrong with cells of a column of numbers, of which the first few are known."""
-    infinite = [_is_infinite(value) for value, _ in values]
+    infinite = [math.isinf(number_of(value)) for value, _ in values]
     if all(infinite) and count <= len(values):
         return "infinite"
     return "infinite or not numeric" if any(infinite) else "not numeric"
-
-
-def _is_infinite(text: str) -> bool:
-    try:
-        return math.isinf(float(text.replace(",", ".")))
-    except ValueError:
-        return False
 
 
 def _closest(name: str, source: Source) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 from .program import printable
+from .reading import parts_of
 
 
 def print_values(result: dict[str, Any], as_json: bool) -> None:
@@ -70,7 +71,8 @@ def check_output(path: Path | None, option: str, *others: str | Path | None) -> 
     if not path.exists() and not os.access(path.parent, os.W_OK):
         message = f"the folder '{path.parent}' is not writable; choose another."
         raise click.BadParameter(message, param_hint=option)
-    if any(other is not None and _same_file(path, Path(other)) for other in others):
+    files = [file for other in others if other is not None for file in parts_of(Path(other))]
+    if any(_same_file(path, file) for file in files):
         message = f"'{path}' is also another file of this command and would be overwritten; choose another name."
         raise click.BadParameter(message, param_hint=option)
 

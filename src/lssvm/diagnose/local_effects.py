@@ -10,9 +10,9 @@ from sklearn.utils import Bunch
 
 from .. import arrays
 from ..arrays import ArrayLike
-from ..columns import Column
 from ..estimators import LSSVC, LSSVR
 from ..estimators.state import column_sources, encoded_rows, encoder, is_single, responses
+from ..tables import Column
 from .access import NotKnown, check_fitted, feature_names
 from .kept import kept_by_members
 

@@ -19,7 +19,7 @@ from ..arrays import Array, ArrayLike
 from ..cluster import lazily
 from ..kernels import Additive, Kernel, as_kernel, check_values, pick_columns
 from ..problem import Problem
-from ..problem.rescue import CHECKED_ROWS, warn_of_rounding, with_digits
+from ..problem.cancellation import CHECKED_ROWS, refit_stably, warn_of_rounding
 from ..robust import as_weight_function
 from ..tune import LeaveOneOut, describe, tune_members, warn_at_edge, warn_at_edges
 from .callbacks import CallbackSupportMixin
@@ -35,7 +35,7 @@ from .planning import (
     worthwhile_members,
 )
 from .stacked import NO_SINGLE_VALUE, average, new_members, stack_attributes
-from .validation import is_symmetric, same_kind, validate
+from .validation import OVERFLOW, is_symmetric, same_kind, validate
 
 _SEEN = ("n_features_in_", "feature_names_in_", "_columns_", "classes_", "_single_output_", "_class_factors_")
 _LATER = ("leverage_", "loo_residuals_", "loo_predictions_", "press_")
@@ -106,7 +106,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
                 )
         return super().set_params(**params)
 
-    @arrays.own_threads()
+    @arrays.single_threaded_blas()
     @np.errstate(under="ignore")
     def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit the model to rows in memory."""
@@ -167,7 +167,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         """The model of a problem whose parameters are all known."""
         chosen = problem.replace(fitted=None) if tuned else None
         fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths)
-        problem, fit = with_digits(problem, fit, retuned)
+        problem, fit = refit_stably(problem, fit, retuned)
         describe(problem, fit)
         later = fit.leverage is None
         loo_attributes = {} if later else self._loo_attributes(problem.y, problem.weights, fit.weights, fit)
@@ -191,7 +191,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
             raise AttributeError(f"{name} has no single value for a stack of models: see members_.")
         return object.__getattribute__(self, name)  # raises the usual AttributeError
 
-    @arrays.own_threads()
+    @arrays.single_threaded_blas()
     @np.errstate(under="ignore")
     def leave_one_out(self) -> Self:
         """Compute the leave-one-out attributes, if `fit` has not done so, and store them.
@@ -323,7 +323,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         values -= arrays.to_numpy(self._component_means_)
         return same_kind(values[:, :, 0] if self.dual_coef_.ndim == 1 else values, X)
 
-    @arrays.own_threads()
+    @arrays.single_threaded_blas()
     @np.errstate(under="ignore")
     def _raw_predict(self, X: Any, method: str) -> Array:
         """f(x), rows x outputs."""
@@ -331,7 +331,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
 
     def _finite(self, f: Array) -> Array:
         if not bool(arrays.namespace(f).all(arrays.namespace(f).isfinite(f))):
-            raise ValueError("Predictions overflow: scale your features, both for fit and for predict.")
+            raise ValueError(OVERFLOW)
         return f
 
     @property

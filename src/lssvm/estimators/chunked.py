@@ -16,10 +16,9 @@ from sklearn.utils.validation import validate_data
 from .. import arrays, progress
 from ..arrays import Array, ArrayLike
 from ..cluster import DaskChunks
-from ..columns import as_table, refuse_equal_names, refuse_lazy
 from ..kernels import as_kernel
 from ..problem import Problem
-from ..problem.rescue import warn_of_rounding
+from ..problem.cancellation import warn_of_rounding
 from ..sparsify import Given, Random
 from ..stream import (
     SAMPLE_ROWS,
@@ -37,6 +36,7 @@ from ..stream import (
     sample_rows,
     start_stream,
 )
+from ..tables import as_table, refuse_equal_names, refuse_lazy
 from ..tune import tuned
 from .base import BaseLSSVM, additive_attributes
 from .callbacks import followed, with_callbacks
@@ -149,7 +149,7 @@ class ChunkedLSSVM(BaseLSSVM):
         with followed(self, X=X, y=y, metadata={"sample_weight": sample_weight}):
             return self._add_chunk(X, y, sample_weight)
 
-    @arrays.own_threads()
+    @arrays.single_threaded_blas()
     @np.errstate(under="ignore")
     def _add_chunk(self, X: Any, y: Any, sample_weight: Any, **known: Any) -> Self:
         if arrays.is_dask(X):
@@ -254,7 +254,7 @@ class ChunkedLSSVM(BaseLSSVM):
         with followed(self):
             return self._fit_source(as_source(chunks, columns, target, weight), leave_one_out)
 
-    @arrays.own_threads()
+    @arrays.single_threaded_blas()
     @np.errstate(under="ignore")
     def _fit_source(self, source: Source, leave_one_out: str) -> Self:
         if not sums_suffice(self):

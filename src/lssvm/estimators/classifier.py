@@ -418,7 +418,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         p = average(self._weighted_members, lambda member: member._loo_probabilities()[0])
         return p, *self.members_[0]._loo_probabilities()[1:]
 
-    @arrays.own_threads()
+    @arrays.single_threaded_blas()
     @np.errstate(under="ignore")
     def _class_probabilities(self, X: Array) -> Array:
         """The class probabilities of validated rows."""

@@ -10,13 +10,13 @@ import numpy as np
 
 from .. import arrays
 from ..coding import pair_work
-from ..columns import Columns
 from ..kernels import RBF, Additive, Choice, Kernel, Linear, Matern, Spline, Stack
 from ..losses import LOSSES
 from ..problem import Problem, Step, varying_inputs
 from ..progress import work
 from ..rules import shown
 from ..sparsify import Given, Random
+from ..tables import Columns
 from ..tune import ROBUST_ITERATIONS, LeaveOneOut, tuned, unexplained
 
 DENSE_ROWS = 2000  # steps=None: the model is dense up to this number of rows

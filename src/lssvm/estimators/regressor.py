@@ -14,11 +14,11 @@ from .. import arrays
 from .._words import counted
 from ..arrays import Array, ArrayLike
 from ..cluster import lazily
-from ..columns import refuse_lazy
 from ..problem import Problem
 from ..stream import (
     Scan,
 )
+from ..tables import refuse_lazy
 from ..tune import average_weights, chosen_widths, residuals_of_folds, warn_of_no_signal, weighs_by_folds
 from .parameters import ColumnNames, GivenC, KernelFunction, Steps, Verbosity, Weighting
 from .planning import default_portfolio

@@ -8,9 +8,9 @@ import numpy as np
 
 from .. import arrays
 from ..arrays import ArrayLike
-from ..columns import Columns
 from ..intervals import Jackknife
 from ..problem import Fit, Problem
+from ..tables import Columns
 
 
 def is_stack(model: Any) -> bool:

@@ -27,7 +27,7 @@ from ..intervals import (
 )
 from ..problem import order_by_content
 from .chunked import ChunkedLSSVM
-from .validation import check_coverage, same_kind
+from .validation import OVERFLOW, check_coverage, same_kind
 
 METHODS = ("auto", "jackknife+", "adaptive", "full", "jackknife-minmax", "cv+")
 KEPT_BYTES = 2**28  # largest factor that a model keeps between calls
@@ -43,8 +43,8 @@ class Uncertainty(ChunkedLSSVM):
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name not in CACHED}
 
-    @arrays.own_threads()
-    @np.errstate(under="ignore")
+    @arrays.single_threaded_blas()
+    @np.errstate(over="ignore", invalid="ignore", under="ignore")
     def predict_interval(
         self,
         X: ArrayLike,
@@ -112,11 +112,11 @@ class Uncertainty(ChunkedLSSVM):
             plain = method not in ("auto", "adaptive")
             jackknife = self._jackknife(labels, "jackknife+" if plain else method)
             ends = jackknife.intervals(rows, float(coverage), minmax=method == "jackknife-minmax")
-        ends = same_kind(ends, X)
+        ends = same_kind(_known(ends), X)
         return ends[:, :, 0] if self._single_output_ else ends
 
-    @arrays.own_threads()
-    @np.errstate(under="ignore")
+    @arrays.single_threaded_blas()
+    @np.errstate(over="ignore", invalid="ignore", under="ignore")
     def predict_quantiles(self, X: ArrayLike, levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> Array:
         """Quantiles of the predictive distribution of new targets; they never cross.
 
@@ -141,11 +141,11 @@ class Uncertainty(ChunkedLSSVM):
             self._prepare("auto")
             return lazily(self, "predict_quantiles", X, levels=levels)
         X = self._checked(X, "predict_quantiles")
-        found = same_kind(self._jackknife().quantiles(self._like_training_rows(X), asked), X)
+        found = same_kind(_known(self._jackknife().quantiles(self._like_training_rows(X), asked)), X)
         return found[:, :, 0] if self._single_output_ else found
 
-    @arrays.own_threads()
-    @np.errstate(under="ignore")
+    @arrays.single_threaded_blas()
+    @np.errstate(over="ignore", invalid="ignore", under="ignore")
     def confidence_interval(self, X: ArrayLike, coverage: float = 0.95, simultaneous: bool = False) -> Array:
         """Confidence intervals for the function itself, not for new targets (De Brabanter et al. 2011).
 
@@ -187,7 +187,7 @@ class Uncertainty(ChunkedLSSVM):
         inputs, y = arrays.take(rows, counting), arrays.to_numpy(arrays.take(targets, counting))
         new = self._like_training_rows(X)
         ends = confidence_bands(distribution.model, new, inputs, y, scale, float(coverage), simultaneous)
-        ends = same_kind(ends, X)
+        ends = same_kind(_known(ends), X)
         return ends[:, :, 0] if self._single_output_ else ends
 
     def _prepare(self, method: str) -> None:
@@ -336,3 +336,10 @@ def _all_rows(model: Any) -> np.ndarray:
     """Leave-one-out residuals of all rows, (rows, outputs)."""
     residuals = arrays.to_numpy(model.loo_residuals_)
     return residuals.reshape(len(residuals), -1)
+
+
+def _known(ends: np.ndarray) -> np.ndarray:
+    """Ends of intervals: infinite if there are too few rows, but NaN only where predictions overflow."""
+    if np.isnan(ends).any():
+        raise ValueError(OVERFLOW)
+    return ends

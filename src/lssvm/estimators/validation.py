@@ -16,7 +16,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from .. import arrays
 from .._words import counted
 from ..arrays import Array
-from ..columns import (
+from ..tables import (
     Columns,
     as_table,
     column_names,
@@ -33,6 +33,8 @@ TIMES = {  # starts of the names of types, and how to convert values t to number
     ("time",): "the hours since midnight",
 }
 
+OVERFLOW = "Predictions overflow: scale your features, both for fit and for predict."
+
 NOT_NUMBERS = (  # of the messages of NumPy, pandas and scikit-learn
     "could not convert",
     "must be real",
@@ -48,7 +50,7 @@ def validate(
 ) -> Any:
     """scikit-learn's validation, with a copy of X and with messages that name the argument and the column.
 
-    Columns that are not numeric, and missing cells, are encoded as `lssvm.columns` describes; with ``reset=True``, how
+    Columns that are not numeric, and missing cells, are encoded as `lssvm.tables` describes; with ``reset=True``, how
     they are encoded follows from the rows of positive weight. Without `encode`, cells are returned as they are.
     """
     refuse_lazy("X", X)

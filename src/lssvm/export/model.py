@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__, arrays
 from .._words import counted
-from ..columns import Columns
 from ..diagnose import check_fitted, members, probability_slopes, table_columns
 from ..estimators import LSSVC, LSSVR
 from ..kernels import RBF, Additive, Kernel, Linear, Matern, Polynomial, Product, Spline, Sum, spline_factors
+from ..tables import Columns
 
 Scaling = tuple[float, float, float]  # centre, scale and offset: (x - centre) scale + offset
 MATERN_FACTORS = {0.5: "1.0", 1.5: "(1.0 + r)", 2.5: "(1.0 + r + r * r / 3.0)"}  # in C and in Python

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from .. import arrays
-from ..columns import is_missing
 from ..kernels import Kernel
 from ..problem import Problem
+from ..tables import is_missing
 from ..tune import LeaveOneOut, chosen_widths
 
 FOLDS = 10  # number of folds of the jackknife methods if the search is repeated without each fold

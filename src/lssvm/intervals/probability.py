@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy
 from scipy.special import softmax
+
+from ..coding import platt_targets, softmax_slope
 
 
 def calibrate(decision: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -17,16 +18,12 @@ def calibrate(decision: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> n
     """
     kept = weights > 0  # a weight of 0 removes the row
     decision, codes, weights = decision[kept], codes[kept], weights[kept]
-    n_classes = max(2, decision.shape[1])
-    counts = np.bincount(codes, weights=weights, minlength=n_classes)
-    sure = ((counts + 1) / (counts + 2))[codes]
-    target = np.repeat(((1 - sure) / (n_classes - 1))[:, None], n_classes, axis=1)
-    target[np.arange(len(codes)), codes] = sure
+    targets = platt_targets(codes, weights, max(2, decision.shape[1]))
     if decision.shape[1] > 1:
-        return np.array([_slope(decision, target, weights)])
+        return np.array([softmax_slope(decision, targets, weights)])
     logits = np.column_stack([np.zeros(len(codes)), decision[:, 0]])
     sides = [logits[:, 1] < 0, logits[:, 1] > 0]
-    return np.array([_slope(logits[side], target[side], weights[side]) for side in sides])
+    return np.array([softmax_slope(logits[side], targets[side], weights[side]) for side in sides])
 
 
 def calibration_weights(
@@ -42,21 +39,6 @@ def calibration_weights(
     if are_copies and np.allclose(given, np.rint(given), rtol=1e-9, atol=0.0):
         return np.maximum(given, 1.0), weights
     return np.ones(len(given)), weights * (np.count_nonzero(own) / own.sum())
-
-
-def _slope(logits: np.ndarray, target: np.ndarray, weights: np.ndarray) -> float:
-    """The slope s > 0 of softmax(s * logits) with the largest likelihood: the root of an increasing derivative."""
-
-    def derivative(slope: float) -> float:
-        return float(weights @ np.sum((softmax(slope * logits, axis=1) - target) * logits, axis=1))
-
-    size = float(np.max(np.abs(logits), initial=0.0)) or 1.0
-    high, low = 1.0 / size, 1e-6 / size  # positive, so that the predicted class stays the most probable
-    if derivative(low) >= 0.0:
-        return low
-    while derivative(high) < 0.0:
-        high *= 2.0
-    return float(scipy.optimize.brentq(derivative, low, high, xtol=1e-14 * high, rtol=1e-14))
 
 
 def probabilities(decision: np.ndarray, slopes: np.ndarray) -> np.ndarray:

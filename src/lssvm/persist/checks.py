@@ -15,13 +15,13 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from ..columns import Column
 from ..intervals import ScaleChoice
 from ..kernels import Additive, Kernel, as_kernel
 from ..problem import Fit, Problem, Whitening
 from ..robust import WeightFunction
 from ..rules import LARGEST, MOST, TINY, Penalty, Values, row_weights, values, violations
 from ..stream import LooSample, Sample, Stream
+from ..tables import Column
 
 Sizes = dict[str, int]
 Check = Callable[[Any, str, Sizes], None]

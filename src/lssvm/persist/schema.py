@@ -9,7 +9,6 @@ from sklearn.utils import Bunch
 
 from .. import kernels
 from ..coding import CODINGS
-from ..columns import Columns
 from ..estimators import LSSVC
 from ..intervals import ScaleChoice
 from ..kernels import MOST_COLUMNS, MOST_KERNELS, Kernel
@@ -17,6 +16,7 @@ from ..losses import LOSSES
 from ..problem import Fit, Problem, Step
 from ..rules import LARGEST, MOST, Penalty, indices, numbers, one_of, row_weights
 from ..stream import LooSample, Stream
+from ..tables import Columns
 from .checks import (
     PLAIN,
     SPECIAL,

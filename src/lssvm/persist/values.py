@@ -15,13 +15,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 
 from .. import arrays, kernels, robust, sparsify, tune
-from ..columns import Column, Columns
 from ..intervals import ScaleChoice
 from ..kernels import Kernel
 from ..problem import Fit, Problem, Whitening
 from ..robust import WeightFunction
 from ..stream import LooSample, Sample, Stream
 from ..system import Moments
+from ..tables import Column, Columns
 from .checks import fields_in_files
 
 DEEPEST = 40  # maximum nesting of values

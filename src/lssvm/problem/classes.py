@@ -15,8 +15,8 @@ from ..coding import pair_rows
 from ..kernels import Kernel
 from ..losses import LOSSES, Loss
 from ..system.newton import Binary, solve_dual, solve_primal
+from .cancellation import CHECKED_ROWS, stable_basis
 from .problem import Problem
-from .rescue import CHECKED_ROWS, stable_basis
 from .whitening import Whitening, whiten
 
 SUSPECT = 1e-8  # objective above its minimum, relative, from which the problem is solved again with more care
@@ -40,7 +40,7 @@ class ClassFit:
 
 
 def solve_classes(problem: Problem, loss: str, coding: str, copies: np.ndarray) -> ClassFit:
-    """Fit the classifier; see `_solve_columns`. If a dense fit loses digits, its basis changes as in `with_digits`."""
+    """Fit the classifier; see `_solve_columns`. If a dense fit loses digits, its basis changes as in `refit_stably`."""
     fit, excess = _solve_columns(problem, loss, coding, copies)
     if excess > SUSPECT:
         found = _solve_columns(stable_basis(problem)[0] or problem, loss, coding, copies, gradually=True)
@@ -157,7 +157,7 @@ def whitened_columns(problem: Problem) -> tuple[Array, Whitening, Array]:
     X, points = problem.X, problem.points
     if points is None:
         points = problem.kernel.basis_points(X, np.asarray(problem.support))
-    whitening = whiten(problem.kernel, points, problem._among(problem.support, points))
+    whitening = whiten(problem.kernel, points, problem.among(problem.support, points))
     columns = problem.kernel.fill(arrays.empty((X.shape[0], whitening.rank), X), X, whitening.points)
     return arrays.whiten_rows(columns, whitening.lower), whitening, points
 

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
 
 import numpy as np
 
 from .. import arrays, progress
-from ..arrays import EPS, Array, NumericalError
-from ..kernels import Kernel
+from ..arrays import Array
 from ..progress import gradient_work
-from ..rules import Penalty, indices, row_weights, values
+from ..system import System
+from .fit import Fit, check_solution
+from .record import ProblemRecord
 from .rounding import rounding_error
-
-if TYPE_CHECKING:
-    from ..system import System
-    from .problem import Problem
-    from .whitening import Whitening
-
-UNSURE = 1e-8  # relative rounding error of a leave-one-out residual above which a warning is issued: half of the digits
+from .whitening import Whitening
 
 
 @dataclass(frozen=True)
 class Factor:
     """A factorised problem: fits for one or several values of C, leave-one-out predictions, residuals of folds."""
 
-    problem: Problem
+    problem: ProblemRecord
     C: float  # the value it was factorised for, or the largest one
     rows: np.ndarray
     support: np.ndarray | None
@@ -153,89 +146,3 @@ class Factor:
     def columns(self, X: Array) -> Array:
         """The columns of the factorised system at new points: kernel values, or whitened columns."""
         return self.problem.kernel.evaluate(X, self.points) if self.whitening is None else self.whitening(X)
-
-
-@dataclass(frozen=True)
-class Fit:
-    """A solved problem. Residuals, leverages and leave-one-out residuals cover all rows of the problem."""
-
-    kernel: Kernel
-    C: Penalty
-    weights: Annotated[Array, row_weights("rows")]
-    support: Annotated[np.ndarray, indices("vectors", "rows")] | None
-    points: Annotated[Array, values("vectors", "coordinates")]
-    coef: Annotated[Array, values("vectors", "outputs")]
-    intercept: Annotated[Array, values("outputs")]
-    residuals: Annotated[Array, values("rows", "outputs")]
-    leverage: Annotated[Array, values("rows", finite=False)]  # None, like the next field, after solve(loo=False)
-    loo_residuals: Annotated[Array, values("rows", "outputs", finite=False)]
-    rounding: float = field(default=0.0, metadata={"in_files": False})  # see `rounding_error`; 0: not known
-
-    def predict(self, X: Array) -> Array:
-        """f(x) for every row and output."""
-        return self.kernel.dot(X, self.points, self.coef) + self.intercept[None, :]
-
-    def check(self, problem: Problem) -> float:
-        """Relative residual of the optimality (KKT) conditions: max |A x - b| / (|A| |x| + |b|), in the maximum norm.
-
-        If the basis consists of all rows, the system is (K + V^-1/C) alpha + 1 b = y, 1'alpha = 0, with row i scaled by
-        sqrt(v_i) on both sides; otherwise it is the normal equations (K_SS/C + K_SX V K_XS) beta + K_SX V 1 b =
-        K_SX V y with their last row. The result is about machine precision for a correct fit, however ill-conditioned
-        the system is.
-        """
-        xp = arrays.namespace(problem.X)
-        rows = problem.replace(weights=self.weights).rows
-        X, y, v = (arrays.take(a, rows) for a in (problem.X, problem.y, self.weights))
-        n = self.points.shape[0]
-        beta, b = self.coef, self.intercept
-        if self.support is not None and np.array_equal(np.sort(self.support), rows):
-            w = xp.sqrt(v)
-            worst, norm = arrays.zeros((n, beta.shape[1]), beta), 0.0
-            for block in arrays.row_blocks(n, 8 * n):
-                K = self.kernel.evaluate(X[block, :], self.points) * w[block, None] * w[None, :]
-                norm = max(norm, float(xp.max(xp.sum(xp.abs(K), axis=1) + w[block])) + 1.0 / self.C)
-                a = beta / w[:, None]
-                worst[block, :] = K @ a + a[block, :] / self.C + w[block, None] * (b[None, :] - y[block, :])
-            total = xp.concat([worst, xp.sum(beta, axis=0)[None, :]])
-            unknown = xp.concat([beta / w[:, None], b[None, :]])
-            right = w[:, None] * y
-        else:
-            G = arrays.zeros((n + 1, n + 1), beta)
-            right = arrays.zeros((n + 1, beta.shape[1]), beta)
-            for block in arrays.row_blocks(X.shape[0], 8 * n):
-                K = self.kernel.evaluate(X[block, :], self.points)
-                Z = xp.concat([K, arrays.zeros((K.shape[0], 1), K) + 1.0], axis=1)
-                G += Z.T @ (v[block, None] * Z)
-                right += Z.T @ (v[block, None] * y[block, :])
-            G[:n, :n] += problem._among(self.support, self.points) / self.C
-            unknown = xp.concat([beta, b[None, :]])
-            total, norm = G @ unknown - right, float(xp.max(xp.sum(xp.abs(G), axis=1)))
-        size = norm * float(xp.max(xp.abs(unknown))) + float(xp.max(xp.abs(right)))
-        return float(xp.max(xp.abs(total))) / size if size > 0 else 0.0
-
-
-@dataclass(frozen=True)
-class Path:
-    """Fits along C, stacked: C (c,), coef (c, n, k), intercept (c, k), residuals (c, l, k), leverage (c, l), ..."""
-
-    C: np.ndarray
-    coef: Array
-    intercept: Array
-    residuals: Array
-    leverage: Array
-    loo_residuals: Array
-
-
-def check_solution(*parts: Array) -> None:
-    if not all(bool(arrays.namespace(a).all(arrays.namespace(a).isfinite(a))) for a in parts):
-        raise NumericalError("The solution is not finite: scale your features, targets and weights, or lower C.")
-
-
-def warn_of_leverage(largest: float) -> None:
-    """Warn if a leverage near 1 leaves few digits of e/(1 - h), the only formula available to systems from sums."""
-    if UNSURE * (1.0 - largest) < EPS:
-        warnings.warn(
-            f"A row has a leverage of 1 - {max(1.0 - largest, 0.0):.0e}: few digits of its leave-one-out residual are "
-            "correct. Lower C or the weight of that row, or use so few rows or basis points that they fit in memory.",
-            stacklevel=arrays.user_level(),
-        )

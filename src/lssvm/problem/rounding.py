@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from .. import arrays, system
 from ..arrays import EPS, Array
-from .whitening import independent_rows, smallest_pivot
-
-if TYPE_CHECKING:
-    from .whitening import Whitening
+from .whitening import Whitening, independent_rows, smallest_pivot
 
 TINY = 1e-300
 LOST_DIGITS = 1.2e-5  # rounding error, relative to the spread of the targets, above which a warning is issued
@@ -92,9 +88,6 @@ def rounding_error(
         complements = xp.clip(1.0 - leverage, EPS, None)[:, None]
         lost.append(share(EPS * top / complements, loo))
         missed = fitted / complements
-    elif near.size and factorised.orthogonal is not None:
-        again = factorised.orthogonal.careful(near, lam, residuals, leverage, loo_residuals, disturbed=True)[2]
-        lost.append(share(again - loo_residuals, loo))
     if near.size:
         lost.append(share(arrays.take(missed, near), arrays.take(loo, near)))
     return max(lost)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sklearn.base import BaseEstimator
 
-if TYPE_CHECKING:
-    from .problem import Problem
+from .problem import Problem
 
 
 class Step(BaseEstimator):

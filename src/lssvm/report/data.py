@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import arrays
 from .._words import counted
-from ..columns import Column
+from ..tables import Column
 from .facts import Facts
 from .markup import html_table, listed, rounded
 

@@ -93,10 +93,10 @@ def _words(facts: Facts, own: Predictions, constant: Predictions, linear: Predic
 
 
 def _less(own: Predictions, other: Predictions) -> str:
-    ratio = float(own.error[0] / other.error[0])
-    if not math.isfinite(ratio):  # without a row, the model is not determined
+    share = 100 * (1 - float(own.error[0] / other.error[0]))
+    if not math.isfinite(share):  # without a row, the model is not determined
         return "infinitely more"
-    less = round(100 * (1 - ratio))
+    less = round(share)
     return f"{less}% less" if less > 0 else f"{-less}% more" if less < 0 else "no less"
 
 

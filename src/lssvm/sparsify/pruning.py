@@ -11,7 +11,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from .. import arrays, system
 from ..arrays import EPS, Array
-from ..arrays.threads import both
+from ..arrays.threads import run_pair
 from ..kernels import Kernel
 from ..problem import Fit, Problem, Step, check_memory, held_out_rows, whiten
 from ..rules import Count, Flag, Seed, Share, one_of
@@ -255,7 +255,7 @@ def _inverse_of(problem: Problem, ridge: float) -> tuple[np.ndarray, ...] | None
     def ridged() -> tuple[Array, Array] | None:
         return system.dual_inverse(K + 0.0, arrays.take(problem.y, rows), weights, ridge)
 
-    inverse, dual = both(plain, ridged) if arrays.is_numpy(K) else (plain(), ridged())
+    inverse, dual = run_pair(plain, ridged) if arrays.is_numpy(K) else (plain(), ridged())
     if inverse is None or dual is None:
         return None
     inverse, P, a, w = (arrays.to_numpy(part) for part in (inverse, *dual, weights[:, None] ** 0.5))

@@ -17,6 +17,7 @@ Ridge, weights and basis are held fixed.
 
 from __future__ import annotations
 
+from .batches import BatchedPairs as BatchedPairs
 from .dual import Dual as Dual
 from .dual import dual_inverse as dual_inverse
 from .dual import factorise_dual as factorise_dual

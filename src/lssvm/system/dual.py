@@ -48,6 +48,12 @@ class Dual(System):
             return arrays.zeros((self.root.shape[1],), self.root) + 1.0
         return 1.0 / (self.eigenvalues + lam)
 
+    def _scaled(self, lam: float) -> Array:
+        """The coefficients divided by w."""
+        if self.scaled is not None:
+            return self.scaled
+        return self.root @ (self._spectrum(lam)[:, None] * (self.root.T @ self.targets))
+
     def coefficients(self) -> Array | None:
         return None if self.scaled is None else self.sqrt_weights[:, None] * self.scaled
 
@@ -62,10 +68,7 @@ class Dual(System):
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
         """Coefficients, bias, residuals, leverages and leave-one-out residuals for one ridge; always careful."""
-        spectrum, w = self._spectrum(lam), self.sqrt_weights[:, None]
-        a = self.scaled
-        if a is None:
-            a = self.root @ (spectrum[:, None] * (self.root.T @ self.targets))
+        spectrum, w, a = self._spectrum(lam), self.sqrt_weights[:, None], self._scaled(lam)
         q = arrays.row_squares(self.root, None if self.eigenvalues is None else spectrum)
         intercept = self.mean + self.bias_row @ self.targets - self.bias_change @ a
         return Solution(w * a, intercept, lam * a / w, 1.0 - lam * q, a / (w * q[:, None]))
@@ -75,7 +78,7 @@ class Dual(System):
         for rows, a, q in for_ridges(self.root, [self._spectrum(lam) for lam in ridges], self.root.T @ self.targets):
             yield rows, a / (self.sqrt_weights[rows, None] * q)[:, :, None]
 
-    def criterion(self, classes: bool, lower: Array | None = None) -> tuple[float, Array, None, float]:
+    def criterion(self, classes: bool, lower: Array | None = None) -> tuple[float, Array, Array | None, float]:
         """`log_press`, or `log_deviance` for classes, and its derivatives in K and in log(ridge).
 
         With P as above in the coordinates of the coefficients alpha, d alpha = -P dK alpha and dP = -P dK P. A function
@@ -101,8 +104,7 @@ class Dual(System):
 
     def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
         """t_B - f_(B)(x_B) for every fold B, each left out as a whole: P_BB^-1 a_B."""
-        spectrum, w = self._spectrum(lam), self.sqrt_weights[:, None]
-        a = self.solution(lam).coef / w
+        spectrum, w, a = self._spectrum(lam), self.sqrt_weights[:, None], self._scaled(lam)
         out = a + 0.0
         for fold in filter(len, folds):
             rows = arrays.take(self.root, fold)
@@ -112,8 +114,7 @@ class Dual(System):
 
     def band(self, lam: float, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         root, spectrum, w = (arrays.to_numpy(a) for a in (self.root, self._spectrum(lam), self.sqrt_weights))
-        a = arrays.to_numpy(self.solution(lam).coef) / w[:, None]
-        return band_of_products(root * spectrum, root, width), a, w
+        return band_of_products(root * spectrum, root, width), arrays.to_numpy(self._scaled(lam)), w
 
     def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
         """The change of each target that has the effect of leaving its row (or its fold) out.
@@ -153,16 +154,15 @@ def factorise_dual(K: Array, targets: Array, weights: Array, ridge: float | None
     The result is None if K with the ridge is not positive definite to working precision. Without a ridge any symmetric
     K has a factor; for an indefinite one (a user's own matrix) the solution is the stationary point of the KKT system.
     """
-    bordered = _without_bias(K, targets, weights, lower=ridge is not None)
-    v, c, first = bordered.pop("reflection")
     if ridge is not None:
-        factor = _ridge_factor(K, bordered["targets"], ridge, v, c, first)
+        factor = _ridge_factor(K, targets, weights, ridge)
         if factor is None:
             return None
-        inverse, scaled = factor
+        inverse, scaled, (v, c), bordered = factor
         root = arrays.add_outer(inverse, -c * (inverse @ v), v).T
         return Dual(root=root, eigenvalues=None, ridge=ridge, scaled=scaled, **bordered)
     xp, n = arrays.namespace(K), K.shape[0]
+    bordered, (v, c), first = _without_bias(K, targets, weights, lower=False)
     # the axis of the bias gets the smallest eigenvalue, which separates it from the null space
     K[first, first] = -2.0 * float(xp.max(xp.sum(xp.abs(K), axis=1))) or -1.0
     values, vectors = arrays.eigh(K)
@@ -174,21 +174,21 @@ def factorise_dual(K: Array, targets: Array, weights: Array, ridge: float | None
 
 def dual_inverse(K: Array, targets: Array, weights: Array, ridge: float) -> tuple[Array, Array] | None:
     """P and a for one ridge; K (l x l) is overwritten. None as in `factorise_dual`."""
-    bordered = _without_bias(K, targets, weights, lower=True)
-    v, c, first = bordered.pop("reflection")
-    factor = _ridge_factor(K, bordered["targets"], ridge, v, c, first)
+    factor = _ridge_factor(K, targets, weights, ridge)
     if factor is None:
         return None
-    inverse, scaled = factor
+    inverse, scaled, (v, c), _ = factor
     P = arrays.gram_of_lower(inverse)
     _reflect_symmetric(P, v, c)
     return P, scaled
 
 
-def _without_bias(K: Array, targets: Array, weights: Array, *, lower: bool) -> dict[str, Any]:
+def _without_bias(
+    K: Array, targets: Array, weights: Array, *, lower: bool
+) -> tuple[dict[str, Any], tuple[Array, float], int]:
     """Overwrite K with H S K S H without the axis of the bias; with `lower`, only its lower triangle.
 
-    Returns the fields of `Dual` that do not depend on the ridge, and the `reflection` H.
+    Returns the fields of `Dual` that do not depend on the ridge, the reflection H, and the axis.
     """
     xp = arrays.namespace(K)
     n = K.shape[0]
@@ -208,33 +208,36 @@ def _without_bias(K: Array, targets: Array, weights: Array, *, lower: bool) -> d
     K[:, first] = 0.0
     unit = arrays.zeros((n,), K)
     unit[first] = 1.0
-    return {
+    fields = {
         "targets": scaled_targets,
         "mean": mean,
         "sqrt_weights": w,
         "bias_row": (unit - c * float(v[first]) * v) / -norm,
         "bias_change": (border - c * float(v @ border) * v) / -norm,
         "diagonal": diagonal,
-        "reflection": (v, c, first),
     }
+    return fields, (v, c), first
 
 
-def _ridge_factor(K: Array, targets: Array, ridge: float, v: Array, c: float, first: int) -> tuple[Array, Array] | None:
-    """The inverse Cholesky factor of K from `_without_bias` (overwritten) plus the ridge, and the solution a.
+def _ridge_factor(
+    K: Array, targets: Array, weights: Array, ridge: float
+) -> tuple[Array, Array, tuple[Array, float], dict[str, Any]] | None:
+    """The inverse Cholesky factor of the matrix without the bias plus the ridge, the solution a, and H.
 
-    The factor is 0 on the axis of the bias.
+    The factor is 0 on the axis of the bias. The last part are the fields from `_without_bias`.
     """
+    bordered, (v, c), first = _without_bias(K, targets, weights, lower=True)
     K = arrays.add_diagonal(K, ridge)
     K[first, first] = ridge
     L = arrays.cholesky(K)
     if L is None:
         return None
-    reflected = _reflect(targets + 0.0, v, c)
+    reflected = _reflect(bordered["targets"] + 0.0, v, c)
     reflected[first, :] = 0.0
     inner = arrays.solve_lower(L, arrays.solve_lower(L, reflected), transpose=True)
     inverse = arrays.invert_lower(L)
     inverse[first, first] = 0.0
-    return inverse, _reflect(inner, v, c)
+    return inverse, _reflect(inner, v, c), (v, c), bordered
 
 
 def _reflection(w: Array) -> tuple[Array, float, int]:

@@ -50,7 +50,23 @@ class Binary:
     mean: Array = None  # (l,)  A^-1 1/(1'A^-1 1) of these rows
 
 
-def solve_dual(
+def solve_dual(K: Array, t: Array, weights: Array, C: float, loss: Loss, **options: Any) -> Binary:
+    """Solve with all rows as the basis; K (l x l) is not modified. Rows of weight 0 have coefficient 0.
+
+    A C that is too large for a K that is singular to working accuracy is lowered to what rounding errors permit. The
+    options are those of `_dual`: start, tolerance, loo, inverse.
+    """
+    try:
+        return _dual(K, t, weights, C, loss, **options)
+    except NumericalError:
+        xp = arrays.namespace(K)
+        largest = 1.0 / (SINGULAR * K.shape[0] * float(xp.max(xp.linalg.diagonal(K)) * xp.max(weights)))
+        if largest >= C:
+            raise
+        return _dual(K, t, weights, largest, loss, **options)
+
+
+def _dual(
     K: Array,
     t: Array,
     weights: Array,
@@ -61,31 +77,6 @@ def solve_dual(
     tolerance: float = 1e-10,
     loo: bool = True,
     inverse: bool = False,
-) -> Binary:
-    """Solve with all rows as the basis; K (l x l) is not modified. Rows of weight 0 have coefficient 0.
-
-    A C that is too large for a K that is singular to working accuracy is lowered to what rounding errors permit.
-    """
-    try:
-        return _dual(K, t, weights, C, loss, start, tolerance, loo, inverse)
-    except NumericalError:
-        xp = arrays.namespace(K)
-        largest = 1.0 / (SINGULAR * K.shape[0] * float(xp.max(xp.linalg.diagonal(K)) * xp.max(weights)))
-        if largest >= C:
-            raise
-        return _dual(K, t, weights, largest, loss, start, tolerance, loo, inverse)
-
-
-def _dual(
-    K: Array,
-    t: Array,
-    weights: Array,
-    C: float,
-    loss: Loss,
-    start: Array | None,
-    tolerance: float,
-    loo: bool,
-    inverse: bool,
 ) -> Binary:
     xp = arrays.namespace(K)
     known: list[Any] = [None, None]  # the last curvature, and its system
@@ -137,24 +128,6 @@ def _dual(
         return Binary(coef, intercept, f, loo_values, leverage)
     P = arrays.gram_of_lower(lower) - ones[:, None] * ones[None, :] / total
     return Binary(coef, intercept, f, loo_values, leverage, P, ones / total)
-
-
-def solve_squares(K: Array, targets: Array, weights: Array, C: float) -> tuple[Array, Array, Array, Array]:
-    """The squared loss for several targets (l, k) with one factorisation; all weights are positive.
-
-    Returns coefficients, intercepts, leave-one-out values, and P as in `Binary.inverse`.
-    """
-    xp = arrays.namespace(K)
-    L = arrays.cholesky(arrays.add_diagonal(K + 0.0, 1.0 / (C * weights)))
-    if L is None:
-        raise NumericalError(f"K + 1/C is not positive definite for C = {C:.3g}: lower C.")
-    P = arrays.gram_of_lower(arrays.invert_lower(L))
-    ones = xp.sum(P, axis=1)
-    intercept = ones @ targets / xp.sum(ones)
-    P = arrays.add_outer(P, -ones / xp.sum(ones), ones)
-    coef = arrays.matmul(P, targets)
-    q = xp.clip(xp.linalg.diagonal(P), EPS * xp.max(xp.linalg.diagonal(P)), None)
-    return coef, intercept, targets - coef / q[:, None], P
 
 
 def loo_gradient(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import arrays
 from ..arrays import EPS, Array
 from ..losses import log_deviance, log_press
-from .dual import factorise_dual
+from .dual import Dual, factorise_dual
 from .orthogonal import ORTHOGONAL, QUICK, orthogonalise
 from .solution import (
     CAREFUL,
@@ -26,9 +25,6 @@ from .solution import (
     random_signs,
     weighted_gram,
 )
-
-if TYPE_CHECKING:
-    from .dual import Dual
 
 
 @dataclass(frozen=True)
@@ -171,9 +167,7 @@ class Primal(System):
         columns, inner = (arrays.unwhiten_rows(rows, T, allowed, inverse) for rows in (columns, inner))
         return value, columns, self.ridge * arrays.unwhiten_rows(inner.T, T, allowed, inverse), in_ridge
 
-    def careful(
-        self, near: Array, lam: float, residuals: Array, leverage: Array, loo: Array, *, disturbed: bool = False
-    ) -> tuple[Array, ...]:
+    def careful(self, near: Array, lam: float, residuals: Array, leverage: Array, loo: Array) -> tuple[Array, ...]:
         """Recompute the values of the rows `near`, which have lost digits as 1 - h -> 0.
 
         With the system of the other rows factorised first, the rows `near` have (I - H)_BB = (I + T T')^-1 =: P, a sum
@@ -182,7 +176,7 @@ class Primal(System):
         xp = arrays.namespace(self.Q)
         if near.size == self.Q.shape[0]:  # one row must stay to fix the bias
             near = np.delete(near, int(np.argmin(arrays.to_numpy(leverage)[near])))
-        without, T = self._without(near, lam, disturbed=disturbed)
+        without, T = self._without(near, lam)
         w = arrays.take(self.sqrt_weights, near)[:, None]
         L = arrays.cholesky(arrays.add_diagonal(arrays.gram(T.T), 1.0))
         if L is None:
@@ -194,19 +188,14 @@ class Primal(System):
         leverage = arrays.put(leverage, near, 1.0 - p)
         return residuals, leverage, arrays.put(loo, near, e / (w * p[:, None]))
 
-    def _without(self, block: Array, lam: float, *, disturbed: bool = False) -> tuple[Array, Array]:
-        """Residuals of the rows `block` in the system of the other rows, and T with (I - H)_BB = (I + T T')^-1.
-
-        With `disturbed` the columns are perturbed by about their rounding errors, to show the effect of these.
-        """
+    def _without(self, block: Array, lam: float) -> tuple[Array, Array]:
+        """Residuals of the rows `block` in the system of the other rows, and T with (I - H)_BB = (I + T T')^-1."""
         xp = arrays.namespace(self.Q)
         Q, bottom = self._at(lam)
         others = np.setdiff1d(np.arange(Q.shape[0]), arrays.to_numpy(block))
         w, w_block = arrays.take(self.sqrt_weights, others), arrays.take(self.sqrt_weights, block)
         total = float(w @ w)
         rows, targets = arrays.take(Q, others), arrays.take(self.targets, others)
-        if disturbed:
-            rows *= 1.0 + EPS * arrays.like(np.random.RandomState(0).uniform(-1.0, 1.0, rows.shape), rows)
         centre = (w @ rows) / total
         mean = (w * w) @ targets / total
         rows = arrays.add_outer(rows, -w, centre)
@@ -355,46 +344,37 @@ def _turned(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Arr
 
 
 @dataclass(frozen=True)
-class Wide(System):
+class Wide(Dual):
     """At least as many whitened columns as rows: the dual system of their products, which needs no extra care."""
 
-    phi: Array  # (l, r)
-    dual: Dual
+    phi: Array = None  # (l, r)
+    is_dual = False
+
+    def coefficients(self) -> None:
+        """They are not those of the dual system."""
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
         """As in `Dual`, but the coefficients are weights of the whitened columns."""
-        solution = self.dual.solution(lam)
+        solution = super().solution(lam)
         return replace(solution, coef=self.phi.T @ solution.coef)
-
-    def loo_path(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
-        """As in `Dual`."""
-        return self.dual.loo_path(ridges)
 
     def criterion(self, classes: bool, lower: Array | None = None) -> tuple[float, Array, Array, float]:
         """As in `Primal`. With G the derivative in phi phi', they are 2 G phi L^-1 and -L^-T phi'G phi L^-1."""
-        value, G, _, in_ridge = self.dual.criterion(classes)
+        value, G, _, in_ridge = super().criterion(classes)
         product = arrays.matmul(G, self.phi)
         inner = arrays.unwhiten_rows(arrays.matmul(self.phi.T, product), lower)
         return value, arrays.unwhiten_rows(2.0 * product, lower), -arrays.unwhiten_rows(inner.T, lower), in_ridge
 
-    def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
-        """As in `Dual`."""
-        return self.dual.block_residuals(folds, lam)
-
-    def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
-        """As in `Dual`."""
-        return self.dual.moves(lam, folds)
-
     def noise(self, lam: float, lower: Array | None = None) -> list[tuple[Array, ...]]:
         """As in `Primal`."""
         z = random_signs(self.phi.shape[0], self.phi)
-        residuals, loo = self.dual.response(z, lam)
-        moved = self.dual.response(self.phi @ gradient_noise(lower) / lam, lam)
+        residuals, loo = self.response(z, lam)
+        moved = self.response(self.phi @ gradient_noise(lower) / lam, lam)
         return [largest_moves(z - residuals, loo), largest_moves(*moved)]
 
     def smoother(self, phi_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows, whitened columns phi_new) and training rows (columns)."""
-        return self.dual.smoother(arrays.matmul(phi_new, self.phi.T), lam)
+        return super().smoother(arrays.matmul(phi_new, self.phi.T), lam)
 
 
 def factorise_wide(phi: Array, targets: Array, weights: Array, ridge: float | None) -> Wide:
@@ -403,4 +383,4 @@ def factorise_wide(phi: Array, targets: Array, weights: Array, ridge: float | No
     if factor is None:
         factor = factorise_dual(arrays.gram(phi.T), targets, weights)
     assert factor is not None
-    return Wide(phi, factor)
+    return Wide(**vars(factor), phi=phi)

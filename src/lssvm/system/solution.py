@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from .. import arrays
 from ..arrays import Array
-
-if TYPE_CHECKING:
-    from .primal import Primal
 
 PROBES = 8  # number of random vectors in estimates of norms: the standard error of a squared norm is at most 50 %
 CAREFUL = 1e-4  # 1 - h below which e/(1 - h) has lost too many digits: its error is about EPS/(1 - h) = 2e-12 there
@@ -40,7 +37,7 @@ class System:
     diagonal: Array = None  # (l,) of the kernel matrix, if that was factorised
 
     @property
-    def orthogonal(self) -> Primal | None:
+    def orthogonal(self) -> Any:
         """The system itself if it holds the orthonormal columns of a primal system, else None."""
         return None
 
@@ -115,19 +112,8 @@ def close_to_one(leverage: Array) -> np.ndarray:
 
 def weighted_gram(A: Array, weights: Array) -> Array:
     """A'diag(weights)A for weights of either sign."""
-    xp = arrays.namespace(A)
-    if not arrays.is_numpy(A) and arrays.is_small(*A.shape):
-        G = A.T @ (weights[:, None] * A)
-        return 0.5 * (G + G.T)
-    negative = arrays.to_numpy(weights) < 0
-    size = xp.sqrt(xp.abs(weights))[:, None]
-    if not negative.any():
-        return arrays.gram(size * A)
-    parts = [
-        arrays.gram(arrays.take(size, rows) * arrays.take(A, rows))
-        for rows in map(np.flatnonzero, (~negative, negative))
-    ]
-    return parts[0] - parts[1]
+    G = arrays.matmul((weights[:, None] * A).T, A)
+    return 0.5 * (G + G.T)
 
 
 def for_ridges(A: Array, spectra: Sequence[Array], projected: Array) -> Iterator[tuple[slice, Array, Array]]:

@@ -13,18 +13,17 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import log_softmax
 
 from .. import arrays, progress
 from ..arrays import NumericalError
-from ..coding import best_slope, pair_losses, pair_rows, pairs_of, platt_aims, vertex
+from ..coding import pair_losses, pair_rows, pairs_of, platt_targets, softmax_slope, vertex
 from ..kernels import Kernel
 from ..losses import LOSSES
 from ..problem import Problem, solve_two_classes, whitened_columns
-from ..system.newton import loo_gradient, solve_dual, solve_squares
+from ..system import BatchedPairs
 from .constants import CONSTANTS
 from .screening import Screening
-from .stacks import Stacks
 from .widths import FAILED, Candidate
 
 SLOPE_STEPS = 12  # Newton's method for the slope takes at most this many steps.
@@ -86,7 +85,7 @@ class BinaryTargets:
             self.columns = pair_rows(sample.codes, sample.n_classes)
         else:
             self.columns = [(every, np.where(sample.codes == c, 1.0, -1.0)) for c in classes]
-        self.stacks = Stacks(self.columns, sample.weights)
+        self.pairs = BatchedPairs(self.columns, sample.weights)
         others = classes[None, :-1] + (classes[None, :-1] >= classes[:, None])  # (classes, classes - 1)
         self.opponents = others[sample.codes]
         self.signs = np.where(self.opponents < sample.codes[:, None], 1.0, -1.0)
@@ -96,11 +95,6 @@ class BinaryTargets:
                 number[a, b] = number[b, a] = place
             self.opponents = np.take_along_axis(number, others, axis=1)[sample.codes]
         self.log_slope = SLOPE_CENTRE  # where the next search for a slope starts
-
-    @property
-    def targets(self) -> np.ndarray:
-        """The targets (rows, columns) of one class against the rest."""
-        return np.column_stack([t for _, t in self.columns])
 
     def _margins(self, values: np.ndarray) -> np.ndarray:
         """The margins of every row against the other classes (rows, classes - 1), from leave-one-out values.
@@ -179,8 +173,8 @@ class LooLogLoss:
             found = pair_losses(values, codes, weights, n_classes)[1]
         else:
             f = np.column_stack([0.0 * values, values]) if n_classes == 2 else values
-            aims = platt_aims(codes, weights, n_classes)
-            found = best_slope(lambda slope: softmax(slope * f, axis=1), codes, weights, aims)[1]
+            aims = platt_targets(codes, weights, n_classes)
+            found = -np.sum(aims * log_softmax(softmax_slope(f, aims, weights) * f, axis=1), axis=1)
         return np.asarray(found * weights / weights.mean())
 
     def loo_values(self, candidate: Candidate) -> np.ndarray:
@@ -196,55 +190,26 @@ class LooLogLoss:
             fit = solve_two_classes(K, own, t, self.sample.weights, C, loss, **options)
             self.warm[place] = fit.decision
             return fit.loo[:, None]
-        if not targets.by_pairs and loss == "squared":
-            return solve_squares(K, targets.targets, self.sample.weights, C)[2]
-        coef, intercept, self.warm[place], loo = targets.stacks.solve(K, C, loss, self.warm.get(place))
-        if len(targets.columns) > 1 and targets.by_pairs:
-            values = K @ coef + intercept[None, :]
-            for number, (own, _) in enumerate(targets.columns):
-                values[own, number] = loo[own, number]
-            return values
-        return loo
+        solved = targets.pairs.solve(K, C, LOSSES[loss], self.warm.get(place))
+        self.warm[place] = solved.decision
+        if not targets.by_pairs or len(targets.columns) == 1:
+            return solved.loo
+        values = K @ solved.coef + solved.intercept[None, :]
+        for number, (own, _) in enumerate(targets.columns):
+            values[own, number] = solved.loo[own, number]
+        return values
 
     def gradient(self, candidate: Candidate) -> tuple[float, np.ndarray, float]:
         K, X = self.sample.matrix(candidate.kernel), self.problem.X
-        value, G, in_C = self._loss(K, candidate)
+        targets, place = self.sample.targets(candidate.coding), (candidate.coding, candidate.loss)
+        start = None if candidate.loss == "squared" else self.warm.get(place)
+        solved = targets.pairs.solve(K, candidate.C, LOSSES[candidate.loss], start, with_gradient=True)
+        self.warm[place] = solved.decision
+        value, in_values = targets.score(solved.loo)
+        G, in_C = solved.gradient(in_values)
         in_widths = arrays.to_numpy(candidate.kernel.gradient(X, X, arrays.like(G, X)))
         deviation = math.log(candidate.C) - C_CENTRE
         return value + 0.5 * (deviation / C_SPREAD) ** 2, in_widths, in_C + deviation / C_SPREAD**2
-
-    def _loss(self, K: np.ndarray, candidate: Candidate) -> tuple[float, np.ndarray, float]:
-        """The loss and its derivatives in K and log C."""
-        targets, weights, C = self.sample.targets(candidate.coding), self.sample.weights, candidate.C
-        if targets.by_pairs and candidate.loss == "squared":
-            values, kept = targets.stacks.squares(K, C)
-            value, in_values = targets.score(values)
-            return value, *targets.stacks.gradient(kept, in_values, C)
-        if candidate.loss == "squared":  # one factorisation for all columns
-            coef, _, values, P = solve_squares(K, targets.targets, weights, C)
-            value, in_values = targets.score(values)
-            q = P.diagonal()
-            half = (P @ (-in_values / q[:, None])) @ coef.T
-            G = -0.5 * (half + half.T) - (P * (np.sum(in_values * coef, axis=1) / q**2)[None, :]) @ P
-            return value, G, -float(np.sum(G.diagonal() / (C * weights)))
-        loss = LOSSES[candidate.loss]
-        values, G, in_C = np.zeros((len(K), len(targets.columns))), np.zeros_like(K), 0.0
-        fits = {}
-        for number, (rows, t) in enumerate(targets.columns):
-            if len(np.unique(t)) == 2:  # else a class is missing in this part of the rows, and the values stay 0
-                part, place = K[np.ix_(rows, rows)], (candidate.coding, f"{candidate.loss} {number}")
-                fit = solve_dual(
-                    part, t, weights[rows], C, loss, start=self.warm.get(place), tolerance=1e-4, inverse=True
-                )
-                self.warm[place], fits[number] = fit.decision, (part, fit)
-                values[rows, number] = fit.loo
-        value, in_values = targets.score(values)
-        for number, (part, fit) in fits.items():
-            rows, t = targets.columns[number]
-            own, slope = loo_gradient(fit, part, t, weights[rows], C, loss, in_values[rows, number])
-            G[np.ix_(rows, rows)] += own
-            in_C += slope
-        return value, G, in_C
 
 
 def with_nearby_C(criterion: LooLogLoss, candidate: Candidate, *, step: float = 1.0, moves: int = 1) -> Candidate:

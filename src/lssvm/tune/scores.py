@@ -14,6 +14,7 @@ from ..losses import log_loss
 from ..problem import (
     Factor,
     Problem,
+    ProblemRecord,
 )
 from .constants import CONSTANTS
 
@@ -102,5 +103,5 @@ def mean_loss(problem: Problem, residuals: np.ndarray, weights: np.ndarray) -> f
     return score if math.isfinite(score) else math.inf
 
 
-def _loss(problem: Problem, residuals: Array) -> Array:
+def _loss(problem: ProblemRecord, residuals: Array) -> Array:
     return arrays.namespace(residuals).abs(residuals) if problem.robust is not None else residuals * residuals

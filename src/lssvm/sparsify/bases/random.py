@@ -8,11 +8,12 @@ from typing import Annotated, Any
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-from ... import arrays, conjugate, progress
+from ... import arrays, progress
 from ..._words import counted
 from ...problem import Problem, Step, column_spread
 from ...progress import work
 from ...rules import Count, Rule, Seed, shown
+from ...system import iterative
 from ...tune import (
     CONSTANTS,
     LeaveOneOut,
@@ -227,7 +228,7 @@ def randomly_pivoted(problem: Problem, n: int, draw: np.random.RandomState) -> n
 
     diagonal = kernel_diagonal(kernel, problem)[rows]
     floor = len(rows) * arrays.EPS * float(diagonal.sum())
-    return rows[conjugate.randomly_pivoted(block, diagonal, n, floor, draw)[0]]
+    return rows[iterative.randomly_pivoted(block, diagonal, n, floor, draw)[0]]
 
 
 class KMeans(Step):

@@ -9,20 +9,30 @@ squared distance between a missing cell and the others, s^2 + E(x - m)^2, is the
 
 from __future__ import annotations
 
-import importlib
 import math
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Annotated, Any
 
 import numpy as np
 
-from . import arrays
-from .problem import spread_of
-from .rules import number, one_of
+from .. import arrays
+from ..rules import number, one_of
+from .cells import (
+    AS_IN_FIT,
+    floats_of,
+    is_missing,
+    is_number,
+    label_of,
+    listed,
+    number_of,
+    plain,
+    refuse_mixed,
+    values_of,
+)
+from .frames import column_names, series_of
 
 LARGEST = float(np.finfo(np.float64).max)
 HEIGHT = math.sqrt(0.5)  # of the columns of a category
@@ -30,8 +40,6 @@ MOST_VALUES = 100  # of a category that have a column of their own
 IDENTIFIER = 0.9  # distinct values per row above which a category is taken for an identifier
 FEWEST_ROWS = 20  # below which no column is taken for an identifier
 CATEGORIES = ("categor", "enum", "dictionary", "str", "large_string", "utf8", "large_utf8")  # starts of dtypes
-REMEDY = "drop the column, or convert it to one type, e.g. with astype(str)"
-AS_IN_FIT = "give the same columns as in fit, in the same order and with the same types"
 
 
 @dataclass(frozen=True)
@@ -69,10 +77,10 @@ class Column:
     def read(self, cells: Any, *, fitted: bool = True) -> np.ndarray:
         """The cells of this column: floats with NaN for missing cells, or objects with None for missing cells."""
         if self.kind == "number":
-            return _floats(cells, self.name, fitted=fitted)
+            return floats_of(cells, self.name, fitted=fitted)
         if self.kind == "ignored":
             return np.zeros(len(cells))
-        found = _values(cells, self.name)
+        found = values_of(cells, self.name)
         return self._ranks(found) if self.kind == "ranks" else found
 
     def _ranks(self, cells: np.ndarray) -> np.ndarray:
@@ -99,12 +107,12 @@ class Column:
         if self.kind == "category":
             return self._with_values(present, missing=bool(missing.any()))
         median = float(np.clip(np.median(present), -LARGEST, LARGEST))
-        height = (float(spread_of(present[:, None])[0]) or 1.0) if missing.any() else 0.0
+        height = (float(arrays.spread_of(present[:, None])[0]) or 1.0) if missing.any() else 0.0
         return replace(self, median=median, height=height)
 
     def _with_values(self, present: np.ndarray, *, missing: bool) -> Column:
         counts = Counter(present.tolist())
-        _refuse_mixed(counts, self.name)  # chunks may differ
+        refuse_mixed(counts, self.name)  # chunks may differ
         if len(present) >= FEWEST_ROWS and len(counts) > IDENTIFIER * len(present):
             warnings.warn(
                 f"X: column {self.name!r} is ignored, because it looks like an identifier: {len(counts)} of its "
@@ -148,7 +156,7 @@ class Column:
         """The cells of a category. Numbers become text if the category was text that can be read as numbers."""
         known = isinstance(self.values[0], str)
         if known and any(map(is_number, self.values)):  # codes, which are text in a CSV file and numbers in others
-            texts = {label_of(float(value)): value for value in self.values if is_number(value)}
+            texts = {label_of(number_of(value)): value for value in self.values if is_number(value)}
             texts.update((value, value) for value in self.values)
             as_text = lambda cell: texts.get(label_of(cell), label_of(cell))  # noqa: E731
             cells = np.array(
@@ -171,16 +179,16 @@ class Columns:
     columns: tuple[Column, ...]
 
     @classmethod
-    def of(cls, X: Any, asked: Any) -> Columns:
-        """The kinds of the columns of X; `asked` is the parameter `categorical_features`."""
+    def of(cls, X: Any, requested: Any) -> Columns:
+        """The kinds of the columns of X; `requested` is the parameter `categorical_features`."""
         frame = series_of(X)
         names = column_names(X, X.shape[1])
         if not names:
             raise ValueError(f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
-        if isinstance(asked, str) and asked == "from_dtype":
+        if isinstance(requested, str) and requested == "from_dtype":
             kinds = [("number", ())] * len(names) if frame is None else [_kind(cells) for cells in frame]
         else:
-            kinds = [("category" if chosen else "number", ()) for chosen in _chosen(asked, names)]
+            kinds = [("category" if chosen else "number", ()) for chosen in _chosen(requested, names)]
         pairs = zip(names, kinds, strict=True)
         return cls(tuple(Column(_name(name), kind, values) for name, (kind, values) in pairs))
 
@@ -253,41 +261,6 @@ class Columns:
         return all(column.kind == "number" and not column.height for column in self.columns)
 
 
-# Tables -------------------------------------------------------------------------------------------------------------
-def series_of(X: Any) -> list[Any] | None:
-    """The columns of a frame of pandas or polars or of a pyarrow table; None for anything else."""
-    if hasattr(X, "column_names") and hasattr(X, "schema"):
-        return list(X.columns)
-    if hasattr(X, "get_columns"):
-        return list(X.get_columns())
-    return [X.iloc[:, c] for c in range(X.shape[1])] if hasattr(X, "iloc") and hasattr(X, "columns") else None
-
-
-def as_table(X: Any) -> Any:
-    """A pyarrow table instead of a record batch, whose column names scikit-learn does not read; else X itself."""
-    if type(X).__name__ == "RecordBatch" and hasattr(X, "schema"):
-        return importlib.import_module("pyarrow").Table.from_batches([X])
-    return X
-
-
-def column_names(X: Any, count: int) -> list[Any]:
-    """The names of the columns, or their numbers."""
-    return list(getattr(X, "column_names", getattr(X, "columns", range(count))))  # pyarrow, frames
-
-
-def refuse_lazy(name: str, values: Any) -> None:
-    """Raise TypeError for a LazyFrame of polars."""
-    if type(values).__name__ == "LazyFrame" and hasattr(values, "collect"):
-        raise TypeError(f"{name} is a LazyFrame, which has no rows yet: call .collect() and pass the result.")
-
-
-def refuse_equal_names(X: Any) -> None:
-    """Raise ValueError for a frame in which two columns have the same name."""
-    name, count = Counter(column_names(X, 0)).most_common(1)[0] if series_of(X) else ("", 0)
-    if count > 1:
-        raise ValueError(f"X has several columns with the name {name!r}: rename all but one, or drop them.")
-
-
 def _name(name: Any) -> str | int:
     return int(name) if isinstance(name, (int, np.integer)) else str(name)
 
@@ -297,20 +270,20 @@ def _kind(cells: Any) -> tuple[str, tuple[Any, ...]]:
     dtype = cells.dtype if hasattr(cells, "dtype") else cells.type
     text = str(dtype).lower()
     if getattr(dtype, "ordered", False) and hasattr(dtype, "categories"):
-        return "ranks", tuple(_plain(value) for value in dtype.categories)
+        return "ranks", tuple(plain(value) for value in dtype.categories)
     if getattr(dtype, "ordered", False) and hasattr(cells, "unify_dictionaries"):
         return "ranks", tuple(cells.combine_chunks().dictionary.to_pylist())
     if text == "object":
-        present = [cell for cell in _listed(cells) if not is_missing(cell)]
+        present = [cell for cell in listed(cells) if not is_missing(cell)]
         return ("category" if not present or any(isinstance(cell, str) for cell in present) else "number"), ()
     return ("category" if text.startswith(CATEGORIES) else "number"), ()
 
 
-def _chosen(asked: Any, names: list[Any]) -> np.ndarray:
+def _chosen(requested: Any, names: list[Any]) -> np.ndarray:
     """The mask of the columns that `categorical_features` chooses."""
-    if asked is None:
+    if requested is None:
         return np.zeros(len(names), dtype=bool)
-    chosen = np.asarray(asked)
+    chosen = np.asarray(requested)
     if chosen.ndim == 1 and chosen.dtype.kind == "b" and len(chosen) == len(names):
         return chosen
     places: list[Any] = [] if chosen.ndim != 1 or chosen.dtype.kind == "b" else chosen.tolist()
@@ -320,106 +293,6 @@ def _chosen(asked: Any, names: list[Any]) -> np.ndarray:
     if not right or chosen.ndim != 1 or chosen.dtype.kind == "b":
         raise ValueError(
             f"categorical_features must be 'from_dtype', None, a mask of {len(names)} values, or names or numbers of "
-            f"columns of X, got {asked!r}."
+            f"columns of X, got {requested!r}."
         )
     return np.isin(np.arange(len(names)), places)
-
-
-def _listed(cells: Any) -> list[Any]:
-    """The cells as Python objects."""
-    for name in ("to_pylist", "to_list", "tolist"):  # pyarrow, frames, arrays
-        if hasattr(cells, name):
-            return list(getattr(cells, name)())
-    return list(cells)
-
-
-def _plain(value: Any) -> Any:
-    """A Python object instead of a NumPy scalar; None instead of NaN, NaT and NA."""
-    if isinstance(value, str):
-        return str(value)
-    value = value.item() if isinstance(value, np.generic) else value
-    return None if is_missing(value) else value
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a cell is None, NaN, NaT or NA."""
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # pandas.NA
-        return True
-    except ValueError:  # an array
-        return False
-
-
-def label_of(value: Any) -> str:
-    """A number as text: 7 and 7.0 are "7"."""
-    return str(int(value)) if math.isfinite(value) and value == int(value) else repr(float(value))
-
-
-def is_number(text: str) -> bool:
-    """Whether a text is a finite number."""
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
-
-
-def _values(cells: Any, name: str | int) -> np.ndarray:
-    """The cells of a category: text, or finite numbers; None for missing cells."""
-    found = np.empty(len(cells), dtype=object)
-    found[:] = [_plain(cell) for cell in _listed(cells)]
-    kinds = {type(cell) for cell in found} - {type(None)}
-    if not all(issubclass(kind, (str, Real)) for kind in kinds):
-        kind = next(kind for kind in kinds if not issubclass(kind, (str, Real)))
-        raise TypeError(f"X: column {name!r} contains values of type {kind.__name__}: {REMEDY}.")
-    _refuse_mixed(found, name)
-    if float in kinds:
-        _refuse_infinite(np.array([cell if isinstance(cell, float) else 0.0 for cell in found]), name)
-    return found
-
-
-def _refuse_mixed(values: Iterable[Any], name: str | int) -> None:
-    examples = {isinstance(value, str): value for value in values if value is not None}
-    if len(examples) > 1:
-        shown = [examples[False], examples[True]]
-        raise ValueError(f"X: column {name!r} contains text and numbers, e.g. {shown}: {REMEDY}.")
-
-
-def not_numeric(name: Any, error: Exception | str, *, fitted: bool) -> str:
-    """The message about a column of numbers that contains other values."""
-    if fitted:
-        return (
-            f"X: column {name!r} contained numbers in fit, but now contains values that are not numeric ({error}): "
-            f"{AS_IN_FIT}."
-        )
-    return (
-        f"X: column {name!r} contains values that are not numeric ({error}): name it in categorical_features if it "
-        "is a category, or drop it."
-    )
-
-
-def _floats(cells: Any, name: str | int, *, fitted: bool) -> np.ndarray:
-    """The cells of a column of numbers; NaN for missing cells."""
-    if getattr(getattr(cells, "dtype", None), "kind", "") == "c":
-        raise ValueError(f"X: column {name!r} contains complex numbers: use their real and imaginary parts as columns.")
-    try:
-        if hasattr(cells, "iloc"):
-            found = cells.to_numpy(dtype=np.float64, na_value=np.nan)
-        else:
-            found = np.array(_listed(cells), dtype=np.float64)  # None becomes NaN
-        if found.ndim != 1:
-            raise ValueError("lists of numbers")
-    except (TypeError, ValueError) as error:
-        raise type(error)(not_numeric(name, error, fitted=fitted)) from None
-    _refuse_infinite(found, name)
-    return found
-
-
-def _refuse_infinite(values: np.ndarray, name: str | int) -> None:
-    infinite = np.flatnonzero(np.isinf(values))
-    if len(infinite):
-        which = "It" if len(infinite) == 1 else f"The first of {len(infinite)} such values"
-        raise ValueError(
-            f"X: column {name!r} contains infinity. {which} is in row {infinite[0]} "
-            "(counting from 0): remove or impute those values."
-        )

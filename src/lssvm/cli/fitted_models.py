@@ -1,52 +1,14 @@
-"""Rows of a table and models of `lssvm fit`, shared by several commands."""
+"""Fitted models, as several commands need them."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from .._words import counted
-
 if TYPE_CHECKING:
     from typing import Any
 
-    from .reading import Source
     from .roles import Roles
-
-
-def rows_in(batch: Any, source: Source, roles: Roles, row: int, *, drop: bool = False) -> tuple[Any, Any, Any]:
-    """The rows of a batch that have a target: inputs, targets, and a mask of these rows.
-
-    With `drop`, rows with missing cells are dropped as well.
-    """
-    import numpy as np
-    import pyarrow
-    import pyarrow.compute
-
-    X = roles.cells(batch, source, row + source.first_row)
-    y, kept = roles.targets(batch, source, row + source.first_row)
-    for column in X.columns if drop else ():
-        kept = kept & ~pyarrow.compute.is_null(column, nan_is_null=True).to_numpy()
-    return (X if np.all(kept) else X.filter(pyarrow.array(kept))), y[kept], kept
-
-
-def rows_of(source: Source, roles: Roles, *, drop: bool = False) -> tuple[Any, Any, list[int]]:
-    """All rows at once, and the indices of those that were dropped."""
-    import numpy as np
-    import pyarrow
-
-    tables, targets, dropped, row = [], [], [], 0
-    for batch in source.batches():
-        X, y, kept = rows_in(batch, source, roles, row, drop=drop)
-        tables.append(X)
-        targets.append(y)
-        dropped += [row + int(place) for place in np.flatnonzero(~kept)]
-        row += batch.num_rows
-    y = np.concatenate(targets)
-    if len(y) < 2:
-        which = "without missing cells" if drop else "with a target"
-        raise ValueError(f"{source.name} has {counted(len(y), 'row')} {which}, but at least 2 are required: add rows.")
-    return pyarrow.concat_tables(tables), y, dropped
 
 
 def own_spelling(model: Any, y: Any) -> Any:
@@ -82,7 +44,7 @@ def load_model(path: str) -> tuple[Any, Roles]:
     return model, Roles.of(model)
 
 
-def summary(model: Any) -> dict[str, Any]:
+def model_facts(model: Any) -> dict[str, Any]:
     """The key properties of a fitted model."""
     from .. import diagnose
 

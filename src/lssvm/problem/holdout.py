@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-if TYPE_CHECKING:
-    from .problem import Problem
+from .problem import Problem
 
 
 def held_out_rows(problem: Problem, share: float, random_state: Any) -> np.ndarray:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from .. import arrays
-from .factor import Fit
+from .fit import Fit
 from .problem import ITERATIVE_ROWS, Problem
 from .rounding import LOST_DIGITS
 from .whitening import independent_rows
@@ -18,7 +18,7 @@ CHECKED_ROWS = 50  # rows on which a user's own kernel is checked before a fit, 
 FINITE_DIGITS = 1e-6  # error relative to the spread of the targets above which known spanning points are used
 
 
-def with_digits(problem: Problem, fit: Fit, retuned: Callable[[Problem], Problem]) -> tuple[Problem, Fit]:
+def refit_stably(problem: Problem, fit: Fit, retuned: Callable[[Problem], Problem]) -> tuple[Problem, Fit]:
     """The fit itself or, if a dense fit has lost digits, one of the same functions on a basis that keeps them.
 
     The coefficients of a dense fit are C times residuals: with a kernel of finite rank (linear, polynomial) and inputs

@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from . import arrays
-from .arrays import EPS, parallel
+from .. import arrays
+from ..arrays import EPS, parallel
 
 RESIDUAL = 1e-8  # tolerance of the residual of the system, relative to the right-hand side
 

@@ -1,0 +1,218 @@
+"""Many binary problems with one kernel matrix: batches of systems of similar size, which are solved together.
+
+Every problem is the LS-SVM of the rows of a pair of classes. If all problems have all rows (one class against the
+rest), there is a single system with several targets. The result is accurate enough to compare settings: `dual` keeps
+more digits of leverages near 1. With A = K + diag(1/(C v)) the coefficients are P t, where
+
+    P = A^-1 - u u'/(1'u),  u = A^-1 1,    leave-one-out values:  t_i - (P t)_i/P_ii.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import lapack
+
+from .. import arrays
+from ..arrays import NumericalError
+from ..arrays.threads import run_each_alone
+from ..losses import Loss
+from .newton import Binary, loo_gradient, solve_dual
+
+PADDING = 1.3  # largest ratio of the sizes of the problems in a batch
+LOST = 1e-12  # share of a diagonal element below which rounding errors are all that is left
+TOLERANCE = 1e-4  # of the decision values from Newton's method, if the gradient is needed
+ROUGH = 1e-2  # the same to compare settings
+WORK = 2**24  # largest sum of cubed sizes in a batch of several problems: enough for a thread at a time
+
+Runs = list[tuple[slice, slice]]  # consecutive rows of a problem: their place in the kernel matrix and in the problem
+Binaries = list[tuple[np.ndarray, np.ndarray]]  # rows and targets of each problem
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The g systems of a batch with up to m rows and k targets each; smaller systems are padded."""
+
+    numbers: np.ndarray  # (g, k) of the problems
+    rows: np.ndarray  # (g, m)
+    inside: np.ndarray  # (g, m); False for padding
+    targets: np.ndarray  # (g, m, k); 0 for padding
+    weights: np.ndarray  # (g, m); 1 for padding
+
+
+@dataclass(frozen=True)
+class PairSolution:
+    """Solved binary problems; the entries of rows that are not part of a problem are 0."""
+
+    coef: np.ndarray  # (rows, problems)
+    intercept: np.ndarray  # (problems,)
+    decision: np.ndarray  # (rows, problems)
+    loo: np.ndarray  # (rows, problems): leave-one-out values
+    gradient: Callable[[np.ndarray], tuple[np.ndarray, float]]
+    """The derivatives in K and log C of a function of the leave-one-out values, from its derivatives in these."""
+
+
+class BatchedPairs:
+    """Binary problems, given by their rows and targets, and the positive weights of all rows."""
+
+    def __init__(self, columns: Binaries, weights: np.ndarray) -> None:
+        self.columns, self.weights = columns, weights
+        self.runs = [_runs(rows) for rows, _ in columns]
+        sizes = np.array([len(rows) for rows, _ in columns])
+        if all(len(rows) == len(weights) for rows, _ in columns):
+            self.batches = [self._batch(np.arange(len(columns))[None, :])]
+            return
+        self.batches = []
+        order = np.argsort(sizes, kind="stable")
+        order = order[sizes[order] > 0]  # both classes of a pair may be missing in a part of the rows
+        while len(order):
+            count = int(np.sum(sizes[order] <= max(24, PADDING * sizes[order[0]])))
+            count = min(count, max(1, WORK // int(sizes[order[count - 1]]) ** 3))
+            self.batches.append(self._batch(order[:count, None]))
+            order = order[count:]
+
+    def _batch(self, numbers: np.ndarray) -> Batch:
+        """The batch of systems whose targets are those of the problems `numbers` (systems, targets)."""
+        sizes = np.array([len(self.columns[own[0]][0]) for own in numbers])
+        shape = (len(numbers), int(sizes.max()))
+        inside = np.arange(shape[1]) < sizes[:, None]
+        batch = Batch(numbers, np.zeros(shape, int), inside, np.zeros((*shape, numbers.shape[1])), np.ones(shape))
+        for place, (own, size) in enumerate(zip(numbers, sizes, strict=True)):
+            rows = self.columns[own[0]][0]
+            batch.rows[place, :size], batch.weights[place, :size] = rows, self.weights[rows]
+            batch.targets[place, :size] = np.column_stack([self.columns[number][1] for number in own])
+        return batch
+
+    def solve(
+        self, K: np.ndarray, C: float, loss: Loss, start: np.ndarray | None = None, *, with_gradient: bool = False
+    ) -> PairSolution:
+        """Solve all problems; `start` are decision values (rows, problems) from which Newton's method may start."""
+        return self._squares(K, C) if loss.is_quadratic else self._newton(K, C, loss, start, with_gradient)
+
+    def _squares(self, K: np.ndarray, C: float) -> PairSolution:
+        coef, decision, loo = (np.zeros((len(K), len(self.columns))) for _ in range(3))
+        intercept = np.zeros(len(self.columns))
+        solved: dict[int, tuple[np.ndarray, ...]] = {}
+
+        def solve(place: int) -> None:
+            batch = self.batches[place]
+            P, a, q, b = _inverse(self._blocks(K, batch), batch, C)
+            ridge = 1.0 / (C * batch.weights)
+            solved[place], intercept[batch.numbers] = (P, a, q), b
+            t = batch.targets
+            for out, values in ((coef, a), (decision, t - ridge[:, :, None] * a), (loo, t - a / q[:, :, None])):
+                _put(out, batch, values)
+
+        def gradient(in_loo: np.ndarray) -> tuple[np.ndarray, float]:
+            """As `newton.loo_gradient`; the first is not symmetric: only sums with symmetric matrices are needed."""
+            parts: dict[int, np.ndarray] = {}
+
+            def differentiate(place: int) -> None:
+                batch, (P, a, q) = self.batches[place], solved[place]
+                g = in_loo[batch.rows[:, :, None], batch.numbers[:, None, :]] * batch.inside[:, :, None]
+                scaled = P * (-np.sum(g * a, axis=2) / q**2)[:, None, :]
+                parts[place] = scaled @ P
+                moved = P @ (g / q[:, :, None])
+                parts[place] += np.matmul(moved, a.transpose(0, 2, 1), out=scaled)
+
+            run_each_alone(differentiate, range(len(self.batches)))
+            G, in_C = np.zeros_like(K), 0.0
+            for place, batch in enumerate(self.batches):
+                in_C -= float(np.sum(np.einsum("gii->gi", parts[place]) / (C * batch.weights)))
+                for own, part in zip(batch.numbers, parts[place], strict=True):
+                    for rows, inner in self.runs[own[0]]:
+                        for columns, other in self.runs[own[0]]:
+                            G[rows, columns] += part[inner, other]
+            return G, in_C
+
+        run_each_alone(solve, range(len(self.batches)))
+        return PairSolution(coef, intercept, decision, loo, gradient)
+
+    def _newton(
+        self, K: np.ndarray, C: float, loss: Loss, start: np.ndarray | None, with_gradient: bool
+    ) -> PairSolution:
+        """One problem after the other: steps of different lengths have no use for batches."""
+        coef, decision, loo = (np.zeros((len(K), len(self.columns))) for _ in range(3))
+        intercept = np.zeros(len(self.columns))
+        fits: dict[int, Binary] = {}
+
+        def solve(number: int) -> None:
+            rows, t = self.columns[number]
+            if len(np.unique(t)) < 2:  # a class is missing in this part of the rows
+                decision[rows, number] = loo[rows, number] = t
+                return
+            first = None if start is None else start[rows, number]
+            fit = solve_dual(
+                K[np.ix_(rows, rows)],
+                t,
+                self.weights[rows],
+                C,
+                loss,
+                start=first,
+                tolerance=TOLERANCE if with_gradient else ROUGH,
+                inverse=with_gradient,
+            )
+            fits[number], intercept[number] = fit, fit.intercept
+            coef[rows, number], decision[rows, number], loo[rows, number] = fit.coef, fit.decision, fit.loo
+
+        def gradient(in_loo: np.ndarray) -> tuple[np.ndarray, float]:
+            G, in_C = np.zeros_like(K), 0.0
+            for number, fit in fits.items():
+                rows, t = self.columns[number]
+                own = np.ix_(rows, rows)
+                part, slope = loo_gradient(fit, K[own], t, self.weights[rows], C, loss, in_loo[rows, number])
+                G[own] += part
+                in_C += slope
+            return G, in_C
+
+        run_each_alone(solve, range(len(self.columns)))
+        return PairSolution(coef, intercept, decision, loo, gradient)
+
+    def _blocks(self, K: np.ndarray, batch: Batch) -> np.ndarray:
+        """The kernel matrix of every system of a batch; 0 for padding."""
+        blocks = np.zeros((*batch.rows.shape, batch.rows.shape[1]))
+        for own, part in zip(batch.numbers, blocks, strict=True):
+            for rows, inner in self.runs[own[0]]:
+                for columns, other in self.runs[own[0]]:
+                    part[inner, other] = K[rows, columns]
+        return blocks
+
+
+def _inverse(A: np.ndarray, batch: Batch, C: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """P, the coefficients P t, the diagonal of P (1 for padding) and the biases; A becomes P."""
+    np.einsum("gii->gi", A)[...] += np.where(batch.inside, 1.0 / (C * batch.weights), 1.0)
+    for part in A:  # LAPACK sees the transposed matrix, which is the same by symmetry
+        if lapack.dpotrf(part.T, lower=0, clean=1, overwrite_a=1)[1]:
+            raise NumericalError("A system is not positive definite.")
+    arrays.invert_lower(A)
+    for part in A:
+        lapack.dlauum(part.T, lower=0, overwrite_c=1)
+    P, scratch = A, np.tril(A, -1)
+    P += scratch.transpose(0, 2, 1)
+    np.einsum("gii->gi", P)[~batch.inside] = 0.0
+    before = np.einsum("gii->gi", P).copy()
+    ones = P.sum(axis=1)
+    total = np.maximum(ones.sum(axis=1), 1e-300)[:, None]
+    P -= np.multiply(ones[:, :, None], (ones / total)[:, None, :], out=scratch)
+    q = np.einsum("gii->gi", P)
+    kept = q > LOST * before  # else the row is alone, and nothing predicts it
+    intercepts = np.einsum("gi,gik->gk", ones, batch.targets) / total
+    return P, (P @ batch.targets) * kept[:, :, None], np.where(kept, q, 1.0), intercepts
+
+
+def _put(out: np.ndarray, batch: Batch, values: np.ndarray) -> None:
+    """Write the values (g, m, k) of a batch to the rows and columns of its problems."""
+    system, place = np.nonzero(batch.inside)
+    out[batch.rows[system, place, None], batch.numbers[system]] = values[system, place]
+
+
+def _runs(rows: np.ndarray) -> Runs:
+    """Sorted rows as slices: there are two per pair of classes if the rows of a search are sorted by class."""
+    starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+    ends = np.append(starts[1:], len(rows)) if len(rows) else starts
+    return [
+        (slice(int(rows[start]), int(rows[end - 1]) + 1), slice(int(start), int(end)))
+        for start, end in zip(starts, ends, strict=True)
+    ]
