@@ -145,6 +145,8 @@ class WidthSearch:
         unit = max(
             float(np.max(np.abs(first[1]))), self.criterion.scale
         )  # the first step changes no variable by more than 1
+        if first[1] @ first[1] < NOISE * unit:  # the first step gains less, and rounding would decide how far it goes
+            return replace(self.at(x), value=first[0])
         least = CONSTANTS.slow * self.criterion.scale
         known, values = [first], [first[0]]
 
