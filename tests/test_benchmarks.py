@@ -15,6 +15,7 @@ from benchmarks import __main__ as command
 from benchmarks import (
     class_sets,
     comparison,
+    constants,
     contenders,
     endurance,
     jobs,
@@ -202,6 +203,22 @@ def test_tables_of_numbers(tmp_path, capsys):
     assert "largest error / 0.1.0's: noise" in shown
     found = tables.numbers(tmp_path, [0], ["line"], 1)
     assert found["error / GP's, 1 sets"] == pytest.approx(2.0 * found["error / 0.1.0's, 1 sets"])
+
+
+def test_constants_of_the_search_are_halved_and_doubled(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 2))
+    masks = np.arange(40)[:, None] % 4 == np.arange(2)
+    for kind, y in (("numbers", X[:, 0] + 0.1 * X[:, 1]), ("classes", (X[:, 0] > 0).astype(float))):
+        np.savez(tmp_path / f"{kind}.npz", **{"set/X": X, "set/y": y, "set/masks": masks})
+    before = constants.CONSTANTS.trial
+    constants.main(["--data", str(tmp_path), "--only", "slow", "trial"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("|")[1].strip() for line in lines[2:5]] == ["slow", "trial[0]", "trial[1]"]
+    assert lines[3].split("|")[3].strip() == "1.000"  # dense models do not use it
+    assert constants.CONSTANTS.trial is before
+    values = [value for _, _, _, both in constants.variants(["trial", "limited"]) for value in both]
+    assert values == [(1000, 250), (4000, 250), (2000, 125), (2000, 500), 0.05, 0.2]
 
 
 def test_raw_tables(tmp_path, capsys):

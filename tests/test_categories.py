@@ -13,11 +13,12 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Bunch
 
-from lssvm import LSSVC, LSSVR, diagnose, export, kernels, load, save, sparsify, tune
+from lssvm import LSSVC, LSSVR, diagnose, export, kernels, load, save, sparsify
 from lssvm.problem import Problem, column_spread
 from lssvm.tables.encoding import HEIGHT, Columns
-from lssvm.tune.class_search import ClassSearch, Rows, Setting
-from lssvm.tune.objective import Objective
+from lssvm.tune.loo_error import LooError
+from lssvm.tune.loo_log_loss import LooLogLoss, SearchSample
+from lssvm.tune.widths import Candidate, WidthSearch
 
 N = 120
 rng = np.random.default_rng(0)
@@ -135,13 +136,14 @@ def problem(kernel, **options):
 )
 def test_the_gradient_of_the_search_is_that_of_tied_widths(kernel):
     rng = np.random.default_rng(1)
-    search = Objective(problem(kernel), tune.LeaveOneOut(), Bunch(evaluations=0))
-    search.ard = search.many
-    start = rng.uniform(-0.5, 0.5, sum(search._sizes()) + 1)
-    value = lambda logs: search._objective(logs, search.problem)[0]  # noqa: E731
-    gradient = lambda logs: search._objective(logs, search.problem)[1]  # noqa: E731
-    assert len(gradient(start)) == len(start)
-    assert check_grad(value, gradient, start) < 1e-5 * np.linalg.norm(gradient(start))
+    parts = problem(kernel)
+    start = Candidate(kernel.with_width(2.0, column_spread(parts)), 3.0)
+    search = WidthSearch(LooError(parts, column_spread(parts), Bunch(evaluations=0)), kernel, start, many=True)
+    point = rng.uniform(-0.5, 0.5, search.count + 1)
+    assert search.count == 3 + (len(kernel.leaves) - 1)  # the second leaf has a common width
+    gradient = search.objective(point)[1]
+    difference = check_grad(lambda x: search.objective(x)[0], lambda x: search.objective(x)[1], point)
+    assert difference < 1e-5 * np.linalg.norm(gradient)
 
 
 def test_the_gradient_of_the_search_of_classes_is_that_of_tied_widths():
@@ -150,8 +152,9 @@ def test_the_gradient_of_the_search_of_classes_is_that_of_tied_widths():
     coded = np.where(codes[:, None] == np.arange(3), 1.0, -1.0)
     kernel = kernels.RBF(np.array([1.0, 2.0, 3.0])[GROUPS], ard=True)
     classes = Problem(kernel, ONE_HOT, coded, np.ones(N), classification=True, groups=GROUPS)
-    rows = Rows(classes, np.ones(6), None)
-    search = ClassSearch(rows, Setting(kernel, 3.0, "one-vs-rest", "squared"), [True], many=True)
+    criterion = LooLogLoss(SearchSample(classes, np.ones(6)))
+    start = Candidate(kernel, 3.0, "one-vs-rest", "squared")
+    search = WidthSearch(criterion, kernels.RBF(ard=True), start, many=True)
     start = rng.uniform(-0.3, 0.3, 4)
     gradient = search.objective(start)[1]
     assert len(gradient) == 4

@@ -24,10 +24,10 @@ from lssvm.losses import LOSSES
 from lssvm.problem import Problem, solve_classes
 from lssvm.system import BatchedPairs, batches, newton
 from lssvm.system.newton import loo_gradient, solve_dual, solve_primal
-from lssvm.tune.class_losses import loo_values
-from lssvm.tune.class_search import ClassSearch, Rows, Setting
-from lssvm.tune.classes import _simplest, with_C_of_more_rows
+from lssvm.tune.classes import simplest, with_C_of_more_rows
+from lssvm.tune.loo_log_loss import LooLogLoss, SearchSample
 from lssvm.tune.samples import part_of
+from lssvm.tune.widths import Candidate, WidthSearch
 
 CODINGS = ["one-vs-rest", "one-vs-one"]
 
@@ -342,16 +342,17 @@ def test_batches_agree_with_one_problem_after_the_other(name):
     [*itertools.product(["one-vs-one"], LOSSES), ("one-vs-rest", "squared"), ("one-vs-rest", "logistic")],
 )
 def test_the_gradient_of_a_search_agrees_with_central_differences(coding, name, monkeypatch):
-    from lssvm.tune import class_search as classes
+    from lssvm.tune import loo_log_loss as classes
 
     monkeypatch.setattr(classes, "SLOPE_ACCURACY", 1e-12)
     monkeypatch.setattr(batches, "TOLERANCE", 1e-13)
     X, y = ordered(60)
     targets = np.where(y[:, None] == np.arange(3), 1.0, -1.0)
     problem = Problem(RBF(1.0), X, targets, np.random.default_rng(0).uniform(0.5, 2, 60), classification=True)
-    rows = Rows(problem, X.std(axis=0), None)
+    criterion = LooLogLoss(SearchSample(problem, X.std(axis=0)))
     kernel = RBF(np.array([0.8, 1.6]), ard=True) + Matern(np.array([2.0, 2.0]))
-    search = ClassSearch(rows, Setting(kernel, 5.0, coding, name), [True, True], many=True)
+    requested = RBF(ard=True) + Matern()
+    search = WidthSearch(criterion, requested, Candidate(kernel, 5.0, coding, name), many=True)
     x = np.array([0.1, -0.2, 0.3, np.log(5.0)])
     gradient = search.objective(x)[1]
     for place in range(len(x)):
@@ -365,17 +366,15 @@ def test_values_of_a_search_on_a_basis(name):
     """They are those of the final fit; if all rows are the basis, those of the dense search."""
     X, t, weights = two_classes(90)
     dense = Problem(Matern(1.0), X, t[:, None], weights, C=3.0, classification=True)
-    setting = Setting(dense.kernel, 3.0, "one-vs-one", name)
+    candidate = Candidate(dense.kernel, 3.0, "one-vs-one", name)
     limit = 1e-8 if name == "squared" else 1e-3
     for problem in (dense.with_basis(np.arange(0, 90, 4)), dense.with_basis(points=X)):
-        rows = Rows(problem, np.ones(3), None)
-        values, warm = loo_values(rows, rows.matrix(setting.kernel), setting, None)
+        criterion = LooLogLoss(SearchSample(problem, np.ones(3)))
+        values = criterion.loo_values(candidate)
         fit = solve_classes(problem, name, "one-vs-one", np.ones(90))
         assert_allclose(values, fit.loo, rtol=limit, atol=limit)
-        again = loo_values(rows, rows.matrix(setting.kernel), setting, warm)[0]
-        assert_allclose(again, values, rtol=limit, atol=limit)
-    rows = Rows(dense, np.ones(3), None)
-    coarse = loo_values(rows, rows.matrix(setting.kernel), setting, None)[0]
+        assert_allclose(criterion.loo_values(candidate), values, rtol=limit, atol=limit)  # a warm start
+    coarse = LooLogLoss(SearchSample(dense, np.ones(3))).loo_values(candidate)
     assert_allclose(values, coarse, rtol=limit, atol=1e-8 if name == "squared" else 0.03)
 
 
@@ -431,7 +430,7 @@ def test_C_of_a_basis_is_the_best_on_more_rows(name):
     X, t, weights = two_classes(2400, noise=1.0)
     problem = Problem(RBF(1.0), X, t[:, None], weights, C=1e3, classification=True).with_basis(np.arange(150))
     record = Bunch(plan=[], evaluations=0)
-    found = with_C_of_more_rows(problem, Setting(problem.kernel, 1e3, "one-vs-one", name), record)
+    found = with_C_of_more_rows(problem, Candidate(problem.kernel, 1e3, "one-vs-one", name), record)
     assert record.C == found.C < 100.0
     assert record.plan == ["C on 800 rows with 50 basis points"]
     part = part_of(problem.replace(weights=weights / weights.mean()), 800, 50)
@@ -443,14 +442,14 @@ def test_C_of_a_basis_is_the_best_on_more_rows(name):
         return minimize_scalar(log_loss, bounds=(-3.0, 6.0), method="bounded").fun
 
     assert loss(found.C) < min(loss(found.C / 10), loss(10 * found.C))
-    smaller = Setting(problem.kernel, found.C / 20, "one-vs-one", name)
+    smaller = Candidate(problem.kernel, found.C / 20, "one-vs-one", name)
     assert with_C_of_more_rows(problem, smaller, record).C > smaller.C
     scaled = problem.replace(weights=64.0 * weights, C=1e3 / 64.0)
-    again = with_C_of_more_rows(scaled, Setting(problem.kernel, 1e3 / 64.0, "one-vs-one", name), record)
+    again = with_C_of_more_rows(scaled, Candidate(problem.kernel, 1e3 / 64.0, "one-vs-one", name), record)
     assert_allclose(64.0 * again.C, found.C, rtol=1e-6)
     three = problem.replace(y=np.where(np.arange(2400)[:, None] % 3 == np.arange(3), 1.0, -1.0))
     for other in (problem.with_basis(), three):  # a dense problem, and one with more classes
-        assert with_C_of_more_rows(other, Setting(problem.kernel, 1e3, "one-vs-one", name), record) is other
+        assert with_C_of_more_rows(other, Candidate(problem.kernel, 1e3, "one-vs-one", name), record) is other
 
 
 def test_C_of_a_basis_does_not_rise_if_rows_are_repeated():
@@ -459,8 +458,8 @@ def test_C_of_a_basis_does_not_rise_if_rows_are_repeated():
     X, t = np.repeat(X, 3, axis=0), np.repeat(t, 3)
     problem = Problem(RBF(0.3), X, t[:, None], np.ones(2400), C=0.1, classification=True).with_basis(np.arange(900))
     for setting, same in (
-        (Setting(problem.kernel, 0.1, "one-vs-one", "logistic"), True),
-        (Setting(problem.kernel, 1e6, "one-vs-one", "logistic"), False),
+        (Candidate(problem.kernel, 0.1, "one-vs-one", "logistic"), True),
+        (Candidate(problem.kernel, 1e6, "one-vs-one", "logistic"), False),
     ):
         found = with_C_of_more_rows(problem, setting, Bunch(plan=[], evaluations=0))
         assert (found.C == setting.C) == same
@@ -829,7 +828,7 @@ def test_large_equal_weights_of_a_tuned_model_are_not_copies():
 
 def test_pairs_of_classes_are_preferred_if_the_difference_is_noise():
     noise = np.random.default_rng(0).standard_normal(100)
-    pairs = Setting(RBF(1.0), 1.0, "one-vs-one", "squared")
+    pairs = Candidate(RBF(1.0), 1.0, "one-vs-one", "squared")
     rest, logistic = replace(pairs, coding="one-vs-rest"), replace(pairs, loss="logistic")
     slightly, clearly = noise + np.tile([0.21, -0.19], 50), noise + np.tile([0.24, -0.16], 50)
     for compared, expected in (
@@ -839,7 +838,7 @@ def test_pairs_of_classes_are_preferred_if_the_difference_is_noise():
         ([(clearly, pairs), (noise, logistic)], logistic),
         ([(clearly, pairs), (slightly, rest), (noise, logistic)], logistic),
     ):
-        assert _simplest(compared, "one-vs-one") is expected
+        assert simplest(compared, "one-vs-one") is expected
 
 
 # Very many classes ----------------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Stacks of models against refits of all members, against quadratic programming and against single models."""
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,14 +8,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.utils import Bunch
 
 from lssvm import LSSVC, LSSVR, diagnose, kernels, load, save, sparsify
 from lssvm.estimators import planning
 from lssvm.kernels import RBF, Additive, Linear, Matern, Spline, Stack
-from lssvm.problem import Problem, order_by_content
+from lssvm.problem import Problem
 from lssvm.sparsify.bases import random
-from lssvm.tune import average_weights, descent, mixture_weights, stack, steps, widths
-from lssvm.tune.stack import PULL
+from lssvm.tune import average_weights, members, mixture_weights, stack_weights
+from lssvm.tune.search import KernelSearch
+from lssvm.tune.stack_weights import PULL
 
 GIVEN = [RBF(1.5), Matern(3.0, nu=0.5), Linear()]
 
@@ -39,7 +40,7 @@ def residuals_of(members, rows, seed, tails=False):
 def test_weights_minimise_their_objective(members, tails, monkeypatch):
     residuals, v = residuals_of(members, 200, members, tails), np.random.default_rng(1).uniform(0.2, 2.0, 200)
     usual = average_weights(residuals, v)
-    monkeypatch.setattr(stack, "SMALLEST", 0.0)
+    monkeypatch.setattr(stack_weights, "SMALLEST", 0.0)
     found = average_weights(residuals, v)
     assert (found >= 0).all()
     assert_allclose(found.sum(), 1.0)
@@ -359,88 +360,20 @@ def test_members_that_are_far_behind_are_left_out():
     assert_allclose(model.predict(X), stacked.predict(X), rtol=1e-9)
 
 
-@pytest.mark.slow
-def test_members_without_weight_are_not_searched_to_the_end(monkeypatch):
-    rng = np.random.default_rng(0)
-    X = rng.uniform(size=(800, 4))
-    y = np.sin(4 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.01 * rng.standard_normal(800)
-    kernel = Stack([RBF(ard=True), Matern(ard=True, nu=0.5)])
-    searches = []
-    usual = widths.Search.run
-
-    def run(self, earlier=()):
-        usual(self, earlier)
-        searches.append(self)
-
-    monkeypatch.setattr(widths.Search, "run", run)
-    short = LSSVR(kernel).fit(X, y)
-    monkeypatch.setattr(descent, "stage_weights", lambda members: np.ones(len(members)))
-    whole = LSSVR(kernel).fit(X, y)
-    assert [search.is_useless for search in searches] == [False, True, False, False]
-    assert searches[1].record.evaluations < searches[3].record.evaluations
-    assert_array_equal(short.stack_weights_, [1.0])
-    assert_array_equal(whole.stack_weights_, [1.0])  # the rest of the search would have changed nothing
-    assert_array_equal(short.predict(X), whole.predict(X))
-
-
-@pytest.mark.parametrize("dense", [True, False])
-def test_which_members_are_searched_to_the_end(dense, monkeypatch):
-    searches, starts = [], []
-    usual, usual_start = widths.Search.run, widths.Search._start_from
-
-    def run(self, earlier=()):
-        usual(self, earlier)
-        searches.append(self)
-
-    def start_from(self, other):
-        starts.append(other)
-        usual_start(self, other)
-
-    monkeypatch.setattr(widths.Search, "run", run)
-    monkeypatch.setattr(widths.Search, "_start_from", start_from)
-    monkeypatch.setattr(descent, "stage_weights", lambda members: np.zeros(len(members)))
-    monkeypatch.setattr(steps, "stage_weights", lambda members: np.ones(len(members)))
-    monkeypatch.setattr(descent, "PLAN", replace(descent.PLAN, hopeful=1))  # a search may end after two iterations
-    X, y = numbers(200 if dense else 400)
-    kernel = Stack([RBF(), Matern(), Matern(nu=0.5)])
-    model = LSSVR(kernel, C=10.0 if dense else None).fit(X, np.column_stack([y, X[:, 1]]))
-    if dense:
-        assert [search.is_useless for search in searches] == [False, False, False]
-        assert starts == [searches[0], searches[1]]
-        assert len(model.path_.members) == 3
-    else:
-        assert [search.is_useless for search in searches] == [False, True, True]
-        assert starts == [searches[0], searches[0]]
-        assert "members" not in model.path_  # the others do not return: one is left
-
-
 def test_members_without_weight_after_the_first_stage_are_left_out(monkeypatch):
-    monkeypatch.setattr(steps, "stage_weights", lambda members: np.array([1.0, 0.0, 1.0]))
+    monkeypatch.setattr(members, "stage_weights", lambda members: np.array([1.0, 0.0, 1.0]))
     model = LSSVR(Stack([RBF(), Matern(), Matern(nu=0.5)])).fit(*numbers(200))
     assert [getattr(member.kernel, "nu", None) for member in model.path_.members] == [None, 0.5]
 
 
-def test_members_to_be_searched_again_need_a_weight_on_the_last_stage(monkeypatch):
-    seen, last = [], []
-    usual = widths.Search._minimise
-
-    def weights(members):
-        seen.append(members)
-        return np.array([1.0, 1.0, 1.0] if len(seen) == 1 else [1.0, 0.0, 1.0])
-
-    def minimise(self, trial, *args, **options):
-        if trial is self.last:
-            last.append(getattr(self.problem.kernel, "nu", None))
-        return usual(self, trial, *args, **options)
-
-    monkeypatch.setattr(descent, "stage_weights", lambda members: np.ones(len(members)))
-    monkeypatch.setattr(steps, "stage_weights", weights)
-    monkeypatch.setattr(widths.Search, "_minimise", minimise)
-    monkeypatch.setattr(widths, "PLAN", replace(widths.PLAN, limited=-np.inf))  # all members, whatever they gain
-    model = LSSVR(Stack([RBF(), Matern(), Matern(nu=0.5)])).fit(*numbers(400))
-    assert len(seen) == 2
-    assert last == [None, 0.5]
-    assert [getattr(member.kernel, "nu", None) for member in model.path_.members] == [None, 0.5]
+def test_weights_of_members_come_from_the_leave_one_out_residuals_of_the_first_stage():
+    X, y = numbers(400)
+    problem = Problem(Matern(), X, y[:, None], np.ones(400))
+    found = KernelSearch(problem, "auto", Bunch(evaluations=0, plan=[])).run()
+    part, candidate = found.trial, found.candidate
+    assert part.basis_size == 150
+    refit = LSSVR(candidate.kernel, candidate.C, steps=[sparsify.Given(part.support)]).fit(part.X, part.y[:, 0])
+    assert_allclose(found.stage().residuals[:, 0], refit.loo_residuals_, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -451,39 +384,6 @@ def test_members_with_bases_of_their_own_need_not_share_a_last_stage():
     steps = [sparsify.RandomlyPivoted(1010, random_state=0)]  # the smooth kernel needs half of the points
     model = LSSVR(Stack([RBF(), Matern(nu=0.5)]), robust="huber", steps=steps).fit(X, y)
     assert len(model.members_[0].support_) < len(model.members_[1].support_) == 1010
-
-
-def test_robust_weights_do_not_make_the_order_of_members_matter(monkeypatch):
-    X, y = numbers(400)
-    y = y + np.random.default_rng(1).standard_t(2, 400)
-    found = []
-    monkeypatch.setattr(descent, "stage_weights", lambda members: np.ones(len(members)))
-    monkeypatch.setattr(steps, "stage_weights", lambda members: found.append(members) or np.ones(len(members)))
-    LSSVR(Stack([RBF(), Matern(nu=0.5)]), robust="hampel").fit(X, y, sample_weight=1.0 + X[:, 0] ** 2)
-    first, last = found
-    assert not np.array_equal(first[0].weights, 1.0 + X[:, 0] ** 2)
-    for member in last:
-        assert_array_equal(member.weights, 1.0 + X[:, 0] ** 2)
-
-
-@pytest.mark.slow
-def test_weights_on_the_last_stage_come_from_its_leave_one_out_residuals(monkeypatch):
-    found = []
-
-    def weights(searches, first):
-        for search in searches:
-            stage = search.on_stage(500, 80)
-            found.append((search, search.current().kernel, search.C, stage))
-        return list(first)
-
-    monkeypatch.setattr(steps, "_weights_on_last_stage", weights)
-    LSSVR(Stack([Matern(), Matern(nu=0.5)])).fit(*numbers(2300))
-    assert [search.is_completed for search, *_ in found] == [True, False]  # the first chose the basis
-    for search, kernel, C, stage in found:
-        part = search.problem.subset(np.sort(search.problem.rows_by_content[:500]))
-        points = part.points[order_by_content(part.points)[:80]]
-        refit = LSSVR(kernel, C, steps=[sparsify.Given(points)]).fit(part.X, part.y[:, 0])
-        assert_allclose(stage.residuals[:, 0], refit.loo_residuals_, rtol=1e-4, atol=1e-5)
 
 
 def test_the_edge_of_the_range_of_C_is_reported_for_members_that_are_kept():

@@ -12,7 +12,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
-from sklearn.base import clone
 from sklearn.datasets import load_iris, make_friedman1
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import GroupKFold, PredefinedSplit, ShuffleSplit, TimeSeriesSplit
@@ -21,9 +20,12 @@ from sklearn.utils import Bunch
 from lssvm import LSSVC, LSSVR, arrays, datasets, kernels, losses, sparsify, tune
 from lssvm.kernels import RBF, Additive, Choice, Linear, Matern, Polynomial, Spline
 from lssvm.problem import Problem, column_spread, order_by_content
-from lssvm.tune import descent, penalty, scores, widths
+from lssvm.tune import choose_C, scores, widths
+from lssvm.tune.leave_one_out import tuned
+from lssvm.tune.loo_error import LooError
 from lssvm.tune.screening import droppable, functions_of, relevance
-from lssvm.tune.steps import tuned
+from lssvm.tune.search import FEWEST_WIDTHS, KernelSearch
+from lssvm.tune.widths import Candidate, WidthSearch
 
 SIGMA = np.array([1.2, 2.0, 0.8])
 SMOOTH = {
@@ -195,42 +197,6 @@ def test_C_alone_is_the_best_of_a_fine_grid():
     assert model.press_ <= min(scores) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("start", [0.05, 1.0, 20.0])
-@pytest.mark.parametrize("unit", [1.0, pytest.param(1e100, marks=pytest.mark.slow)])
-def test_C_from_one_nearby_is_the_best_of_a_fine_grid(start, unit):
-    X, y = make_friedman1(150, n_features=5, noise=1.0, random_state=0)
-    weights = np.random.default_rng(0).uniform(0.2, 2.0, 150)
-    problem = Problem(Matern(2.0), X, unit * y[:, None], weights)
-    press = lambda C: math.log(weights @ (problem.replace(C=C).solve().loo_residuals[:, 0] / unit) ** 2)  # noqa: E731
-    grid = np.geomspace(0.1, 1e5, 151)
-    best = grid[np.argmin([press(C) for C in grid])]
-    C, residuals = penalty.best_C_nearby(problem, start * best)
-    assert press(C) - press(best) < 2 * tune.PLAN.flatness / 150
-    assert_allclose(residuals, problem.replace(C=C).solve().loo_residuals, rtol=1e-9, atol=1e-9 * unit)
-    value, slope, _ = problem.replace(y=y[:, None]).press_in_C(10.0)
-    assert value == pytest.approx(press(10.0), abs=1e-12)
-    assert slope == pytest.approx((press(10.0 * math.exp(1e-4)) - press(10.0 * math.exp(-1e-4))) / 2e-4, abs=1e-7)
-
-
-def test_C_from_one_nearby_leaves_difficult_cases_to_the_path(monkeypatch):
-    X, y = make_friedman1(150, n_features=5, noise=1.0, random_state=0)
-    y[0] = 1e4
-    outlier = Problem(Matern(2.0), X, y[:, None], np.ones(150))
-    assert penalty.best_C_nearby(outlier, 10.0) is None
-    smooth = Problem(RBF(1.0), X[:, :1], np.sin(X[:, :1]), np.ones(150))  # the best C is beyond the range
-    assert penalty.best_C_nearby(smooth, 1e6) is None
-    assert penalty.best_C_nearby(outlier.with_basis(np.arange(20)), 10.0) is None
-    y[0] = 15.0
-    usual = Problem(Matern(2.0), X, y[:, None], np.ones(150))
-    assert penalty.best_C_nearby(usual, 100.0) is not None
-    evaluations, press_in_C = [], Problem.press_in_C
-    monkeypatch.setattr(Problem, "press_in_C", lambda self, C: evaluations.append(C) or press_in_C(self, C))
-    assert penalty.best_C_nearby(usual, 1e8) is None
-    assert evaluations == [pytest.approx(1e8)]  # PRESS is flat there
-    twice = Problem(Matern(2.0), X[np.r_[:150, :5]], y[np.r_[:150, :5], None], np.ones(155))
-    assert penalty.best_C_nearby(twice, 100.0) is None
-
-
 @pytest.mark.slow
 def test_C_of_a_search_with_outliers_stays_on_its_sample():
     X, y = make_friedman1(4000, n_features=5, noise=1.0, random_state=0)
@@ -400,7 +366,7 @@ def test_a_basis_size_left_open_is_what_pays(noise, size, monkeypatch):
 def test_basis_sizes_are_not_compared_where_few_points_suffice():
     X, y = make_friedman1(2500, n_features=5, noise=1.0, random_state=0)
     model = LSSVR(Matern(ard=True), steps=[sparsify.Random(random_state=0)]).fit(X, y)
-    assert model.path_.gain < tune.PLAN.limited
+    assert model.path_.gain < tune.CONSTANTS.limited
     assert model.path_.sizes.tolist() == []
     assert model.path_.chosen == len(model.support_) == 500
 
@@ -437,7 +403,7 @@ def test_squared_residuals_may_choose_for_classes_too():
 def test_few_C_at_a_time_are_all_of_them(monkeypatch):
     X, y = load_iris(return_X_y=True)
     whole = LSSVC(RBF(2.0)).fit(X, y)
-    monkeypatch.setattr(scores, "PLAN", replace(tune.PLAN, class_values=5 * 3 * len(y)))
+    monkeypatch.setattr(scores, "BATCH", 5 * 3 * len(y))
     assert_allclose(LSSVC(RBF(2.0)).fit(X, y).C_, whole.C_, rtol=1e-12)
 
 
@@ -557,12 +523,13 @@ def test_C_of_a_basis_is_the_best_of_all_ridges(noise, guess):
     X, y = datasets.make_sinc(3000, noise=noise, random_state=0)
     problem = Problem(RBF(1.0), X, y[:, None], np.ones(len(y)), support=np.arange(40))
     unit = tune.kernel_variance(problem)
-    factor = problem.factorise(1.0 / (tune.PLAN.ridges[0] * unit), every=True)
-    errors = tune.loo_errors(factor, 1.0 / (tune.PLAN.ridges * unit))
-    C, error, _ = penalty.best_C_and_factor(problem, tune.loo_errors, guess)
+    ridges = np.geomspace(*tune.CONSTANTS.ridges)
+    factor = problem.factorise(1.0 / (ridges[0] * unit), every=True)
+    errors = tune.loo_errors(factor, 1.0 / (ridges * unit))
+    C, error, _ = choose_C.best_C_and_factor(problem, tune.loo_errors, guess)
     assert error <= errors.min() * (1 + 1e-9)
-    assert 0.3 < C * unit * tune.PLAN.ridges[np.argmin(errors)] < 3.0
-    small = np.finfo(float).eps / 1e-6 * len(y) > tune.PLAN.ridges
+    assert 0.3 < C * unit * ridges[np.argmin(errors)] < 3.0
+    small = np.finfo(float).eps / 1e-6 * len(y) > ridges
     assert small[np.argmin(errors)] == (noise == 0.0)
 
 
@@ -573,7 +540,7 @@ def test_the_machine_of_an_ill_conditioned_C_path_is_that_of_a_factor_of_its_own
     factor = problem.factorise(1e8, every=True, quick=True)
     assert factor.system.rounding == np.inf
     for C in (1e8, 1e5):
-        (fit, _), own = penalty.fit_of_path(factor, C), problem.factorise(C).fit(C)
+        (fit, _), own = choose_C.fit_of_path(factor, C), problem.factorise(C).fit(C)
         assert fit is not None
         assert_allclose(fit.loo_residuals, own.loo_residuals, rtol=0, atol=1e-9)
         assert_allclose(fit.leverage, own.leverage, rtol=0, atol=1e-10)
@@ -738,52 +705,6 @@ def test_four_columns_of_32_are_found(uniform):
     assert np.isfinite(found.kernel_.sigma[:4]).all()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("pair", [False, True])
-def test_columns_without_effect_are_dropped_early(pair, monkeypatch):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((1200, 12))
-    effect = np.sin(3.0 * X[:, 0] * X[:, 1]) if pair else np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2
-    y = effect + X[:, 2] + 0.1 * rng.standard_normal(1200)
-    model = LSSVR(Matern(ard=True), steps=[sparsify.Given(np.arange(0, 1200, 4))])
-    usual, early = widths.Search._drop_early, []
-
-    def drop(self, trial):
-        usual(self, trial)
-        early.append(self._is_dropped(self.widths))
-
-    monkeypatch.setattr(widths.Search, "_drop_early", drop)
-    found = clone(model).fit(X, y)
-    assert not early[0][:3].any()  # also if the first two matter only as a pair, which the small sample does not show
-    assert early[0].sum() >= 7
-    monkeypatch.setattr(widths.Search, "_drop_early", lambda self, trial: None)
-    late = clone(model).fit(X, y)
-    assert found.path_.evaluations < late.path_.evaluations
-    assert_array_equal(np.isfinite(found.kernel_.sigma), np.arange(12) < 3)
-    assert found.press_ < 1.05 * late.press_
-
-
-@pytest.mark.parametrize("what", ["weak", "triple"])
-def test_columns_that_matter_are_not_dropped_early(what):
-    """Screening by the targets misses both: an effect next to a strong one, and that of three columns together."""
-    rng = np.random.default_rng(1)
-    X = rng.uniform(-1.0, 1.0, (1000, 6))
-    if what == "weak":
-        y, known = 20.0 * X[:, 0] + np.sin(3.0 * X[:, 1]), [0]  # the coarse search has missed the second column
-    else:
-        y, known = np.prod(np.sign(X[:, :3]), axis=1), [0, 1, 2]
-    problem = Problem(Matern(ard=True), X, (y + 0.01 * rng.standard_normal(1000))[:, None], np.ones(1000))
-    problem = problem.with_basis(np.arange(0, 1000, 4))
-    search = widths.Search(problem, tune.LeaveOneOut(), Bunch(evaluations=0, plan=[]))
-    search.ard, search.C = [True], 1.0
-    search.widths = np.where(np.isin(np.arange(6), known), 0.5, 5.5)
-    matter = [0, 1] if what == "weak" else known
-    missed = ~np.isin(matter, np.flatnonzero(search._relevant(search.problem, search._targets(search.problem))))
-    assert missed.any()
-    search._drop_early(search.problem)
-    assert not search._is_dropped(search.widths)[matter].any()
-
-
 def test_pairs_are_screened():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1000, 12))
@@ -848,22 +769,10 @@ def test_a_search_stops_when_its_gain_is_small(monkeypatch):
     X = rng.uniform(-1.0, 1.0, (400, 4))
     y = np.exp(X[:, 0]) * np.sin(3.0 * X[:, 1]) + X[:, 2] * X[:, 3]
     evaluations = []
-    for rate in (0.0, tune.PLAN.rate, 50.0):
-        monkeypatch.setattr(descent, "PLAN", replace(tune.PLAN, rate=rate))
+    for slow in (0.0, tune.CONSTANTS.slow, 50.0):
+        monkeypatch.setattr(widths, "CONSTANTS", replace(tune.CONSTANTS, slow=slow))
         evaluations.append(LSSVR(RBF(ard=True), steps=()).fit(X, y).path_.evaluations)
     assert evaluations[2] < evaluations[1] <= evaluations[0] < 150
-
-
-def test_a_search_from_another_start_ends_unless_it_leads():
-    X, y = make_friedman1(300, 8, noise=1.0, random_state=0)
-    problem = Problem(RBF(ard=True), X, y[:, None], np.ones(300))
-    evaluations = []
-    for rival in (math.inf, -math.inf):
-        search = widths.Search(problem, tune.LeaveOneOut(), Bunch(evaluations=0, plan=[]))
-        search.ard, search.widths, search.C = search.many, np.full(8, 1.0), 10.0
-        search._minimise(search.problem, 50, rival=rival)
-        evaluations.append(search.record.evaluations)
-    assert evaluations[1] < 10 < evaluations[0]
 
 
 def test_the_memory_of_a_search_is_proportional_to_the_columns():
@@ -871,21 +780,17 @@ def test_the_memory_of_a_search_is_proportional_to_the_columns():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20, 4000))
     problem = Problem(RBF(ard=True), X, X[:, :1], np.ones(20))
-    search = widths.Search(problem, tune.LeaveOneOut(), Bunch(evaluations=0, plan=[]))
-    search.ard, search.widths, search.C = search.many, np.full(4000, 4.0), 10.0
+    criterion = LooError(problem, column_spread(problem), Bunch(evaluations=0))
+    start = Candidate(RBF(50.0 * np.ones(4000), ard=True), 10.0)
     tracemalloc.start()
-    search._minimise(search.problem, 1)
+    WidthSearch(criterion, problem.kernel, start, many=True).minimise(1)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 * 4000**2 / 4
-    search.widths[7:] = tune.PLAN.dropped_width
-    sizes, usual = [], descent.scipy.optimize.minimize
-    with pytest.MonkeyPatch.context() as patch:
-        counted = lambda function, start, **options: sizes.append(len(start)) or usual(function, start, **options)  # noqa: E731
-        patch.setattr(descent.scipy.optimize, "minimize", counted)
-        search._minimise(search.problem, 1)
-    assert sizes == [8]  # log C is the last one
-    assert (search.widths[7:] == tune.PLAN.dropped_width).all()
+    start = Candidate(RBF(np.where(np.arange(4000) < 7, 50.0, np.inf), ard=True), 10.0)
+    search = WidthSearch(criterion, problem.kernel, start, many=True)
+    assert search.count == 7  # and log C
+    assert_array_equal(np.isfinite(search.minimise(1).kernel.sigma), np.arange(4000) < 7)
 
 
 def wide_problem(kernel, rows=40, columns=1000):
@@ -897,65 +802,21 @@ def wide_problem(kernel, rows=40, columns=1000):
     return Problem(kernel, X, y[:, None], np.ones(rows))
 
 
-@pytest.mark.parametrize("kernel", [RBF(), Matern(nu=0.5)])
-def test_a_common_width_of_very_many_columns_needs_the_distances_only(kernel):
-    """The search runs on as many columns as there are rows, with the same objective and gradient."""
-    problem = wide_problem(kernel)
-    search = widths.Search(problem, tune.LeaveOneOut(), Bunch(evaluations=0, plan=[]))
-    search.widths, search.C = np.array([3.0]), 10.0
-    vector, trial = search._vector(), search._trial(40, None)
-    rotated = search._at_vector(vector, trial)
-    assert rotated.X.shape == (40, 40)
-    assert_array_equal(rotated.X[1], rotated.X[0])
-    assert_array_equal(rotated.rows_by_content, trial.rows_by_content)
-    full = search.current()
-    assert full.X is problem.X
-    assert_allclose(rotated.gram(rotated.X, rotated.X), full.gram(full.X, full.X), atol=1e-12)
-    value, gradient = search._objective(vector, trial)
-    search.coordinates = None
-    assert search._at_vector(vector, trial).X.shape == (40, 1000)
-    usual = search._objective(vector, trial)
-    assert_allclose(value, usual[0], rtol=1e-9)
-    assert_allclose(gradient, usual[1], rtol=1e-7)
-
-
 def test_few_of_very_many_columns_have_widths_of_their_own(monkeypatch):
     """Those that the kernel needs; evaluations with one width per column do not use the others."""
     problem, counts = wide_problem(Matern(ard=True)), []
-    usual = widths.Search._minimise
+    usual = WidthSearch.minimise
 
-    def counted(self, *stage, **options):
-        counts.append(int(np.sum(~self._is_dropped(self.widths))))
-        return usual(self, *stage, **options)
+    def counted(self, *args):
+        counts.append(self.count)
+        return usual(self, *args)
 
-    monkeypatch.setattr(widths.Search, "_minimise", counted)
-    search = widths.Search(problem, tune.LeaveOneOut(), Bunch(evaluations=0, plan=[]), member=True)
-    search.run()
-    sigma = search.current().kernel.sigma
-    assert tune.PLAN.widths_kept <= max(counts) < 1.1 * tune.PLAN.widths_kept  # relevant columns get a second chance
+    monkeypatch.setattr(WidthSearch, "minimise", counted)
+    found = KernelSearch(problem, "auto", Bunch(evaluations=0, plan=[]), member=True).run()
+    sigma = found.candidate.kernel.sigma
+    assert FEWEST_WIDTHS <= max(counts) < 1.1 * FEWEST_WIDTHS  # relevant columns get a second chance
     assert np.isfinite(sigma[[3, 700]]).all()
-    assert np.sum(np.isfinite(sigma)) < 50
-
-
-@pytest.mark.slow
-def test_a_search_that_starts_on_a_part_ends_where_others_do(monkeypatch):
-    X, y = make_friedman1(2500, 10, noise=1.0, random_state=0)
-    problem = Problem(Matern(ard=True), X, y[:, None], np.ones(2500)).with_basis(np.arange(0, 2500, 8))
-    sizes, objective = [], widths.Search._objective
-
-    def counted(self, logs, trial):
-        sizes.append(len(trial.rows))
-        return objective(self, logs, trial)
-
-    monkeypatch.setattr(widths.Search, "_objective", counted)
-    found, whole = [], []
-    for coarse in (tune.PLAN.coarse, (1000, 10_000)):
-        monkeypatch.setattr(widths, "PLAN", replace(tune.PLAN, coarse=coarse))
-        sizes.clear()
-        found.append(tune.tuned(problem))
-        whole.append(sizes.count(2000))
-    assert_allclose(*map(log_press, found), rtol=0, atol=0.01)
-    assert whole[0] < 0.8 * whole[1]
+    assert np.sum(np.isfinite(sigma)) < 60
 
 
 def test_a_common_width_far_behind_one_per_column_is_left_out():
@@ -986,8 +847,7 @@ def test_members_start_from_one_that_a_step_has_tuned():
     X, y = make_friedman1(3000, 5, noise=1.0, random_state=0)
     kernel = Matern(ard=True)
     first = sparsify.Random(random_state=0)(Problem(kernel, X, y[:, None], np.ones(3000)))
-    search = widths.Search.completed(first, tune.LeaveOneOut())
-    again = search._at_vector(search._vector(), first)
+    again = tune.LeaveOneOut().completed(first).candidate
     assert_allclose(again.kernel.sigma, first.kernel.sigma, rtol=1e-12)
     other = first.replace(kernel=RBF(ard=True), C=None, asked=(RBF(ard=True), None), paths={})
     known = tune.tune_members([first, other])
@@ -1116,14 +976,14 @@ def test_outliers_of_a_kernel_without_widths_are_weighted_as_often_as_in_a_searc
     y = X @ [1.0, -2.0] + 0.1 * rng.standard_normal(80)
     X[0], y[0] = [6.0, 0.0], 60.0
     last = LSSVR(Linear()).fit(X, y)
-    monkeypatch.setattr(penalty, "PLAN", replace(tune.PLAN, robust_iterations=tune.PLAN.robust_iterations - 1))
+    monkeypatch.setattr(choose_C.downweight_outliers, "__kwdefaults__", {"fixed_C": False, "iterations": 2})
     before = LSSVR(Linear()).fit(X, y)
     sizes = np.empty(80)
     for i in range(80):
         others = np.delete(np.arange(80), i)
         refit = LSSVR(Linear(), before.C_).fit(X[others], y[others], before.weights_[others])
         sizes[i] = abs(y[i] - refit.predict(X[i : i + 1])[0])
-    expected = np.minimum(1.0, tune.PLAN.outlier * np.quantile(sizes, 0.9) / sizes) ** 2
+    expected = np.minimum(1.0, tune.CONSTANTS.outlier * np.quantile(sizes, 0.9) / sizes) ** 2
     assert expected[0] < 0.7 * before.weights_[0] < 0.1
     assert_allclose(last.weights_, expected, rtol=1e-6)
 
@@ -1141,7 +1001,7 @@ def test_a_measured_basis_is_as_robust_as_a_given_one(small_sizes):
     X, truth, _, y = outlying(600, 3)
     measured = LSSVR(RBF(), steps=[sparsify.Random(random_state=0)], robust="hampel").fit(X, y)
     assert np.sqrt(np.mean((measured.predict(X) - truth) ** 2)) < 0.06
-    assert measured._problem_.robust.iterations == tune.PLAN.robust_iterations
+    assert measured._problem_.robust.iterations == tune.ROBUST_ITERATIONS
 
 
 def test_rows_of_no_weight_do_not_move_C():
@@ -1370,7 +1230,7 @@ def test_targets_are_called_noise_free_only_if_they_are_explained():
     X, noise = rng.standard_normal((60, 2)), rng.standard_normal((60, 1))
     smooth = Problem(RBF(3.0), X, np.sin(X[:, :1]), np.ones(60), C=1e15)
     with pytest.warns(UserWarning, match="noise-free"):
-        penalty.warn_at_edge(smooth)
+        tune.warn_at_edge(smooth)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        penalty.warn_at_edge(smooth.replace(kernel=RBF(0.01), y=noise))  # K is almost the identity
+        tune.warn_at_edge(smooth.replace(kernel=RBF(0.01), y=noise))  # K is almost the identity

@@ -17,13 +17,19 @@ from ..progress import work
 from ..rules import shown
 from ..sparsify import Given, Random
 from ..tables import Columns
-from ..tune import PLAN, LeaveOneOut, tuned, unexplained
+from ..tune import ROBUST_ITERATIONS, LeaveOneOut, tuned, unexplained
 
 DENSE_ROWS = 2000  # steps=None: the model is dense up to this number of rows
 FULL_PORTFOLIO = 1000  # rows up to which the default stack has all its members
 MOST_WORK = 3e11  # largest sum of rows * n^2 over the members of the default stack, n points each: about 70 seconds
 EXPLAINED = 1e-4  # share of the variance: with less left (visualizing_soil), 60 instead of 91 seconds, same error
 MOST_PAIRS = 5000  # of classes, up to which "auto" considers models of pairs; those of 100 classes take half a minute
+DENSE_CLASS_WORK = 6e10  # A classifier is dense up to this sum of the cubed sizes of all pairs.
+CLASS_BASIS_WORK = (
+    4e10  # The basis of others has this squared size times the rows of all pairs and the systems to solve.
+)
+CLASS_SYSTEMS = 10  # Losses other than squares need this many systems.
+CLASS_BASIS = (300, 1500)  # The basis of a classifier has at least and at most this many points.
 BASIS_SIZE = 500  # partial_fit and fit_chunks with steps=None: number of basis rows
 
 
@@ -115,7 +121,7 @@ def default_steps(problem: Problem) -> Sequence[Step]:
 def most_to_solve(problem: Problem) -> float:
     """The `work` of the final fit for ``steps=None``."""
     rows = len(problem.rows)
-    solves = 1 if problem.robust is None else 1 + max(PLAN.robust_iterations, problem.robust.iterations)
+    solves = 1 if problem.robust is None else 1 + max(ROBUST_ITERATIONS, problem.robust.iterations)
     return solves * work(rows, None if rows <= DENSE_ROWS else BASIS_SIZE)
 
 
@@ -184,9 +190,9 @@ def class_steps(problem: Problem, coding: str, loss: str) -> Sequence[Step]:
     """The default for ``steps=None`` of `LSSVC`: dense if that is cheap enough, else a basis of random rows."""
     counts = np.bincount(problem.labels[problem.rows]).astype(float)
     by_pairs = coding == "one-vs-one"
-    if (pair_work(counts) if by_pairs else counts.sum() ** 3) <= PLAN.dense_class_work or problem.kernel.is_precomputed:
+    if (pair_work(counts) if by_pairs else counts.sum() ** 3) <= DENSE_CLASS_WORK or problem.kernel.is_precomputed:
         return ()
     rows = counts.sum() * (len(counts) - 1 if by_pairs else 1)
-    work = PLAN.class_basis_work / (1 if loss == "squared" else PLAN.class_systems)
-    size = int(np.clip(math.sqrt(work / rows), *PLAN.class_basis))
+    work = CLASS_BASIS_WORK / (1 if loss == "squared" else CLASS_SYSTEMS)
+    size = int(np.clip(math.sqrt(work / rows), *CLASS_BASIS))
     return (Given(problem.rows_by_content[:size]),)

@@ -16,7 +16,7 @@ from ..tune import LeaveOneOut, chosen_widths
 
 FOLDS = 10  # number of folds of the jackknife methods if the search is repeated without each fold
 # With fewer samples per width, leave-one-out residuals are too small if the widths were chosen by them (measured in
-# docs/intervals.md). `tune.PLAN.width_rows` is a different quantity: where the prior on the widths begins to widen.
+# docs/intervals.md). `tune.CONSTANTS.width_rows` is another quantity: where the prior on the widths begins to widen.
 ROWS_PER_WIDTH = 25
 
 

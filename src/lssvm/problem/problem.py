@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import arrays, progress, system
-from ..arrays import EPS, Array, NumericalError
+from ..arrays import EPS, Array
 from ..progress import work
 from ..system import iterative
 from .factor import Factor
@@ -53,15 +53,6 @@ class Problem(ProblemRecord):
             progress.did(lambda: work(len(rows), None, every=every))
             return Factor(self, C, rows, support, points, None, dual)
         return self.factorise_primal(C, every=every, wide=True, quick=quick)
-
-    def press_in_C(self, C: float) -> tuple[float, float, Array]:
-        """log PRESS of a dense problem, its derivative in log C, and the leave-one-out residuals."""
-        rows, X, y, weights = self.positive_rows()
-        found = system.press_in_ridge(self.gram(X, self.kernel.basis_points(self.X, rows)), y, weights, 1.0 / C)
-        if found is None:
-            raise NumericalError(f"The kernel matrix with C={C!r} is not positive definite to working precision.")
-        progress.did(lambda: work(len(rows), None))
-        return found[0], -found[1], found[2]
 
     def factorise_primal(self, C: float, *, every: bool = False, wide: bool = False, quick: bool = False) -> Factor:
         """As `factorise`, on the whitened columns even if the basis consists of the rows.

@@ -21,7 +21,6 @@ from .batches import BatchedPairs as BatchedPairs
 from .dual import Dual as Dual
 from .dual import dual_inverse as dual_inverse
 from .dual import factorise_dual as factorise_dual
-from .dual import press_in_ridge as press_in_ridge
 from .moments import PLAIN as PLAIN
 from .moments import MomentAccumulator as MomentAccumulator
 from .moments import Moments as Moments

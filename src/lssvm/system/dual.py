@@ -183,23 +183,6 @@ def dual_inverse(K: Array, targets: Array, weights: Array, ridge: float) -> tupl
     return P, scaled
 
 
-def press_in_ridge(K: Array, targets: Array, weights: Array, ridge: float) -> tuple[float, float, Array] | None:
-    """log PRESS, its derivative in log(ridge), and the leave-one-out residuals; K (l x l) is overwritten.
-
-    As `Dual.criterion`, without the derivative in K, which takes most of the time. None as in `factorise_dual`.
-    """
-    xp = arrays.namespace(K)
-    factor = dual_inverse(K, targets, weights, ridge)
-    if factor is None:
-        return None
-    P, scaled = factor  # in rows scaled by w: e = ridge a, 1 - h = ridge diag P, dP = -P P dridge, da = -P a dridge
-    diagonal = xp.linalg.diagonal(P)[:, None]
-    value, a, b = log_press(ridge * scaled, ridge * diagonal)
-    in_e = float(xp.sum(a * (scaled - ridge * (P @ scaled))))
-    in_h = float(xp.sum(b * (ridge * arrays.row_squares(P)[:, None] - diagonal)))
-    return value, ridge * (in_e + in_h), scaled / (xp.sqrt(weights)[:, None] * diagonal)
-
-
 def _without_bias(
     K: Array, targets: Array, weights: Array, *, lower: bool
 ) -> tuple[dict[str, Any], tuple[Array, float], int]:

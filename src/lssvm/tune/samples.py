@@ -6,7 +6,10 @@ import numpy as np
 
 from .. import arrays
 from ..problem import Problem, column_spread, order_by_content
-from .plan import PLAN
+from .constants import CONSTANTS
+
+ROWS_PER_CLASS = 20  # A sample holds at least this many rows of each class, if the class has as many.
+CLASS_SAMPLE = (200, 1500)  # The sample of a search for a classifier has at least and at most this many rows.
 
 
 def stages_of(problem: Problem) -> list[tuple[int, int | None]]:
@@ -14,10 +17,10 @@ def stages_of(problem: Problem) -> list[tuple[int, int | None]]:
     rows, size = len(problem.rows), problem.basis_size
     last: tuple[int, int | None]
     if problem.is_dual:
-        first, last = PLAN.dense_trial, (min(rows, PLAN.dense_stage), None)
-        small = rows <= PLAN.start_rows
+        first, last = CONSTANTS.dense_trial, (min(rows, CONSTANTS.dense_stage), None)
+        small = rows <= CONSTANTS.start_rows
     else:
-        first, last = PLAN.trial, (min(rows, PLAN.last_stage[0]), min(size, PLAN.last_stage[1]))
+        first, last = CONSTANTS.trial, (min(rows, CONSTANTS.last_stage[0]), min(size, CONSTANTS.last_stage[1]))
         small = size <= first[1]
     return [last] if small else [(min(rows, first[0]), first[1]), last]
 
@@ -61,7 +64,7 @@ def with_every_class(problem: Problem, order: np.ndarray, size: int) -> np.ndarr
         return np.sort(order[:size])
     labels = problem.labels[order]
     present = np.unique(labels)
-    count = max(2, min(PLAN.few, PLAN.class_rows[1] // len(present)))  # of very many classes, fewer rows each
+    count = max(2, min(ROWS_PER_CLASS, CLASS_SAMPLE[1] // len(present)))  # of very many classes, fewer rows each
     few = [order[labels == label][:count] for label in present]
     return np.unique(np.concatenate([order[:size], *few]))
 

@@ -16,7 +16,10 @@ from ..problem import (
     Problem,
     ProblemRecord,
 )
-from .plan import PLAN
+from .constants import CONSTANTS
+
+BATCH = 2**24  # At most this many leave-one-out decision values are in memory at a time.
+EXPLAINED = 0.02  # A warning is issued if leave-one-out explains a smaller share of the variance.
 
 
 def error_rate(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
@@ -29,7 +32,7 @@ def error_rate(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
 def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
     """Mean loss of the leave-one-out residuals for every C, in units of the outputs.
 
-    For regression, they are clipped at `PLAN.outlier` times their 90th percentile: a single target must not decide.
+    For regression, they are clipped at `outlier` times their 90th percentile: a single target must not decide.
     """
     problem = factor.problem
     y, weights = (arrays.to_numpy(a)[factor.rows] for a in (problem.y, problem.weights))
@@ -39,7 +42,7 @@ def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
     for rows, residuals in factor.loo_path(C):
         scaled, xp = residuals / unit, arrays.namespace(residuals)
         if not problem.classification:
-            limit = PLAN.outlier * arrays.quantile(xp.abs(scaled), 0.9) if limit is None else limit
+            limit = CONSTANTS.outlier * arrays.quantile(xp.abs(scaled), 0.9) if limit is None else limit
             scaled = xp.clip(scaled, -limit, limit)
         errors += counted[rows] @ xp.sum(_loss(problem, scaled), axis=2)
     found = arrays.to_numpy(errors) / weights.sum()
@@ -63,7 +66,7 @@ def unexplained(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
 def warn_of_no_signal(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> None:
     """Warn if a regression explains next to nothing, from targets and leave-one-out residuals (rows, outputs)."""
     explained = 1.0 - unexplained(y, loo, weights)
-    if explained < PLAN.explained:
+    if explained < EXPLAINED:
         warnings.warn(
             f"By leave-one-out, the model explains {max(explained, 0.0):.1%} of the variance of the targets: they look "
             "unrelated to the inputs, or a few extreme targets hide the relation (set robust).",
@@ -74,7 +77,7 @@ def warn_of_no_signal(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> No
 def class_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
     """`losses.log_loss` of the leave-one-out decision values of classes for every C, in batches that fit in memory."""
     y, weights = (arrays.to_numpy(a)[factor.rows] for a in (factor.problem.y, factor.problem.weights))
-    several = max(1, PLAN.class_values // y.size)
+    several = max(1, BATCH // y.size)
     errors = []
     for start in range(0, len(C), several):
         blocks = [arrays.to_numpy(residuals) for _, residuals in factor.loo_path(C[start : start + several])]

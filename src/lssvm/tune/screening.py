@@ -8,8 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..problem import ranks_of
-from .plan import PLAN
+from .. import arrays
+from ..arrays import cached_property
+from ..problem import Problem, ranks_of
+from .constants import CONSTANTS
+
+COSINES = 4  # Each column has this many functions; a relation of two columns needs products of several.
+NEEDED = 3  # Narrower columns are not tried after so many in a row that are needed.
+FUNCTIONS = 400  # There are at most this many functions of all columns; with more, pairs of columns are not screened.
 
 
 class Functions(NamedTuple):
@@ -23,7 +29,7 @@ def functions_of(X: np.ndarray) -> Functions:
     rows, columns = X.shape
     ranks = (ranks_of(X).T + 0.5) / rows
     varying = max(1, int(np.count_nonzero(np.ptp(ranks, axis=1))))
-    count = max(1, min(PLAN.cosines, PLAN.screened // varying, rows - 1))
+    count = max(1, min(COSINES, FUNCTIONS // varying, rows - 1))
     cosines = np.stack([np.cos(math.pi * j * ranks) for j in range(1, count + 1)], axis=2)
     Q, R = np.linalg.qr(cosines - cosines.mean(axis=1, keepdims=True))
     independent = np.abs(np.diagonal(R, axis1=1, axis2=2)) > 1e-6 * math.sqrt(rows)  # fewer for columns of few values
@@ -45,7 +51,7 @@ def relevance(functions: Functions, targets: np.ndarray) -> np.ndarray:
     for e in clipped(targets).T:
         alone = ((e @ F) ** 2 / rows).reshape(columns, count).sum(axis=1)
         largest = np.maximum(largest, _standardised(alone, terms))
-        if np.count_nonzero(terms) * count <= PLAN.screened:
+        if np.count_nonzero(terms) * count <= FUNCTIONS:
             both = ((F.T @ (e[:, None] * F)) ** 2 / rows).reshape(columns, count, columns, count).sum(axis=(1, 3))
             pairs = _standardised(both, np.outer(terms, terms))
             np.fill_diagonal(pairs, -math.inf)
@@ -69,6 +75,21 @@ def clipped(targets: np.ndarray) -> np.ndarray:
     return np.asarray(deviation / np.where(spread > 0, spread, 1.0))
 
 
+class Screening:
+    """The inputs of a problem that targets depend on; the functions of the columns are computed once."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    @cached_property
+    def functions(self) -> Functions:
+        return functions_of(arrays.to_numpy(arrays.take(self.problem.X, self.problem.rows)))
+
+    def relevant(self, targets: np.ndarray) -> np.ndarray:
+        """Which inputs have a column with a relevant effect, alone or in a pair."""
+        return np.bincount(self.problem.inputs, relevance(self.functions, targets) > CONSTANTS.relevant) > 0
+
+
 def droppable(
     widths: np.ndarray, relevant: np.ndarray, value: Callable[[np.ndarray], float], limit: float
 ) -> np.ndarray:
@@ -76,18 +97,18 @@ def droppable(
 
     `value` is that without some inputs; those of infinite width are dropped already. First the inputs that the targets
     do not depend on are tried together (if there are none, half of all inputs), then half as many each time, the widest
-    first, until `PLAN.stayed` single ones in a row are needed.
+    first, until a few single ones in a row are needed.
     """
     order = np.lexsort((-widths, relevant))
     order = order[np.isfinite(widths[order])]
     dropped = order[:0]
-    least, kept, size = value(dropped), 0, int(np.sum(~relevant[order])) or max(1, len(order) // 2)
-    while len(order) and kept < PLAN.stayed:
+    least, needed, size = value(dropped), 0, int(np.sum(~relevant[order])) or max(1, len(order) // 2)
+    while len(order) and needed < NEEDED:
         tried = np.append(dropped, order[:size])
         new = value(tried)
         if new - least < limit:
-            least, kept, dropped, order = min(least, new), 0, tried, order[size:]
+            least, needed, dropped, order = min(least, new), 0, tried, order[size:]
         elif size == 1:
-            kept, order = kept + 1, order[1:]
+            needed, order = needed + 1, order[1:]
         size = max(1, size // 2)
     return dropped

@@ -15,7 +15,7 @@ from ...progress import work
 from ...rules import Count, Rule, Seed, shown
 from ...system import iterative
 from ...tune import (
-    PLAN,
+    CONSTANTS,
     LeaveOneOut,
     best_C,
     most_for_C,
@@ -152,7 +152,7 @@ class Random(Step):
         basis = lambda n: np.searchsorted(sample, drawn[:n])  # noqa: E731
         known = tuned(problem.subset(sample).with_basis(basis(SIZES[0])), on_all_rows=False)
         record = known.paths.get(LeaveOneOut.__name__, {})
-        limited = record.get("gain", math.inf) >= PLAN.limited  # 500 points gain that much, compared with 250
+        limited = record.get("gain", math.inf) >= CONSTANTS.limited  # 500 points gain that much, compared with 250
         tried = SIZES[:2] if limited and size_that_pays(1.0, len(drawn)) > SIZES[0] else ()
         measured = known.replace(C=problem.C)
         if tried and known.robust is not None:

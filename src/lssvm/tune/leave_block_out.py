@@ -11,8 +11,8 @@ from .. import arrays
 from .._words import counted
 from ..problem import Factor, Problem
 from ..rules import integer
+from .held_out import Validation
 from .scores import validation_loss
-from .validation import Validation
 
 
 class LeaveBlockOut(Validation):

@@ -13,9 +13,9 @@ from sklearn.utils import Bunch
 from .. import arrays
 from ..problem import Factor, Problem, Step, held_out_rows
 from ..rules import List, Rule, Seed, integer, open_share, shown
-from .penalty import best_C
+from .choose_C import best_C
+from .leave_one_out import as_requested, is_fixed, tuned
 from .scores import validation_loss
-from .steps import as_asked, is_fixed, tuned
 
 
 class Validation(Step):
@@ -24,7 +24,7 @@ class Validation(Step):
     needs_squares = True
 
     def __call__(self, problem: Problem) -> Problem:
-        problem = as_asked(problem)
+        problem = as_requested(problem)
         if problem.is_known or is_fixed(problem):
             self._parts(problem)  # invalid parameters are reported even if there is nothing to choose
             return problem
