@@ -202,7 +202,7 @@ def labels_with_holes():
         yield from ([hole if value is None else value for value in values] for values in (text, numbers))
         yield np.array([hole if value is None else value for value in text], dtype=object)
     yield pl.Series([None if value is None else value == "yes" for value in text])
-    yield np.array([np.datetime64(None if value is None else f"202{value}-01-01") for value in numbers])
+    yield np.array([None if value is None else f"202{value}-01-01" for value in numbers], dtype="datetime64[D]")
 
 
 @pytest.mark.parametrize("module", [None, "torch"])

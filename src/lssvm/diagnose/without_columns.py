@@ -54,7 +54,7 @@ def importance(model: LSSVR | LSSVC, rows: int = 1000) -> Bunch:
     >>> y = X[:, 0] + np.sin(4 * X[:, 2]) + draw.normal(0, 0.1, 150)
     >>> found = diagnose.importance(LSSVR(kernels.RBF(ard=True)).fit(X, y))
     >>> found.names, found.increase.round(2)
-    (['column 2', 'column 0', 'column 1'], array([0.59, 0.52, 0.  ]))
+    (['column 2', 'column 0', 'column 1'], array([0.6 , 0.52, 0.  ]))
     """
     parts = kept_by_members(model, rows, "The importance of columns")
     names, sources, weights = feature_names(model), column_sources(model), [weight for _, weight, _ in parts]

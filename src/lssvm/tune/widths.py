@@ -17,7 +17,7 @@ import scipy
 from .. import arrays
 from ..arrays import NumericalError
 from ..kernels import Kernel
-from ..problem import Problem
+from ..problem import Problem, constant_columns
 from .constants import CONSTANTS
 from .screening import droppable
 
@@ -71,13 +71,15 @@ class WidthSearch:
         units = np.array([leaf.width_unit(criterion.unit) for leaf in requested.leaves]).reshape(self.logs.shape)
         self.relative = self.logs - np.where(np.isfinite(units), np.log(units), 0.0)
         self.variable = np.full(self.logs.shape, -1)  # the number of the variable by which each width changes
-        self.leading = np.zeros(self.logs.shape, dtype=bool)  # the first column of each input whose width is finite
-        self.count = 0
+        # The first column of each input that varies and has a finite width; constant columns must change nothing.
+        self.leading = np.zeros(self.logs.shape, dtype=bool)
+        self.count, constant = 0, constant_columns(criterion.problem)
         for leaf, logs, variable, leading in zip(requested.leaves, self.logs, self.variable, self.leading, strict=True):
             used = np.flatnonzero(np.isfinite(logs))
             if leaf.sigma is None and len(used):
-                _, first, numbers = np.unique(inputs[used], return_index=True, return_inverse=True)
-                leading[used[first]] = True
+                numbers = np.unique(inputs[used], return_inverse=True)[1]
+                varying = used[~constant[used]]
+                leading[varying[np.unique(inputs[varying], return_index=True)[1]]] = True
                 variable[used] = self.count + (numbers if many and leaf.ard else 0)
                 self.count = int(variable.max()) + 1
 
