@@ -5,6 +5,8 @@ import functools
 import pkgutil
 import subprocess
 import sys
+from collections import defaultdict
+from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
 
@@ -160,6 +162,19 @@ def test_a_module_imports_only_from_lower_layers():
             lower = LAYERS[other] < LAYERS[module]
             assert lower or other == module or (module, other) in SAME_LAYER, f"{module} imports {other}"
     assert {("estimators", "intervals"), ("sparsify", "problem"), ("kernels", "arrays"), ("cli", "estimators")} <= seen
+
+
+def test_modules_of_a_package_do_not_import_each_other_in_circles():
+    """Also for types, and inside functions; between packages, the layers exclude circles."""
+    graphs = defaultdict(dict)
+    for (*package, module), tree in sources():
+        nodes = [node for node, _ in imports(tree) if isinstance(node, ast.ImportFrom) and node.level == 1]
+        names = {node.module.split(".")[0] for node in nodes if node.module}
+        names |= {alias.name for node in nodes if not node.module for alias in node.names}
+        graphs[tuple(package)][module] = names if module != "__init__" else set()
+    assert graphs["problem",]["factor"] >= {"fit", "record"}
+    for graph in graphs.values():
+        TopologicalSorter(graph).prepare()  # raises CycleError
 
 
 def is_private(name):
