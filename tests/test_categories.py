@@ -353,6 +353,7 @@ def new_rows():
     return frame.assign(size=pd.Categorical(["s", "l", None] * 7, ["s", "m", "l"], ordered=True))
 
 
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # of polars 2 for scikit-learn 1.6
 @pytest.mark.parametrize(
     ("model", "y"),
     [

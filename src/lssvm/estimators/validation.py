@@ -29,7 +29,7 @@ from ..tables import (
 
 TIMES = {  # starts of the names of types, and how to convert values t to numbers; the order matters
     ("date", "timestamp"): '(t - np.datetime64("2000-01-01")) / np.timedelta64(1, "D")',
-    ("timedelta", "duration"): 'np.asarray(t) / np.timedelta64(1, "s")',
+    ("timedelta", "duration"): 'np.asarray(t, "timedelta64[us]") / np.timedelta64(1, "s")',
     ("time",): "the hours since midnight",
 }
 
