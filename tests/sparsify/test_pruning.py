@@ -10,7 +10,7 @@ from sparsify_cases import GIVEN, ROWS, TASKS, coded, make, within
 from lssvm import LSSVR, datasets, kernels, robust
 from lssvm.arrays import threads
 from lssvm.problem import Problem
-from lssvm.sparsify import Given, Prune, pruning
+from lssvm.sparsify import Given, Prune, elimination, pruning
 from lssvm.tune import LeaveOneOut
 
 
@@ -81,6 +81,24 @@ def test_dropping_rows_is_algorithm_2(weigh, outputs):
     dropped = np.setdiff1d(np.arange(45), model.support_)
     assert_array_equal(model.weights_[dropped], 0.0)
     assert np.all(model.weights_[model.support_] > 0)
+
+
+@pytest.mark.parametrize("score", ["loo", "validation"])
+@pytest.mark.parametrize("C", [1.0, 1e5])
+@pytest.mark.parametrize("task", TASKS)
+def test_dropping_rows_by_updates_is_refitting(task, C, score, monkeypatch):
+    """Weights, rows of weight 0, several outputs; 90 rows to 12 and so more than one factorisation."""
+    monkeypatch.setattr(elimination, "DELAYED", 7)  # some products are delayed, others are not
+    model, X, y = make(task, rows=90)
+    weights = np.random.default_rng(2).uniform(0.3, 3.0, 90)
+    weights[::13] = 0.0
+    model.set_params(C=C, steps=[Prune(12, score=score, random_state=0)])
+    updated = clone(model).fit(X, y, weights).path_
+    monkeypatch.setattr(Prune, "_drop_rows", lambda self, *parts: self._refit(*parts, parts[0]))
+    refitted = clone(model).fit(X, y, weights).path_
+    for ours, theirs in zip(updated.supports, refitted.supports, strict=True):
+        assert_array_equal(ours, theirs)
+    assert_allclose(updated.scores, refitted.scores, rtol=1e-8)
 
 
 @pytest.mark.parametrize("cores", [1, 2])

@@ -100,8 +100,12 @@ class Prune(Step):
             held_out = held_out_rows(problem, VALIDATION, self.random_state)
             support = np.setdiff1d(support, held_out)
         trail = _Trail(self, problem, support)
-        if self.rows == "keep" and self.score == "loo" and not self.retune:
+        counts = bool(np.isin(support, problem.rows).all())
+        fixed = not self.retune and self.score != "kfold"
+        if self.rows == "keep" and self.score == "loo" and fixed:
             self._downdate(problem, support, trail)
+        elif self.rows == "drop" and fixed and problem.robust is None and counts:
+            self._drop_rows(problem, support, held_out, trail)
         else:
             self._refit(problem, support, held_out, trail, problem)
         chosen = trail.choose()
@@ -135,6 +139,45 @@ class Prune(Step):
             if trail.done():
                 return
             support = support[trail.stay(self._coefficients(current, fit))]
+
+    def _drop_rows(self, problem: Problem, support: np.ndarray, held_out: np.ndarray, trail: _Trail) -> None:
+        """The path of ``rows="drop"``, with one factorisation per halving of the basis.
+
+        In the scaled coefficients a = P S t of the dual system, dropping rows R changes P to P - P_R P_RR^-1 P_R' and a
+        to a - P_R P_RR^-1 a_R on the other rows; the bias follows from the residuals of these.
+        """
+        rows, ridge = problem.rows, 1.0 / float(problem.C or 1.0)
+        check_memory(len(rows), 3, problem.X)
+        points = problem.kernel.basis_points(problem.X, support)
+        K = arrays.to_numpy(problem.kernel.evaluate(arrays.take(problem.X, rows), points))
+        y, v = (arrays.to_numpy(a)[rows] for a in (problem.y, problem.weights))
+        scored = np.searchsorted(rows, held_out) if self.score == "validation" else slice(None)
+        own = np.searchsorted(rows, support)
+        coef = np.zeros((len(support), y.shape[1]))
+        place = np.arange(len(support))  # columns of K
+        while True:
+            start = place
+            at = own[place]
+            inverse = system.dual_inverse(K[np.ix_(at, place)], y[at], v[at], ridge)
+            if inverse is None:  # the user's own matrix is not positive definite
+                self._refit(problem, support[place], held_out, trail, problem)
+                return
+            (P, a), w = inverse, np.sqrt(v[at, None])
+            elimination, alive = Elimination(P, 0), np.arange(len(place))
+            while 2 * len(place) > len(start):
+                at, a_now, w_now = own[place], a[alive], w[alive]
+                coef[:] = 0.0
+                coef[place] = w_now * a_now
+                residuals = y - K @ coef
+                residuals -= v[at] @ (residuals[at] - ridge * a_now / w_now) / v[at].sum()
+                residuals[at] = a_now / (w_now * elimination.diagonal[alive, None])
+                trail.add(support[place], mean_loss(problem, residuals[scored], v[scored]))
+                if trail.done():
+                    return
+                stay = trail.stay(coef[place])
+                gone, alive, place = alive[~stay], alive[stay], place[stay]
+                if elimination.drop(gone, a) is None:
+                    break
 
     @staticmethod
     def _coefficients(current: Problem, fit: Fit) -> np.ndarray:
