@@ -13,9 +13,8 @@ from sklearn.utils import Bunch
 
 from .. import arrays
 from ..estimators import LSSVC, LSSVR
-from ..estimators.state import fitted_problem, kept_sample, members, solution
 from ..intervals import loo_sets, order_statistic
-from .access import NotKnown, check_fitted, least_squares_problem
+from .access import NotKnown, check_fitted, least_squares_problem, members
 from .loo import loo_probabilities, loo_values
 
 
@@ -89,7 +88,7 @@ class _Pairs:
 
 def _pairs(model: Any) -> _Pairs:
     """The pairs of rows of a model that is not a stack."""
-    sample = kept_sample(model) if fitted_problem(model) is None else None
+    sample = model.fitted_.members[0].loo_sample
     if sample is not None:
         counting, found, targets = np.arange(len(sample.weights)), sample, sample.targets
         columns = sample.columns(sample.X)
@@ -97,7 +96,7 @@ def _pairs(model: Any) -> _Pairs:
     else:
         problem = least_squares_problem(model, "Interval coverage")
         factor = problem.factorise()
-        counting, found, targets = factor.rows, solution(model), problem.y
+        counting, found, targets = factor.rows, model.leave_one_out().fitted_.fit, problem.y
         smoother = lambda part: factor.smoother(arrays.take(problem.X, counting[part]), model.C_)  # noqa: E731
     targets, residuals, leverage, weights = (
         arrays.to_numpy(values)[counting] for values in (targets, found.residuals, found.leverage, found.weights)

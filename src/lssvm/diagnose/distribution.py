@@ -12,17 +12,9 @@ from sklearn.utils import Bunch
 from .. import arrays
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
-from ..estimators.state import (
-    column_sources,
-    default_distribution,
-    distribution_at,
-    intervals_of_rows,
-    is_single,
-    loo_distribution,
-    members,
-    training_rows,
-)
-from .access import NotKnown, check_fitted
+from ..estimators.interval_mixin import distribution, loo_distribution, training_rows
+from ..estimators.validation import encoded_rows
+from .access import NotKnown, check_fitted, members
 from .calibration import wilson_interval
 from .loo import loo_values
 
@@ -65,9 +57,10 @@ def pit(model: LSSVR | LSSVC, X: ArrayLike | None = None, y: ArrayLike | None = 
     _check(model, X, y, "The predictive distribution")
     if X is None or y is None:
         values = loo_distribution(model).loo_distribution()
-        return values[:, 0] if is_single(model) else values
+        return values[:, 0] if model.fitted_.layout.single else values
     targets = np.asarray(arrays.to_numpy(y), dtype=float)
-    return distribution_at(model, X, targets.reshape(len(targets), -1)).reshape(targets.shape)
+    rows = arrays.like(encoded_rows(model, X, "predict_quantiles"), training_rows(model.fitted_)[0])
+    return distribution(model).distribution(rows, targets.reshape(len(targets), -1)).reshape(targets.shape)
 
 
 def interval_coverage(model: LSSVR, coverages: Sequence[float] = (0.5, 0.8, 0.9, 0.95), rows: int = 500) -> Bunch:
@@ -80,13 +73,15 @@ def interval_coverage(model: LSSVR, coverages: Sequence[float] = (0.5, 0.8, 0.9,
     used = [loo_values(member).weights > 0 for member, _ in members(model)]
     if not all(np.array_equal(own, used[0]) for own in used):
         raise NotKnown("Coverage of intervals: the members of this stack give no weight to different rows.")
-    found = default_distribution(model)
+    found = distribution(model)
     n = len(found.residuals)
     if n < 3:
         raise NotKnown(f"Coverage of intervals needs at least 3 rows, got {n}.")
     places = np.unique(np.linspace(0, n - 1, min(rows, n)).astype(int))
     inside = [np.abs(found.residuals) <= found.loo_half_widths(coverage) for coverage in coverages]
-    ends = [intervals_of_rows(model, places, coverage) for coverage in coverages]
+    X, _, _, numbers = training_rows(model.fitted_)
+    inputs = arrays.take(X, numbers[places])
+    ends = [found.intervals(inputs, coverage) for coverage in coverages]
     return Bunch(
         asked=np.array(coverages),
         observed=np.array([own.mean(axis=0) for own in inside]),
@@ -132,9 +127,10 @@ def coverage_by_region(
     """
     _check(model, X, y, "Coverage of intervals")
     if X is None or y is None:
-        found, (inputs, targets, _) = default_distribution(model), training_rows(model)
+        found, (X, y, _, numbers) = distribution(model), training_rows(model.fitted_)
+        inputs, targets = (arrays.to_numpy(arrays.take(values, numbers)) for values in (X, y))
         if column is not None:  # its place among the encoded columns
-            column = int(np.flatnonzero(column_sources(model) == column % model.n_features_in_)[0])
+            column = int(np.flatnonzero(model.fitted_.layout.sources == column % model.n_features_in_)[0])
         residuals, half = found.residuals[:, output], found.loo_half_widths(coverage)[:, output]
         predicted, inside, width = targets[:, output] - residuals, np.abs(residuals) <= half, 2 * half
     else:

@@ -11,7 +11,7 @@ from sklearn.utils import Bunch
 from .. import arrays
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
-from ..estimators.state import column_sources, encoded_rows, encoder, is_single, responses
+from ..estimators.validation import encoded_rows
 from ..tables import Column
 from .access import NotKnown, check_fitted, feature_names
 from .kept import kept_by_members
@@ -99,15 +99,13 @@ def effects(
             raise NotKnown(f"{error} Or give X.") from None
         table = arrays.to_numpy(kept.problem.X)[kept.given > 0]
     else:
-        table = encoded_rows(model, X)
+        table = arrays.to_numpy(encoded_rows(model, X))
     table = table[np.unique(np.linspace(0, len(table) - 1, min(rows, len(table))).astype(int))]
-    encoding = encoder(model)
+    encoding = model.fitted_.layout.encoder
     known = [Column(name) for name in feature_names(model)] if encoding is None else encoding.columns
-    sources, single = column_sources(model), is_single(model)
+    sources, single = model.fitted_.layout.sources, model.fitted_.layout.single
 
-    def response(inputs: np.ndarray) -> np.ndarray:
-        return responses(model, inputs)
-
+    response = model.fitted_.completed().responses
     found = []
     for number in _numbers(model, columns, known):
         places, column = np.flatnonzero(sources == number), known[number]

@@ -9,9 +9,9 @@ from sklearn.utils import Bunch
 from .. import arrays
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
-from ..estimators.state import column_sources, encoded_rows, is_single, is_stack, members, values
+from ..estimators.validation import encoded_rows
 from ..kernels import Term, pick_columns
-from .access import NotKnown, check_fitted, feature_names
+from .access import NotKnown, check_fitted, feature_names, members
 
 
 def shapley(model: LSSVR | LSSVC, X: ArrayLike) -> Bunch:
@@ -66,17 +66,17 @@ def shapley(model: LSSVR | LSSVC, X: ArrayLike) -> Bunch:
     True
     """
     check_fitted(model)
-    if is_classifier(model) and (is_stack(model) or getattr(model, "coding_", "") == "one-vs-one"):
+    if is_classifier(model) and (model.fitted_.is_stack or model.fitted_.by_pairs):
         raise NotKnown(
             "Shapley values: the decision values of this classifier are not sums over basis points: give a member of a "
             "stack, model.members_[0], or fit with coding='one-vs-rest'."
         )
     if model.kernel_.is_precomputed:
         raise NotKnown("Shapley values: a precomputed kernel has no columns.")
-    rows, single = encoded_rows(model, X), is_single(model)
+    rows, single = arrays.to_numpy(encoded_rows(model, X)), model.fitted_.layout.single
     contributions, base = raw_contributions(model, rows)
     # distribute the rounding errors of both sums, so that the contributions add up to the prediction
-    gap, sizes = values(model, rows) - base - contributions.sum(axis=1), np.abs(contributions)
+    gap, sizes = arrays.to_numpy(model.fitted_.values(rows)) - base - contributions.sum(axis=1), np.abs(contributions)
     total = sizes.sum(axis=1)[:, None, :]
     contributions += gap[:, None, :] * np.divide(sizes, total, out=np.zeros_like(sizes), where=total > 0)
     return Bunch(
@@ -88,7 +88,7 @@ def shapley(model: LSSVR | LSSVC, X: ArrayLike) -> Bunch:
 
 def raw_contributions(model: LSSVR | LSSVC, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Contributions (rows, columns, outputs) and base (outputs,) of encoded rows, as they are computed."""
-    sources = column_sources(model)
+    sources = model.fitted_.layout.sources
     inputs = {int(column): np.flatnonzero(sources == column).tolist() for column in np.unique(sources)}
     outputs = np.size(arrays.to_numpy(members(model)[0][0].intercept_))
     contributions, base = np.zeros((len(rows), model.n_features_in_, outputs)), np.zeros(outputs)

@@ -11,9 +11,8 @@ from sklearn.utils import Bunch
 from .. import arrays
 from ..arrays import Array
 from ..estimators import LSSVC, LSSVR
-from ..estimators.state import column_sources, solved_probabilities
 from ..problem import Problem
-from .access import class_factors, columns_used, feature_names
+from .access import columns_used, feature_names
 from .kept import Kept, kept_by_members
 from .loo import class_scores, number_scores
 
@@ -57,7 +56,7 @@ def importance(model: LSSVR | LSSVC, rows: int = 1000) -> Bunch:
     (['column 2', 'column 0', 'column 1'], array([0.6 , 0.52, 0.  ]))
     """
     parts = kept_by_members(model, rows, "The importance of columns")
-    names, sources, weights = feature_names(model), column_sources(model), [weight for _, weight, _ in parts]
+    names, sources, weights = feature_names(model), model.fitted_.layout.sources, [weight for _, weight, _ in parts]
     used = [columns_used(member) for member, _, _ in parts]
     whole = [_loo(member, kept, kept.problem) for member, _, kept in parts]
     first = parts[0][2]
@@ -96,8 +95,8 @@ def _with_constant(problem: Problem, mask: np.ndarray) -> Problem:
 def _loo(member: Any, kept: Kept, problem: Problem) -> np.ndarray:
     """Leave-one-out predictions of a problem, (rows, outputs); for classes, probabilities."""
     if is_classifier(member):
-        own = kept.given * class_factors(member, arrays.to_numpy(problem.y))
-        return solved_probabilities(member, problem, own)
+        one = member.fitted_.members[0]
+        return one.solved_probabilities(problem, kept.given * one.layout.class_weights(problem.y))
     return arrays.to_numpy(problem.y - problem.solve().loo_residuals)
 
 

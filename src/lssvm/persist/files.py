@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import __version__, arrays, files
+from .. import __version__, files
 from ..estimators import LSSVC, LSSVR
 from ..kernels import MOST_KERNELS
+from .attributes import adopt, attributes_of
 from .schema import check_model
 from .values import CODES, DTYPES, Reader, Writer
 
@@ -153,10 +154,10 @@ def _tree(model: Any, writer: Writer, prefix: str) -> dict[str, Any]:
     """The JSON of a model; that of a stack contains those of its members. Names of arrays start with `prefix`."""
     parameters = {name: writer.value(value, prefix + name) for name, value in model.get_params(deep=False).items()}
     fitted = {}
-    for name, value in model.__getstate__().items():  # without what is computed again
+    for name, value in attributes_of(model).items():
         if name == MEMBERS:
             fitted[name] = [_tree(member, writer, f"{prefix}{name}[{k}].") for k, member in enumerate(value)]
-        elif FITTED.fullmatch(name) and not arrays.is_dask(value):
+        elif FITTED.fullmatch(name):
             fitted[name] = writer.value(value, prefix + name)
     return {"class": type(model).__name__, "parameters": parameters, "fitted": fitted}
 
@@ -232,6 +233,7 @@ def _model(tree: Any, reader: Reader, problem: str) -> Any:
     try:
         model = _read(tree, reader)
         check_model(model)
+        adopt(model)
     except ERRORS as error:
         raise ValueError(f"{problem}: {error}") from None
     return model
@@ -244,7 +246,7 @@ def _read(tree: Any, reader: Reader) -> Any:
     cls: Any = MODELS[tree["class"]]
     model = cls(**{name: reader.value(item) for name, item in tree["parameters"].items()})
     for name, item in tree["fitted"].items():
-        if not FITTED.fullmatch(name) or hasattr(cls, name):
+        if not FITTED.fullmatch(name) or hasattr(cls, name) or name == "fitted_":
             raise ValueError(f"{name!r} is not a name of a fitted attribute.")
         if name == MEMBERS:  # one more than allowed is enough to refuse the model
             vars(model)[name] = [_read(member, reader) for member in item[: MOST_KERNELS + 1]]

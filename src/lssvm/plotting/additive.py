@@ -15,9 +15,7 @@ from ..coding import pairs_of
 from ..diagnose import (
     check_fitted,
     check_single,
-    column_sources,
     component_deviations,
-    encoder,
     kept_components,
     members,
 )
@@ -192,12 +190,12 @@ class ComponentsDisplay(Panels):
         check_fitted(estimator, "estimator")
         if not hasattr(estimator, "components"):
             raise ValueError(f"{type(estimator).__name__} is not additive: use kernels.Additive.")
-        if encoder(estimator) is not None:
+        if estimator.fitted_.layout.encoder is not None:
             raise ValueError(
                 "ComponentsDisplay draws columns of numbers without missing cells: draw the columns of "
                 "estimator.components(X), one per column of X, instead."
             )
-        table = arrays.to_numpy(validate(estimator, X, reset=False))  # the columns of a frame are checked by name
+        table = arrays.to_numpy(validate(estimator, X, layout=estimator.fitted_.layout)[1])  # the columns of a frame are checked by name
         names, outputs = _component_names(estimator), output_names(estimator)
         if getattr(estimator, "coding_", "") == "one-vs-one" and len(outputs) > 1:
             outputs = [f"{outputs[b]}, not {outputs[a]}" for a, b in pairs_of(len(outputs))]
@@ -242,6 +240,6 @@ def _component_names(model: Any) -> list[str]:
     """The names of the columns, joined within a group; x1, x2, ... for columns without names."""
     columns = getattr(model, "feature_names_in_", None)
     columns = [f"x{c + 1}" for c in range(model.n_features_in_)] if columns is None else [str(c) for c in columns]
-    sources = column_sources(model)
+    sources = model.fitted_.layout.sources
     groups = members(model)[0][0].kernel_.components(len(sources))
     return [", ".join(columns[c] for c in np.unique(sources[group])) for group in groups]

@@ -12,7 +12,7 @@ from sklearn.base import is_classifier
 
 from .. import arrays
 from .._words import counted
-from ..diagnose import basis_points, check_fitted, column_sources, feature_names, fitted_problem, kept_rows, members
+from ..diagnose import basis_points, check_fitted, feature_names, kept_rows, members
 from ..estimators import LSSVC, LSSVR
 from ._display import COLOURS, Axes, Display, one_output, rug
 
@@ -104,7 +104,7 @@ class FitDisplay(Display):
         display : FitDisplay
         """
         check_fitted(estimator, "estimator")
-        if len(column_sources(estimator)) > 2 or estimator.kernel_.is_precomputed:
+        if len(estimator.fitted_.layout.sources) > 2 or estimator.kernel_.is_precomputed:
             raise ValueError(
                 f"FitDisplay draws models of 1 or 2 inputs, this one has {estimator.n_features_in_}: use "
                 "LeaveOneOutDisplay, or use sklearn.inspection.PartialDependenceDisplay."
@@ -227,7 +227,7 @@ def _rows(estimator: LSSVR | LSSVC) -> tuple[np.ndarray, np.ndarray]:
     The rows of a stack are those of a member that keeps all training rows, if there is one.
     """
     parts = [member for member, _ in members(estimator)]
-    problem = next((fitted_problem(part) for part in parts if fitted_problem(part) is not None), None)
+    problem = next((part.fitted_.problem for part in parts if part.fitted_.problem is not None), None)
     problem = problem or kept_rows(parts[0], "FitDisplay").problem
     return arrays.to_numpy(problem.X), problem.labels if is_classifier(estimator) else arrays.to_numpy(problem.y)
 

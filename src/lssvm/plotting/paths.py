@@ -10,7 +10,7 @@ from sklearn.base import is_classifier
 
 from .. import arrays
 from .._words import counted
-from ..diagnose import c_path, check_fitted, check_single, fitted_problem, width_surface
+from ..diagnose import c_path, check_fitted, check_single, width_surface
 from ..estimators import LSSVC, LSSVR
 from ._display import COLOURS, Axes, Display
 
@@ -346,7 +346,7 @@ class SupportSpectrumDisplay(Display):
 
 def _recorded_errors(estimator: LSSVR | LSSVC, path: Any) -> tuple[np.ndarray, str, str]:
     """The errors of a path in the units of the targets, the label of their axis and the step that recorded them."""
-    problem = fitted_problem(estimator)
+    problem = estimator.fitted_.problem
     recorded = {} if problem is None else problem.paths
     name = next((key for key, value in recorded.items() if value is path), "")
     if "errors" in path:

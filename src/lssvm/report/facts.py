@@ -30,11 +30,11 @@ class Facts:
         self.names = diagnose.feature_names(model)
         count = np.size(diagnose.members(model)[0][0].intercept_)
         self.outputs = [self.target] if count == 1 else [f"{self.target} {output}" for output in range(count)]
-        self.is_stack = diagnose.is_stack(model)
+        self.is_stack = model.fitted_.is_stack
         self.members = diagnose.members(model)  # with their weights; the model itself unless it is a stack
-        self.problems = [diagnose.fitted_problem(member) for member, _ in self.members]
+        self.problems = [member.fitted_.problem for member, _ in self.members]
         parts = zip(self.members, self.problems, strict=True)  # after `fit_chunks`, members do not keep their rows
-        self.chunked = any(own is None and not diagnose.compares_classifiers(member) for (member, _), own in parts)
+        self.chunked = any(own is None and member.fitted_.is_least_squares for (member, _), own in parts)
         self.loo: Any = _known(diagnose.loo_values, model)
         self.sampled = self.loo is not None and self.loo.sampled  # the row numbers are then unknown
         total = (self.rows or 0) + len(about.get("dropped", ()))
@@ -43,7 +43,7 @@ class Facts:
         self.scores = _known(diagnose.scores, model)
         self.probability: Any = _known(diagnose.loo_probabilities, model) if self.classes else None
         self.used = diagnose.columns_used(model)
-        self.columns = diagnose.encoder(model)  # None if the rows are numbers as they are
+        self.columns = model.fitted_.layout.encoder  # None if the rows are numbers as they are
         self.kept = _known(partial(diagnose.kept_rows, what="The data"), self.members[0][0])
         self.importance = _known(_importance, model)
         small = all(problem is not None and _is_small(problem) for problem in self.problems)

@@ -152,7 +152,7 @@ def _why_C(facts: Facts) -> str:
     if model.C is not None:
         how = "given"
     elif facts.chunked:
-        how += " on the first rows" if diagnose.is_streamed(model) else " on a sample of the rows"
+        how += " on the first rows" if model.fitted_.members[0].stream is not None else " on a sample of the rows"
     elif tuners:
         how += f" by {tuners[0]}"
     words = f"{rounded(model.C_)}, {how}"
