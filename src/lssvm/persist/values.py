@@ -22,7 +22,7 @@ from ..robust import WeightFunction
 from ..stream import LooSample, Sample, Stream
 from ..system import Moments
 from ..tables import Column, Columns
-from .checks import fields_in_files
+from .schema import fields_in_files
 
 DEEPEST = 40  # maximum nesting of values
 RANDOM_STATE_BYTES = 2**20  # memory charged for one: few are needed, and each is slow to create
