@@ -855,7 +855,8 @@ def test_the_schema_has_a_rule_for_every_attribute():
     learned = set()
     for model, _ in originals():
         learned |= {name for name in model.__getstate__() if name.endswith("_")}
-    assert learned | {"feature_names_in_", "table_", "_searched_"} == set(schema.ATTRIBUTES)
+    sizes = {"n_features_in_", "_columns_", "_single_output_", "classes_"}
+    assert learned | {"feature_names_in_", "table_", "_searched_"} == set(schema.ATTRIBUTES) | sizes
 
 
 TABLE = {

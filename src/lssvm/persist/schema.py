@@ -17,6 +17,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import numpy as np
 from sklearn.utils import Bunch
 
+from .. import rules
 from ..coding import CODINGS
 from ..estimators import LSSVC
 from ..intervals import ScaleChoice
@@ -24,24 +25,7 @@ from ..kernels import MOST_COLUMNS, MOST_KERNELS, Additive, Kernel, as_kernel
 from ..losses import LOSSES
 from ..problem import Fit, Problem, Step, Whitening
 from ..robust import WeightFunction
-from ..rules import (
-    LARGEST,
-    MOST,
-    TINY,
-    Count,
-    NotNegative,
-    Penalty,
-    Rule,
-    Values,
-    indices,
-    integer,
-    numbers,
-    one_of,
-    row_weights,
-    values,
-    violations,
-)
-from ..rules import number as number_rule
+from ..rules import MOST, Penalty, Rule, Values, indices, one_of, row_weights, values
 from ..stream import LooSample, Sample, Stream
 from ..tables import Column, Columns
 
@@ -60,11 +44,9 @@ def demand(true: Any, name: str) -> None:
 def check_model(model: Any) -> None:
     """Check everything that was read."""
     fitted = vars(model)
-    demand(isinstance(fitted["kernel_"], Kernel), "kernel_")
-    sizes = {"precomputed": int(fitted["kernel_"].is_precomputed)}
-    for name, hint in ATTRIBUTES.items():
-        if name in fitted:
-            check(fitted[name], hint, name, sizes)
+    sizes = _sizes(fitted)
+    for name in [name for name in ATTRIBUTES if name in fitted]:
+        check(fitted[name], ATTRIBUTES[name], name, sizes)
     for name in _required(model):
         demand(name in fitted, name)
     obeys_rules(model, "")
@@ -72,6 +54,31 @@ def check_model(model: Any) -> None:
     for place, step in enumerate(model.steps or ()):
         demand(isinstance(step, Step), f"steps[{place}]")
     _check_members(model)
+
+
+def _sizes(fitted: dict[str, Any]) -> Sizes:
+    """The sizes that attributes determine, which are checked here."""
+    features, single, kernel = (fitted[name] for name in ("n_features_in_", "_single_output_", "kernel_"))
+    demand(isinstance(kernel, Kernel), "kernel_")
+    demand(type(features) is int and 0 < features <= MOST, "n_features_in_")
+    demand(type(single) is bool, "_single_output_")
+    sizes = {"precomputed": int(kernel.is_precomputed), "table": features, "features": features, "single": int(single)}
+    sizes.update({"outputs": 1, "slopes": 2} if single else {"slopes": 1})
+    sizes.update({"rows": features} if kernel.is_precomputed else {})
+    columns, classes = fitted.get("_columns_"), fitted.get("classes_")
+    if columns is not None:
+        check(columns, Columns, "_columns_", sizes)
+        demand(len(columns.columns) == features and not kernel.is_precomputed, "_columns_")
+        sizes["features"] = sum(column.width for column in columns.columns)  # all later sizes are of encoded columns
+        demand(0 < sizes["features"] <= MOST_COLUMNS or columns.are_plain, "_columns_")
+    sizes["coordinates"] = 1 if kernel.is_precomputed else sizes["features"]
+    if classes is not None:
+        found = isinstance(classes, np.ndarray) and classes.ndim == 1 and np.array_equal(np.unique(classes), classes)
+        demand(found and len(classes) >= 2 and single == (len(classes) == 2), "classes_")
+        sizes["classes"] = k = len(classes)
+        outputs = k * (k - 1) // 2 if fitted.get("coding_") == "one-vs-one" else k
+        sizes["outputs"] = 1 if single else outputs
+    return sizes
 
 
 def _check_members(model: Any) -> None:
@@ -211,7 +218,7 @@ def sized(hint: Callable[[Sizes], Any]) -> Check:
 # Kernels and weight functions -----------------------------------------------------------------------------------------
 def obeys_rules(value: Any, name: str) -> None:
     """An object whose parameters obey their rules."""
-    for place, _ in violations(value, name):
+    for place, _ in rules.violations(value, name):
         demand(False, place)
 
 
@@ -246,42 +253,6 @@ def fitted_kernel(value: Any, name: str, sizes: Sizes) -> None:
         sizes["kept"] = sizes["components"] if value.active is None else len(set(value.active))
 
 
-# Attributes that determine sizes --------------------------------------------------------------------------------------
-def _features(value: Any, name: str, sizes: Sizes) -> None:
-    check(value, Count, name, sizes)
-    sizes["features"] = sizes["table"] = value
-    sizes["coordinates"] = 1 if sizes["precomputed"] else value
-    if sizes["precomputed"]:
-        sizes["rows"] = value
-
-
-def _columns(value: Any, name: str, sizes: Sizes) -> None:
-    """How the columns of a table are encoded; all later sizes are those of the encoded columns."""
-    check(value, Columns, name, sizes)
-    demand(len(value.columns) == sizes["table"] and not sizes["precomputed"], name)
-    sizes["features"] = sizes["coordinates"] = sum(column.width for column in value.columns)
-    demand(0 < sizes["features"] <= MOST_COLUMNS or value.are_plain, name)
-
-
-def _single_output(value: Any, name: str, sizes: Sizes) -> None:
-    check(value, bool, name, sizes)
-    sizes["single"] = value
-    sizes.update({"outputs": 1, "slopes": 2} if value else {"slopes": 1})
-
-
-def _classes(value: Any, name: str, sizes: Sizes) -> None:
-    demand(isinstance(value, np.ndarray) and value.ndim == 1 and np.array_equal(np.unique(value), value), name)
-    sizes["classes"] = len(value)
-    demand(len(value) >= 2 and sizes["single"] == (len(value) == 2), name)
-    outputs = len(value) * (len(value) - 1) // 2 if sizes.get("pairs") else len(value)
-    demand(sizes["single"] or sizes.setdefault("outputs", outputs) == outputs, name)
-
-
-def _coding(value: Any, name: str, sizes: Sizes) -> None:
-    check(value, CODING, name, sizes)
-    sizes["pairs"] = int(value == "one-vs-one")
-
-
 # Records of steps, and of the table -----------------------------------------------------------------------------------
 def path(value: Any, name: str, sizes: Sizes) -> None:
     """The record of a step: see the documentation of its ``path_``."""
@@ -293,6 +264,15 @@ def path(value: Any, name: str, sizes: Sizes) -> None:
         for key in listed:
             demand(len(value[key]) == len(value[listed[0]]), f"{name}[{key!r}]")
     demand("sizes" not in value or type(value["chosen"]) is int, f"{name}['chosen']")
+    for key in ("members", "candidates"):
+        for one in value.get(key, ()):
+            _has(one, NEEDED[key], f"{name}[{key!r}]")
+
+
+def _has(value: Bunch, keys: tuple[str, ...], name: str) -> None:
+    """Check that a record has these entries."""
+    for key in keys:
+        demand(value.get(key) is not None, f"{name}[{key!r}]")
 
 
 def paths(value: Any, name: str, sizes: Sizes) -> None:
@@ -300,18 +280,7 @@ def paths(value: Any, name: str, sizes: Sizes) -> None:
     check(value, {}, name, sizes)
     for step, recorded in value.items():
         path(recorded, f"{name}[{step!r}]", sizes)
-        for key in ("score", "shifts") if step in ("KFold", "Holdout", "LeaveBlockOut") else ():
-            demand(key in recorded, f"{name}[{step!r}][{key!r}]")
-
-
-def compared(*names: str) -> Check:
-    """The record of one of the models that a search or a stack compared, with all these entries."""
-
-    def checked(value: Any, name: str, sizes: Sizes) -> None:
-        demand(isinstance(value, Bunch) and value.keys() >= set(names), name)
-        check(value, {key: COMPARED[key] for key in names}, name, sizes)
-
-    return checked
+        _has(recorded, NEEDED.get(step, ()), f"{name}[{step!r}]")
 
 
 def table(value: Any, name: str, sizes: Sizes) -> None:
@@ -341,11 +310,13 @@ def _fit_basis(problem: Problem) -> bool:
     return chosen and len(problem.coefficients[0]) == problem.basis_size
 
 
-HINTS: dict[Any, Any] = {int: integer("a count", 0), Kernel: fitted_kernel, WeightFunction: weight_function}
+HINTS: dict[Any, Any] = {int: rules.integer("a count", 0), Kernel: fitted_kernel, WeightFunction: weight_function}
 SPECIAL: dict[type, dict[str, Any]] = {  # fields that are more special than their types
     Problem: {"fitted": type(None), "asked": optional((requested_kernel, Penalty | None)), "paths": paths},
     Column: {"values": Rule("distinct values", lambda value: isinstance(value, tuple) and _are_values(value))},
-    Sample: {"arrays": (values("sampled", "features"), values("sampled", "outputs"), row_weights("sampled", TINY))},
+    Sample: {
+        "arrays": (values("sampled", "features"), values("sampled", "outputs"), row_weights("sampled", rules.TINY))
+    },
 }
 RELATIONS: dict[type, dict[str, Callable[[Any, Sizes], Any]]] = {  # between the fields of a record
     Problem: {
@@ -385,22 +356,25 @@ SECONDS = Rule("seconds", lambda v: isinstance(v, dict) and all(type(s) in (int,
 VECTOR, INTEGERS = numeric(1), numeric(1, kinds="iu")
 SEARCHED = (values("rows", kinds="i"), values("rows", "outputs", finite=False))
 
-COMPARED = {"kernel": fitted_kernel, "C": Penalty, "loo": RATE, "weight": number_rule("", 0.0, 1.0)}
-COMPARED |= {"coding": CODING, "loss": LOSS}
 PATH: dict[str, Any] = {  # records of the steps
     **{"evaluations": int, "plan": [str], "free": [bool], "C": Penalty | None},
     **dict.fromkeys(("loo", "error_rate", "score"), RATE),
-    "widths": [numbers("widths", 0, 1, above=0.0, finite=False)],
-    "shifts": numbers("numbers", 1),
+    "widths": [rules.numbers("widths", 0, 1, above=0.0, finite=False)],
+    "shifts": rules.numbers("numbers", 1),
     **dict.fromkeys(("sizes", "support"), INTEGERS),
     **dict.fromkeys(("errors", "zeta", "rho", "intercept"), VECTOR),
     **{"supports": [INTEGERS], "kept": [INTEGERS]},
     **{"scores": optional(numeric(1, 2)), "coef": numeric(2), "max_variation": numeric(2, 3)},
     "chosen": PLACES,
     "outputs": [path],
-    "members": [compared("kernel", "C", "loo", "weight")],
-    "candidates": [compared("kernel", "C", "coding", "loss", "loo")],
-    "gain": number_rule("", -LARGEST),
+    "gain": rules.number("a gain", -rules.LARGEST),
+    **{"members": [path], "candidates": [path]},  # what a stack or a search compared, with the next entries each
+    **{"kernel": fitted_kernel, "weight": rules.number("a share", 0.0, 1.0), "coding": CODING, "loss": LOSS},
+}
+NEEDED = {
+    **dict.fromkeys(("KFold", "Holdout", "LeaveBlockOut"), ("score", "shifts")),
+    "members": ("kernel", "C", "loo", "weight"),
+    "candidates": ("kernel", "C", "loo", "coding", "loss"),
 }
 LISTED = ("sizes", "rho", "zeta", "scores", "errors", "supports", "max_variation", "kept", "coef", "intercept")
 TABLE: dict[str, Any] = {  # see `report.to_html`
@@ -408,16 +382,12 @@ TABLE: dict[str, Any] = {  # see `report.to_html`
     "task": one_of("regression", "classification"),
     **{"row": int, "dropped": [int], "warnings": [str], "seconds": SECONDS},
 }
-ATTRIBUTES: dict[str, Any] = {  # in this order: attributes that bind sizes come first
-    "n_features_in_": _features,
-    "_columns_": _columns,
+ATTRIBUTES: dict[str, Any] = {  # in this order: attributes that bind sizes come first, others in `_sizes` before them
     "support_vectors_": values("basis", "coordinates"),
-    "_single_output_": _single_output,
-    "coding_": _coding,
+    "coding_": CODING,
     "loss_": LOSS,
-    "classes_": _classes,
     "dual_coef_": values("basis", "outputs?"),
-    "intercept_": values("outputs?", low=-LARGEST, high=LARGEST),
+    "intercept_": values("outputs?", low=-rules.LARGEST, high=rules.LARGEST),
     "C_": Penalty,
     "kernel_": fitted_kernel,
     "members_": Rule("models", lambda value: type(value) is list and 0 < len(value) <= MOST_KERNELS),
@@ -428,7 +398,7 @@ ATTRIBUTES: dict[str, Any] = {  # in this order: attributes that bind sizes come
     "_sample_weight_": optional(row_weights("rows")),
     "leverage_": values("rows", finite=False),
     "loo_residuals_": sized(
-        lambda sizes: values("rows", "classes" if sizes.get("pairs") else "outputs?", finite=False)
+        lambda sizes: values("rows", "classes" if sizes.get("classes", 0) > 2 else "outputs?", finite=False)
     ),
     "loo_predictions_": sized(
         lambda sizes: optional(LABELS) if "classes" in sizes else values("rows", "outputs?", finite=False)
@@ -436,7 +406,7 @@ ATTRIBUTES: dict[str, Any] = {  # in this order: attributes that bind sizes come
     "press_": float,
     "_slopes_": values("slopes"),
     "_codes_": indices("rows", "classes"),
-    "_class_factors_": sized(lambda sizes: (NotNegative,) * sizes["classes"]),
+    "_class_factors_": sized(lambda sizes: (rules.NotNegative,) * sizes["classes"]),
     "active_": indices("kept", "components"),
     "max_variation_": sized(lambda sizes: values("components", *["outputs"] * (sizes["outputs"] > 1))),
     "_component_means_": values("components", "outputs"),

@@ -29,9 +29,8 @@ RANDOM_STATE_BYTES = 2**20  # memory charged for one: few are needed, and each i
 DTYPES = {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "IU" for size in (1, 2, 4, 8)}
 DTYPES.update({f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)}, BOOL="|b1")
 CODES = {np.dtype(dtype): code for code, dtype in DTYPES.items()}
-REMOVED: dict[type, tuple[str, ...]] = {
-    sparsify.Prune: ("mean_risk", "validation")
-}  # parameters in files of version 0.1.0
+LABEL = (str, int, float, type(None))  # types of labels
+REMOVED = {sparsify.Prune: ("mean_risk", "validation")}  # parameters in files of version 0.1.0
 ABSTRACT = (Kernel, kernels.Function, WeightFunction)
 
 
@@ -64,12 +63,10 @@ class Writer:
         """The JSON of a value; `place` is its name in messages, and the name of an array."""
         if isinstance(value, np.generic):
             value = value.item()
-        if value is None or isinstance(value, (bool, int)):
+        if isinstance(value, float) and not math.isfinite(value):
+            return {"float": repr(float(value))}
+        if isinstance(value, LABEL):
             return value
-        if isinstance(value, str):
-            return str(value)
-        if isinstance(value, float):
-            return float(value) if math.isfinite(value) else {"float": repr(float(value))}
         if type(value) in NAMES:
             fields = {name: self.value(part, f"{place}.{name}") for name, part in _fields(value).items()}
             return {"class": NAMES[type(value)], "fields": fields}
@@ -99,8 +96,7 @@ class Writer:
             raise TypeError(f"{place} is an array of {array.dtype}, which cannot be saved: {remedy}.")
         # Matrix products depend on the memory order in the last bit, so the order is kept.
         by_columns = array.ndim > 1 and array.flags.f_contiguous and not array.flags.c_contiguous
-        stored = np.ascontiguousarray((array.T if by_columns else array).astype(array.dtype.newbyteorder("<")))
-        stored = stored.reshape((array.T if by_columns else array).shape)  # 0-d arrays became 1-d
+        stored = (array.T if by_columns else array).astype(array.dtype.newbyteorder("<"), order="C")
         key = (stored.dtype, stored.shape, hashlib.sha256(stored.data).digest())
         name = self._known.setdefault(key, place)
         self.arrays[name] = stored
@@ -111,7 +107,7 @@ class Writer:
         places: dict[Any, int] = {}
         values = [value.item() if isinstance(value, np.generic) else value for value in array.ravel().tolist()]
         for value in values:
-            if not isinstance(value, (str, int, float, type(None))):
+            if not isinstance(value, LABEL):
                 raise TypeError(f"{place} contains a {type(value).__name__}, which cannot be saved: {value!r}.")
         codes = [places.setdefault((type(value), value), len(places)) for value in values]
         return {
@@ -130,8 +126,7 @@ def _fields(value: Any) -> dict[str, Any]:
         return dict(value)
     if isinstance(value, BaseEstimator):
         return value.get_params(deep=False)
-    cls: Any = type(value)
-    return {name: getattr(value, name) for name in fields_in_files(cls)}
+    return {name: getattr(value, name) for name in fields_in_files(type(value))}
 
 
 class Reader:
@@ -185,11 +180,12 @@ class Reader:
     def _labels(self, labels: list[Any], codes: Any, kind: str) -> np.ndarray:
         if not (isinstance(codes, np.ndarray) and codes.dtype == np.int32):
             raise ValueError("labels have no indices.")
-        if any(not isinstance(label, (str, int, float, type(None))) for label in labels):
+        if not all(isinstance(label, LABEL) for label in labels):
             raise ValueError("a label is neither text nor a number.")
         if codes.size and not (codes.min() >= 0 and codes.max() < len(labels)):
             raise ValueError("the index of a label is out of range.")
-        self.spend(_label_bytes(labels, codes.size))
+        longest = max((len(label) for label in labels if isinstance(label, str)), default=0)
+        self.spend((16 + 4 * longest) * (codes.size + len(labels)))  # an upper bound
         if kind == "O":
             distinct = np.empty(len(labels), dtype=object)
             distinct[:] = labels
@@ -218,9 +214,3 @@ def _random_state(name: str, key: np.ndarray, position: int, has_gauss: int, gau
     state = np.random.RandomState()
     state.set_state((name, key, position, has_gauss, float(gauss)))
     return state
-
-
-def _label_bytes(labels: list[Any], count: int) -> int:
-    """An upper bound on the bytes of an array of labels."""
-    longest = max((len(label) for label in labels if isinstance(label, str)), default=0)
-    return (16 + 4 * longest) * (count + len(labels))
