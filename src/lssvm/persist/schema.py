@@ -7,7 +7,6 @@ checked before the arrays, so that no check takes more time or memory than the s
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 import types
@@ -41,8 +40,8 @@ def demand(true: Any, name: str) -> None:
         raise ValueError(f"{name} is not valid in a model file.")
 
 
-def check_model(model: Any) -> None:
-    """Check everything that was read."""
+def check_model(model: Any) -> Any:
+    """The model, after everything that was read was checked."""
     fitted = vars(model)
     sizes = _sizes(fitted)
     for name in [name for name in ATTRIBUTES if name in fitted]:
@@ -54,6 +53,7 @@ def check_model(model: Any) -> None:
     for place, step in enumerate(model.steps or ()):
         demand(isinstance(step, Step), f"steps[{place}]")
     _check_members(model)
+    return model
 
 
 def _sizes(fitted: dict[str, Any]) -> Sizes:
@@ -156,7 +156,7 @@ def check(value: Any, hint: Any, name: str, sizes: Sizes) -> None:
         demand(isinstance(value, (list, tuple)) and (isinstance(hint, list) or len(hint) == len(value)), name)
         for place, item in enumerate(value):
             check(item, hint[0 if isinstance(hint, list) else place], f"{name}[{place}]", sizes)
-    elif dataclasses.is_dataclass(hint):
+    elif hasattr(hint, "__dataclass_fields__"):
         demand(type(value) is hint, name)
         for field, own in hints_of(hint).items():
             check(getattr(value, field), own, f"{name}.{field}", sizes)
@@ -168,16 +168,10 @@ def check(value: Any, hint: Any, name: str, sizes: Sizes) -> None:
         demand(type(value) is hint, name)
 
 
-def fields_in_files(record: Any) -> list[str]:
-    """The names of the fields of a record that model files contain."""
-    return [field.name for field in dataclasses.fields(record) if field.metadata.get("in_files", True)]
-
-
 @functools.cache
 def hints_of(record: Any) -> dict[str, Any]:
-    """The hint of each field of a record in model files."""
-    hints = {**get_type_hints(record, include_extras=True), **SPECIAL.get(record, {})}
-    return {name: hints[name] for name in fields_in_files(record)}
+    """The hint of each field of a record."""
+    return {**get_type_hints(record, include_extras=True), **SPECIAL.get(record, {})}
 
 
 def _check_array(value: Any, rule: Values, name: str, sizes: Sizes) -> None:
@@ -327,7 +321,11 @@ RELATIONS: dict[type, dict[str, Callable[[Any, Sizes], Any]]] = {  # between the
         "groups": lambda problem, sizes: problem.groups is None or _are_inputs(problem.groups),
         "coefficients": lambda problem, sizes: _fit_basis(problem),
     },
-    Column: {"values": lambda column, sizes: (column.kind in ("category", "ranks")) == (len(column.values) > 0)},
+    Column: {
+        "values": lambda column, sizes: (column.kind in ("category", "ranks")) == (len(column.values) > 0),
+        "height": lambda column, sizes: column.height == 0.0 or column.kind in ("number", "ranks"),
+        "missing": lambda column, sizes: column.kind == "category" or not (column.missing or column.pooled),
+    },
     Fit: {"weights": lambda fit, sizes: (fit.weights > 0).any()},
     Whitening: {
         "owner": lambda whitening, sizes: (whitening.factor is None) == (whitening.owner is None),
@@ -414,10 +412,8 @@ ATTRIBUTES: dict[str, Any] = {  # in this order: attributes that bind sizes come
     "table_": table,
     "_problem_": Problem,
     "_fit_": Fit,
-    "_searched_": SEARCHED,  # in files of version 0.1, without signs
-    "_searched_residuals_": SEARCHED,
-    "_scale_choice_": ScaleChoice,
-    "_searched_scale_choice_": ScaleChoice,
+    **dict.fromkeys(("_searched_", "_searched_residuals_"), SEARCHED),  # the first: of version 0.1, without signs
+    **dict.fromkeys(("_scale_choice_", "_searched_scale_choice_"), ScaleChoice),
     "_stream_": Stream,
     "_sample_": LooSample,
 }
