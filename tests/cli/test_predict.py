@@ -16,8 +16,8 @@ from cli_cases import AGE, CITY, PRICE, ROWS, lines, people, rounding, write_par
 from click.testing import CliRunner
 
 from lssvm import LSSVC, LSSVR, cli, kernels, load, save
-from lssvm.persist.files import START
 from lssvm.cli import main
+from lssvm.persist.files import START
 
 
 # File formats ---------------------------------------------------------------------------------------------------------
