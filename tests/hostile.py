@@ -19,7 +19,10 @@ from unittest import mock
 
 import numpy as np
 
-from lssvm import LSSVC, LSSVR, diagnose, export, kernels, load, persist, report, robust, save, sparsify, tune
+from stacking import with_member
+
+from lssvm import LSSVC, LSSVR, diagnose, export, kernels, load, report, robust, save, sparsify, tune
+from lssvm.persist.files import START
 
 FORBIDDEN = ("exec", "compile", "import", "subprocess", "os.system", "os.exec", "os.fork", "os.posix_spawn", "socket",
              "pickle.find_class", "ctypes", "code.__new__", "os.remove", "os.rename", "shutil")  # fmt: skip
@@ -53,7 +56,7 @@ def reseal(header, data):
 def seal(text, data):
     content = struct.pack("<Q", len(text)) + text + data
     digest = hashlib.sha256(content).hexdigest().encode()
-    return content[: 8 + len(persist.START)] + digest + content[8 + len(persist.START) + 64 :]
+    return content[: 8 + len(START)] + digest + content[8 + len(START) + 64 :]
 
 
 def nodes(tree):
@@ -151,7 +154,7 @@ def mutant(content, draw):
     header, data = read_header(content)
     if kind == 1:  # bytes of the header, digest made right
         text = json.dumps(header, separators=(",", ":")).encode()
-        place = draw.randrange(len(persist.START) + 65, len(text))
+        place = draw.randrange(len(START) + 65, len(text))
         return seal(text[:place] + draw.randbytes(draw.randrange(3)) + text[place + draw.randrange(3) :], data)
     if kind == 2:  # bytes of the arrays
         place = draw.randrange(max(len(data) - 8, 1))
@@ -165,7 +168,7 @@ def mutant(content, draw):
     if kind <= 5:
         mutate_tree(header, draw)
         if "__metadata__" not in header or not isinstance(header["__metadata__"], dict):
-            return seal(persist.START + b"0" * 64 + b'"}}', data)
+            return seal(START + b"0" * 64 + b'"}}', data)
         return reseal(header, data)
     model = json.loads(header["__metadata__"]["model"])
     arrays = [name for name in header if name != "__metadata__"]
@@ -199,7 +202,7 @@ def originals():
     yield LSSVR(kernels.Precomputed(), C=1.0, steps=[sparsify.Prune(5)]).fit(X @ X.T, y[:, 0]), X @ X.T
     yield LSSVR().fit(X, X[:, 0] + 0.1 * y[:, 0]), X
     widths = LSSVR(kernels.RBF([1.0, 3.0]), C=1.0).fit(X, y[:, 0])
-    widths._problem_ = widths._problem_.replace(asked=(kernels.RBF(ard=True), None))
+    with_member(widths, problem=widths.fitted_.problem.replace(asked=(kernels.RBF(ard=True), None)))
     widths.predict_interval(X)  # searches again without folds, and keeps the result
     diagnose.scores(widths)  # keeps what it chose for the noise of plain leave-one-out residuals
     yield widths, X

@@ -122,7 +122,7 @@ def test_partial_fit_after_fit_chunks_keeps_a_uniform_sample():
     model = LSSVR(kernels.RBF(3000.0), C=1.0, steps=[sparsify.Given(number[::2000, None])])
     model.fit_chunks([(number[:15_300, None], y[:15_300], weight[:15_300])])  # 5100 that count, 5000 of them kept
     model.partial_fit(number[15_300:, None], y[15_300:], weight[15_300:])
-    kept = model._stream_.sample.arrays[0][:, 0]
+    kept = model.fitted_.members[0].stream.sample.arrays[0][:, 0]
     assert len(np.unique(kept)) == 5000
     assert not (kept % 3).any()
     assert abs(np.mean(kept >= 15_300) - 0.15) < 0.01

@@ -35,7 +35,7 @@ def attributes_of(model: Any) -> dict[str, Any]:
     return {**found, **public}
 
 
-def adopt(model: Any) -> None:
+def adopt(model: Any) -> Any:
     """Replace the private attributes of a checked model by the record of what it has learned."""
     values = vars(model)
     for member in values.get("members_", []):
@@ -48,6 +48,7 @@ def adopt(model: Any) -> None:
         fitted = FittedModel((_member(model),), (1.0,), False, None, *choices)
     model.__dict__ = {name: value for name, value in values.items() if name not in (*PRIVATE, *OTHERS, *CHOICES)}
     model.fitted_ = fitted
+    return model
 
 
 def _member(model: Any) -> Member:
