@@ -14,6 +14,7 @@ from scipy.stats import binom, norm
 from sklearn.base import clone
 
 from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, load, plotting, save, sparsify
+from lssvm.estimators.interval_mixin import distribution, loo_distribution
 from lssvm.intervals import FittedLoo, noise_scale, set_scores, set_thresholds
 from lssvm.intervals.conformal import _largest
 from lssvm.intervals.scale import OUTLIERS, SMALLEST, interval_scores
@@ -139,7 +140,7 @@ def test_the_scale_is_that_of_the_residuals_behind_the_intervals(tmp_path):
     y = X[:, 0] + 2.0 * X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=100)
     model = LSSVR(kernels.RBF(ard=True)).fit(X, y)
     ends = model.predict_interval(NEW_WIDE, method="adaptive")
-    distribution = model._jackknife(method="adaptive")
+    distribution = distribution(model, method="adaptive")
     searched = distribution.residuals
     assert np.mean(np.abs(searched[:, 0])) > np.mean(np.abs(model.loo_residuals_))
     again = noise_scale(X, np.ones(100), np.arange(100), searched)
@@ -344,7 +345,8 @@ def test_leave_one_out_scores_of_the_distribution(outputs):
     model = LSSVR(**GIVEN).fit(X, y, weights)
     rows = np.flatnonzero(weights)
     r = model.loo_residuals_.reshape(90, -1)[rows]
-    scale = np.ones(r.shape) if model._noise_scale().where_uneven() is None else model._noise_scale().where_uneven().own
+    found = loo_distribution(model).scale
+    scale = np.ones(r.shape) if found is None else found.own
     assert scale[:, 0].std() > 0.1
     z = r / scale
     half, scores, values = np.empty(r.shape), np.empty(r.shape), np.empty(r.shape)
@@ -492,7 +494,7 @@ def test_confidence_intervals_follow_their_definition(name):
     model = clone(unfitted).fit(X, y, sample_weight)
     S, H = smoother_matrix(model, X, NEW), smoother_matrix(model, X, X)
     f = model.predict(X)
-    scale = model._loo_distribution().scale
+    scale = loo_distribution(model).scale
     unit = 1 / np.sqrt(model.weights_) if scale is None else scale.own[:, 0]
     rest = (np.eye(40) - H) * unit / unit[:, None]  # pure noise of size `unit` leaves the residuals rest @ z
     deviation = unit * np.sqrt(np.sum(((y - f) / unit) ** 2) / np.trace(rest.T @ rest))

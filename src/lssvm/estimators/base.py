@@ -247,7 +247,6 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         -------
         self
         """
-        check_is_fitted(self)
         self._completed()
         if "loo_residuals_" not in vars(self):
             raise ValueError(
@@ -257,6 +256,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
 
     def _completed(self) -> FittedModel:
         """The fitted model with what `fit` has deferred."""
+        check_is_fitted(self)
         fitted = self.fitted_.completed()
         if fitted is not self.fitted_:
             self._publish(fitted, refined=True)
@@ -288,4 +288,5 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
     @np.errstate(under="ignore")
     def _values(self, X: Any, method: str) -> Array:
         """f(x) of new rows, (rows, outputs)."""
-        return self.fitted_.values(encoded_rows(self, X, method))
+        rows = encoded_rows(self, X, method)
+        return self.fitted_.values(rows)

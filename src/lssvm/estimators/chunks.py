@@ -223,10 +223,13 @@ class ChunkedLSSVM(BaseLSSVM):
         self._publish(fitted)
         if isinstance(source, DaskChunks):
             lazy = [self._lazy_rows(source, function, reader.layout) for one, function in found if one in fitted.members]
-            for model, own in zip(self.members_ if is_stack else (), lazy, strict=True):
-                vars(model).update(own)
+            if is_stack:
+                for model, own in zip(self.members_, lazy, strict=True):
+                    vars(model).update(own)
             if not fitted.is_stack or reader.layout.classes is None:
                 vars(self).update({name: fitted.average(own[name] for own in lazy) for name in lazy[0]})
+            if fitted.is_stack and reader.layout.classes is None:
+                self.press_ = float(np.sum(arrays.to_numpy(self.weights_) @ arrays.to_numpy(self.loo_residuals_) ** 2))
         return self
 
     def _fit_passes(

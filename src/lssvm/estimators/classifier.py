@@ -284,7 +284,8 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         """Decision values: (n_samples,) for two classes, positive for ``classes_[1]``, else (n_samples, n_classes)."""
         if arrays.is_dask(X):
             return lazily(self, "decision_function", X)
-        return self.fitted_.layout.squeezed(self._values(X, "decision_function"))
+        f = self._values(X, "decision_function")
+        return self.fitted_.layout.squeezed(f)
 
     def predict(self, X: ArrayLike) -> Array:
         """Predict the class of every row.

@@ -65,7 +65,7 @@ class Record:
         return {name: getattr(self, name) for name in names}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Member(Record):
     """A fitted model of one kernel, f(x) = sum_j coef_j k(x, point_j) + intercept, and the rows behind it.
 
@@ -261,7 +261,7 @@ class Member(Record):
         return FittedLoo(self.problem, fit)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FittedModel(Record):
     """What a fitted estimator has learned: members and their weights in the average of their predictions.
 

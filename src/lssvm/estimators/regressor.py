@@ -197,7 +197,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, IntervalMixin, ChunkedLSSVM):
         """
         if arrays.is_dask(X):
             return lazily(self, "predict", X)
-        return self.fitted_.layout.squeezed(self._values(X, "predict"))
+        f = self._values(X, "predict")
+        return self.fitted_.layout.squeezed(f)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Coefficient of determination R^2 of the predictions."""

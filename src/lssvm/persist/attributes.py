@@ -32,7 +32,7 @@ def attributes_of(model: Any) -> dict[str, Any]:
             found["_codes_"] = class_numbers(one.targets)
     found = {name: value for name, value in found.items() if value is not None}
     public = {name: value for name, value in vars(model).items() if name != "fitted_" and not arrays.is_dask(value)}
-    return {**found, **public}
+    return {**public, **found}  # arrays in the file are named after the first
 
 
 def adopt(model: Any) -> Any:
@@ -67,11 +67,12 @@ def _member(model: Any) -> Member:
         classes=classes,
         class_factors=None if factors is None else np.array(factors),
     )
-    if loo is None or (problem is not None and kept is None):  # deferred
-        targets = loo = None
-    else:
+    if problem is not None and kept is None:  # leave-one-out is deferred
+        loo = None
+    targets = None if problem is None else problem.y
+    if problem is None and loo is not None:
         targets = loo + values["loo_predictions_"] if classes is None else coded(values["_codes_"], layout)
-        loo, targets = (array.reshape(len(loo), -1) for array in (loo, targets))
+        targets = targets.reshape(len(loo), -1)
     fit: Any = Fit(
         kernel=values["kernel_"],
         C=values["C_"],
@@ -82,7 +83,7 @@ def _member(model: Any) -> Member:
         intercept=np.atleast_1d(np.asarray(values["intercept_"])),
         residuals=None if kept is None else kept.residuals,
         leverage=None if loo is None else given("leverage_"),
-        loo_residuals=loo,  # type: ignore[arg-type]
+        loo_residuals=None if loo is None else loo.reshape(len(loo), -1),  # type: ignore[arg-type]
     )
     named = {name.strip("_"): given(name) for name in (*PRIVATE, "path_", "press_", "max_variation_")}
     named |= {name: values[f"{name}_"] for name in ("coding", "loss") if f"{name}_" in values}
@@ -90,7 +91,7 @@ def _member(model: Any) -> Member:
         layout,
         fit,
         (None if model.kernel is None else as_kernel(model.kernel), model.C),
-        targets=targets if problem is None else problem.y,
+        targets=targets,
         searched=given("_searched_residuals_"),
         **named,
     )
