@@ -14,7 +14,7 @@ from lssvm import LSSVC, LSSVR, diagnose, kernels, load, save, sparsify
 from lssvm.estimators import planning
 from lssvm.kernels import RBF, Additive, Linear, Matern, Spline, Stack
 from lssvm.problem import Problem
-from lssvm.sparsify.bases import random
+from lssvm.sparsify import random_bases as random
 from lssvm.tune import average_weights, members, mixture_weights, stack_weights
 from lssvm.tune.search import KernelSearch
 from lssvm.tune.stack_weights import PULL
