@@ -175,7 +175,8 @@ def _doubt(facts: Facts, own: Predictions) -> float:
     """The log loss of a classifier, relative to that of the frequencies of the classes."""
     frequencies = np.bincount(own.actual[:, 0], own.weights) / own.weights.sum()
     frequencies = frequencies[frequencies > 0]
-    log_loss = diagnose.class_scores(*facts.probability, weights=facts.loo.given)["log_loss"]
+    probability, codes = facts.probability
+    log_loss = diagnose.class_scores(probability, codes, facts.loo.given)["log_loss"]
     return float(log_loss / -np.sum(frequencies * np.log(frequencies)))
 
 
