@@ -184,7 +184,7 @@ def _open_text(
         lines = list(_first_lines(file))
         is_cut = bool(file.readline())
     stated = STATED_DELIMITER.fullmatch(lines[0]) if lines else None  # in a line above the table, as Excel writes it
-    above = bool(stated)
+    above = int(bool(stated))
     while above < len(lines) and not lines[above].strip("\r\n"):
         above += 1
     lines = lines[above:]
@@ -239,9 +239,10 @@ def _open_text(
             unequal = UNEQUAL_CELLS.search(str(error))
             if unequal is None:
                 raise
+            row = first_row + int(unequal[1]) - 1 - above - (header is not False)
             raise TableError(
-                f"{name}: row {first_row + int(unequal[1]) - 1 - above - (header is not False)} has a different number of cells "
-                f"({unequal[2]}) than the header ({len(names)}): correct it, or give --delimiter."
+                f"{name}: row {row} has a different number of cells ({unequal[2]}) than the header ({len(names)}): "
+                "correct it, or give --delimiter."
             ) from None
 
     return Source(name, names, first_row, read, tuple(notes), decimal or ".", hint)
