@@ -20,8 +20,8 @@ MISSING = ("", "?", "NaN", "nan", "NAN")  # in every column
 ABSENT = ("NA", "N/A", "n/a", "na", "N.A.", "n.a.", "None", "none", "null", "NULL", "#N/A")
 TRUTH = {"false": 0.0, "False": 0.0, "FALSE": 0.0, "true": 1.0, "True": 1.0, "TRUE": 1.0}  # as various programs write
 
-KINDS: dict[str | None, str] = dict.fromkeys(MISSING, "blank") | dict.fromkeys(ABSENT, "absent")
-KINDS |= {None: "blank", **dict.fromkeys(TRUTH, "truths")}
+WORDS = {"blank": (None, *MISSING), "absent": ABSENT, "truths": tuple(TRUTH)}
+KINDS = {word: kind for kind, words in WORDS.items() for word in words}
 MOST_LABELS = 1000  # distinct values of a column that are counted; a target with more cannot be a class
 FEW_ODD = 0.2  # a column with a smaller share of texts is numeric, with mistakes
 YEARS = (1900, 2100)  # of whole numbers that look like dates
