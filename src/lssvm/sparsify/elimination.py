@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from .. import arrays
-from ..arrays import parallel
 
 DELAYED = 64  # rows of the products that update an inverse: thin products are slow, but delayed ones cost work, too
 CANCELLED = 1e-4  # factorise again if less than this share of a diagonal entry of the inverse is left: 12 of 16 digits
@@ -37,11 +36,11 @@ class Elimination:
         F, new = self.F[:delayed, :end], self.F[delayed : delayed + len(rows), :end]
         new[...] = self.columns[rows][:, :end]
         if delayed:
-            parallel.add_product(new, -F[:, own].T, F, 1.0)
+            arrays.add_product(new, -F[:, own].T, F)
         L = arrays.cholesky(new[:, own])
         if L is None or np.any(L.diagonal() ** 2 < CANCELLED * self.start[gone]):
             return None
-        parallel.solve_columns(L, new)
+        arrays.solve_columns(L, new)
         part, in_P = arrays.solve_lower(L, values[gone]), new[:, self.offset :]
         values[self.left] -= in_P.T @ part
         self.diagonal[self.left] -= np.einsum("ij,ij->j", in_P, in_P)
@@ -63,4 +62,4 @@ class Elimination:
         self.place[self.left[holes]] = holes
         self.left, self.gone, end = self.left[:count], self.gone[:0], self.offset + count
         F = self.F[:delayed, :end]
-        parallel.add_product(self.columns[:count, :end], -F[:, self.offset :].T, F, 1.0)
+        arrays.add_product(self.columns[:count, :end], -F[:, self.offset :].T, F)
