@@ -112,13 +112,14 @@ def _stacked(model: Any) -> LooValues:
     """The averages of the values of the members; for classes, those of their probabilities, as 2 p - 1."""
     kept = [(loo_values(member), weight, member) for member, weight in members(model)]
     rows = kept[0][0]
-    average = lambda name: sum(weight * getattr(own, name) for own, weight, _ in kept)  # noqa: E731
-    predicted = average("predicted")
+    averages = {
+        name: sum(weight * getattr(own, name) for own, weight, _ in kept)
+        for name in ("predicted", "weights", "robust", "leverage")
+    }
     if is_classifier(model):
         p = np.sum([weight * class_probabilities(member, own.predicted) for own, weight, member in kept], axis=0)
-        predicted = 2.0 * (p[:, 1:] if rows.actual.shape[1] == 1 else p) - 1.0
-    averages = {name: average(name) for name in ("weights", "robust", "leverage")}
-    return replace(rows, predicted=predicted, **averages)
+        averages["predicted"] = 2.0 * (p[:, 1:] if rows.actual.shape[1] == 1 else p) - 1.0
+    return replace(rows, **averages)
 
 
 def _sampled(model: Any, sample: Any) -> LooValues:
