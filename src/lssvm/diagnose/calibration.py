@@ -77,11 +77,14 @@ def _bins(place: np.ndarray, hit: np.ndarray, n_bins: int, w: np.ndarray) -> tup
     return parts, Bunch(observed=observed, count=count, low=middle - half, high=middle + half)
 
 
-def _check_numbers(model: Any, what: str) -> None:
-    """Raise an error unless this is a regression model."""
+def _check(model: Any, what: str, X: Any = None, y: Any = None) -> None:
+    """Raise an error unless this is a regression model with leave-one-out values, and new rows have targets."""
     check_fitted(model)
     if is_classifier(model):
         raise NotKnown(f"{what} exists only for LSSVR: for LSSVC use predict_proba.")
+    loo_values(model)  # raises an error if they are not known
+    if (X is None) != (y is None):
+        raise ValueError(f"{what}: give both X and y, or neither for leave-one-out.")
 
 
 def _tested(rows: Sequence[np.ndarray], most: int, what: str) -> np.ndarray:
@@ -162,14 +165,15 @@ def coverage_path(
     >>> path.asked, path.observed.round(2)
     (array([0.5 , 0.8 , 0.9 , 0.95]), array([0.5 , 0.8 , 0.9 , 0.95]))
     """
-    _check_numbers(model, "Interval coverage")
+    _check(model, "Interval coverage")
     kept = [(*_pairs(member), weight) for member, weight in members(model)]
     (counting, y), n = kept[0][:2], len(kept[0][0])
     tested = _tested([own[0] for own in kept], rows, "Interval coverage")
     ends = np.empty((len(coverages), len(tested), 2, y.shape[1]))
     for block in arrays.row_blocks(len(tested), 64 * n * y.shape[1]):
         part = tested[block]
-        own, other = sum(weight * np.array(residuals_without(part)) for *_, residuals_without, weight in kept)
+        total: Any = sum(weight * np.array(residuals_without(part)) for *_, residuals_without, weight in kept)
+        own, other = total
         centre, size = y[part, None, :] - own, np.abs(other)
         others = np.ones((len(part), n), dtype=bool)
         others[np.arange(len(part)), part] = False
@@ -227,14 +231,6 @@ def set_coverage(model: LSSVR | LSSVC, coverages: Sequence[float] | np.ndarray =
     )
 
 
-def _check(model: Any, X: Any, y: Any, what: str) -> None:
-    """Raise an error unless the model has leave-one-out values, and new rows have targets."""
-    _check_numbers(model, what)
-    loo_values(model)  # raises an error if they are not known
-    if (X is None) != (y is None):
-        raise ValueError(f"{what}: give both X and y, or neither for leave-one-out.")
-
-
 def pit(model: LSSVR | LSSVC, X: ArrayLike | None = None, y: ArrayLike | None = None) -> np.ndarray:
     """Values of the predictive distribution function at actual targets (probability integral transform).
 
@@ -261,7 +257,7 @@ def pit(model: LSSVR | LSSVC, X: ArrayLike | None = None, y: ArrayLike | None = 
     >>> bool(abs(values.mean() - 0.5) < 0.02)
     True
     """
-    _check(model, X, y, "The predictive distribution")
+    _check(model, "The predictive distribution", X, y)
     if X is None or y is None:
         values = loo_distribution(model).loo_distribution()
         return values[:, 0] if is_single(model) else values
@@ -275,7 +271,7 @@ def interval_coverage(model: LSSVR, coverages: Sequence[float] = (0.5, 0.8, 0.9,
     The width is that of ``predict_interval(X, coverage)`` for at most `rows` of the training rows, evenly spaced.
     ``asked`` is (levels,), ``observed`` and ``width`` (levels, outputs), and ``rows`` the number of rows observed.
     """
-    _check(model, None, None, "Coverage of intervals")
+    _check(model, "Coverage of intervals")
     used = [np.flatnonzero(loo_values(member).weights > 0) for member, _ in members(model)]
     places = _tested(used, rows, "Coverage of intervals")
     found = default_distribution(model)
@@ -324,7 +320,7 @@ def coverage_by_region(
         ``low_edge``, ``high_edge``, ``observed``, ``width``, ``count`` and the ends ``low`` and ``high`` of Wilson's
         95 % interval for each region.
     """
-    _check(model, X, y, "Coverage of intervals")
+    _check(model, "Coverage of intervals", X, y)
     if X is None or y is None:
         found, (inputs, targets, _) = default_distribution(model), training_rows(model)
         if column is not None:  # its place among the encoded columns

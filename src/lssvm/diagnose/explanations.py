@@ -10,7 +10,7 @@ from sklearn.base import is_classifier
 from sklearn.utils import Bunch
 
 from .. import arrays
-from ..arrays import Array, ArrayLike
+from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
 from ..estimators.state import (
     column_sources,
@@ -119,11 +119,9 @@ def effects(
     sources, names, found = column_sources(model), feature_names(model), []
     for number in _numbers(names, columns, known):
         places, column = np.flatnonzero(sources == number), known[number]
-        block = table[:, places]
-        if column.kind == "category":
-            usable = np.any(block > 0, axis=1)  # the others have a value unknown in fit
-        else:
-            usable = ~np.any(block[:, 1:] > 0, axis=1)  # the second place marks missing cells
+        marks = places if column.kind == "category" else places[1:]  # of values that were seen in fit; of missing cells
+        marked = np.any(table[:, marks] > 0, axis=1)
+        usable = marked if column.kind == "category" else ~marked
         if not usable.any():
             raise ValueError(f"X: column {column.name!r} has no values that were seen in fit: leave it out of columns.")
         if column.kind == "category":
@@ -256,12 +254,9 @@ def importance(model: LSSVR | LSSVC, rows: int = 1000) -> Bunch:
 def _with_constant(problem: Problem, mask: np.ndarray) -> Problem:
     """The problem with some columns at their medians over the rows of positive weight."""
     medians = np.median(arrays.to_numpy(arrays.take(problem.X, problem.rows)), axis=0)
-
-    def changed(inputs: Array) -> Array:
-        chosen = arrays.namespace(inputs).asarray(arrays.like(mask.astype(float), inputs) > 0)
-        return arrays.namespace(inputs).where(chosen[None, :], arrays.like(medians, inputs)[None, :], inputs)
-
-    return problem.replace(X=changed(problem.X), points=None if problem.points is None else changed(problem.points))
+    kept, added = (arrays.like(row[None, :], problem.X) for row in (1.0 - mask, medians * mask))
+    points = None if problem.points is None else problem.points * kept + added
+    return problem.replace(X=problem.X * kept + added, points=points)
 
 
 def _loo(member: Any, kept: Kept, problem: Problem) -> np.ndarray:

@@ -132,6 +132,13 @@ def _sampled(model: Any, sample: Any) -> LooValues:
     return LooValues(actual, actual - residuals, given, weights, weights / own, leverage, sample.total, True)
 
 
+def _check_classes(model: Any) -> None:
+    """Raise an error unless this is a fitted classifier."""
+    check_fitted(model)
+    if not is_classifier(model):
+        raise NotKnown(f"{type(model).__name__} has no classes: give a fitted LSSVC.")
+
+
 def loo_probabilities(model: LSSVR | LSSVC) -> tuple[np.ndarray, np.ndarray]:
     """Class probabilities from leave-one-out decision values, and the actual classes.
 
@@ -146,18 +153,14 @@ def loo_probabilities(model: LSSVR | LSSVC) -> tuple[np.ndarray, np.ndarray]:
     codes : array (rows,)
         Class numbers of the rows, as positions in ``classes_``.
     """
-    check_fitted(model)
-    if not is_classifier(model):
-        raise NotKnown(f"{type(model).__name__} has no classes: give a fitted LSSVC.")
+    _check_classes(model)
     rows = loo_values(model)
     return class_probabilities(model, rows.predicted), class_numbers(rows.actual)
 
 
 def class_codes(model: LSSVR | LSSVC, y: ArrayLike) -> np.ndarray:
     """Class numbers of labels, as positions in ``classes_``; ValueError for labels that were not seen in `fit`."""
-    if not hasattr(model, "classes_"):
-        check_fitted(model)
-        raise ValueError(f"{type(model).__name__} has no classes: give a fitted LSSVC.")
+    _check_classes(model)
     labels = np.asarray(arrays.to_numpy(y))
     unknown = np.setdiff1d(labels, model.classes_)
     if len(unknown):
