@@ -52,7 +52,10 @@ def to_onnx(model: LSSVR | LSSVC | Pipeline) -> onnx.ModelProto:
     except ImportError:
         raise ImportError("to_onnx requires the package onnx: pip install 'lssvm[onnx]'.") from None
     X = _encoded(graph, content)
-    parts = [_outputs(X, content.tables[member.table], member) for member in content.members]
+    parts = []
+    for member in content.members:
+        K = _kernel(member.kernel, X, content.tables[member.table], range(content.width))
+        parts.append(K @ member.coef + member.intercept[None, :])
     weights = [member.weight for member in content.members]
     known, k = _known(graph, [X, *parts]), content.decisions
     if content.classes is None:
@@ -100,9 +103,6 @@ class _Value:
 
     def __truediv__(self, other: Any) -> _Value:
         return self.graph.add("Div", self, other)
-
-    def __rtruediv__(self, other: Any) -> _Value:
-        return self.graph.add("Div", other, self)
 
     def __matmul__(self, other: Any) -> _Value:
         return self.graph.add("MatMul", self, other)
@@ -247,18 +247,11 @@ def _average(parts: Sequence[_Value], weights: Sequence[float]) -> _Value:
     return _sum([part * weight for part, weight in zip(parts, weights, strict=True)])
 
 
-def _outputs(X: _Value, points: np.ndarray, member: Member) -> _Value:
-    """The outputs of a member, (rows, outputs)."""
-    return _kernel(member.kernel, X, points, range(points.shape[1])) @ member.coef + member.intercept[None, :]
-
-
 def _kernel(kernel: Formula, X: _Value, points: np.ndarray, columns: Sequence[int]) -> _Value:
     """The matrix of a kernel between the rows and the support vectors, (rows, support vectors), over some columns."""
-    parts = [_kernel(part, X, points, columns) for part in kernel.parts if kernel.kind in ("Sum", "Product")]
-    if kernel.kind == "Sum":
-        return parts[0] + parts[1]
-    if kernel.kind == "Product":
-        return parts[0] * parts[1]
+    if kernel.kind in ("Sum", "Product"):
+        first, second = (_kernel(part, X, points, columns) for part in kernel.parts)
+        return first + second if kernel.kind == "Sum" else first * second
 
     def cells(c: int) -> _Value:
         return X.columns(points.shape[1])[c]
@@ -281,10 +274,7 @@ def _kernel(kernel: Formula, X: _Value, points: np.ndarray, columns: Sequence[in
             return (-D).exp()
         r = X.graph.add("Sqrt", X.graph.add("Min", D, 1e300) * kernel.constants["twice_nu"])  # infinity times 0 is NaN
         return (-r).exp() * (r * kernel.constants["a"] + r * r * kernel.constants["b"] + 1.0)
-    if columns == range(points.shape[1]):
-        products = X @ points.T
-    else:
-        products = _sum([cells(c) * points[None, :, c] for c in columns])
+    products = X @ (points * np.bincount(columns, minlength=points.shape[1])).T  # of the chosen columns
     if kernel.kind == "Linear":
         return products
     return X.graph.add("Pow", products + kernel.constants["coef0"], float(kernel.constants["degree"]))
@@ -337,7 +327,7 @@ def _coupled(k: int, f: _Value) -> _Value:
         both[pair, a, b] = both[pair, b, a] = -1.0
         first[pair, a, a] = second[pair, b, b] = 1.0
     start = np.hstack([TINY * np.eye(k), np.ones((k, 1))])
-    later = (1.0 / ((-f.clip(-50.0, 50.0)).exp() + 1.0)).clip(SURE, 1.0 - SURE)
+    later = graph.add("Sigmoid", f.clip(-50.0, 50.0)).clip(SURE, 1.0 - SURE)
     earlier = 1.0 - later
     flat = [places.reshape(len(pairs), -1) for places in (both, first, second)]
     Q = later * earlier @ flat[0] + start.reshape(1, -1) + later * later @ flat[1] + earlier * earlier @ flat[2]
