@@ -18,7 +18,6 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-
 from stacking import with_member
 
 from lssvm import LSSVC, LSSVR, diagnose, export, kernels, load, report, robust, save, sparsify, tune

@@ -941,7 +941,10 @@ def check_rows_alone(predict, X, tolerance, cells=(1e3, 999999999.0, 1e12, 1e300
 
 def rounding_of(model):
     """A bound on the rounding errors of sums over the support vectors, for kernel values up to 1."""
-    total = sum(weight * np.abs(member.dual_coef_).sum() for member, weight in zip(model.members_, model.stack_weights_, strict=True))
+    total = sum(
+        weight * np.abs(member.dual_coef_).sum()
+        for member, weight in zip(model.members_, model.stack_weights_, strict=True)
+    )
     return 8 * np.finfo(float).eps * total
 
 

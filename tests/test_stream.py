@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.model_selection import PredefinedSplit
 
 from lssvm import LSSVC, LSSVR, arrays, kernels, sparsify, stream, system, tune
-from lssvm.estimators import chunks
+from lssvm.estimators import chunks as chunk_fits
 from lssvm.stream import fingerprint
 from lssvm.stream import rows as stream_rows
 
@@ -298,10 +298,10 @@ def test_sums_of_plain_columns_where_the_basis_allows_them(rows, sigma, spread, 
 
 def test_many_rows_keep_press_alone(rows, monkeypatch):
     X, y, _, _ = rows
-    monkeypatch.setattr(chunks, "KEPT_ROWS", 599)
+    monkeypatch.setattr(chunk_fits, "KEPT_ROWS", 599)
     model = LSSVR(kernels.RBF(2.0), C=10.0, steps=[sparsify.Given(X[:40])])
     assert not hasattr(clone(model).fit_chunks(split(X, y)), "loo_residuals_")
-    monkeypatch.setattr(chunks, "KEPT_ROWS", 600)
+    monkeypatch.setattr(chunk_fits, "KEPT_ROWS", 600)
     assert clone(model).fit_chunks(split(X, y)).loo_residuals_.shape == (600, 2)
 
 
@@ -390,7 +390,7 @@ def test_intervals_from_a_sample_equal_real_refits(rows, how, monkeypatch):
     X, y, weight, new = rows
     y = y[:, 0]
     monkeypatch.setattr(stream.sums, "SAMPLE_ROWS", 70)
-    monkeypatch.setattr(chunks, "SAMPLE_ROWS", 70)
+    monkeypatch.setattr(chunk_fits, "SAMPLE_ROWS", 70)
     model = LSSVR(kernels.RBF(2.0), C=10.0, steps=[sparsify.Given(X[:40])])
     found = clone(model)
     if how == "fit_chunks":

@@ -140,8 +140,8 @@ def test_the_scale_is_that_of_the_residuals_behind_the_intervals(tmp_path):
     y = X[:, 0] + 2.0 * X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=100)
     model = LSSVR(kernels.RBF(ard=True)).fit(X, y)
     ends = model.predict_interval(NEW_WIDE, method="adaptive")
-    distribution = distribution(model, method="adaptive")
-    searched = distribution.residuals
+    found = distribution(model, method="adaptive")
+    searched = found.residuals
     assert np.mean(np.abs(searched[:, 0])) > np.mean(np.abs(model.loo_residuals_))
     again = noise_scale(X, np.ones(100), np.arange(100), searched)
     assert_allclose(distribution.scale.own, again.own, rtol=1e-10)

@@ -13,7 +13,7 @@ from .. import arrays, intervals
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
 from ..kernels import Additive, Kernel
-from ..problem import Problem, class_numbers, column_spread
+from ..problem import Problem, column_spread
 
 
 class NotKnown(ValueError):

@@ -222,7 +222,9 @@ class ChunkedLSSVM(BaseLSSVM):
         fitted = self._combined([member for member, _ in found], is_stack=is_stack)
         self._publish(fitted)
         if isinstance(source, DaskChunks):
-            lazy = [self._lazy_rows(source, function, reader.layout) for one, function in found if one in fitted.members]
+            lazy = [
+                self._lazy_rows(source, function, reader.layout) for one, function in found if one in fitted.members
+            ]
             if is_stack:
                 for model, own in zip(self.members_, lazy, strict=True):
                     vars(model).update(own)

@@ -117,10 +117,15 @@ class Member(Record):
     def probabilities(self, f: Array) -> Array:
         """Class probabilities from f(x)."""
         assert self.layout.classes is not None
-        values, slopes = arrays.to_numpy(f), arrays.to_numpy(self.slopes)
+        values, slopes = arrays.to_numpy(f), arrays.to_numpy(self.known_slopes)
         if self.by_pairs:
             return same_kind(couple(values, len(self.layout.classes), float(slopes[0])), f)
         return same_kind(probabilities(values, slopes), f)
+
+    @cached_property
+    def known_slopes(self) -> Array:
+        """The slopes of the calibration, computed now if `fit` has deferred it."""
+        return self.completed().slopes if self.slopes is None else self.slopes
 
     # Leave-one-out ----------------------------------------------------------------------------------------------------
     @property
@@ -183,9 +188,7 @@ class Member(Record):
             slopes = self.slopes_of(problem.y, own, fit)
             return probabilities(arrays.to_numpy(problem.y - fit.loo_residuals), arrays.to_numpy(slopes))
         copies, counts = self.copies(problem.y, own, problem.weights)
-        loo, slopes = self.calibrated(
-            solve_classes(problem, self.loss, self.coding, copies), problem.labels, counts
-        )
+        loo, slopes = self.calibrated(solve_classes(problem, self.loss, self.coding, copies), problem.labels, counts)
         return 0.5 * (loo + 1.0) if self.by_pairs else probabilities(loo, slopes)
 
     @cached_property
@@ -352,7 +355,7 @@ class FittedModel(Record):
         return self.average(member.probabilities(member.evaluate(X)) for member in self.members)
 
     def responses(self, X: np.ndarray) -> np.ndarray:
-        """Predictions for encoded rows, (rows, outputs); for classes, the probability of each, or of the second of two."""
+        """Predictions for encoded rows, (rows, outputs); for classes, their probabilities, of two only the second."""
         if self.layout.classes is None:
             return arrays.to_numpy(self.values(X))
         p = arrays.to_numpy(self.probabilities(X))
@@ -486,4 +489,6 @@ def _average_weights(members: Sequence[Member], residuals: np.ndarray, weights: 
     known = [problem for problem in problems if problem is not None]
     if len(known) == len(problems) and weighs_by_folds(known):
         return average_weights(residuals_of_folds(known), weights)
-    return average_weights(residuals, weights, [0 if problem is None else chosen_widths(problem) for problem in problems])
+    return average_weights(
+        residuals, weights, [0 if problem is None else chosen_widths(problem) for problem in problems]
+    )

@@ -314,9 +314,7 @@ def _check_foreign(
     return columns, X, values
 
 
-def _encoded_foreign(
-    seen: Any, layout: Layout | None, X: Array, sample_weight: Any
-) -> tuple[Columns | None, Array]:
+def _encoded_foreign(seen: Any, layout: Layout | None, X: Array, sample_weight: Any) -> tuple[Columns | None, Array]:
     """How the columns are encoded, and the rows; those without categories and missing cells stay on their device."""
     if layout is None:
         plain = seen.categorical_features is None or isinstance(seen.categorical_features, str)

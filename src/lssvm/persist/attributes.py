@@ -27,7 +27,10 @@ def attributes_of(model: Any) -> dict[str, Any]:
         found["_class_factors_"] = layout.class_factors.tolist()
     if not fitted.is_stack:
         found |= {name: getattr(one, name.strip("_")) for name in PRIVATE}
-        found |= {"_fit_": None if one.problem is None or one.deferred else one.fit, "_searched_residuals_": one.searched}
+        found |= {
+            "_fit_": None if one.problem is None or one.deferred else one.fit,
+            "_searched_residuals_": one.searched,
+        }
         if layout.classes is not None and one.targets is not None:
             found["_codes_"] = class_numbers(one.targets)
     found = {name: value for name, value in found.items() if value is not None}
