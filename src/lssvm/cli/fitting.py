@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .._words import counted
+from ..progress import counted
 
 if TYPE_CHECKING:
     from typing import Any

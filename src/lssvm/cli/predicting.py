@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .._words import counted
 from ..files import written
+from ..progress import counted
 
 if TYPE_CHECKING:
     from typing import Any

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .._words import counted
+from ..progress import counted
 from ..tables import ABSENT, is_number, number_of, numbers_of, texts_of
 from .column_scan import MOST_LABELS, ColumnScan, scan
 from .reading import BATCH_CELLS, Batch, Source, TableError, UnknownColumn, plain_name, quoted
