@@ -144,7 +144,7 @@ def test_the_scale_is_that_of_the_residuals_behind_the_intervals(tmp_path):
     searched = found.residuals
     assert np.mean(np.abs(searched[:, 0])) > np.mean(np.abs(model.loo_residuals_))
     again = noise_scale(X, np.ones(100), np.arange(100), searched)
-    assert_allclose(distribution.scale.own, again.own, rtol=1e-10)
+    assert_allclose(found.scale.own, again.own, rtol=1e-10)
     diagnose.scores(model)  # uses leave-one-out residuals, and must not change the intervals
     assert_array_equal(model.predict_interval(NEW_WIDE, method="adaptive"), ends)
     save(model, tmp_path / "model.lssvm")

@@ -11,11 +11,11 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from .. import arrays, progress
-from .._words import counted
 from ..arrays import Array, ArrayLike
 from ..cluster import DaskChunks
 from ..problem import Fit, Problem
 from ..problem.cancellation import warn_of_rounding
+from ..progress import counted
 from ..sparsify import Given, Random
 from ..stream import (
     SAMPLE_ROWS,

@@ -210,7 +210,7 @@ class Member(Record):
     def given_weights(self) -> np.ndarray:
         """The sample weights of all rows as given."""
         if self.sample_weight is None:
-            return np.ones(len(self.fit.weights))
+            return np.ones(self.fit.weights.shape[0])
         return arrays.to_numpy(self.sample_weight)
 
     def loo_rows(self) -> LooRows | None:
