@@ -268,7 +268,7 @@ def _formula(kernel: Kernel, d: int) -> Formula:
     elif isinstance(kernel, Spline):
         tables = _spline_tables(kernel, d)
         constants = {"size": tables["knots"].shape[1]}
-    elif isinstance(kernel, Additive) and (kernel.groups, kernel.active) != (None, None):
+    elif isinstance(kernel, Additive) and not (kernel.groups is None and kernel.active is None):
         groups = [group for group, _ in kernel.kept(d).values()]  # positions among the kernel's columns
         longest = max(map(len, groups), default=0)
         kind = "Groups" if groups else "Nothing"
