@@ -15,7 +15,7 @@ from sklearn.model_selection import PredefinedSplit
 from lssvm import LSSVC, LSSVR, arrays, kernels, sparsify, stream, system, tune
 from lssvm.estimators import chunked
 from lssvm.stream import fingerprint
-from lssvm.stream import rows as stream_rows
+from lssvm.stream import sources as stream_rows
 
 
 @pytest.fixture
