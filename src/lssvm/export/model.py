@@ -12,10 +12,10 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__, arrays
-from .._words import counted
 from ..diagnose import check_fitted, members, probability_slopes, table_columns
 from ..estimators import LSSVC, LSSVR
 from ..kernels import RBF, Additive, Kernel, Linear, Matern, Polynomial, Product, Spline, Sum, spline_factors
+from ..progress import counted
 from ..tables import Columns
 
 Scaling = tuple[float, float, float]  # centre, scale and offset: (x - centre) scale + offset

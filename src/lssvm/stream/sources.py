@@ -15,8 +15,8 @@ from typing import Annotated, Any, Protocol
 import numpy as np
 
 from .. import arrays, progress
-from .._words import counted
 from ..arrays import Array
+from ..progress import counted
 from ..rules import Count, values
 
 Chunk = tuple[Array, Array, Array]  # rows, coded targets, weights
