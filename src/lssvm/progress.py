@@ -1,4 +1,4 @@
-"""Progress of long computations, reported to a listener such as `Line`.
+"""Progress of long computations, reported to a listener such as `Line`, and counts in messages.
 
 Without a listener nothing is counted. Code that plans work announces an upper bound of it (`expect`); code that does
 the work reports it (`did`). When a part ends early, such as a search that converges, its remaining work is dropped.
@@ -170,3 +170,8 @@ def gradient_work(rows: int, basis: int | None, columns: int) -> float:
     """Approximate work of the derivative of the leave-one-out loss, in the units of `work`."""
     size, slope = (rows, 0.1) if basis is None else (basis, 0.0)
     return rows * size * (12.0 + 3.0 * columns + slope * size)
+
+
+def counted(count: int, singular: str, plural: str = "") -> str:
+    """A number and a noun, with or without a verb: "1 row", "2 rows"; "1 row is", "2 rows are"."""
+    return f"{count} {singular if count == 1 else plural or singular + 's'}"

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from .. import progress
-from .._words import counted
 from ..files import is_stream
+from ..progress import counted
 
 if TYPE_CHECKING:
     from typing import Any

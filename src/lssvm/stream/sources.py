@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from .. import arrays, progress
-from .._words import counted
 from ..arrays import Array
+from ..progress import counted
 from .rows import Fingerprint, fingerprint
 
 Chunk = tuple[Array, Array, Array]  # rows, coded targets, weights
