@@ -17,13 +17,12 @@ from ..cluster import DaskChunks, lazily
 from ..kernels import Additive
 from ..problem import Problem
 from ..problem.cancellation import refit_stably, warn_of_rounding
-from ..stream import Source
 from ..tune import LeaveOneOut, describe, tune_members, warn_at_edge, warn_at_edges
 from .callbacks import CallbackSupportMixin, followed, with_callbacks
 from .fitted import FittedModel, Member, centred, contiguous
 from .layout import Layout, Table, unfitted
 from .planning import main_path, most_to_solve, plan, retuned, with_bases
-from .validation import encoded_rows
+from .validation import check_weights, encoded_rows
 
 LATER = ("leverage_", "loo_residuals_", "loo_predictions_", "press_")  # attributes that `fit` may defer
 NO_SINGLE_VALUE = ("C_", "coding_", "dual_coef_", "loss_", "support_vectors_")  # attributes that members have
@@ -58,7 +57,7 @@ class Solved(NamedTuple):
 
 
 class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
-    """Base class of both estimators: a subclass reads its targets (`_read`)."""
+    """Base class of both estimators: a subclass codes its targets."""
 
     kernel: Any
     C: Any
@@ -67,6 +66,11 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
     categorical_features: Any
     verbose: Any
     fitted_: FittedModel
+    _fit_source: Any  # of `ChunkedLSSVM`
+    _validated: Any  # of both estimators: rows and targets
+    _count_labels: Any
+    _with_classes: Any
+    _coded: Any
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -131,12 +135,23 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
                 return self._fit_source(DaskChunks(X, y, sample_weight), "press")
             return self._fit_rows(X, y, sample_weight)
 
-    def _fit_source(self, source: Source, leave_one_out: str) -> Self:
-        raise NotImplementedError
-
-    def _read(self, X: Any, y: Any, sample_weight: Any, layout: Layout | None = None, **options: Any) -> Table:
+    def _read(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        layout: Layout | None = None,
+        *,
+        least: int | None = None,
+        classes: Any = None,
+    ) -> Table:
         """Validated rows, with the layout of an earlier fit if there is one."""
-        raise NotImplementedError
+        least = (2 if layout is None else 1) if least is None else least
+        found, X, y = self._validated(X, y, layout=layout, sample_weight=sample_weight, least=least)
+        weights = check_weights(sample_weight, X.shape[0], least)
+        if layout is None:
+            found = self._with_classes(found, *self._count_labels(y, weights), len(weights), classes)
+        return self._coded(found, X, y, weights)
 
     @arrays.single_threaded_blas()
     @np.errstate(under="ignore")

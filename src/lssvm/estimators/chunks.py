@@ -123,10 +123,10 @@ class ChunkedLSSVM(BaseLSSVM):
             )
         table = self._read(X, y, sample_weight, layout, classes=classes)
         if before is None:
-            parts, is_stack = plan(self, table, chunked=True)
-            shares: Any = None
+            problems, is_stack = plan(self, table, chunked=True)
+            parts, shares = list[Member | Problem](problems), None
         else:
-            parts, is_stack, shares = before.members, before.is_listed, before.shares
+            parts, is_stack, shares = list(before.members), before.is_listed, before.shares
         members = []
         for place, part in enumerate(parts):
             with progress.one_of(place, len(parts)):
@@ -137,7 +137,7 @@ class ChunkedLSSVM(BaseLSSVM):
         """A member with the rows of one more chunk; for the first chunk, the member of a problem."""
         layout = table.layout
         last = progress.expect(lambda: progress.work(table.X.shape[0], BASIS_SIZE))
-        asked, slopes = part.asked or (None, None), None
+        asked, slopes, stream = part.asked or (None, None), None, None
         if isinstance(part, Problem):
             problem = tuned(run_steps(part, self._chunk_steps()))
             stream = start_stream(problem)
@@ -145,9 +145,9 @@ class ChunkedLSSVM(BaseLSSVM):
                 fit = problem.solve()
                 slopes = Member(layout, fit, asked).slopes_of(table.targets, table.weights, fit)
         else:
-            stream, problem, fit, slopes = part.stream, part.problem, part.fit, part.slopes
-            if stream is None and problem is not None:
-                stream = start_stream(problem).add(problem.X, problem.y, problem.weights)
+            stream, kept, fit, slopes = part.stream, part.problem, part.fit, part.slopes
+            if stream is None and kept is not None:
+                stream = start_stream(kept).add(kept.X, kept.y, kept.weights)
             elif stream is None:
                 stream = resumed(part.known_sample, fit.points, fit.C, fit.coef, fit.intercept)
         with last:
@@ -227,9 +227,9 @@ class ChunkedLSSVM(BaseLSSVM):
             ]
             if is_stack:
                 for model, own in zip(self.members_, lazy, strict=True):
-                    vars(model).update(own)
+                    model.__dict__.update(own)
             if not fitted.is_stack or reader.layout.classes is None:
-                vars(self).update({name: fitted.average(own[name] for own in lazy) for name in lazy[0]})
+                self.__dict__.update({name: fitted.average(own[name] for own in lazy) for name in lazy[0]})
             if fitted.is_stack and reader.layout.classes is None:
                 self.press_ = float(np.sum(arrays.to_numpy(self.weights_) @ arrays.to_numpy(self.loo_residuals_) ** 2))
         return self

@@ -41,7 +41,7 @@ from .planning import (
     main_path,
     run_steps,
 )
-from .validation import check_coverage, check_weights, encoded_rows, score_of, validate
+from .validation import check_coverage, encoded_rows, score_of, validate
 
 
 class LSSVC(ClassifierMixin, ChunkedLSSVM):
@@ -225,23 +225,6 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         sorted_labels(y)
         check_labels(y)
         return layout, X, y
-
-    def _read(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        layout: Layout | None = None,
-        *,
-        least: int | None = None,
-        classes: Any = None,
-    ) -> Table:
-        least = (2 if layout is None else 1) if least is None else least
-        found, X, y = self._validated(X, y, layout=layout, sample_weight=sample_weight, least=least)
-        weights = check_weights(sample_weight, len(y), least)
-        if layout is None:
-            found = self._with_classes(found, *self._count_labels(y, weights), len(y), classes)
-        return self._coded(found, X, y, weights)
 
     def _count_labels(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The labels, and the sum of the sample weights of each."""

@@ -227,7 +227,8 @@ class Member(Record):
         else:
             return None
         sampled = fit.loo_residuals is None
-        return LooRows(*map(arrays.to_numpy, parts), sample.total if sampled else len(given), sampled)
+        total = len(given) if sample is None or not sampled else sample.total
+        return LooRows(*map(arrays.to_numpy, parts), total=total, sampled=sampled)  # type: ignore[misc]
 
     def loo_probabilities(self, rows: LooRows) -> np.ndarray:
         """Class probabilities of the rows, each by the model without it."""
@@ -399,9 +400,9 @@ class FittedModel(Record):
         """The public attributes of the estimator, apart from those about its members."""
         layout, one, fit, rows = self.layout, self.members[0], self.fit, self.loo_rows
         found = layout.attributes
-        supports = [member.fit.support for member in self.members]
+        supports: Any = [member.fit.support for member in self.members]
         if self.is_stack:
-            together = None if any(rows is None for rows in supports) else np.unique(np.concatenate(supports))
+            together: Any = None if any(rows is None for rows in supports) else np.unique(np.concatenate(supports))
             found |= {"kernel_": Stack([member.fit.kernel for member in self.members]), "support_": together}
         else:
             found |= {"support_vectors_": fit.points, "dual_coef_": layout.squeezed(fit.coef), "C_": fit.C}

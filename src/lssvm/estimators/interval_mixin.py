@@ -223,7 +223,7 @@ class IntervalMixin(BaseLSSVM):
             name = "searched_scale_choice" if is_searched else "scale_choice"
             known = getattr(fitted, name) if stored else None
             found = noise_scale(X, weights, rows, residuals, kernel, known, fitted.layout.groups)
-            choice = {name: found.choice} if stored and found is not None else {}
+            choice: Any = {name: found.choice} if stored and found is not None else {}
             self.fitted_ = replace(fitted, scale=(residuals, found), **choice)
         assert self.fitted_.scale is not None
         return self.fitted_.scale[1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from .fitted import FittedModel
 from .interval_mixin import IntervalMixin
 from .layout import Layout, Table, same_kind
 from .planning import ColumnNames, GivenC, KernelFunction, Steps, Verbosity, Weighting
-from .validation import check_weights, refuse_times, score_of, validate
+from .validation import refuse_times, score_of, validate
 
 
 class LSSVR(MultiOutputMixin, RegressorMixin, IntervalMixin, ChunkedLSSVM):
@@ -153,22 +152,6 @@ class LSSVR(MultiOutputMixin, RegressorMixin, IntervalMixin, ChunkedLSSVM):
             raise ValueError(f"y contains values as large as {largest:.3g}, whose squares may overflow: rescale y.")
         return layout, X, y
 
-    def _read(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        layout: Layout | None = None,
-        *,
-        least: int | None = None,
-        classes: Any = None,
-    ) -> Table:
-        least = (2 if layout is None else 1) if least is None else least
-        found, X, y = self._validated(X, y, layout=layout, sample_weight=sample_weight, least=least)
-        if layout is None:
-            found = replace(found, single=y.ndim == 1, outputs=1 if y.ndim == 1 else y.shape[1])
-        return self._coded(found, X, y, check_weights(sample_weight, X.shape[0], least))
-
     def _coded(self, layout: Layout, X: Array, y: Array, weights: np.ndarray) -> Table:
         """Rows with targets (rows, outputs)."""
         targets = y[:, None] if y.ndim == 1 else y
@@ -180,7 +163,9 @@ class LSSVR(MultiOutputMixin, RegressorMixin, IntervalMixin, ChunkedLSSVM):
     def _count_labels(self, y: Array, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.empty(0), np.empty(0)
 
-    def _with_classes(self, layout: Layout, labels: np.ndarray, totals: np.ndarray, rows: int) -> Layout:
+    def _with_classes(
+        self, layout: Layout, labels: np.ndarray, totals: np.ndarray, rows: int, classes: Any = None
+    ) -> Layout:
         return layout
 
     def predict(self, X: ArrayLike) -> Array:

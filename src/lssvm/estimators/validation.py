@@ -130,7 +130,7 @@ def validate(
     try:
         with np.errstate(all="ignore"):
             columns = None if foreign else _columns(model, X, layout)
-            check = _check_foreign if foreign else _check_numbers
+            check: Any = _check_foreign if foreign else _check_numbers
             if columns is not None and not columns.are_numbers:
                 check = _check_table
             columns, X, y = check(seen, layout, columns, X, y, sample_weight, encode=encode, least=least, **options)
@@ -149,7 +149,14 @@ def validate(
         if text.startswith(("Input X contains", "Input y contains")):
             raise ValueError(_where(X if text[6] == "X" else y, text)) from None
         raise
-    return layout or Layout(seen.n_features_in_, getattr(seen, "feature_names_in_", None), columns), X, y
+    return layout or _new_layout(seen, columns, y), X, y
+
+
+def _new_layout(seen: Any, columns: Columns | None, y: Any) -> Layout:
+    """The layout of what scikit-learn has seen."""
+    single = np.ndim(y) < 2
+    names = getattr(seen, "feature_names_in_", None)
+    return Layout(seen.n_features_in_, names, columns, single, 1 if single else np.shape(y)[1])
 
 
 def first_layout(model: Any, X: Any, y: Any) -> Layout:
@@ -162,8 +169,7 @@ def first_layout(model: Any, X: Any, y: Any) -> Layout:
     columns = None
     if not (arrays.is_foreign(X) or _is_precomputed(model)):
         columns = _columns(model, X, None) or Columns.of_numbers(column_names(X, seen.n_features_in_))
-    names = getattr(seen, "feature_names_in_", None)
-    return Layout(seen.n_features_in_, names, columns, np.ndim(y) == 1, 1 if np.ndim(y) == 1 else np.shape(y)[1])
+    return _new_layout(seen, columns, y)
 
 
 def _is_precomputed(model: Any) -> bool:
@@ -213,7 +219,7 @@ def _check_numbers(
     if filled and encode:
         if first:
             columns = _learned(Columns.of_numbers(column_names(X, matrix.shape[1])), list(matrix.T), sample_weight)
-        if not columns.are_plain or np.isnan(matrix).any():
+        if columns is not None and (not columns.are_plain or np.isnan(matrix).any()):
             matrix = columns.encode(list(matrix.T))
     return columns, matrix, y
 

@@ -79,14 +79,14 @@ def _member(model: Any) -> Member:
     fit: Any = Fit(
         kernel=values["kernel_"],
         C=values["C_"],
-        weights=given("weights_"),  # type: ignore[arg-type]
+        weights=given("weights_"),
         support=values["support_"],
         points=values["support_vectors_"],
         coef=coef,
         intercept=np.atleast_1d(np.asarray(values["intercept_"])),
         residuals=None if kept is None else kept.residuals,
         leverage=None if loo is None else given("leverage_"),
-        loo_residuals=None if loo is None else loo.reshape(len(loo), -1),  # type: ignore[arg-type]
+        loo_residuals=None if loo is None else loo.reshape(len(loo), -1),
     )
     named = {name.strip("_"): given(name) for name in (*PRIVATE, "path_", "press_", "max_variation_")}
     named |= {name: values[f"{name}_"] for name in ("coding", "loss") if f"{name}_" in values}
