@@ -154,10 +154,8 @@ def test_classes(rows, n_classes):
 
 
 def sums(X, y, weight, blocks=(slice(None),)):
-    total = system.MomentAccumulator(X.shape[1], y.shape[1], X)
-    for block in blocks:
-        total.add(X[block].copy(), y[block], weight[block])
-    return total.moments()
+    parts = ((X[block].copy(), y[block], weight[block]) for block in blocks)
+    return system.moments_of(parts, X.shape[1], y.shape[1], X)
 
 
 def test_moments_add(rows):

@@ -116,7 +116,7 @@ class Logistic(Loss):
 LOSSES: dict[str, Loss] = {"squared": Squared(), "squared_hinge": SquaredHinge(), "logistic": Logistic()}
 
 
-def log_press(e: Array, complement: Array) -> tuple[float, Array, Array]:
+def log_press(e: Array, complement: Array, *_: Array) -> tuple[float, Array, Array]:
     """log of PRESS = sum (e/(1 - h))^2, from scaled residuals e (l, k) and 1 - h (l, 1); its derivatives in e and h."""
     xp = arrays.namespace(e)
     r = e / complement

@@ -87,10 +87,8 @@ class Whitening:
 
     def sums(self, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array) -> system.Moments:
         """Sums of columns and targets over rows, in blocks that stay within the working memory."""
-        sums = system.MomentAccumulator(self.rank, targets.shape[1], self.lower)
-        for rows in self._blocks(X):
-            sums.add(self.columns(steps, X[rows, :]), targets[rows, :], weights[rows])
-        return sums.moments()
+        blocks = ((self.columns(steps, X[rows, :]), targets[rows, :], weights[rows]) for rows in self._blocks(X))
+        return system.moments_of(blocks, self.rank, targets.shape[1], self.lower)
 
     def gradient(self, coef: Array, intercept: Array, X: Array, targets: Array, weights: Array) -> Array:
         """Sum of v (k, 1)'(t - f) over rows, for given coefficients of the independent points and a given bias."""
