@@ -19,7 +19,8 @@ from unittest import mock
 
 import numpy as np
 
-from lssvm import LSSVC, LSSVR, diagnose, export, kernels, load, persist, report, robust, save, sparsify, tune
+from lssvm import LSSVC, LSSVR, diagnose, export, kernels, load, report, robust, save, sparsify, tune
+from lssvm.persist.files import START
 
 FORBIDDEN = ("exec", "compile", "import", "subprocess", "os.system", "os.exec", "os.fork", "os.posix_spawn", "socket",
              "pickle.find_class", "ctypes", "code.__new__", "os.remove", "os.rename", "shutil")  # fmt: skip
@@ -53,7 +54,7 @@ def reseal(header, data):
 def seal(text, data):
     content = struct.pack("<Q", len(text)) + text + data
     digest = hashlib.sha256(content).hexdigest().encode()
-    return content[: 8 + len(persist.START)] + digest + content[8 + len(persist.START) + 64 :]
+    return content[: 8 + len(START)] + digest + content[8 + len(START) + 64 :]
 
 
 def nodes(tree):
@@ -151,7 +152,7 @@ def mutant(content, draw):
     header, data = read_header(content)
     if kind == 1:  # bytes of the header, digest made right
         text = json.dumps(header, separators=(",", ":")).encode()
-        place = draw.randrange(len(persist.START) + 65, len(text))
+        place = draw.randrange(len(START) + 65, len(text))
         return seal(text[:place] + draw.randbytes(draw.randrange(3)) + text[place + draw.randrange(3) :], data)
     if kind == 2:  # bytes of the arrays
         place = draw.randrange(max(len(data) - 8, 1))
@@ -165,7 +166,7 @@ def mutant(content, draw):
     if kind <= 5:
         mutate_tree(header, draw)
         if "__metadata__" not in header or not isinstance(header["__metadata__"], dict):
-            return seal(persist.START + b"0" * 64 + b'"}}', data)
+            return seal(START + b"0" * 64 + b'"}}', data)
         return reseal(header, data)
     model = json.loads(header["__metadata__"]["model"])
     arrays = [name for name in header if name != "__metadata__"]

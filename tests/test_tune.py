@@ -344,8 +344,8 @@ def test_C_on_all_rows_is_the_best_there():
 @pytest.mark.slow
 @pytest.mark.parametrize(("noise", "size"), [(1.0, 30), (0.0, 120)])
 def test_a_basis_size_left_open_is_what_pays(noise, size, monkeypatch):
-    monkeypatch.setattr(sparsify.bases.random, "SIZES", (30, 60, 120))
-    monkeypatch.setattr(sparsify.bases.random, "SAMPLE_ROWS", 500)
+    monkeypatch.setattr(sparsify.random_bases, "SIZES", (30, 60, 120))
+    monkeypatch.setattr(sparsify.random_bases, "SAMPLE_ROWS", 500)
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (800, 2))
     y = np.sin(2 * X[:, 0]) * np.cos(2 * X[:, 1]) + noise * rng.standard_normal(800)
@@ -890,13 +890,13 @@ def test_robust_weights_and_many_widths():
 # Samples, robust weights and sizes ------------------------------------------------------------------------------------
 @pytest.fixture
 def small_sizes(monkeypatch):
-    monkeypatch.setattr(sparsify.bases.random, "SIZES", (30, 60, 120))
-    monkeypatch.setattr(sparsify.bases.random, "SAMPLE_ROWS", 200)
+    monkeypatch.setattr(sparsify.random_bases, "SIZES", (30, 60, 120))
+    monkeypatch.setattr(sparsify.random_bases, "SAMPLE_ROWS", 200)
     return monkeypatch
 
 
 def test_many_rows_get_the_smallest_size(small_sizes):
-    small_sizes.setattr(sparsify.bases.random, "MOST_WORK", 1.0)
+    small_sizes.setattr(sparsify.random_bases, "MOST_WORK", 1.0)
     X, y = make_friedman1(400, 5, random_state=0)
     assert len(LSSVR(RBF(1.0), C=1.0, steps=[sparsify.Random(random_state=0)]).fit(X, y).support_) == 30
 
@@ -915,7 +915,7 @@ def test_many_rows_get_the_smallest_size(small_sizes):
     ],
 )
 def test_a_size_pays_by_what_it_gains_and_costs(gain, rows, size):
-    assert sparsify.bases.random.size_that_pays(gain, rows) == size
+    assert sparsify.random_bases.size_that_pays(gain, rows) == size
 
 
 @pytest.mark.slow

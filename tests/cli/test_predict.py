@@ -15,8 +15,9 @@ import pytest
 from cli_cases import AGE, CITY, PRICE, ROWS, lines, people, rounding, write_parquet
 from click.testing import CliRunner
 
-from lssvm import LSSVC, LSSVR, cli, kernels, load, persist, save
+from lssvm import LSSVC, LSSVR, cli, kernels, load, save
 from lssvm.cli import main
+from lssvm.persist.files import START
 
 
 # File formats ---------------------------------------------------------------------------------------------------------
@@ -249,7 +250,7 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(run, folder, fitted, read_pipe):
     os.mkfifo("pipe")
     for command, expected in (
         (["predict", fitted, "people.csv"], b"prediction"),
-        (["fit", "people.csv", "-y", "price"], persist.START),
+        (["fit", "people.csv", "-y", "price"], START),
         (["report", fitted], b"<!DOCTYPE html>"),
         (["export", fitted, "--to", "c"], b"/*"),
         (["demo"], b"\x89PNG"),

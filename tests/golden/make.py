@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from lssvm import LSSVC, LSSVR, kernels, persist, robust, save, sparsify, tune
+from lssvm import LSSVC, LSSVR, kernels, robust, save, sparsify, tune
+from lssvm.persist.files import FORMAT
 
 rng = np.random.default_rng(0)
 X, new = rng.uniform(-2, 2, (24, 2)).round(3), rng.uniform(-2, 2, (6, 2)).round(3)
@@ -47,7 +48,7 @@ models = {
     "0.2.0-sparse": LSSVR(kernels.RBF(), steps=[sparsify.FeatureVectors(6), tune.KFold(3)]).fit(X, Y[:, 0]),
 }
 for name, model in models.items():
-    path = Path(__file__).with_name(f"format{persist.FORMAT}-{name}.lssvm")
+    path = Path(__file__).with_name(f"format{FORMAT}-{name}.lssvm")
     if path.exists():
         continue
     inputs = {"precomputed": new @ X.T, "0.2.0-categories": new_cells}.get(name, new)

@@ -9,7 +9,8 @@ from sklearn.linear_model import Lasso
 from lssvm import LSSVC, LSSVR, datasets, sparsify
 from lssvm.kernels import RBF, Additive, Linear, Polynomial, Spline
 from lssvm.sparsify import Components, Substrate
-from lssvm.sparsify.programmes import component_blocks, structure_programme
+from lssvm.sparsify.component_blocks import component_blocks
+from lssvm.sparsify.max_variation import Structure
 
 
 # Eq. (28): fusion -----------------------------------------------------------------------------------------------------
@@ -26,7 +27,7 @@ def test_fusion_is_never_above_a_fine_grid(kernel, seed):
     train = np.setdiff1d(np.arange(50), rows)
     inside = np.isin(np.arange(50), train)
     blocks = component_blocks(kernel, X, X[train], inside)
-    programme = structure_programme(blocks, y[train], np.ones(len(train)))
+    programme = Structure(blocks, y[train], np.ones(len(train)))
     errors = []
     for rho in np.geomspace(1e-3, 1, 150) * programme.largest_rho:
         z, _ = programme.solve(rho).at(rho)
@@ -49,7 +50,7 @@ def test_fusion_of_several_outputs_merges_their_pieces():
     kernel = Additive(RBF(0.7))
     model = LSSVR(kernel, C=1.0, steps=[Components(validation=rows, refit=False)]).fit(X, Y)
     blocks = component_blocks(kernel, X, X[train], np.isin(np.arange(30), train))
-    programmes = [structure_programme(blocks, targets, np.ones(len(train))) for targets in Y[train].T]
+    programmes = [Structure(blocks, targets, np.ones(len(train))) for targets in Y[train].T]
     top = max(programme.largest_rho for programme in programmes)
     assert min(programme.largest_rho for programme in programmes) < 0.5 * top
     for rho in np.append(np.geomspace(1e-4, 1, 30) * top, model.path_.chosen):

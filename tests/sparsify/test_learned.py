@@ -6,8 +6,7 @@ from numpy.testing import assert_allclose
 from sklearn.utils import Bunch
 
 from lssvm import LSSVR, datasets, kernels, sparsify
-from lssvm.sparsify import Learned, RandomlyPivoted
-from lssvm.sparsify.bases import learned
+from lssvm.sparsify import Learned, RandomlyPivoted, learned
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from sparsify_cases import GIVEN, ROWS, TASKS, coded, make, within
 from lssvm import LSSVR, datasets, kernels, robust
 from lssvm.arrays import threads
 from lssvm.problem import Problem
-from lssvm.sparsify import Given, Prune, elimination, pruning
+from lssvm.sparsify import Given, Prune, pruning
 from lssvm.tune import LeaveOneOut
 
 
@@ -88,7 +88,7 @@ def test_dropping_rows_is_algorithm_2(weigh, outputs):
 @pytest.mark.parametrize("task", TASKS)
 def test_dropping_rows_by_updates_is_refitting(task, C, score, monkeypatch):
     """Weights, rows of weight 0, several outputs; 90 rows to 12 and so more than one factorisation."""
-    monkeypatch.setattr(elimination, "DELAYED", 7)  # some products are delayed, others are not
+    monkeypatch.setattr(pruning, "DELAYED", 7)  # some products are delayed, others are not
     model, X, y = make(task, rows=90)
     weights = np.random.default_rng(2).uniform(0.3, 3.0, 90)
     weights[::13] = 0.0

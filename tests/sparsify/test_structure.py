@@ -12,8 +12,8 @@ from sklearn.utils.fixes import parse_version
 from lssvm import LSSVR, datasets
 from lssvm.kernels import RBF, Additive, Linear, Polynomial, Spline
 from lssvm.sparsify import Components
-from lssvm.sparsify.programmes import component_blocks, structure_programme
-from lssvm.sparsify.programmes.parametric import Optimum
+from lssvm.sparsify.component_blocks import component_blocks
+from lssvm.sparsify.max_variation import Structure
 
 FINITE = {"spline": Spline(3), "polynomial": Polynomial(2), "linear": Linear()}
 
@@ -50,7 +50,7 @@ def structure_value(parts, y, rho):
 def test_structure_agrees_with_a_convex_solver(kernel):
     X, y, additive, blocks = structure(kernel)
     shares = 10.0 ** np.random.default_rng(0).uniform(-2, 0, 3)
-    for rho in structure_programme(blocks, y, np.ones(50)).largest_rho * shares:
+    for rho in Structure(blocks, y, np.ones(50)).largest_rho * shares:
         model = LSSVR(additive, C=1.0, steps=[Components(rho, refit=False)]).fit(X, y)
         t = model.path_.max_variation[0]
         value, expected, _ = structure_oracle(additive, X, y, rho)
@@ -75,7 +75,7 @@ def test_structure_is_not_above_a_convex_solver_in_the_coefficients(sigma):
     parts = [part(X[:, group]) for group, part in additive.kept(X.shape[1]).values()]
     alpha, b, t = cvxpy.Variable(50), cvxpy.Variable(), cvxpy.Variable(len(parts))
     bounds = [cvxpy.abs(part @ alpha) <= t[number] for number, part in enumerate(parts)]
-    programme = structure_programme(blocks, y, np.ones(50))
+    programme = Structure(blocks, y, np.ones(50))
     for rho in programme.largest_rho * 10.0 ** np.random.default_rng(1).uniform(-3, 0, 4):
         loss = 0.5 * cvxpy.sum_squares(sum(parts) @ alpha + b - y) + rho * cvxpy.sum(t)
         cvxpy.Problem(cvxpy.Minimize(loss), [*bounds, cvxpy.sum(alpha) == 0]).solve(**PRECISE)
@@ -90,7 +90,7 @@ def test_structure_of_wide_kernels_agrees_with_a_convex_solver(sigma):
     """For the same functions to 1e-8; rounding in the kernel moves those near the cut by 1e-16/1e-10 of their size."""
     X, y, additive, blocks = structure(RBF(sigma))
     assert blocks.basis is not None
-    programme = structure_programme(blocks, y, np.ones(50))
+    programme = Structure(blocks, y, np.ones(50))
     parts = [part(X[:, group]) for group, part in additive.kept(X.shape[1]).values()]
     for rho in programme.largest_rho * 10.0 ** np.random.default_rng(0).uniform(-3, 0, 4):
         z, t = programme.solve(rho).at(rho)
@@ -106,7 +106,7 @@ def test_structure_of_wide_kernels_agrees_with_a_convex_solver(sigma):
 def test_the_directions_left_out_are_beyond_coefficients_in_double_precision():
     """With directions down to 1e-14 the minimum is clearly lower, but no coefficients hold it to 1e-8."""
     X, y, additive, blocks = structure(RBF(2.0))
-    rho = 0.05 * structure_programme(blocks, y, np.ones(50)).largest_rho
+    rho = 0.05 * Structure(blocks, y, np.ones(50)).largest_rho
     parts = [part(X[:, group]) for group, part in additive.kept(X.shape[1]).values()]
     stacked = np.vstack(parts)
     U, S, V = np.linalg.svd(stacked - stacked.mean(axis=1, keepdims=True), full_matrices=False)
@@ -122,7 +122,7 @@ def test_the_directions_left_out_are_beyond_coefficients_in_double_precision():
 def test_structure_is_optimal_to_working_precision(kernel):
     _, y, _, blocks = structure(kernel)
     v = np.random.default_rng(2).uniform(0.5, 2.0, len(y))
-    programme = structure_programme(blocks, y, v)
+    programme = Structure(blocks, y, v)
     for rho in np.geomspace(0.9, 0.003, 8) * programme.largest_rho:
         piece = programme.solve(rho)
         z, t = piece.at(rho)
@@ -152,7 +152,7 @@ def test_structure_is_optimal_to_working_precision(kernel):
 @pytest.mark.parametrize("kernel", [Spline(3), Polynomial(2)])
 def test_a_piece_is_the_solution_inside_its_interval_only(kernel):
     _, y, _, blocks = structure(kernel)
-    programme = structure_programme(blocks, y, np.ones(50))
+    programme = Structure(blocks, y, np.ones(50))
     for rho in np.array([0.3, 0.1, 0.03]) * programme.largest_rho:
         following = programme.pieces(rho, 0.01 * rho)
         next(following)
@@ -208,7 +208,7 @@ def test_the_pieces_are_the_whole_path(kernel, coded):
     blocks = component_blocks(kernel, X, X, np.ones(40, dtype=bool))
     assert blocks.basis is None
     v = np.random.default_rng(0).uniform(0.5, 2.0, 40)
-    programme = structure_programme(blocks, y, v)
+    programme = Structure(blocks, y, v)
     end = programme.largest_rho
     before = np.zeros(blocks.places[-1].stop)
     for piece, low, high in programme.pieces(end, 1e-4 * end):
@@ -226,7 +226,7 @@ def test_steep_multipliers_are_0_where_their_rows_enter(kernel, seed):
     """The rounding in where that is, times the slope, is 1e-8 of rho in these draws; the piece begins without it."""
     _, y, _, blocks = structure(kernel, 40, 5, seed)
     v = np.random.default_rng(seed).uniform(0.5, 2.0, 40)
-    programme = structure_programme(blocks, y, v)
+    programme = Structure(blocks, y, v)
     for piece, low, high in programme.pieces(programme.largest_rho, 1e-4 * programme.largest_rho):
         for rho in (low, high):
             assert structure_violation(programme, y, v, piece, rho) <= 1e-10
@@ -237,7 +237,7 @@ def test_components_that_share_alpha_are_optimal(sigma):
     _, y, _, blocks = structure(RBF(sigma))
     assert blocks.basis is not None
     v = np.random.default_rng(2).uniform(0.5, 2.0, len(y))
-    programme = structure_programme(blocks, y, v)
+    programme = Structure(blocks, y, v)
     assert not programme.solve(1.0001 * programme.largest_rho).z.any()
     assert programme.solve(0.999 * programme.largest_rho).z.any()
     for rho in np.geomspace(0.99, 1e-4, 12) * programme.largest_rho:
@@ -264,7 +264,7 @@ def test_the_pieces_are_the_whole_path_where_alpha_is_shared(make, kernel):
     v = rng.uniform(0.5, 2.0, len(X))
     blocks = component_blocks(Additive(kernel.placed(X)), X, X, np.ones(len(X), dtype=bool))
     assert blocks.basis is not None
-    programme = structure_programme(blocks, y, v)
+    programme = Structure(blocks, y, v)
     top = end = programme.largest_rho
     Q = scipy.linalg.block_diag(*blocks.Q)
     before = np.zeros(len(Q))
@@ -287,17 +287,13 @@ def test_the_pieces_are_the_whole_path_where_alpha_is_shared(make, kernel):
 def test_an_optimum_begins_with_no_more_working_rows_than_unknowns(share):
     """The interior-point method has many more multipliers; each would take a step to leave."""
     _, y, _, blocks = structure(RBF(np.sqrt(10)), 60, 12)
-    programme = structure_programme(blocks, y, np.ones(60))
-    parametric, number = programme.parametric, {row: k for k, row in enumerate(programme.signed)}
-    found = programme._found(share * programme.largest_rho)
-    working = [number[row] for row in found.rows if row in number]
-    assert len(working) > 1.5 * parametric.n
-    multipliers = np.array([m for row, m in zip(found.rows, found.multipliers, strict=True) if row in number])
-    start = Optimum(np.append(found.x, found.t), working, multipliers)
+    programme = Structure(blocks, y, np.ones(60))
+    parametric, start = programme.parametric, programme._interior_point(share * programme.largest_rho)
+    assert len(start.working) > 1.5 * parametric.n
     fewer = parametric.reduced(start)
     assert len(fewer.working) <= parametric.n
     assert fewer.multipliers.min() > 0.0
-    assert set(fewer.working) <= set(working)
+    assert set(fewer.working) <= set(start.working)
     rtol = 1e-7 if parse_version(scipy.__version__) >= parse_version("1.16") else 1e-5  # of scipy.optimize.nnls
     assert_allclose(parametric.gradient(fewer), parametric.gradient(start), rtol=rtol, atol=1e-13)
 
@@ -305,7 +301,7 @@ def test_an_optimum_begins_with_no_more_working_rows_than_unknowns(share):
 def test_rounding_does_not_pile_up_along_the_path():
     """More than a thousand pieces, each of which begins with what rounding left of the one before."""
     _, y, _, blocks = structure(RBF(2.0), 30, 10)
-    programme = structure_programme(blocks, y, np.ones(30))
+    programme = Structure(blocks, y, np.ones(30))
     top = programme.largest_rho
     found = [
         structure_violation(programme, y, np.ones(30), piece, (low + high) / 2)

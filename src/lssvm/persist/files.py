@@ -28,7 +28,6 @@ __all__ = ["load", "save"]
 FORMAT = 1
 START = b'{"__metadata__":{"sha256":"'  # start of every header, so that the digest has a fixed position
 NO_DIGEST = b"0" * 64
-LARGEST_HEADER = 2**30
 SPARE_MEMORY = 9 * 10**7  # bytes that loading may take in addition to ten times the size of the file
 FITTED = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*_")  # names of fitted attributes
 ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)  # of invalid files
@@ -106,14 +105,13 @@ def load(path: str | os.PathLike[str]) -> LSSVR | LSSVC:
     LSSVR(C=1.0, kernel=RBF(sigma=13.1))
     """
     with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
         start = file.read(8 + len(START))
-        if len(start) < 8 + len(START) or start[8:] != START:
+        if start[8:] != START:
             raise ValueError(f"{os.fspath(path)!r} is not a model file: give one written by lssvm.save or lssvm fit.")
-        length = struct.unpack("<Q", start[:8])[0]
-        if length > min(LARGEST_HEADER, size - 8):
-            raise ValueError(f"{os.fspath(path)!r} ends too early: copy it again, or save the model again.")
         content = start + file.read()
+    length = struct.unpack("<Q", start[:8])[0]
+    if length > len(content) - 8:
+        raise ValueError(f"{os.fspath(path)!r} ends too early: copy it again, or save the model again.")
     return _unpack(content, length, os.fspath(path))
 
 
@@ -121,12 +119,8 @@ def _pack(model: Any) -> list[Any]:
     """The parts of the file in order: length, header, then the arrays."""
     writer = Writer()
     tree = _tree(model, writer, "")
-    metadata = {
-        "sha256": NO_DIGEST.decode(),
-        "lssvm_format": str(FORMAT),
-        "lssvm_version": __version__,
-        "model": json.dumps(tree, allow_nan=False, separators=(",", ":")),
-    }
+    metadata = {"sha256": NO_DIGEST.decode(), "lssvm_format": str(FORMAT), "lssvm_version": __version__}
+    metadata["model"] = json.dumps(tree, allow_nan=False, separators=(",", ":"))
     header: dict[str, Any] = {"__metadata__": metadata}
     offset = 0
     for name, array in writer.arrays.items():
@@ -135,18 +129,21 @@ def _pack(model: Any) -> list[Any]:
         offset = end
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # arrays start at a multiple of 8
-    allowance = _allowance(text, 8 + len(text) + offset)
-    _model(tree, Reader(writer.arrays, allowance), "The model cannot be saved, because it could not be loaded again")
-    parts: list[Any] = [
-        struct.pack("<Q", len(text)),
-        text,
-        *(array.data for array in writer.arrays.values() if array.size),
-    ]
+    try:
+        check_model(_read(tree, Reader(writer.arrays, _allowance(text, 8 + len(text) + offset))))
+    except ERRORS as error:
+        raise ValueError(f"The model cannot be saved, because it could not be loaded again: {error}") from None
+    parts = [struct.pack("<Q", len(text)), text, *(array.data for array in writer.arrays.values() if array.size)]
+    parts[1] = START + _digest(*parts) + text[len(START) + 64 :]
+    return parts
+
+
+def _digest(*parts: Any) -> bytes:
+    """The SHA-256 of the file in hexadecimal digits; in the header, zeros take its place."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
-    parts[1] = START + digest.hexdigest().encode() + text[len(START) + 64 :]
-    return parts
+    return digest.hexdigest().encode()
 
 
 def _tree(model: Any, writer: Writer, prefix: str) -> dict[str, Any]:
@@ -164,10 +161,7 @@ def _tree(model: Any, writer: Writer, prefix: str) -> dict[str, Any]:
 def _unpack(content: bytes, length: int, path: str) -> Any:
     """The model in the content of a file."""
     place = 8 + len(START)
-    digest = hashlib.sha256(content[:place])
-    digest.update(NO_DIGEST)
-    digest.update(memoryview(content)[place + 64 :])
-    if digest.hexdigest().encode() != content[place : place + 64]:
+    if _digest(content[:place], NO_DIGEST, memoryview(content)[place + 64 :]) != content[place : place + 64]:
         raise ValueError(f"{path!r} is damaged (its SHA-256 does not match): copy it again, or save the model again.")
     try:
         text = content[8 : 8 + length]
@@ -178,19 +172,15 @@ def _unpack(content: bytes, length: int, path: str) -> Any:
         del text
         metadata = header.pop("__metadata__")
         written = int(metadata["lssvm_format"])
-    except (LookupError, RecursionError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"{path!r} is not a model file of lssvm ({error}).") from None
-    if written != FORMAT:
-        raise ValueError(
-            f"{path!r} has format {written}, written by lssvm {metadata.get('lssvm_version')}; this version of lssvm "
-            f"({__version__}) reads format {FORMAT}: upgrade lssvm."
-        )
-    try:
-        arrays = _arrays(header, memoryview(content)[8 + length :])
-        tree = json.loads(metadata["model"])
+        if written == FORMAT:
+            arrays = _arrays(header, memoryview(content)[8 + length :])
+            return check_model(_read(json.loads(metadata["model"]), Reader(arrays, allowance)))
     except ERRORS as error:
         raise ValueError(f"{path!r} contains no valid model: {error}") from None
-    return _model(tree, Reader(arrays, allowance), f"{path!r} contains no valid model")
+    raise ValueError(
+        f"{path!r} has format {written}, written by lssvm {metadata.get('lssvm_version')}; this version of lssvm "
+        f"({__version__}) reads format {FORMAT}: upgrade lssvm."
+    )
 
 
 def _allowance(text: bytes, size: int) -> int:
@@ -209,38 +199,20 @@ def _arrays(header: dict[str, Any], data: memoryview) -> dict[str, np.ndarray]:
     """The arrays listed in the header, which must fill the data without gaps or overlaps."""
     arrays, end = {}, 0
     for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
-        if set(entry) != {"dtype", "shape", "data_offsets"} or len(entry["data_offsets"]) != 2:
-            raise ValueError(f"the array {name!r} is not described correctly.")
-        dtype, shape = np.dtype(DTYPES[entry["dtype"]]), entry["shape"]
-        whole = [*shape, *entry["data_offsets"]]
-        if len(shape) > 8 or not all(type(number) is int and 0 <= number <= 2**48 for number in whole):
-            raise ValueError(f"the array {name!r} has shape {shape!r} and offsets {entry['data_offsets']!r}.")
-        start, stop = entry["data_offsets"]
+        dtype, shape, (start, stop) = np.dtype(DTYPES[entry["dtype"]]), entry["shape"], entry["data_offsets"]
         if start != end or stop > len(data) or stop - start != dtype.itemsize * math.prod(shape):
             raise ValueError(f"the array {name!r} does not fill its part of the file.")
-        if dtype == np.bool_ and np.frombuffer(data[start:stop], dtype=np.uint8).max(initial=0) > 1:
-            raise ValueError(f"the array {name!r} contains boolean values other than 0 and 1.")
         arrays[name] = np.frombuffer(data[start:stop], dtype=dtype).reshape(shape).copy()
+        if dtype == np.bool_ and arrays[name].view(np.uint8).max(initial=0) > 1:
+            raise ValueError(f"the array {name!r} contains boolean values other than 0 and 1.")
         end = stop
     if end != len(data):
         raise ValueError("the arrays do not fill the file.")
     return arrays
 
 
-def _model(tree: Any, reader: Reader, problem: str) -> Any:
-    """The model described by a JSON tree, checked; `problem` starts the message of a ValueError."""
-    try:
-        model = _read(tree, reader)
-        check_model(model)
-    except ERRORS as error:
-        raise ValueError(f"{problem}: {error}") from None
-    return model
-
-
 def _read(tree: Any, reader: Reader) -> Any:
     """The model described by a JSON tree, not yet checked."""
-    if set(tree) != {"class", "parameters", "fitted"}:
-        raise ValueError("the model is not described correctly.")
     cls: Any = MODELS[tree["class"]]
     model = cls(**{name: reader.value(item) for name, item in tree["parameters"].items()})
     for name, item in tree["fitted"].items():

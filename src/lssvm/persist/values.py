@@ -22,16 +22,14 @@ from ..robust import WeightFunction
 from ..stream import LooSample, Sample, Stream
 from ..system import Moments
 from ..tables import Column, Columns
-from .checks import fields_in_files
 
 DEEPEST = 40  # maximum nesting of values
 RANDOM_STATE_BYTES = 2**20  # memory charged for one: few are needed, and each is slow to create
 DTYPES = {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "IU" for size in (1, 2, 4, 8)}
 DTYPES.update({f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)}, BOOL="|b1")
 CODES = {np.dtype(dtype): code for code, dtype in DTYPES.items()}
-REMOVED: dict[type, tuple[str, ...]] = {
-    sparsify.Prune: ("mean_risk", "validation")
-}  # parameters in files of version 0.1.0
+LABEL = (str, int, float, type(None))  # types of labels
+REMOVED: dict[type, tuple[str, ...]] = {sparsify.Prune: ("mean_risk", "validation")}  # they are in files of 0.1.0
 ABSTRACT = (Kernel, kernels.Function, WeightFunction)
 
 
@@ -64,12 +62,10 @@ class Writer:
         """The JSON of a value; `place` is its name in messages, and the name of an array."""
         if isinstance(value, np.generic):
             value = value.item()
-        if value is None or isinstance(value, (bool, int)):
+        if isinstance(value, float) and not math.isfinite(value):
+            return {"float": repr(float(value))}
+        if isinstance(value, LABEL):
             return value
-        if isinstance(value, str):
-            return str(value)
-        if isinstance(value, float):
-            return float(value) if math.isfinite(value) else {"float": repr(float(value))}
         if type(value) in NAMES:
             fields = {name: self.value(part, f"{place}.{name}") for name, part in _fields(value).items()}
             return {"class": NAMES[type(value)], "fields": fields}
@@ -99,8 +95,7 @@ class Writer:
             raise TypeError(f"{place} is an array of {array.dtype}, which cannot be saved: {remedy}.")
         # Matrix products depend on the memory order in the last bit, so the order is kept.
         by_columns = array.ndim > 1 and array.flags.f_contiguous and not array.flags.c_contiguous
-        stored = np.ascontiguousarray((array.T if by_columns else array).astype(array.dtype.newbyteorder("<")))
-        stored = stored.reshape((array.T if by_columns else array).shape)  # 0-d arrays became 1-d
+        stored = (array.T if by_columns else array).astype(array.dtype.newbyteorder("<"), order="C")
         key = (stored.dtype, stored.shape, hashlib.sha256(stored.data).digest())
         name = self._known.setdefault(key, place)
         self.arrays[name] = stored
@@ -111,7 +106,7 @@ class Writer:
         places: dict[Any, int] = {}
         values = [value.item() if isinstance(value, np.generic) else value for value in array.ravel().tolist()]
         for value in values:
-            if not isinstance(value, (str, int, float, type(None))):
+            if not isinstance(value, LABEL):
                 raise TypeError(f"{place} contains a {type(value).__name__}, which cannot be saved: {value!r}.")
         codes = [places.setdefault((type(value), value), len(places)) for value in values]
         return {
@@ -130,8 +125,8 @@ def _fields(value: Any) -> dict[str, Any]:
         return dict(value)
     if isinstance(value, BaseEstimator):
         return value.get_params(deep=False)
-    cls: Any = type(value)
-    return {name: getattr(value, name) for name in fields_in_files(cls)}
+    fields = [field.name for field in dataclasses.fields(value) if field.metadata.get("in_files", True)]
+    return {name: getattr(value, name) for name in fields}
 
 
 class Reader:
@@ -151,10 +146,8 @@ class Reader:
         """The value of a JSON tree."""
         if depth > DEEPEST:
             raise ValueError(f"values are nested more than {DEEPEST} deep.")
-        if isinstance(tree, float) and not math.isfinite(tree):
-            raise ValueError(f"a number is {tree!r}.")
         if isinstance(tree, list):
-            return [self.value(item, depth + 1) for item in tree]
+            return self._list(tree, depth)
         if not isinstance(tree, dict):
             return tree
         keys = set(tree)
@@ -163,7 +156,7 @@ class Reader:
             cls = CLASSES[tree["class"]]
             self.spend(RANDOM_STATE_BYTES * (cls is np.random.RandomState))
             return _build(cls, fields)
-        if keys == {"float"} and tree["float"] in ("nan", "inf", "-inf"):
+        if keys == {"float"}:
             return float(tree["float"])
         if keys == {"tuple"}:
             return tuple(self._list(tree["tuple"], depth))
@@ -172,7 +165,7 @@ class Reader:
         if keys in ({"array"}, {"array", "by_columns"}):
             array = self.arrays[tree["array"]]
             self.spend(array.nbytes)
-            return array.T if tree.get("by_columns") is True else array
+            return array.T if tree.get("by_columns") else array
         if keys == {"labels", "codes", "dtype"}:
             return self._labels(self._list(tree["labels"], depth), self.value(tree["codes"], depth + 1), tree["dtype"])
         raise ValueError(f"a value is described by {sorted(map(str, keys))}, which this version does not support.")
@@ -185,19 +178,12 @@ class Reader:
     def _labels(self, labels: list[Any], codes: Any, kind: str) -> np.ndarray:
         if not (isinstance(codes, np.ndarray) and codes.dtype == np.int32):
             raise ValueError("labels have no indices.")
-        if any(not isinstance(label, (str, int, float, type(None))) for label in labels):
+        if not all(isinstance(label, LABEL if kind == "O" else str) for label in labels):
             raise ValueError("a label is neither text nor a number.")
-        if codes.size and not (codes.min() >= 0 and codes.max() < len(labels)):
-            raise ValueError("the index of a label is out of range.")
-        self.spend(_label_bytes(labels, codes.size))
-        if kind == "O":
-            distinct = np.empty(len(labels), dtype=object)
-            distinct[:] = labels
-        elif kind in ("U", "T") and all(isinstance(label, str) for label in labels):
-            distinct = np.array(labels, dtype="U" if kind == "U" else np.dtypes.StringDType())
-        else:
-            raise ValueError(f"labels have the type {kind!r}.")
-        return distinct[codes]
+        longest = max((len(label) for label in labels if isinstance(label, str)), default=0)
+        self.spend((16 + 4 * longest) * (codes.size + len(labels)))  # an upper bound
+        dtype: Any = {"O": object, "U": "U"}.get(kind) or np.dtypes.StringDType()
+        return np.array(labels, dtype=dtype)[codes]
 
 
 def _build(cls: type, fields: dict[str, Any]) -> Any:
@@ -206,21 +192,12 @@ def _build(cls: type, fields: dict[str, Any]) -> Any:
         return Bunch(**fields)
     if cls is np.random.RandomState:
         return _random_state(**fields)
-    if dataclasses.is_dataclass(cls) and not fields.keys() <= set(fields_in_files(cls)):
-        raise ValueError(f"the fields of {cls.__name__} are {sorted(fields)}.")
     return cls(**{name: value for name, value in fields.items() if name not in REMOVED.get(cls, ())})
 
 
 def _random_state(name: str, key: np.ndarray, position: int, has_gauss: int, gauss: float) -> np.random.RandomState:
-    numbers = type(position) is int and 0 <= position <= 624 and has_gauss in (0, 1) and math.isfinite(gauss)
-    if name != "MT19937" or not numbers or key.shape != (624,) or key.dtype != np.uint32:
+    if key.shape != (624,) or not 0 <= position <= 624 or not math.isfinite(gauss):
         raise ValueError("the state of a random_state is invalid.")
     state = np.random.RandomState()
     state.set_state((name, key, position, has_gauss, float(gauss)))
     return state
-
-
-def _label_bytes(labels: list[Any], count: int) -> int:
-    """An upper bound on the bytes of an array of labels."""
-    longest = max((len(label) for label in labels if isinstance(label, str)), default=0)
-    return (16 + 4 * longest) * (count + len(labels))

@@ -16,12 +16,10 @@ from ..arrays import ArrayLike
 from ..diagnose import check_fitted
 from ..estimators import LSSVC, LSSVR
 from ..files import written
-from .data import data_section
-from .explain import effects_section, importance_section
+from .columns import data_section, effects_section, importance_section
 from .facts import Facts
 from .markup import escaped
-from .outliers import residuals_section
-from .quality import intervals_section, other_rows_section, quality_section
+from .quality import intervals_section, other_rows_section, quality_section, residuals_section
 from .technical import technical_section
 from .verdict import verdict_section
 

@@ -1,10 +1,12 @@
 """Steps that choose a smaller basis: each takes a Problem and returns a Problem."""
 
-from .bases import FeatureVectors, Forward, Given, KMeans, Learned, Random, RandomlyPivoted
-from .columns import Adaline, AdaPinv, Echelon, InversePrune
 from .components import Components
+from .greedy import FeatureVectors, Forward
+from .kkt_columns import Adaline, AdaPinv, Echelon, InversePrune
+from .l1_step import Substrate
+from .learned import Learned
 from .pruning import Prune
-from .substrates import Substrate
+from .random_bases import Given, KMeans, Random, RandomlyPivoted
 
 __all__ = [
     "AdaPinv",

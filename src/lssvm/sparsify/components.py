@@ -14,14 +14,9 @@ from ..kernels import Additive, Kernel
 from ..problem import Problem
 from ..rules import Flag, NotNegative, Rule, Seed
 from ..tune import best_C
-from .programmes import (
-    Blocks,
-    Piece,
-    component_blocks,
-    solver_package,
-    structure_programme,
-)
-from .validated import VALIDATION, ValidatedStep, prepared, training, validation_rows
+from .common import VALIDATION, ValidatedStep, prepared, training, validation_rows
+from .component_blocks import Blocks, component_blocks
+from .max_variation import Piece, Structure, solver_package
 
 LAST_RHO = 1e-3  # the grid ends at this multiple of the first rho
 LAST_PIECE = 1e-5  # the whole path ends at this multiple of the first rho
@@ -221,7 +216,7 @@ class _Search:
         self, blocks: Blocks, y: np.ndarray, weights: np.ndarray, y_other: np.ndarray, weights_other: np.ndarray
     ) -> None:
         self.blocks = blocks
-        self.structures = [structure_programme(blocks, column, weights) for column in y.T]
+        self.structures = [Structure(blocks, column, weights) for column in y.T]
         self.y_other, self.weights_other = y_other, weights_other
         self.other = np.hstack(blocks.other)
         self.rho: list[float] = []

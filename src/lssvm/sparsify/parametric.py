@@ -1,4 +1,4 @@
-"""A parametric active-set method for the sum of maximal variations, where components share their unknowns."""
+"""A parametric active-set method for quadratic programmes with a sum of maximal variations."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import scipy
 
 SHIFT = 1e-14  # multiple of |P| that is added to its diagonal
 SLACK = 1e-12  # multiple of its multiplier by which a row may exceed its bound
+SLACK_SEPARATE = 1e-16  # the same for separate components, whose working rows are linearly independent
 MOST = 200  # largest number of changes of the working rows at one point; there are rarely more than five
 ROUNDING = 1e-13  # tolerated residual, relative to the right-hand side of a system
 
@@ -48,68 +49,84 @@ class Parametric:
     """min 1/2 x'Px - q'x + rho sum_l t_l with -t_l <= v_i'x <= t_l for the rows v_i of component l, as the data change.
 
     Along a line of data the optimum is affine until a free row reaches its bound or a multiplier becomes 0; the row
-    then joins or leaves the working rows. Rows of smooth components are linearly dependent up to rounding, and P is
+    then joins or leaves the working rows. Rows of smooth components are linearly dependent up to rounding, and P may be
     nearly singular: the multipliers and the set of working rows are then determined by rounding errors. Two changes far
     below any tolerance make both unique: P + SHIFT |P| I, and bounds that a row may exceed by SLACK times its
     multiplier. The system of any working rows [[P, A'], [A, -SLACK I]] is then regular, and every change of rows is
     possible.
 
+    If components are `separate`, each with its own `columns` of x, a component is 0 if it has more working rows than
+    columns. All of its rows are then at their bounds, but no other row joins until one leaves: this is the simplex
+    method for its multipliers.
+
     The next line begins at the optimum at the end of the last one; solving for it again would change the multipliers by
     rounding/SLACK. Row k is v_k for k below the number of rows, otherwise the negative of v_(k - number).
     """
 
-    def __init__(self, P: np.ndarray, rows: np.ndarray, parts: np.ndarray) -> None:
-        self.r, self.count, number = len(P), len(rows), int(parts.max(initial=-1)) + 1
-        self.n = self.r + number
+    def __init__(self, P: np.ndarray, rows: list[np.ndarray], columns: list[slice], separate: bool) -> None:
+        self.r, self.rows, self.columns = len(P), rows, columns
+        self.slack = SLACK_SEPARATE if separate else SLACK
+        self.n = self.r + len(rows)
         self.P = P + SHIFT * float(np.linalg.norm(P, 2)) * np.eye(self.r)
-        self.rows, self.parts = rows, parts
-        self.of_x = np.arange(self.n) < self.r
+        self.parts = np.tile(np.repeat(np.arange(len(rows)), [len(V) for V in rows]), 2)  # components of the rows
+        self.count = len(self.parts) // 2
+        self.starts = np.searchsorted(self.parts[: self.count], np.arange(len(rows)))
+        self.most = np.array([V.shape[1] if separate else 2 * self.count for V in rows], dtype=int)
 
-    def _matrix(self, working: list[int]) -> np.ndarray:
+    def matrix(self, working: list[int]) -> np.ndarray:
         """A of the working rows, with the constraints A w <= 0."""
-        sign, place = np.divmod(working, self.count)
         A = np.zeros((len(working), self.n))
-        A[:, : self.r] = (1.0 - 2.0 * sign)[:, None] * self.rows[place]
-        A[np.arange(len(A)), self.r + self.parts[place]] = -1.0
+        for a, (sign, k) in zip(A, (divmod(row, self.count) for row in working), strict=True):
+            part = self.parts[k]
+            a[self.columns[part]] = (1.0 - 2.0 * sign) * self.rows[part][k - self.starts[part]]
+            a[self.r + part] = -1.0
         return A
 
     def gradient(self, optimum: Optimum) -> np.ndarray:
         """The linear term for which `optimum` is the optimum."""
-        g = optimum.multipliers @ self._matrix(optimum.working)
+        g = optimum.multipliers @ self.matrix(optimum.working)
         g[: self.r] += self.P @ optimum.w[: self.r]
         return g
 
-    def _excess(self, w: np.ndarray) -> np.ndarray:
+    def values(self, x: np.ndarray) -> np.ndarray:
+        """v_i'x for all rows."""
+        return np.concatenate([V @ x[place] for V, place in zip(self.rows, self.columns, strict=True)])
+
+    def excess(self, w: np.ndarray) -> np.ndarray:
         """A w for all rows."""
-        f, t = self.rows @ w[: self.r], w[self.r :][self.parts]
+        f, t = self.values(w[: self.r]), w[self.r :][self.parts[: self.count]]
         return np.concatenate([f - t, -f - t])
+
+    def zero(self, working: list[int]) -> np.ndarray:
+        """The components that are 0 because they have more working rows than unknowns."""
+        return np.bincount(self.parts[working], minlength=len(self.most)) > self.most
 
     # The system of the working rows
     def _inverse(self, working: list[int]) -> np.ndarray:
-        A = self._matrix(working)
+        A = self.matrix(working)
         system = np.zeros((self.n + len(A),) * 2)
         system[: self.r, : self.r] = self.P
         system[: self.n, self.n :] = A.T
         system[self.n :, : self.n] = A
-        system[self.n :, self.n :] = -SLACK * np.eye(len(A))
+        system[self.n :, self.n :] = -self.slack * np.eye(len(A))
         return np.linalg.inv(system)
 
     def _slope(self, inverse: np.ndarray, working: list[int], dg: np.ndarray, dh: np.ndarray) -> tuple[Optimum, bool]:
         """The derivative of the optimum along the data, with iterative refinement; whether the inverse was accurate."""
-        A, right = self._matrix(working), np.concatenate([dg, dh])
+        A, right = self.matrix(working), np.concatenate([dg, dh])
         solution, rest = np.zeros_like(right), right
         for _ in range(8):
             with np.errstate(invalid="ignore"):
                 solution = solution + inverse @ rest
             w, multipliers = solution[: self.n], solution[self.n :]
-            rest = right - np.concatenate([multipliers @ A, A @ w - SLACK * multipliers])
+            rest = right - np.concatenate([multipliers @ A, A @ w - self.slack * multipliers])
             rest[: self.r] -= self.P @ w[: self.r]
             size = np.abs(w).max() + np.abs(right).max()
-            sums = np.abs(multipliers).max() + np.abs(dg[self.r :]).max()  # the equations of t do not contain w
-            limits = ROUNDING * np.array([size + np.abs(multipliers).max(), sums, size])
+            sums = np.abs(multipliers).max(initial=0.0) + np.abs(dg[self.r :]).max()  # the equations of t lack w
+            limits = ROUNDING * np.array([size + np.abs(multipliers).max(initial=0.0), sums, size])
             # the excess of rows grows only by SLACK times the slope of their multipliers
             good = all(
-                np.abs(part).max() <= limit
+                np.abs(part).max(initial=0.0) <= limit
                 for part, limit in zip(np.split(rest, [self.r, self.n]), limits, strict=True)
             )
             if good:
@@ -124,7 +141,7 @@ class Parametric:
         """
         bounds = np.zeros(2 * self.count) if h is None else h
         dh = -bounds / length
-        excess, here = self._excess(optimum.w) - bounds, 0.0
+        excess, here = self.excess(optimum.w) - bounds, 0.0
         inverse, fresh = self._inverse(optimum.working), True
         standing = 0  # number of consecutive lines of length 0
         while standing < MOST:
@@ -133,8 +150,10 @@ class Parametric:
             if not good and not fresh:
                 inverse = self._inverse(working)
                 slope, _ = self._slope(inverse, working, dg, dh[working])
-            rise = self._excess(slope.w) - dh
+            rise = self.excess(slope.w) - dh
+            zero = self.zero(working)
             rise[working] = 0.0
+            rise[zero[self.parts]] = 0.0
             enter, entering = _first(-excess, rise)
             leave, leaving = _first(optimum.multipliers, -slope.multipliers)
             step = min(enter, leave, length - here)
@@ -151,7 +170,8 @@ class Parametric:
                 inverse = self._joined(inverse, entering)
                 optimum = Optimum(optimum.w, [*working, entering], np.append(optimum.multipliers, 0.0))
             else:
-                excess[working[leaving]] = 0.0
+                part = self.parts[working[leaving]]
+                excess[self.parts == part if zero[part] else working[leaving]] = 0.0
                 inverse = _without(inverse, self.n + leaving)
                 left = working[:leaving] + working[leaving + 1 :]
                 optimum = Optimum(optimum.w, left, np.delete(optimum.multipliers, leaving))
@@ -163,13 +183,16 @@ class Parametric:
         An interior-point method distributes multipliers over all rows that may have one, and every superfluous row
         would take a step of `follow` to leave.
         """
-        A, size = self._matrix(optimum.working), float(optimum.multipliers.max(initial=0.0)) or 1.0
+        A, size = self.matrix(optimum.working), float(optimum.multipliers.max(initial=0.0)) or 1.0
         try:
             multipliers = size * scipy.optimize.nnls(A.T, optimum.multipliers / size @ A)[0]
         except RuntimeError:  # too many iterations
             return optimum
         kept = np.flatnonzero(multipliers)
-        return Optimum(optimum.w, [optimum.working[k] for k in kept], multipliers[kept])
+        working, w = [optimum.working[k] for k in kept], optimum.w.copy()
+        for part in np.flatnonzero(self.zero(working)):
+            w[self.columns[part]] = w[self.r + part] = 0.0
+        return Optimum(w, working, multipliers[kept])
 
     def exact(self, optimum: Optimum, g: np.ndarray) -> Optimum:
         """The optimum for the linear term g, starting from an optimum for nearby data (of an inexact method).
@@ -178,7 +201,7 @@ class Parametric:
         """
         for _ in range(3):
             h = np.zeros(2 * self.count)
-            h[optimum.working] = self._excess(optimum.w)[optimum.working] - SLACK * optimum.multipliers
+            h[optimum.working] = self.excess(optimum.w)[optimum.working] - self.slack * optimum.multipliers
             try:
                 *_, line = self.follow(optimum, g - self.gradient(optimum), 1.0, h)
             except Unsettled:
@@ -191,14 +214,14 @@ class Parametric:
     def is_exact(self, optimum: Optimum, g: np.ndarray, times: float = 1.0) -> bool:
         """Whether `optimum` is the optimum for the linear term g, up to `times` the rounding errors."""
         rest = np.abs(g - self.gradient(optimum))
-        limit = np.where(self.of_x, 1.0, np.abs(g))
+        limit = np.concatenate([np.ones(self.r), np.abs(g[self.r :])])
         return bool(np.all(rest <= times * ROUNDING * limit))
 
     def _joined(self, inverse: np.ndarray, row: int) -> np.ndarray:
         """The inverse with one more working row."""
-        (a,) = self._matrix([row])
+        (a,) = self.matrix([row])
         u = inverse[:, : self.n] @ a
-        pivot = -SLACK - a @ u[: self.n]
+        pivot = -self.slack - a @ u[: self.n]
         larger = np.empty((len(u) + 1, len(u) + 1))
         larger[:-1, :-1] = inverse + np.outer(u / pivot, u)
         larger[-1, :-1] = larger[:-1, -1] = -u / pivot
@@ -207,11 +230,15 @@ class Parametric:
 
 
 def _first(room: np.ndarray, fall: np.ndarray) -> tuple[float, int]:
-    """The smallest distance at which one of the distances `room`, decreasing at rates `fall`, is 0; and its index."""
+    """The smallest distance at which one of the distances `room`, decreasing at rates `fall`, is 0; and its index.
+
+    Of several, it is the one with the largest rate.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         way = np.where(fall > 1e-14 * np.abs(fall).max(initial=0.0), np.maximum(room, 0.0) / fall, np.inf)
-    place = int(np.argmin(way))
-    return float(way[place]), place
+    least = float(way.min(initial=np.inf))
+    first = np.flatnonzero(way == least)
+    return least, int(first[np.argmax(fall[first])]) if least < np.inf else 0
 
 
 def _without(inverse: np.ndarray, place: int) -> np.ndarray:

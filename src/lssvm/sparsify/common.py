@@ -1,4 +1,4 @@
-"""Common parts of the steps that solve convex programmes: a path on which validation rows choose a point."""
+"""What several steps share: a provisional kernel, kernel rows, and validation rows that choose a point of a path."""
 
 from __future__ import annotations
 
@@ -8,11 +8,48 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from .. import arrays
+from ..kernels import Kernel
 from ..problem import Problem, Step, held_out_rows
 from ..rules import numbers, open_share
 from ..tune import tuned
-from .programmes import L1Path
+from .l1_path import L1Path
 
+
+def provisional(problem: Problem, *, supervised: bool = False) -> Problem:
+    """The problem with a kernel (if `supervised`, also C) for selection; values left at None are tuned on 500 rows."""
+    if not problem.kernel.is_free and (problem.C is not None or not supervised):
+        return problem
+    rows = problem.rows
+    sample = np.random.RandomState(0).permutation(rows)[:500]
+    known = tuned(problem.with_basis().subset(np.sort(sample)))
+    return problem.replace(kernel=known.kernel, C=known.C)
+
+
+def kernel_rows(
+    kernel: Kernel, problem: Problem, rows: np.ndarray, columns: np.ndarray, out: np.ndarray | None = None
+) -> np.ndarray:
+    """Kernel values between rows of the problem, written into `out` if given."""
+    inputs, points = arrays.take(problem.X, rows), kernel.basis_points(problem.X, columns)
+    if out is None:
+        return arrays.to_numpy(kernel.evaluate(inputs, points))
+    if arrays.is_numpy(inputs):
+        return kernel.fill(out, inputs, points)
+    out[...] = arrays.to_numpy(kernel.evaluate(inputs, points))
+    return out
+
+
+def kernel_diagonal(kernel: Kernel, problem: Problem) -> np.ndarray:
+    """k(x, x) of all rows of the problem."""
+    return arrays.to_numpy(kernel.diagonal(problem.X))
+
+
+def check_found(step: Step, support: np.ndarray) -> None:
+    """Raise ValueError if no basis vector could be chosen."""
+    if not len(support):
+        raise ValueError(f"{type(step).__name__}: the kernel is 0 on all rows, so no basis vector can be chosen.")
+
+
+# Validation rows
 VALIDATION = open_share("a share of the rows between 0 and 1") | numbers(
     "an array of row numbers", 1, above=-1, kinds="iu"
 )

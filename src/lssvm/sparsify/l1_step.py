@@ -19,14 +19,8 @@ from .. import arrays
 from .._words import counted
 from ..problem import Problem
 from ..rules import Flag, NotNegative, Seed, integer
-from .programmes import (
-    Homotopy,
-    L1Path,
-    l1_path,
-    l1_violation,
-    least_squares,
-)
-from .validated import VALIDATION, ValidatedStep, prepared, record_of, training, validation_rows
+from .common import VALIDATION, ValidatedStep, prepared, record_of, training, validation_rows
+from .l1_path import Homotopy, L1Path, l1_path, l1_violation, least_squares
 
 PATH_ENDS = 1e-3, 1e-4, 1e-5, 1e-6  # a path ends at these multiples of the first zeta; the next if the last is best
 

@@ -18,9 +18,7 @@ from ..arrays import Array
 from ..problem import Problem, Step
 from ..rules import Count, Flag, NotNegative, Positive, Share
 from ..tune import mean_loss, tuned
-from .bases import kernel_rows
-
-__all__ = ["AdaPinv", "Adaline", "Echelon", "InversePrune"]
+from .common import kernel_rows
 
 
 class _Columns(Step):

@@ -9,8 +9,8 @@ import scipy.linalg
 from scipy.linalg import qr_delete
 from scipy.linalg.blas import dtrsv
 
-from ... import arrays
-from ...arrays import EPS
+from .. import arrays
+from ..arrays import EPS
 
 
 @dataclass(frozen=True)

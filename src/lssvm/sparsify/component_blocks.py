@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ... import arrays
-from ...kernels import Additive, Kernel, pick_columns
+from .. import arrays
+from ..kernels import Additive, Kernel, pick_columns
 
 CUT = 1e-10  # relative to a kernel's size: smaller eigenvalues need coefficients too large for its rounding errors
 SMALLEST = 1e-7  # relative to the largest kernel: below, CUT leaves only the largest functions of a component

@@ -6,10 +6,10 @@ import numpy as np
 from scipy.linalg.blas import dger
 from sklearn.utils import Bunch, check_random_state
 
-from ... import arrays
-from ...kernels import Kernel
-from ...problem import Problem, Step
-from ...rules import Count, Seed, Share
+from .. import arrays
+from ..kernels import Kernel
+from ..problem import Problem, Step
+from ..rules import Count, Seed, Share
 from .common import check_found, kernel_diagonal, kernel_rows, provisional
 
 

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-from ... import arrays, progress
-from ..._words import counted
-from ...problem import Problem, Step, column_spread
-from ...progress import work
-from ...rules import Count, Rule, Seed, shown
-from ...system import iterative
-from ...tune import (
+from .. import arrays, progress
+from .._words import counted
+from ..problem import Problem, Step, column_spread
+from ..progress import work
+from ..rules import Count, Rule, Seed, shown
+from ..system import iterative
+from ..tune import (
     CONSTANTS,
     LeaveOneOut,
     best_C,

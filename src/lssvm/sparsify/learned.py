@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-from ... import arrays
-from ...kernels import Choice, Kernel
-from ...problem import Problem, Step, column_spread
-from ...rules import Count, Seed
-from ...tune import tuned_each, warn_at_edge, with_best_C
+from .. import arrays
+from ..kernels import Choice, Kernel
+from ..problem import Problem, Step, column_spread
+from ..rules import Count, Seed
+from ..tune import tuned_each, warn_at_edge, with_best_C
 from .common import check_found
-from .random import randomly_pivoted
+from .random_bases import randomly_pivoted
 
 # RACE was chosen by the errors and times of four splits of the two data sets in docs/benchmarks.md. PATIENCE is
 # generous: on four tables of 6000 to 20,000 rows, 20 and 50 gave the same errors.

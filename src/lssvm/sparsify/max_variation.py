@@ -1,0 +1,315 @@
+"""Structure detection: the sum of maximal variations (Pelckmans et al. 2005, eq. 25), and its path in rho."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy
+
+from ..arrays import cached_property
+from .component_blocks import Blocks
+from .parametric import Optimum, Parametric, Unsettled
+
+Row = tuple[int, int, float]  # component, row, sign
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The solution of eq. (25) at one rho and on the surrounding interval, on which it is affine in rho.
+
+    z, t (maximal variations) and the multipliers of the active rows have two columns: value at `rho`, and slope.
+    """
+
+    rho: float
+    z: np.ndarray
+    t: np.ndarray
+    multipliers: np.ndarray
+    active: list[Row]
+
+    def at(self, rho: float) -> tuple[np.ndarray, np.ndarray]:
+        """z and t at rho."""
+        place = np.array([1.0, rho - self.rho])
+        return self.z @ place, np.maximum(self.t @ place, 0.0)
+
+    def multipliers_at(self, rho: float) -> np.ndarray:
+        """The multipliers of the active rows at rho."""
+        return self.multipliers @ np.array([1.0, rho - self.rho])
+
+
+class Structure:
+    """Eq. (25) with a bias: min 1/2 sum_i v_i (y_i - sum_l f^l(x_i) - b)^2 + rho sum_l t_l, |f^l(x_i)| <= t_l.
+
+    An interior-point method finds the active rows; its constraints are only the rows that were violated at some point.
+    `Parametric` makes the solution exact and follows its path. Of rows that are equal or opposite, only the first is
+    used. Components that are 0 on all rows are not part of the programme.
+    """
+
+    def __init__(self, blocks: Blocks, y: np.ndarray, weights: np.ndarray) -> None:
+        self.blocks = blocks
+        scale = np.sqrt(weights)
+        stacked = np.hstack(blocks.Q)
+        self.means = weights @ stacked / weights.sum(), float(weights @ y / weights.sum())
+        H = scale[:, None] * (stacked - self.means[0])
+        target = scale * (y - self.means[1])
+        self.unit = float(np.linalg.norm(target)) or 1.0
+        self.root = float(np.sqrt(len(y)))
+        self.basis = np.eye(H.shape[1]) if blocks.basis is None else blocks.basis
+        H = H @ self.basis
+        self.gram, self.right = H.T @ H, H.T @ (target / self.unit)
+        self.inside = [part for part, Q in enumerate(blocks.Q) if Q.any()]  # the components that can differ from 0
+        first = [_distinct(blocks.Q[part]) for part in self.inside]
+        # rows of the sup-norm constraints in the unknown x, scaled to size 1
+        whole, places = slice(0, len(self.right)), blocks.places
+        columns = [places[part] if blocks.basis is None else whole for part in self.inside]
+        rows = [
+            self.root * blocks.Q[part][own] @ self.basis[places[part], place]
+            for part, own, place in zip(self.inside, first, columns, strict=True)
+        ]
+        self.parametric = Parametric(self.gram, rows, columns, separate=blocks.basis is None)
+        numbers = [(part, int(i)) for part, own in zip(self.inside, first, strict=True) for i in own]
+        self.signed: list[Row] = [(*row, sign) for sign in (1.0, -1.0) for row in numbers]
+        spanning = [
+            start + _spanning(blocks.Q[part][own])
+            for start, part, own in zip(self.parametric.starts, self.inside, first, strict=True)
+        ]
+        self.first_rows = {int(k) + sign for own in spanning for k in own for sign in (0, self.parametric.count)}
+        self.working = self.first_rows
+
+    @cached_property
+    def largest_rho(self) -> float:
+        """The rho from which on all components are 0: the largest right'x with sum_l t_l <= 1."""
+        g = self.unit * self.right
+        parametric, r = self.parametric, self.parametric.r
+        size = float(np.abs(g).max(initial=0.0))
+        total = np.append(np.zeros(r), np.ones(parametric.n - r))
+        while size > 0.0:
+            rows = sorted(self.working)
+            for tolerance in (1e-10, 1e-7):  # HiGHS may fail with the smaller one
+                found = scipy.optimize.linprog(
+                    np.append(-g / size, np.zeros(parametric.n - r)),
+                    A_ub=np.vstack([parametric.matrix(rows), total]),
+                    b_ub=np.append(np.zeros(len(rows)), 1.0),
+                    bounds=[(None, None)] * r + [(0.0, None)] * (parametric.n - r),
+                    options={"primal_feasibility_tolerance": tolerance, "dual_feasibility_tolerance": tolerance},
+                )
+                if found.x is not None:
+                    break
+            else:
+                raise ValueError("Components: the largest rho of these columns is not finite: scale your features.")
+            if not self._add_violated(found.x):
+                return self.root * float(found.x[:r] @ g)
+        return 0.0
+
+    def intercept(self, z: np.ndarray) -> float:
+        """The intercept b for z."""
+        return float(self.means[1] - self.means[0] @ z)
+
+    def solve(self, rho: float) -> Piece:
+        """The solution for one rho, and the affine piece that contains it."""
+        if not self.inside:
+            return self._nothing(rho)
+        found = self._interior_point(rho)
+        if self._is_nothing(found, rho):
+            return self._nothing(rho)
+        optimum = self._optimum(found, rho)
+        self.working = self.first_rows | set(optimum.working)
+        piece, _, _ = next(self._walk(optimum, rho, 0.0))
+        return piece
+
+    def _is_nothing(self, found: Optimum, rho: float) -> bool:
+        """Whether all components are 0.
+
+        largest_rho takes a linear programme; it is not needed if 0 is clearly worse than the solution found, or if the
+        multipliers found are those of 0.
+        """
+        x, t = np.split(found.w, [self.parametric.r])
+        pull = self.gram @ x
+        if x @ (0.5 * pull - self.right) + self._scaled(rho) * float(t.sum()) <= -1e-9:
+            return False
+        return bool(np.abs(pull).max() <= 1e-10 * np.abs(self.right).max()) or rho >= self.largest_rho
+
+    def _scaled(self, rho: float) -> float:
+        """rho in the units of x and t."""
+        return rho / (self.unit * self.root)
+
+    def _linear(self, scaled: float) -> np.ndarray:
+        """The linear term of the programme in (x, t)."""
+        return np.append(self.right, np.full(len(self.inside), -scaled))
+
+    def _nothing(self, rho: float) -> Piece:
+        """The piece on which all components are 0."""
+        return Piece(rho, np.zeros((len(self.basis), 2)), np.zeros((len(self.blocks.Q), 2)), np.empty((0, 2)), [])
+
+    # The interior-point method on the working rows
+    def _interior_point(self, rho: float) -> Optimum:
+        """Solve the programme with few rows as constraints, and more of them until none is violated."""
+        piqp = solver_package()
+        parametric = self.parametric
+        P = np.zeros((parametric.n, parametric.n), order="F")
+        P[: parametric.r, : parametric.r] = self.gram
+        while True:
+            rows = sorted(self.working)
+            solver = piqp.DenseSolver()
+            solver.settings.eps_abs = solver.settings.eps_duality_gap_abs = 1e-11
+            solver.settings.eps_rel = solver.settings.eps_duality_gap_rel = 1e-11
+            G = np.asfortranarray(parametric.matrix(rows))
+            solver.setup(P, -self._linear(self._scaled(rho)), G=G, h_u=np.zeros(len(rows)))
+            solver.solve()
+            found = Optimum(np.array(solver.result.x), rows, np.array(solver.result.z_u))
+            if not np.isfinite(found.w).all():
+                raise ValueError("Components: the quadratic programme has no finite solution: scale your features.")
+            if not self._add_violated(found.w):
+                return found
+
+    def _add_violated(self, w: np.ndarray) -> bool:
+        """Add the most violated row of every component and sign to the working rows; False if there is none."""
+        parametric, excess = self.parametric, self.parametric.excess(w)
+        starts = [*parametric.starts, *parametric.starts + parametric.count]
+        worst = [start + int(np.argmax(own)) for start, own in zip(starts, np.split(excess, starts[1:]), strict=True)]
+        new = {int(row) for row in worst if excess[row] > 1e-10} - self.working
+        self.working = self.working | new
+        return bool(new)
+
+    def _optimum(self, found: Optimum, rho: float) -> Optimum:
+        """The result of the interior-point method, improved to working precision."""
+        scaled, parametric = self._scaled(rho), self.parametric
+        x = found.w[: parametric.r]
+        f = parametric.values(x)
+        t = np.maximum.reduceat(np.abs(f), parametric.starts)
+        w = np.append(x, t)
+        tight = found.multipliers > -parametric.excess(w)[found.working]
+        working, multipliers = np.array(found.working)[tight], found.multipliers[tight]
+        for part in range(len(t)):  # the multipliers of every component sum to rho
+            own = parametric.parts[working] == part
+            if not own.any():
+                k = int(np.argmax(np.where(parametric.parts[: len(f)] == part, np.abs(f), -1.0)))
+                working = np.append(working, k if f[k] == t[part] else k + len(f))
+                own, multipliers = np.append(own, True), np.append(multipliers, 1.0)
+            multipliers[own] *= scaled / multipliers[own].sum()
+        start = parametric.reduced(Optimum(w, [int(k) for k in working], multipliers))
+        return parametric.exact(start, self._linear(scaled))
+
+    # From piece to piece
+    def pieces(self, high: float, low: float) -> Iterator[tuple[Piece, float, float]]:
+        """All affine pieces from one rho down to another, each with the interval on which it is the solution."""
+        held = None
+        for piece, end, begin in self._lines(high, low):
+            if held is not None and piece.active == held[0].active:  # only multipliers of components that are 0 changed
+                held = held[0], end, held[2]
+            elif end < begin:
+                if held is not None:
+                    yield held
+                held = piece, end, begin
+        if held is not None:
+            yield held
+
+    def _lines(self, high: float, low: float) -> Iterator[tuple[Piece, float, float]]:
+        """The pieces, which may have length 0 or continue the last one.
+
+        Towards the first rho the path ends in a ray to 0. Where the working rows cycle, one piece spans a hundredth of
+        rho.
+        """
+        if self.largest_rho <= low:
+            yield self._nothing(high), low, high
+            return
+        rho = high if high < self.largest_rho else 0.95 * self.largest_rho
+        optimum = self._optimum(self._interior_point(rho), rho)
+        if high > rho:
+            yield from self._lines_above(optimum, rho, high)
+        while rho > low:
+            try:
+                for piece, begin, end in self._walk(optimum, rho, low):
+                    yield piece, end, begin
+                    rho = end
+            except Unsettled:  # continue a little below
+                below = max(0.99 * rho, low)
+                yield self.solve(below), below, rho
+                rho, optimum = below, self._optimum(self._interior_point(below), below)
+
+    def _lines_above(self, optimum: Optimum, rho: float, high: float) -> Iterator[tuple[Piece, float, float]]:
+        """The pieces from `high`, where all components are 0, down to a rho with a known optimum."""
+        above, zero = [], high
+        with suppress(Unsettled):
+            for piece, begin, end in self._walk(optimum, rho, 2.0 * self.largest_rho):
+                above.append((piece, begin, end))
+                zero, proved = self._ray(piece)
+                if proved or end >= zero or len(piece.active) > 2 * self.parametric.n:  # the rest is rounding
+                    break
+        zero = min(zero, high)
+        yield self._nothing(high), zero, high
+        for piece, begin, end in reversed(above):
+            yield piece, begin, zero if piece is above[-1][0] else end
+
+    def _walk(self, optimum: Optimum, start: float, end: float) -> Iterator[tuple[Piece, float, float]]:
+        """The pieces from one rho to another, up or down, each with its beginning and end."""
+        parametric, unit, sign = self.parametric, self.unit * self.root, 1.0 if end > start else -1.0
+        dg = np.append(np.zeros(parametric.r), np.full(len(self.inside), -sign))
+        rho, stop = start / unit, end / unit
+        while rho != stop:
+            optimum = parametric.exact(optimum, self._linear(rho))
+            # avoids computing a small rho as a difference of large ones
+            goal = max(stop, rho / 4) if sign < 0 else stop
+            for number, line in enumerate(parametric.follow(optimum, dg, abs(goal - rho))):
+                first, last = (goal if x == abs(goal - rho) else rho + sign * x for x in (line.begin, line.end))
+                piece = self._piece(first * unit, line.optimum, line.slope, sign)
+                yield piece, piece.rho, end if last == stop else last * unit
+                # rounding errors accumulate from piece to piece
+                if number % 10 == 9 and not parametric.is_exact(line.last, self._linear(last), 10.0):
+                    break
+            optimum, rho = line.last, last
+
+    def _piece(self, rho: float, optimum: Optimum, slope: Optimum, sign: float) -> Piece:
+        """The piece of an optimum that changes by `slope` when the scaled rho changes by `sign`."""
+        parametric, unit = self.parametric, self.unit * self.root
+        to_rho = np.array([1.0, sign / unit])
+        x, t_inside = np.split(np.column_stack([optimum.w, slope.w]) * to_rho, [parametric.r])
+        zero = parametric.zero(optimum.working)
+        for part in np.flatnonzero(zero):
+            x[parametric.columns[part]] = t_inside[part] = 0.0
+        active = np.flatnonzero(~zero[parametric.parts[optimum.working]])
+        multipliers = unit * np.column_stack([optimum.multipliers, slope.multipliers])[active] * to_rho
+        t = np.zeros((len(self.blocks.Q), 2))
+        t[self.inside] = self.unit / self.root * t_inside
+        rows = [self.signed[optimum.working[k]] for k in active]
+        return Piece(rho, self.basis @ (self.unit * x), t, multipliers, rows)
+
+    def _ray(self, piece: Piece) -> tuple[float, bool]:
+        """The rho at which the components sum to 0, and whether that proves that no other piece lies between.
+
+        It does if all of them are 0 there with non-negative multipliers: the piece is affine and optimal at both ends.
+        """
+        total, slope = piece.t.sum(axis=0)
+        if slope >= 0.0:
+            return np.inf, False
+        zero = float(piece.rho - total / slope)
+        left, multipliers = np.abs(piece.at(zero)[0]).max(), piece.multipliers_at(zero)
+        return zero, bool(left <= 1e-11 * self.unit and multipliers.min() >= -1e-11 * zero)
+
+
+def solver_package() -> Any:
+    """The package piqp, or an ImportError that names the extra."""
+    try:
+        import piqp
+    except ImportError:
+        raise ImportError("Components needs the package piqp: pip install 'lssvm[components]'.") from None
+    return piqp
+
+
+def _spanning(Q: np.ndarray) -> np.ndarray:
+    """Rows that bound a component in every direction, beginning with a basis."""
+    R, order = scipy.linalg.qr(Q.T, mode="r", pivoting=True, check_finite=False)
+    size = np.abs(R.diagonal())
+    rank = np.count_nonzero(size > 1e-5 * size[0])  # if alpha is shared, smaller ones are rounding errors
+    return np.asarray(order[: rank + 1])
+
+
+def _distinct(Q: np.ndarray) -> np.ndarray:
+    """The first of all rows that are equal or opposite."""
+    rounded = np.round(Q / np.abs(Q).max(), 11)
+    lead = rounded[np.arange(len(Q)), np.argmax(rounded != 0, axis=1)]
+    sign = np.where(lead < 0, -1.0, 1.0)
+    return np.sort(np.unique(sign[:, None] * rounded + 0.0, axis=0, return_index=True)[1])
