@@ -16,9 +16,9 @@ from .record import Fit
 from .whitening import independent_rows, smallest_pivot
 
 CHECKED_ROWS = 50  # rows on which a user's own kernel is checked before a fit, and predictions after every fit
-SAFETY = 3.0  # errors of other rows and of leave-one-out residuals were up to three times those of the checked rows
+FINITE_RANK = 5.0  # errors of fits on a basis of a kernel of finite rank, relative to what the check below shows
 LOST_DIGITS = 1.2e-5  # rounding error, relative to the spread of the targets, above which a warning is issued
-FINITE_DIGITS = 3e-6  # that above which known spanning points are used
+FINITE_DIGITS = 1e-6  # that above which known spanning points are used
 
 
 def refit_stably(problem: Problem, fit: Fit, retuned: Callable[[Problem], Problem]) -> tuple[Problem, Fit, float]:
@@ -86,14 +86,16 @@ def rounding_error(fit: Fit, X: Array, y: Array, residuals: Array) -> float:
 
     It is relative to the spread of the targets, or to the values where these are larger. Predictions of some rows are
     compared with the targets minus the residuals of the solution: the difference is the rounding error of sums over
-    the basis. Against 80-digit arithmetic it is a third to three times the error of both kinds of values, unless a
-    kernel of finite rank has lost dimensions of its basis, because the points are far from 0: nothing is kept then.
+    the basis. Against 80-digit arithmetic it is a third to three times the error of both kinds of values. With a basis
+    and a kernel of finite rank it is up to a tenth of it, as rounding errors of kernel values change the coefficients,
+    and if the basis has lost dimensions, because the points are far from 0, nothing is kept.
     """
     xp, some = arrays.namespace(y), np.arange(0, y.shape[0], max(1, y.shape[0] // CHECKED_ROWS))
     spread = float(xp.max(xp.abs(y - xp.mean(y, axis=0)[None, :]))) or 1e-300  # squares may underflow
-    kernel, n = fit.kernel, fit.points.shape[0]
+    kernel, n, safety = fit.kernel, fit.points.shape[0], 1.0
     if kernel.has_finite_rank and not kernel.is_precomputed and n < y.shape[0]:
         K = kernel.evaluate(fit.points, fit.points)
+        safety = FINITE_RANK
         size = fit.C * float(xp.linalg.vector_norm(residuals)) / spread  # times the pivots that are lost
         rank = len(independent_rows(K)) if size * smallest_pivot(K) > LOST_DIGITS else n
         if rank < n and _lacks_dimensions(kernel, fit.points, rank):
@@ -101,7 +103,7 @@ def rounding_error(fit: Fit, X: Array, y: Array, residuals: Array) -> float:
     y, residuals = arrays.take(y, some), arrays.take(residuals, some)
     gap = float(xp.max(xp.abs(y - residuals - fit.predict(arrays.take(X, some)))))
     gap -= 100.0 * EPS * float(xp.max(xp.abs(y)))  # rounding errors of targets far from 0
-    return SAFETY * max(gap, 0.0) / spread if math.isfinite(gap) else 1.0
+    return safety * max(gap, 0.0) / spread if math.isfinite(gap) else 1.0
 
 
 def warn_of_rounding(lost: float, C: float) -> None:
