@@ -19,10 +19,10 @@ from ..tune import (
     LeaveOneOut,
     best_C,
     most_for_C,
+    sample_of,
     tuned,
     warn_at_edge,
     with_best_C,
-    with_every_class,
 )
 from .common import check_found, kernel_diagonal, kernel_rows, provisional
 
@@ -146,7 +146,7 @@ class Random(Step):
 
     def _measured(self, problem: Problem, drawn: np.ndarray) -> Problem:
         """As many of the drawn rows as pay off, with the kernel and C chosen in the comparison."""
-        sample = with_every_class(problem, drawn, SAMPLE_ROWS)
+        sample = sample_of(problem, SAMPLE_ROWS, drawn)
         last = progress.expect(lambda: most_for_C(problem.with_basis(drawn[: SIZES[0]])))
         sizes = progress.expect(lambda: sum(work(len(sample), n, every=True) for n in SIZES[:2]))
         basis = lambda n: np.searchsorted(sample, drawn[:n])  # noqa: E731
