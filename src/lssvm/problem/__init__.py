@@ -1,10 +1,6 @@
 """The regularised least-squares problem that all methods solve, its factorisation and its solution."""
 
-from .cancellation import CHECKED_ROWS as CHECKED_ROWS
-from .cancellation import lost_digits as lost_digits
-from .cancellation import refit_stably as refit_stably
 from .cancellation import rounding_error as rounding_error
-from .cancellation import warn_of_rounding as warn_of_rounding
 from .classes import ClassFit as ClassFit
 from .classes import solve_classes as solve_classes
 from .classes import solve_two_classes as solve_two_classes

@@ -145,10 +145,9 @@ def _excess(
 
 def whitened_columns(problem: Problem) -> tuple[Array, Whitening]:
     """The whitened kernel columns of the basis (rows, rank), and the whitening."""
-    X, points = problem.X, problem.basis_points
+    points = problem.basis_points
     whitening = whiten(problem.kernel, points, problem.among(problem.support, points))
-    columns = problem.kernel.fill(arrays.empty((X.shape[0], whitening.rank), X), X, whitening.points)
-    return arrays.whiten_rows(columns, whitening.lower), whitening
+    return arrays.whiten_rows(problem.columns(problem.X, whitening.points), whitening.lower), whitening
 
 
 def solve_two_classes(

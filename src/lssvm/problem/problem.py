@@ -20,8 +20,8 @@ from .. import arrays, progress, system
 from ..arrays import EPS, Array
 from ..progress import gradient_work, work
 from ..system import System, iterative
-from .record import Fit, ProblemRecord, check_solution, warn_of_leverage
-from .whitening import Whitening, check_finite, whiten
+from .record import Fit, ProblemRecord, warn_of_leverage
+from .whitening import Whitening, whiten
 
 ITERATIVE_ROWS = 4000  # above, fits without leave-one-out use conjugate gradients: far fewer than l^3/3 flops
 
@@ -40,18 +40,11 @@ class Factor:
 
     def fit(self, C: float | None = None) -> Fit:
         """The solution for one C, by default for the one that it was factorised for."""
-        problem, C = self.problem, self.C if C is None else C
+        C = self.C if C is None else C
         solution = self.system.solution(1.0 / C)
         coef = solution.coef if self.whitening is None else self.whitening.expand(solution.coef)
-        check_solution(coef, solution.intercept, solution.loo_residuals)
-        residuals, leverage, loo = solution.residuals, solution.leverage, solution.loo_residuals
-        if len(self.rows) < problem.X.shape[0]:
-            predict = problem.kernel.dot(problem.X, self.points, coef) + solution.intercept[None, :]
-            full = problem.y - predict
-            residuals, loo = arrays.put(full + 0.0, self.rows, residuals), arrays.put(full, self.rows, loo)
-            leverage = arrays.put(arrays.zeros((problem.X.shape[0],), leverage), self.rows, leverage)
-        own = (problem.kernel, C, problem.weights, self.support, self.points)
-        return Fit(*own, coef, solution.intercept, residuals, leverage, loo)
+        rows = (solution.residuals, solution.leverage, solution.loo_residuals)
+        return self.problem.fit_of(C, self.support, self.points, coef, solution.intercept, *rows)
 
     def loo_path(self, C: Sequence[float]) -> Iterator[tuple[slice, Array]]:
         """Blocks of the rows with positive weight and their leave-one-out residuals (rows, values of C, outputs).
@@ -145,16 +138,17 @@ class Problem(ProblemRecord):
 
         With `quick` the leave-one-out error has about six digits, which is enough to compare settings.
         """
-        C = self.C if C is None else C
-        if C is None or self.kernel.is_free:
-            raise ValueError(
-                f"C={C!r}, kernel={self.kernel!r}: give the values that are None, or let tune.LeaveOneOut choose them."
-            )
+        C = self._known_C() if C is None else C
         rows, X, y, weights = self.positive_rows()
         if self.reduced:
-            return self._factorise_reduced(C, rows, X, y, weights)
+            support = rows if self.support is None else np.asarray(self.support)
+            column = np.full(self.X.shape[0], -1)
+            column[support] = np.arange(len(support))
+            K = self.columns(X, self.basis_points)
+            reduced = system.factorise_reduced(K, y, weights, column[rows], 1.0 / C)
+            return Factor(self, C, rows, support, self.basis_points, None, reduced)
         if self.is_dual:
-            points = self.kernel.basis_points(self.X, rows)
+            points = self.basis_points
             check_memory(len(rows), arrays.eigh_matrices(len(rows), X) if every else 1, self.X)
             ridge = None if every else 1.0 / C
             dual = system.factorise_products(lambda: self.gram(X, points), y, weights, ridge)
@@ -186,8 +180,7 @@ class Problem(ProblemRecord):
         else:
             phi = K[n:, :]
             if not together or whitening.factor is not None:
-                phi = self.kernel.fill(arrays.empty((X.shape[0], whitening.rank), X), X, whitening.points)
-            check_finite(phi, self.kernel)
+                phi = self.columns(X, whitening.points)
             progress.did(lambda: 0.3 * work(len(rows), whitening.rank, every=every))
             loss = system.QUICK if quick and not every else arrays.LOSS
             phi = phi if plain else arrays.whiten_rows(phi, whitening.lower, loss)
@@ -201,20 +194,13 @@ class Problem(ProblemRecord):
         progress.did(lambda: 0.7 * work(len(rows), whitening.rank, every=every))
         return Factor(self, C, rows, support, points, whitening, primal)
 
-    def _factorise_reduced(self, C: float, rows: np.ndarray, X: Array, y: Array, weights: Array) -> Factor:
-        support, points = rows if self.support is None else np.asarray(self.support), self.basis_points
-        K = self.kernel.fill(arrays.empty((X.shape[0], len(support)), X), X, points)
-        check_finite(K, self.kernel)
-        column = np.full(self.X.shape[0], -1)
-        column[support] = np.arange(len(support))
-        reduced = system.factorise_reduced(K, y, weights, column[rows], 1.0 / C)
-        return Factor(self, C, rows, support, points, None, reduced)
-
-    def gram(self, X: Array, points: Array) -> Array:
-        """The kernel matrix of some rows; `points` are their basis points."""
-        K = self.kernel.fill_symmetric(arrays.empty((X.shape[0], X.shape[0]), X), X, points)
-        check_finite(K, self.kernel)
-        return K
+    def _known_C(self) -> float:
+        if self.C is None or self.kernel.is_free:
+            raise ValueError(
+                f"C={self.C!r}, kernel={self.kernel!r}: give the values that are None, or let tune.LeaveOneOut choose "
+                "them."
+            )
+        return self.C
 
     def solve(self, *, loo: bool = True) -> Fit:
         """Coefficients, residuals, leverages and exact leave-one-out residuals; robust weights are applied.
@@ -225,7 +211,7 @@ class Problem(ProblemRecord):
             return self.fitted
         fit = None
         if self.coefficients is not None:
-            return self._given_fit(*self.coefficients)
+            return self.fit_of(self._known_C(), self.support, self.basis_points, *self.coefficients)
         if not self.fits_memory:
             fit = self._solve_in_blocks()
         elif not loo and self.is_dual and not self.reduced and arrays.is_numpy(self.X):
@@ -244,72 +230,41 @@ class Problem(ProblemRecord):
 
         The kernel matrix is stored if it fits in memory, and recomputed for every product otherwise.
         """
-        if self.C is None or self.kernel.is_free:
-            return None
-        rows, X, y, weights = self.positive_rows()
-        points = self.kernel.basis_points(self.X, rows)
-        available = arrays.memory(X)
-        if available is None or 10 * len(rows) ** 2 <= available:
-            K = self.gram(X, points)
-            diagonal = K.diagonal()
+        C, (rows, X, y, weights) = self._known_C(), self.positive_rows()
+        points, available = self.basis_points, arrays.memory(X)
+        K = self.gram(X, points) if available is None or 10 * len(rows) ** 2 <= available else None
 
-            def block(picked: np.ndarray, columns: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
+        def block(picked: np.ndarray, columns: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
+            if K is not None:
                 return np.take(K, picked, axis=0, out=out) if columns is None else K[np.ix_(picked, columns)]
+            place = points if columns is None else points[columns]
+            return self.kernel.fill(np.empty((len(picked), len(place))) if out is None else out, X[picked], place)
 
-            def product(V: np.ndarray) -> np.ndarray:
-                return arrays.symmetric_product(V, K)
-        else:
-            diagonal = self.kernel.diagonal(self.X)[rows]
+        def product(V: np.ndarray) -> np.ndarray:
+            return self.kernel.dot(X, points, V.T).T if K is None else arrays.symmetric_product(V, K)
 
-            def block(picked: np.ndarray, columns: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
-                place = points if columns is None else points[columns]
-                return self.kernel.fill(np.empty((len(picked), len(place))) if out is None else out, X[picked], place)
-
-            def product(V: np.ndarray) -> np.ndarray:
-                return self.kernel.dot(X, points, V.T).T
-
+        diagonal = self.kernel.diagonal(self.X)[rows] if K is None else K.diagonal()
         diagonal = np.maximum(diagonal, 0.0)  # the user's own matrix may be indefinite
         # the eigenvalues that the factor misses are then a tenth of the ridge on average: a few tens of products
-        floor = max(0.1 * len(rows) ** 2 / (self.C * float(weights.sum())), len(rows) * EPS * float(diagonal.sum()))
+        floor = max(0.1 * len(rows) ** 2 / (C * float(weights.sum())), len(rows) * EPS * float(diagonal.sum()))
         draw = np.random.RandomState(0)
         _, factor = iterative.randomly_pivoted(block, diagonal, iterative.rank_limit(len(rows)), floor, draw)
-        solution = iterative.solve(product, factor, y, weights, 1.0 / self.C)
-        if solution is None:
-            return None
-        coef, intercept, residuals = solution
-        check_solution(coef, intercept)
-        if len(rows) < self.X.shape[0]:
-            full = self.y - self.kernel.dot(self.X, points, coef) - intercept[None, :]
-            residuals = arrays.put(full, rows, residuals)
-        return Fit(self.kernel, self.C, self.weights, rows, points, coef, intercept, residuals, None, None)
+        solution = iterative.solve(product, factor, y, weights, 1.0 / C)
+        return None if solution is None else self.fit_of(C, rows, points, *solution)
 
     def _solve_in_blocks(self) -> Fit:
         """Solve the primal system from sums over blocks of rows, with a second pass for the per-row results."""
-        if self.C is None:
-            raise ValueError("C=None: give C, or let tune.LeaveOneOut choose it.")
-        points = self.basis_points
+        C, points, (_, *rows) = self._known_C(), self.basis_points, self.positive_rows()
         whitening = whiten(self.kernel, points, self.among(self.support, points))
-        rows = (self.X, self.y, self.weights)
         summed = None
         while True:
-            summed = system.solve_in_passes(lambda R: whitening.sums(whitening.steps(R), *rows), 1.0 / self.C, summed)
-            residuals, leverage, loo = whitening.row_results(summed, whitening.steps(summed.R, summed.condition), *rows)
-            largest = float(arrays.namespace(leverage).max(leverage))
+            summed = system.solve_in_passes(lambda R: whitening.sums(whitening.steps(R), *rows), 1.0 / C, summed)
+            found = whitening.row_results(summed, whitening.steps(summed.R, summed.condition), *rows)
+            largest = float(arrays.namespace(found[1]).max(found[1]))
             if summed.serves(largest):
                 break
         warn_of_leverage(largest)
-        coef = whitening.expand(summed.coef)
-        check_solution(coef, summed.intercept, loo)
-        own = (self.kernel, self.C, self.weights, self.support, points)
-        return Fit(*own, coef, summed.intercept, residuals, leverage, loo)
-
-    def _given_fit(self, coef: Array, intercept: Array) -> Fit:
-        assert self.C is not None
-        points = self.basis_points
-        residuals = self.y - self.kernel.dot(self.X, points, coef) - intercept[None, :]
-        unknown = float("nan") * residuals
-        own = (self.kernel, self.C, self.weights, self.support, points)
-        return Fit(*own, coef, intercept, residuals, unknown[:, 0], unknown)
+        return self.fit_of(C, self.support, points, whitening.expand(summed.coef), summed.intercept, *found)
 
 
 def check_memory(n_rows: int, matrices: int, X: Array) -> None:

@@ -19,6 +19,7 @@ from ..arrays import EPS, Array, NumericalError, cached_property
 from ..kernels import Kernel
 from ..robust import WeightFunction
 from ..rules import Penalty, indices, row_weights, values
+from .whitening import check_finite
 
 UNSURE = 1e-8  # relative rounding error of a leave-one-out residual above which a warning is issued: half of the digits
 KEPT = {  # what cached values depend on
@@ -180,7 +181,7 @@ class ProblemRecord:
     @property
     def basis_points(self) -> Array:
         """The points of the basis, which are rows unless `points` are given."""
-        support = self.rows if self.support is None else np.asarray(self.support)
+        support = self.rows if self.support is None or self.is_dual else np.asarray(self.support)
         return self.kernel.basis_points(self.X, support) if self.points is None else self.points
 
     @property
@@ -227,6 +228,47 @@ class ProblemRecord:
         X, y, weights = (a if whole else arrays.take(a, rows) for a in (self.X, self.y, self.weights))
         return rows, X, y, weights
 
+    def columns(self, X: Array, points: Array) -> Array:
+        """The kernel columns of some points at some rows, after a check that they are finite."""
+        return check_finite(self.kernel.fill(arrays.empty((X.shape[0], points.shape[0]), X), X, points), self.kernel)
+
+    def gram(self, X: Array, points: Array) -> Array:
+        """The kernel matrix of some rows; `points` are their basis points."""
+        n = X.shape[0]
+        return check_finite(self.kernel.fill_symmetric(arrays.empty((n, n), X), X, points), self.kernel)
+
+    def fit_of(
+        self,
+        C: float,
+        support: np.ndarray | None,
+        points: Array,
+        coef: Array,
+        intercept: Array,
+        residuals: Array = None,
+        leverage: Array = None,
+        loo: Array = None,
+    ) -> Fit:
+        """The solution, given residuals, leverages and leave-one-out residuals of the rows with positive weight.
+
+        Residuals of the other rows are those of new points. If none are given, leverages are not known (NaN).
+        """
+        for part in (coef, intercept) if loo is None else (coef, intercept, loo):
+            if not bool(arrays.namespace(part).all(arrays.namespace(part).isfinite(part))):
+                raise NumericalError(
+                    "The solution is not finite: scale your features, targets and weights, or lower C."
+                )
+        if residuals is None or len(self.rows) < self.X.shape[0]:
+            full = self.y - self.kernel.dot(self.X, points, coef) - intercept[None, :]
+            if residuals is None:
+                residuals, loo = full, float("nan") * full
+                leverage = loo[:, 0]
+            else:
+                residuals = arrays.put(full + 0.0, self.rows, residuals)
+                if loo is not None:
+                    loo = arrays.put(full, self.rows, loo)
+                    leverage = arrays.put(arrays.zeros((full.shape[0],), full), self.rows, leverage)
+        return Fit(self.kernel, C, self.weights, support, points, coef, intercept, residuals, leverage, loo)
+
     @property
     def fits_memory(self) -> bool:
         """False if the columns of a smaller basis need more than half of the memory: rows are then read in blocks."""
@@ -264,11 +306,6 @@ def columns_by_input(groups: np.ndarray) -> list[list[int]]:
 def varying_inputs(problem: ProblemRecord) -> int:
     """The number of inputs with a column that varies, at least 1: constant columns must not change a fit."""
     return max(1, len(np.unique(problem.inputs[~constant_columns(problem)])))
-
-
-def check_solution(*parts: Array) -> None:
-    if not all(bool(arrays.namespace(a).all(arrays.namespace(a).isfinite(a))) for a in parts):
-        raise NumericalError("The solution is not finite: scale your features, targets and weights, or lower C.")
 
 
 def warn_of_leverage(largest: float) -> None:

@@ -181,7 +181,8 @@ def smallest_pivot(K: Array) -> float:
     return K.shape[0] * EPS * max(float(xp.max(xp.linalg.diagonal(K))), 0.0)
 
 
-def check_finite(K: Array, kernel: Kernel) -> None:
+def check_finite(K: Array, kernel: Kernel) -> Array:
+    """The kernel matrix itself, after a check that it is finite."""
     xp = arrays.namespace(K)
     with np.errstate(over="ignore", invalid="ignore"):
         finite = kernel.is_bounded or bool(xp.isfinite(xp.sum(K)))
@@ -189,3 +190,4 @@ def check_finite(K: Array, kernel: Kernel) -> None:
         raise NumericalError(
             f"The kernel matrix of {kernel!r} is not finite: scale your features, or check the kernel."
         )
+    return K

@@ -34,8 +34,6 @@ HALVINGS = 30  # of a step that does not lower the objective
 SINGULAR = 16.0 * EPS  # per row: ridges below this share of the largest kernel value may be lost
 ROUNDING = 1e-13  # relative error of the objective, which hides the gain of the last steps with one system
 FAST = 0.3  # a step that is shorter than the last one by this factor is followed by another one with the same system
-FEWER, FEWEST = 4, 50  # the first quarter of the columns, if it has at least 50, is enough for a rough solution
-ROUGH = 0.01  # relative length of its last step
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class Binary:
     coef: Array  # (m,)  of the kernel columns, or of the whitened ones
     intercept: float
     decision: Array  # (l,)
-    loo: Array  # (l,)  leave-one-out decision values; None if not requested
+    loo: Array  # (l,)  leave-one-out decision values
     leverage: Array  # (l,)  of the last weighted system
     inverse: Array = None  # (l, l)  P of the rows with v > 0, if requested: alpha = P z
     mean: Array = None  # (l,)  A^-1 1/(1'A^-1 1) of these rows
@@ -60,7 +58,6 @@ def solve_dual(
     *,
     start: Array | None = None,
     tolerance: float = 1e-10,
-    loo: bool = True,
     inverse: bool = False,
 ) -> Binary:
     """Solve with all rows as the basis; K (l x l) is not modified. Rows of weight 0 have coefficient 0.
@@ -103,10 +100,7 @@ def solve_dual(
         largest = 1.0 / (SINGULAR * K.shape[0] * float(xp.max(xp.linalg.diagonal(K)) * xp.max(weights)))
         if largest >= C:
             raise
-        options: Any = {"start": start, "tolerance": tolerance, "loo": loo, "inverse": inverse}
-        return solve_dual(K, t, weights, largest, loss, **options)
-    if not loo:
-        return Binary(coef, intercept, f, None, None)
+        return solve_dual(K, t, weights, largest, loss, start=start, tolerance=tolerance, inverse=inverse)
     curvature = weights * loss.curvature(t * f)
     if not float(xp.max(curvature)) > 0.0:  # no row matters, so that all may be left out
         return Binary(coef, intercept, f, f, 0.0 * f, arrays.zeros((0, 0), K), arrays.zeros((0,), K))
@@ -125,8 +119,8 @@ def solve_dual(
 
 
 def loo_gradient(
-    fit: Binary, K: Array, t: Array, weights: Array, C: float, loss: Loss, g: Array
-) -> tuple[Array, float]:
+    fit: Binary, K: np.ndarray, t: np.ndarray, weights: np.ndarray, C: float, loss: Loss, g: np.ndarray
+) -> tuple[np.ndarray, float]:
     """The derivatives in K and in log C of a function of the leave-one-out values, given its derivatives g in them.
 
     `fit` is the result of `solve_dual` with `inverse=True`, P. With lam = 1/(C w v), q = diag P, alpha = C w s and
@@ -134,37 +128,25 @@ def loo_gradient(
     dq = -diag(P (dK + dlam) P), df = lam (alpha dlog C - d alpha) and dlam = -lam (dlog C + dlog v), dlog v = third df.
     Rows without curvature depend on f only.
     """
-    xp = arrays.namespace(K)
     v = weights * loss.curvature(t * fit.decision)
-    inside = arrays.to_numpy(v) > 0
-    rows, others = np.flatnonzero(inside), np.flatnonzero(~inside)
+    rows, others = np.flatnonzero(v > 0), np.flatnonzero(~(v > 0))
     if not rows.size:
         return 0.0 * K, 0.0
-    P, alpha, own = fit.inverse, arrays.take(fit.coef, rows), arrays.take(g, rows)
-    lam, q = 1.0 / (C * arrays.take(v, rows)), xp.linalg.diagonal(fit.inverse)
-    third = arrays.take(t * loss.third(t * fit.decision), rows)
+    P, alpha, own, far = fit.inverse, fit.coef[rows], g[rows], g[others]
+    lam, q = 1.0 / (C * v[rows]), fit.inverse.diagonal()
+    third = (t * loss.third(t * fit.decision))[rows]
     middle = arrays.matmul(P * (own * alpha / q**2)[None, :], P)
-    in_lam = own * alpha - xp.linalg.diagonal(middle)
+    in_lam = own * alpha - middle.diagonal()
     in_f = own - in_lam * lam * third
-    in_alpha = own * (lam - 1.0 / q) - in_f * lam
-    if others.size:  # f of these rows is k'alpha + b
-        far = arrays.take(g, others)
-        cross = arrays.take(arrays.take(K.T, rows).T, others)
-        in_alpha = in_alpha + cross.T @ far
-    moves = P @ in_alpha
-    if others.size:
-        # the intercept follows from the active rows: b = mean'(z - K alpha - lam alpha)
-        moves = moves + xp.sum(far) * fit.mean
-    G = -middle - 0.5 * (moves[:, None] * alpha[None, :] + alpha[:, None] * moves[None, :])
-    in_C = float(xp.sum(in_f * lam * alpha) - xp.sum(in_lam * lam) + xp.sum(moves * lam * alpha))
-    if not others.size:
-        return G, in_C
-    full = np.zeros((K.shape[0], K.shape[0]))
-    full[np.ix_(rows, rows)] = arrays.to_numpy(G)
-    half = 0.5 * arrays.to_numpy(far)[:, None] * arrays.to_numpy(alpha)[None, :]
-    full[np.ix_(others, rows)] += half
-    full[np.ix_(rows, others)] += half.T
-    return arrays.like(full, K), in_C
+    # f of the other rows is k'alpha + b, where the intercept b = mean'(z - K alpha - lam alpha) of these rows
+    in_alpha = own * (lam - 1.0 / q) - in_f * lam + far @ K[np.ix_(others, rows)]
+    moves = P @ in_alpha + far.sum() * fit.mean
+    in_C = float(np.sum(in_f * lam * alpha) - np.sum(in_lam * lam) + np.sum(moves * lam * alpha))
+    change, coef = np.zeros(len(K)), np.zeros(len(K))
+    change[rows], change[others], coef[rows] = moves, -far, alpha
+    G = -0.5 * (change[:, None] * coef[None, :] + coef[:, None] * change[None, :])
+    G[np.ix_(rows, rows)] -= middle
+    return G, in_C
 
 
 def solve_primal(
@@ -176,14 +158,9 @@ def solve_primal(
     *,
     start: Array | None = None,
     tolerance: float = 1e-10,
-    loo: bool = True,
 ) -> Binary:
     """Solve on a smaller basis, with whitened columns phi (l x m): the norm of f is that of the coefficients."""
     xp = arrays.namespace(phi)
-    if start is None and not loss.is_quadratic and phi.shape[1] >= FEWER * FEWEST:
-        # the first whitened columns are those of the first basis points; many of them start from a quarter of them
-        few = phi[:, : phi.shape[1] // FEWER] + 0.0
-        start = solve_primal(few, t, weights, C, loss, tolerance=ROUGH, loo=False).decision
     known: list[Any] = [None, None]  # the last curvature, and its system
 
     def system(curvature: Array) -> tuple[Array, Array, float]:
@@ -214,8 +191,6 @@ def solve_primal(
         return 0.5 * float(state[0] @ state[0]) + C * float(weights @ loss.value(t * state[2]))
 
     coef, intercept, f = _minimise(loss, t, weights, solve, objective, start, tolerance)
-    if not loo:
-        return Binary(coef, intercept, f, None, None)
     curvature = weights * loss.curvature(t * f)
     L, mean, total = system(curvature)
     reach = arrays.row_squares(arrays.whiten_rows(phi - mean[None, :], L)) + 1.0 / (C * total)
