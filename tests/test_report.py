@@ -436,10 +436,10 @@ def test_a_thinned_cloud_is_even_but_for_the_largest_residuals():
 
 
 def test_long_names_are_cut_in_the_middle():
-    names = [shortened(f"note=line one, line two, number {number}") for number in range(3)]
+    names = [shortened(f"note=line one, line two, number {number}", 26) for number in range(3)]
     assert len(set(names)) == 3
     assert {len(name) for name in names} == {26}
-    assert shortened("a" * 26) == "a" * 26
+    assert shortened("a" * 26, 26) == "a" * 26
 
 
 # In a browser ---------------------------------------------------------------------------------------------------------

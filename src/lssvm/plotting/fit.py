@@ -105,6 +105,7 @@ class FitDisplay(Display):
                 "LeaveOneOutDisplay, or use sklearn.inspection.PartialDependenceDisplay."
             )
         X, y = _rows(estimator)
+        support_vectors, names = diagnose.basis_points(estimator), diagnose.feature_names(estimator)
         size = grid_resolution or (300 if X.shape[1] == 1 else 60)
         low, high = X.min(axis=0), X.max(axis=0)
         margin = np.where(high > low, 0.03 * (high - low), 1.0)
@@ -118,24 +119,15 @@ class FitDisplay(Display):
         else:
             y, response = one_output(y, output), one_output(at_points(estimator.predict, inputs), output)
             interval = at_points(estimator.predict_interval, inputs, coverage).reshape(*shape, 2, -1)[..., output]
-        display = cls(
-            grid=grid,
-            response=response.reshape(*shape, *response.shape[1:]),
-            interval=interval,
-            X=X,
-            y=y,
-            support_vectors=diagnose.basis_points(estimator),
-            classes=classes,
-            coverage=coverage,
-            names=diagnose.feature_names(estimator),
-        )
-        return display.plot(ax, **kwargs)
+        response = response.reshape(*shape, *response.shape[1:])
+        drawn: dict[str, Any] = {"X": X, "y": y, "support_vectors": support_vectors, "names": names}
+        drawn |= {"response": response, "interval": interval, "coverage": coverage, "classes": classes}
+        return cls(grid=grid, **drawn).plot(ax, **kwargs)
 
     def _draw(self, kwargs: dict[str, Any]) -> None:
         if len(self.grid) == 1:
             return self._draw_curves(kwargs)
-        draw = self._draw_contours if self.classes is None else self._draw_regions
-        title = draw(kwargs)
+        title = self._draw_contours(kwargs) if self.classes is None else self._draw_regions(kwargs)
         if len(self.support_vectors) < len(self.X):
             style: dict[str, Any] = {"ms": 8, "mfc": "none", "mec": COLOURS[1], "mew": 1.1}
             label = counted(len(self.support_vectors), "support vector")

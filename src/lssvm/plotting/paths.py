@@ -396,16 +396,15 @@ class MaximalVariationDisplay(Display):
 
     def _draw(self, kwargs: dict[str, Any]) -> None:
         ax, kept = self.ax_, [int(number) for number in self.kept]
-        dropped = {"color": "#b9bfc6", "linewidth": 0.9, "zorder": 1}
-        self.lines_ = [
-            self._curve(self.rho, values, name, kwargs)
-            if number in kept
-            else self._line(ax, self.rho, values, dropped, kwargs)
-            for number, (name, values) in enumerate(zip(self.names, self.max_variation.T, strict=True))
-        ]
+        self.lines_ = []
+        for number, (name, values) in enumerate(zip(self.names, self.max_variation.T, strict=True)):
+            if number in kept:
+                line = self._curve(self.rho, values, name, kwargs)
+            else:
+                line = self._line(ax, self.rho, values, "#b9bfc6", "_dropped", kwargs, linewidth=0.9, zorder=1)
+            self.lines_.append(line)
         self.chosen_ = ax.axvline(self.chosen, color="#222222", lw=1, ls=":")
-        ax.set_xscale("log")
-        ax.set_ylim(bottom=0.0)
+        ax.set(xscale="log", ylim=(0.0, None))
         title = f"Maximal variations: {len(kept)} of {len(self.names)} inputs kept"
         self._finish(r"weight $\rho$ of the maximal variations", "maximal variation (units of y)", title)
 
@@ -427,8 +426,8 @@ def _recorded_errors(estimator: Model, path: Any) -> tuple[np.ndarray, str, str]
     name = next((key for key, value in recorded.items() if value is path), "")
     if "errors" in path:
         return np.array(path.errors), "mean reconstruction error (fraction of 1)", name
-    steps = [step for step in estimator.steps or () if type(step).__name__ == name]
-    kind = SCORED_BY.get(getattr(steps[-1], "score", "loo"), "leave-one-out") if steps else "leave-one-out"
+    scored_by = {type(step).__name__: getattr(step, "score", "loo") for step in estimator.steps or ()}
+    kind = SCORED_BY.get(scored_by.get(name, "loo"), "leave-one-out")
     unit = "targets -1, +1" if is_classifier(estimator) else "units of y"
     if estimator.robust is not None and name != "Forward":  # Forward always squares
         return np.array(path.scores), f"mean absolute {kind} error ({unit})", name

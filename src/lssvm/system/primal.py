@@ -297,7 +297,7 @@ def _turned(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Arr
         bottom, rounding, lost = math.sqrt(ridge) * turn, EPS * largest, math.inf
     else:
         A, bottom, R, condition, _ = orthogonalise(A, math.sqrt(ridge))
-        turn, singular, Vt = arrays.svd(R)
+        turn, singular, Vt = xp.linalg.svd(R, full_matrices=False)
         bottom, rounding = arrays.matmul(bottom, turn), math.inf
         lost = EPS * (condition + float(singular[0] / singular[-1])) if rank else 0.0
         eigenvalues = xp.clip(singular * singular - ridge, 0.0, None)
@@ -400,7 +400,7 @@ def factorise_reduced(K: Array, targets: Array, weights: Array, position: np.nda
     Z[:-1, :-1] *= w[:, None]
     Z[:-1, -1] = w
     Z[-1, :-1] = 1.0
-    Q, R = arrays.qr(Z)
+    Q, R = xp.linalg.qr(Z)
     if float(xp.min(xp.abs(xp.linalg.diagonal(R)))) <= (n + 1) * EPS * float(xp.max(xp.abs(xp.linalg.diagonal(R)))):
         raise ValueError("The kept columns of the KKT system are linearly dependent: lower C or keep fewer columns.")
     return Reduced(Q, R, targets, w, position, own)
