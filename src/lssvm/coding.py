@@ -150,4 +150,4 @@ def softmax_slope(logits: np.ndarray, targets: np.ndarray, weights: np.ndarray) 
         return weights @ (mean - np.sum(targets * logits, axis=1)), weights @ spread
 
     size = float(np.max(np.abs(logits), initial=0.0)) or 1.0
-    return float(best_slope(derivatives, np.array(size)))
+    return float(best_slope(derivatives, np.array(1.0 / size)))

@@ -153,20 +153,19 @@ def log_loss(f: Array, targets: Array, weights: Array) -> tuple[Array, Array]:
         wrong = logistic.slope(slope * margin)
         return total(weighted * (miss - wrong)), total(weighted * margin * wrong * (1.0 - wrong))
 
-    slope = best_slope(derivatives, xp.sqrt(total(weighted * margin) / total(v + 0.0 * margin)) + EPS)
+    slope = best_slope(derivatives, 3.0 / (xp.sqrt(total(weighted * margin) / total(v + 0.0 * margin)) + EPS))
     z, size = slope * margin, f.shape[0] * (1.0 if f.shape[2] == 1 else 2.0)
     loss = total(v * (logistic.value(z) + miss * z))[0, :, 0] / size
     return loss, v * (miss - logistic.slope(z)) * slope * targets[:, None, :] / size
 
 
-def best_slope(derivatives: Callable[[Array], tuple[Array, Array]], size: Array) -> Array:
-    """The slopes > 0 of the smallest log losses of values of the given sizes (root mean squares).
+def best_slope(derivatives: Callable[[Array], tuple[Array, Array]], slope: Array) -> Array:
+    """The slopes > 0 of the smallest log losses, within a factor of a million of those given.
 
     `derivatives` returns the first two derivatives of the losses, of which the first increases with the slope: Newton's
     method, safeguarded by a bracket.
     """
-    xp = arrays.namespace(size)
-    slope = 3.0 / size
+    xp = arrays.namespace(slope)
     low, high = slope / 1e6, slope * 1e6
     for _ in range(SLOPE_STEPS):
         first, second = derivatives(slope)
