@@ -216,7 +216,7 @@ def _widths_per_column(
         return found[own]
 
     def fewer_columns(criterion: LooLogLoss, start: Candidate) -> Candidate:
-        return WidthSearch(criterion, requested, start).fewer_columns(criterion.relevant)
+        return WidthSearch(criterion, requested, start).fewer_columns(criterion.needed)
 
     def with_columns(candidate: Candidate, kept: np.ndarray) -> Candidate:
         """Infinite widths of the other inputs; the others are narrower, for equal distances."""
@@ -236,7 +236,7 @@ def _widths_per_column(
         if judged(lambda own: fewer_columns(halves[own], found[own])):
             fewer = fewer_columns(whole, with_nearby_C(whole, chosen))
             chosen = mean_of([common_factor(half, fewer) for half in halves])
-    relevant = [criterion.relevant for criterion in (*halves, whole)]
+    relevant = [criterion.needed for criterion in (*halves, whole)]
     if all(0 < own.sum() < whole.varying for own in relevant) and judged(
         lambda own: with_columns(narrow[1 - own], relevant[own])
     ):

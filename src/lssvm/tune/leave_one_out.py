@@ -19,7 +19,7 @@ from ..progress import gradient_work, work
 from ..rules import one_of
 from .choose_C import ROBUST_ITERATIONS, error_rate, most_for_C, validation_loss, warn_at_edge, with_best_C
 from .constants import CONSTANTS
-from .samples import stages_of
+from .samples import chosen_widths, stages_of
 from .search import Found, completed, finished, first_stage, last_stage
 from .widths import choices
 
@@ -158,7 +158,10 @@ def tune_members(
     weights = np.ones(len(found))
     if len(found) > 1 and not weighs_by_folds(problems):  # they share the rows of their samples
         residuals = np.stack([one.criterion.residuals(one.candidate) for one in found])
-        weights = average_weights(residuals, found[0].criterion.weights, [one.used_widths for one in found])
+        asked = [
+            one.requested.replace(asked=(one.requested.kernel, None), kernel=one.candidate.kernel) for one in found
+        ]
+        weights = average_weights(residuals, found[0].criterion.weights, list(map(chosen_widths, asked)))
     kept = [one for one, weight in zip(found, weights, strict=True) if weight > 0.0]
     for place, search in begun.items():
         with search.last_work:
