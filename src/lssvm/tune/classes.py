@@ -22,13 +22,12 @@ from ..kernels import Kernel
 from ..problem import Problem, column_spread, columns_by_input, constant_columns, ranks_of
 from .constants import CONSTANTS
 from .criteria import LooLogLoss
-from .samples import CLASS_SAMPLE, in_memory, part_of, sample_of
+from .samples import in_memory, part_of, sample_of
 from .widths import FAILED, Candidate, WidthSearch, changed_widths, choices, log_widths
 
 FEWEST = 4  # Each class needs this many rows, two in each half: a single row says nothing about its class.
 LARGER_C = {"squared": 1.0, "squared_hinge": 2.7, "logistic": 12.0}  # The usual ratios of C to that of squares.
 PART = 1.0 / 3.0  # C is chosen again on this part of the rows and of the basis.
-COMMON_ITERATIONS = 12  # A search for a common factor of the widths takes at most this many iterations.
 MANY_ITERATIONS = 20  # A search for one width per column takes at most this many iterations.
 
 
@@ -174,7 +173,7 @@ def _common_widths(
             pairs = zip(kernel.leaves, requested.leaves, others[number].kernel.leaves, strict=True)
             widths = [other.sigma if asked.sigma is None else own.sigma for own, asked, other in pairs]
             start = replace(start, kernel=kernel.with_widths(widths), C=others[number].C)
-        found.append(WidthSearch(half, requested, start).minimise(COMMON_ITERATIONS))
+        found.append(WidthSearch(half, requested, start).minimise(2 * CONSTANTS.few_iterations))
         start = found[-1]
     return found
 
@@ -191,7 +190,7 @@ def _widths_per_column(
     least = [half.losses(own) for half, own in zip(halves, common, strict=True)]
 
     def common_factor(half: LooLogLoss, start: Candidate) -> Candidate:
-        return WidthSearch(half, requested, start).minimise(COMMON_ITERATIONS)
+        return WidthSearch(half, requested, start).minimise(2 * CONSTANTS.few_iterations)
 
     def judged(change: Callable[[int], Candidate]) -> list[Candidate] | None:
         """The candidates that a change of each half leads to on the other half, or None if they do not gain enough.
@@ -305,8 +304,8 @@ def _sample(problem: Problem) -> LooLogLoss:
 def _sample_size(problem: Problem) -> int:
     """The number of rows of that sample, before rows of rare classes are added."""
     counts = np.bincount(problem.labels[problem.rows]).astype(float)
-    share = CONSTANTS.class_rows / (pair_work(counts) or 1.0) ** (1 / 3)
-    return int(np.clip(counts.sum() * share, *CLASS_SAMPLE))
+    share = CONSTANTS.class_rows[0] / (pair_work(counts) or 1.0) ** (1 / 3)
+    return int(np.clip(counts.sum() * share, *CONSTANTS.class_rows[1:]))
 
 
 def _as_numpy(problem: Problem) -> Problem:

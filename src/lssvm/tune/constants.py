@@ -43,8 +43,9 @@ class Constants:
     # the error of small tables from 0.888 to 0.885; in 24 splits the gain was above 0.2 where that paid off, else
     # below 0.05.
     limited: float = 0.1
-    # The sample of a search for a classifier takes as much work as this many rows of two classes.
-    class_rows: int = 550
+    # The sample of a search for a classifier takes as much work as this many rows of two classes, and has at least and
+    # at most so many rows.
+    class_rows: tuple[int, int, int] = (550, 200, 1500)
 
     # Iterations -------------------------------------------------------------------------------------------------------
     # A search takes at most this many iterations; 20 to 40 are usual with one width per column.

@@ -83,8 +83,9 @@ class BinaryTargets:
         classes = np.arange(n_classes)
         others = classes[None, :-1] + (classes[None, :-1] >= classes[:, None])  # (classes, classes - 1)
         self.opponents = others[codes]
-        self.signs = np.where(self.opponents < codes[:, None], 1.0, -1.0)
+        self.signs = -np.ones(self.opponents.shape)
         if by_pairs:
+            self.signs[self.opponents < codes[:, None]] = 1.0
             self.columns = pair_rows(codes, n_classes)
             number = np.zeros((n_classes, n_classes), dtype=int)
             for place, (a, b) in enumerate(pairs_of(n_classes)):
@@ -95,32 +96,15 @@ class BinaryTargets:
         self.pairs = BatchedPairs(self.columns, weights)
         self.log_slope = SLOPE_CENTRE  # where the next search for a slope starts
 
-    def _margins(self, values: np.ndarray) -> np.ndarray:
-        """The margins of every row against the other classes (rows, classes - 1), from leave-one-out values.
-
-        They are the signed values of the pairs of its class, or differences of the values of its class and the others.
-        """
-        if self.by_pairs:
-            return self.signs * np.take_along_axis(values, self.opponents, axis=1)
-        own = np.take_along_axis(values, self.codes[:, None], axis=1)
-        return own - np.take_along_axis(values, self.opponents, axis=1)
-
-    def _in_values(self, in_margins: np.ndarray) -> np.ndarray:
-        """The derivatives in the leave-one-out values, from those in the margins."""
-        out = np.zeros((len(in_margins), len(self.columns)))
-        if self.by_pairs:
-            np.put_along_axis(out, self.opponents, self.signs * in_margins, axis=1)
-            return out
-        np.put_along_axis(out, self.opponents, -in_margins, axis=1)
-        np.put_along_axis(out, self.codes[:, None], in_margins.sum(axis=1, keepdims=True), axis=1)
-        return out
-
     def score(self, values: np.ndarray) -> tuple[float, np.ndarray]:
         """The loss of leave-one-out values with the best slope, and its derivatives in them.
 
-        By the envelope theorem, the slope does not contribute to them. Newton's method runs in the log slope.
+        The margins of a row against the other classes are the signed values of the pairs of its class, or differences
+        of the values of its class and the others. Newton's method runs in the log slope; by the envelope theorem, the
+        slope does not contribute to the derivatives.
         """
-        margins = self._margins(values)
+        own = 0.0 if self.by_pairs else np.take_along_axis(values, self.codes[:, None], axis=1)
+        margins = own + self.signs * np.take_along_axis(values, self.opponents, axis=1)
         weights, log_slope = self.weights, self.log_slope
         for _ in range(SLOPE_STEPS):
             slope = math.exp(log_slope)
@@ -141,7 +125,11 @@ class BinaryTargets:
             log_slope += step
         self.log_slope = log_slope
         value = float(weights @ (top + np.log(total))) + 0.5 * (deviation / C_SPREAD) ** 2
-        return value, self._in_values(-slope * weights[:, None] * shares)
+        in_margins, in_values = -slope * weights[:, None] * shares, np.zeros(values.shape)
+        np.put_along_axis(in_values, self.opponents, self.signs * in_margins, axis=1)
+        if not self.by_pairs:
+            np.put_along_axis(in_values, self.codes[:, None], in_margins.sum(axis=1, keepdims=True), axis=1)
+        return value, in_values
 
 
 class LooLogLoss(Criterion):

@@ -9,20 +9,17 @@ from ..problem import Problem, column_spread, order_by_content
 from .constants import CONSTANTS
 
 ROWS_PER_CLASS = 20  # A sample holds at least this many rows of each class, if the class has as many.
-CLASS_SAMPLE = (200, 1500)  # The sample of a search for a classifier has at least and at most this many rows.
 
 
 def stages_of(problem: Problem) -> list[tuple[int, int | None]]:
     """Rows and basis size (None: dense) of the successive stages of a search."""
-    rows, size = len(problem.rows), problem.basis_size
-    last: tuple[int, int | None]
+    rows, first, last = len(problem.rows), CONSTANTS.trial, CONSTANTS.last_stage
     if problem.is_dual:
-        first, last = CONSTANTS.dense_trial, (min(rows, CONSTANTS.dense_stage), None)
-        small = rows <= CONSTANTS.start_rows
+        first, small = CONSTANTS.dense_trial, rows <= CONSTANTS.start_rows
     else:
-        first, last = CONSTANTS.trial, (min(rows, CONSTANTS.last_stage[0]), min(size, CONSTANTS.last_stage[1]))
-        small = size <= first[1]
-    return [last] if small else [(min(rows, first[0]), first[1]), last]
+        small = problem.basis_size <= first[1]
+    end = (CONSTANTS.dense_stage, None) if problem.is_dual else (last[0], min(problem.basis_size, last[1]))
+    return [(min(rows, size), basis) for size, basis in ([end] if small else [first, end])]
 
 
 def in_memory(problem: Problem) -> Problem:
@@ -44,7 +41,9 @@ def sample_of(problem: Problem, size: int, order: np.ndarray | None = None) -> n
         return np.sort(order[:size])
     labels = problem.labels[order]
     present = np.unique(labels)
-    count = max(2, min(ROWS_PER_CLASS, CLASS_SAMPLE[1] // len(present)))  # of very many classes, fewer rows each
+    count = max(
+        2, min(ROWS_PER_CLASS, CONSTANTS.class_rows[2] // len(present))
+    )  # of very many classes, fewer rows each
     few = [order[labels == label][:count] for label in present]
     return np.unique(np.concatenate([order[:size], *few]))
 

@@ -86,34 +86,26 @@ def first_stage(
         candidate = same.candidate
     elif kernel.is_free:
         candidate, moderate = _common_widths(problem, sample, method, record)
-    if earlier:
-        found = replace(
-            earlier[-1],
-            requested=problem,
-            criterion=LooError(earlier[-1].criterion.problem, column_spread(problem), record),
-            candidate=candidate,
-            many=False,
-        )
-    else:
-        found = on_stage(problem, 0, candidate, record)
-    found = replace(found, moderate=moderate)
+    found = earlier[-1] if earlier else on_stage(problem, 0, candidate, record)
+    candidate = candidate if earlier else found.candidate
+    criterion = LooError(found.criterion.problem, column_spread(problem), record)
+    found = replace(found, requested=problem, criterion=criterion, candidate=candidate, many=False, moderate=moderate)
     if method == "grid" or not kernel.is_free:
         return with_value(found if kernel.is_free else with_best_start(found))
-    several, trial = found.several, found.criterion.problem
-    few = len(trial.rows) < CONSTANTS.width_rows * several * varying_inputs(problem)
+    several, rows = found.several, len(criterion.problem.rows)
+    few = rows < CONSTANTS.width_rows * several * varying_inputs(problem)
     if alike is not None:
         found = found.searched(method, few_iterations, many=several > 0)
     else:
         if same is None:  # else C is already the best of these rows
-            sampled = len(trial.rows) > CONSTANTS.start_rows
-            found = (with_best_start(found) if sampled else found).searched(method)
+            found = with_best_start(found) if rows > CONSTANTS.start_rows else found
+            found = found.searched(method)
         if several:
             per_column = _widths_per_column(found, method, few_iterations if few else None)
             found = per_column if _is_worthwhile(found, per_column, member) else found
     if found.many:
-        relevant = found.criterion.relevant(found.criterion.y)
-        relevant |= few  # with few rows, hardly any column stands out
-        fewer = WidthSearch(found.criterion, kernel, found.candidate, many=True).fewer_columns(relevant)
+        relevant = criterion.relevant(criterion.y) | few  # with few rows, hardly any column stands out
+        fewer = WidthSearch(criterion, kernel, found.candidate, many=True).fewer_columns(relevant)
         if fewer is not found.candidate:  # a better model may show outliers that the start could not tell
             other = on_stage(problem, 0, fewer, record, has_outliers=found.has_outliers)
             found = replace(other, many=True, moderate=moderate).searched(method, few_iterations)
@@ -244,9 +236,6 @@ def _widths_per_column(common: Found, method: str, iterations: int | None) -> Fo
     widest = float(np.max(WidthSearch(criterion, kernel, common.candidate).relative, initial=-math.inf))
     factor = math.exp(min(common.moderate - widest, 0.0))
 
-    def start_at(candidate: Candidate, widths: np.ndarray) -> Candidate:
-        return changed_widths(candidate, kernel, lambda _, sigma: widths, many=True)
-
     narrower = lambda _, sigma: np.where(constant, math.inf, factor * sigma)  # noqa: E731
     start = replace(common, candidate=changed_widths(common.candidate, kernel, narrower, many=True))
     start = start if factor == 1.0 else with_best_start(start)
@@ -269,8 +258,11 @@ def _widths_per_column(common: Found, method: str, iterations: int | None) -> Fo
         if narrow.all() or not (relevant & (logs > NARROW)).any():
             continue
         at = np.where(narrow, 0.5 * math.log(narrow.sum()) - 1.0, np.where(np.isfinite(logs), WIDE, math.inf))
-        widths = np.exp(at)[inputs] * column_spread(problem)
-        kernels = [start_at(best.candidate, factor * widths).kernel for factor in np.exp([0.0, OTHER_KERNEL])]
+        starts = [np.exp(at + shift)[inputs] * column_spread(problem) for shift in (0.0, OTHER_KERNEL)]
+        kernels = [
+            changed_widths(best.candidate, kernel, lambda *_, widths=widths: widths, many=True).kernel
+            for widths in starts
+        ]
         other = replace(best, candidate=min(with_errors(criterion.problem, kernels, criterion.record), key=error))
         other = other.searched(method, iterations)
         best = other if other.candidate.value < best.candidate.value else best
@@ -316,6 +308,7 @@ def _by_log_loss(found: Found, method: str) -> Candidate:
 
 def _describe(found: Found, method: str) -> None:
     trial, leaves = found.criterion.problem, found.requested.kernel.leaves
+    method = method.replace("auto", "gradient")
     kind = "rows" if trial.is_dual else f"rows and {counted(trial.basis_size, 'basis point')}"
     free, inputs = [leaf for leaf in leaves if leaf.sigma is None], len(np.unique(trial.inputs))
     widths = sum(inputs if leaf.ard and found.many else 1 for leaf in free)
