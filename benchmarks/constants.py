@@ -25,7 +25,7 @@ from joblib import Parallel, delayed
 
 from lssvm.tune.constants import CONSTANTS, Constants
 
-from .tables import Record, class_record, geometric_mean, number_record, read_sets
+from .records import Record, class_record, geometric_mean, number_record, read_sets
 from .tuning import table
 
 Run = tuple[str, str, np.ndarray, np.ndarray, np.ndarray]  # set, "numbers" or "classes", X, y, test rows

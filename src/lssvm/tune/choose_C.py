@@ -45,7 +45,9 @@ def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
     for rows, residuals in factor.loo_path(C):
         scaled, xp = residuals / unit, arrays.namespace(residuals)
         if not problem.classification:
-            limit = CONSTANTS.outlier * arrays.quantile(xp.abs(scaled), 0.9) if limit is None else limit
+            if limit is None:
+                share = np.quantile(arrays.to_numpy(xp.abs(scaled)), 0.9, axis=0)
+                limit = CONSTANTS.outlier * arrays.like(share, scaled)
             scaled = xp.clip(scaled, -limit, limit)
         losses = xp.abs(scaled) if problem.robust is not None else scaled * scaled
         errors += counted[rows] @ xp.sum(losses, axis=2)
