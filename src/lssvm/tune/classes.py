@@ -28,7 +28,6 @@ from .widths import FAILED, Candidate, WidthSearch, changed_widths, choices, log
 FEWEST = 4  # Each class needs this many rows, two in each half: a single row says nothing about its class.
 LARGER_C = {"squared": 1.0, "squared_hinge": 2.7, "logistic": 12.0}  # The usual ratios of C to that of squares.
 PART = 1.0 / 3.0  # C is chosen again on this part of the rows and of the basis.
-MANY_ITERATIONS = 20  # A search for one width per column takes at most this many iterations.
 
 
 def choose_classifier(
@@ -211,7 +210,7 @@ def _widths_per_column(
         return found[::-1]
 
     def many_widths(own: int, start: Candidate) -> Candidate:
-        found[own] = WidthSearch(halves[own], requested, start, many=True).minimise(MANY_ITERATIONS)
+        found[own] = WidthSearch(halves[own], requested, start, many=True).minimise(3 * CONSTANTS.few_iterations)
         return found[own]
 
     def fewer_columns(criterion: LooLogLoss, start: Candidate) -> Candidate:

@@ -52,6 +52,8 @@ class Constants:
     iterations: int = 50
     # This is the limit for results that are nearly right, such as widths that another kernel has found, and with
     # fewer than `width_rows` samples per width, where more iterations would fit the noise.
+    # A search for a classifier takes at most twice as many for a common factor of the widths, and three times as many
+    # for one width per column: up to 50 changed the log loss of none of 13 tables.
     few_iterations: int = 6
     # A search ends when an iteration lowers log PRESS by less.
     slow: float = 1e-3
