@@ -27,7 +27,8 @@ class Kernel(BaseEstimator):
     """
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        """The kernel matrix between the rows of X and the rows of Z (of X if Z is None)."""
+        """The kernel matrix between the rows of X and the rows of Z (of X if Z is None); checks the parameters."""
+        self.check(X.shape[1])
         return self.evaluate(X, X if Z is None else Z)
 
     def evaluate(self, X: Array, Z: Array) -> Array:
@@ -122,8 +123,12 @@ class Kernel(BaseEstimator):
             part.check(n_features)
 
     # Properties -------------------------------------------------------------------------------------------------------
-    ard = False
-    """Whether a width left at None may differ from column to column."""
+    ard = False  # whether a width left at None may differ from column to column
+    is_precomputed = False  # True if the inputs are the kernel matrix itself
+    is_choice = False  # True for several kernels of which one is chosen in `fit`
+    is_stack = False  # True for several kernels with a model each, whose predictions are averaged
+    is_bounded = False  # True if no value exceeds 1, whatever the inputs, so that overflow need not be checked
+    has_finite_rank = False  # True if the rank of the kernel matrix is bounded, however many points there are
     _known_parameters: tuple[str, ...] = ()
 
     @classmethod
@@ -137,31 +142,6 @@ class Kernel(BaseEstimator):
     def has_width(self) -> bool:
         """True if the kernel has a parameter `sigma`: a width, which is chosen in `fit` if it is None."""
         return "sigma" in self._parameters()
-
-    @property
-    def is_precomputed(self) -> bool:
-        """True if the inputs are the kernel matrix itself."""
-        return False
-
-    @property
-    def is_choice(self) -> bool:
-        """True for several kernels of which one is chosen in `fit`."""
-        return False
-
-    @property
-    def is_stack(self) -> bool:
-        """True for several kernels with a model each, whose predictions are averaged."""
-        return False
-
-    @property
-    def is_bounded(self) -> bool:
-        """True if no value exceeds 1, whatever the inputs, so that overflow need not be checked."""
-        return False
-
-    @property
-    def has_finite_rank(self) -> bool:
-        """True if the rank of the kernel matrix is bounded, however many points there are."""
-        return False
 
     def spanning_points(self, n_features: int) -> np.ndarray | None:
         """Points (n, n_features) whose kernel functions span all functions of the kernel; None if none are known."""
@@ -260,7 +240,7 @@ class _Pair(Kernel):
         return (self.k1, self.k2)
 
     @property
-    def has_finite_rank(self) -> bool:
+    def has_finite_rank(self) -> bool:  # type: ignore[override]
         return self.k1.has_finite_rank and self.k2.has_finite_rank
 
 

@@ -142,7 +142,7 @@ def check(value: Any, hint: Any, name: str, sizes: Sizes) -> None:
         _check_array(value, hint, name, sizes)
     elif isinstance(hint, dict):
         demand(isinstance(value, dict) and all(isinstance(key, str) for key in value), name)
-        for key in hint.keys() & value.keys():
+        for key in [key for key in hint if key in value]:
             check(value[key], hint[key], f"{name}[{key!r}]", sizes)
     elif isinstance(hint, types.FunctionType):
         hint(value, name, sizes)

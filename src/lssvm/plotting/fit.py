@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 
 from .. import arrays, diagnose
-from .._words import counted
 from ..estimators import LSSVC
+from ..progress import counted
 from ._display import COLOURS, REFERENCE, Axes, Display, Model, at_points, one_output
 
 

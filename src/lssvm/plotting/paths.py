@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from .. import arrays, diagnose
-from .._words import counted
+from ..progress import counted
 from ._display import COLOURS, MARKERS, Axes, Display, Model, component_names
 
 # How the sizes of a path were scored, for axis labels, by the `score` of the step

@@ -16,8 +16,8 @@ import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
 from .. import arrays
-from .._words import counted
 from ..problem import Problem
+from ..progress import counted
 from ..rules import Flag, NotNegative, Seed, integer
 from .common import VALIDATION, ValidatedStep, prepared, record_of, training, validation_rows
 from .l1_path import Homotopy, L1Path, l1_path, l1_violation, least_squares

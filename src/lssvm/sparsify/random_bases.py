@@ -9,9 +9,8 @@ import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
 from .. import arrays, progress
-from .._words import counted
 from ..problem import Problem, Step, column_spread
-from ..progress import work
+from ..progress import counted, work
 from ..rules import Count, Rule, Seed, shown
 from ..system import iterative
 from ..tune import (
