@@ -20,7 +20,7 @@ from .._words import counted
 from ..problem import Problem
 from ..rules import Flag, NotNegative, Seed, integer
 from .common import VALIDATION, ValidatedStep, prepared, record_of, training, validation_rows
-from .l1_path import Homotopy, L1Path, l1_path, l1_violation, least_squares
+from .l1_path import Homotopy, L1Path, l1_violation, least_squares
 
 PATH_ENDS = 1e-3, 1e-4, 1e-5, 1e-6  # a path ends at these multiples of the first zeta; the next if the last is best
 
@@ -103,7 +103,7 @@ class Substrate(ValidatedStep):
             scores = None
             if self.zeta is not None:
                 zeta, data = float(self.zeta), (K[rows], y[rows, output], weights[rows])
-                path = least_squares(*data) if zeta == 0 else l1_path(*data, zeta)
+                path = least_squares(*data) if zeta == 0 else Homotopy(*data).to(zeta)
                 self._check_precision(*data, path)
             elif folds:
                 path, zeta, scores = self._by_folds(K[rows], y[rows, output], weights[rows], folds)
@@ -148,7 +148,7 @@ class Substrate(ValidatedStep):
         for part, error in zip(parts, errors, strict=True):
             rest = np.setdiff1d(np.arange(len(y)), part)
             share = weights[rest].sum() / weights.sum()  # the errors are sums over fewer rows
-            fold = l1_path(K[rest], y[rest], weights[rest], share * path.zeta[-1])
+            fold = Homotopy(K[rest], y[rest], weights[rest]).to(share * path.zeta[-1])
             for place, zeta in enumerate(path.zeta):
                 a, b = fold.at(share * zeta)
                 error[place] = np.average((y[part] - K[part] @ a - b) ** 2, weights=weights[part])
