@@ -93,11 +93,7 @@ class Components(ValidatedStep):
     """
 
     def __init__(
-        self,
-        rho: NotNegative | None = None,
-        validation: HeldOut = 0.2,
-        refit: Flag = True,
-        random_state: Seed = None,
+        self, rho: NotNegative | None = None, validation: HeldOut = 0.2, refit: Flag = True, random_state: Seed = None
     ) -> None:
         self.rho = rho
         self.validation = validation

@@ -19,7 +19,7 @@ from .. import arrays
 from .._words import counted
 from ..problem import Problem
 from ..rules import Flag, NotNegative, Seed, integer
-from .common import VALIDATION, ValidatedStep, prepared, record_of, training, validation_rows
+from .common import VALIDATION, ValidatedStep, prepared, training, validation_rows
 from .l1_path import Homotopy, L1Path, l1_violation, least_squares
 
 PATH_ENDS = 1e-3, 1e-4, 1e-5, 1e-6  # a path ends at these multiples of the first zeta; the next if the last is best
@@ -73,11 +73,7 @@ class Substrate(ValidatedStep):
     """
 
     def __init__(
-        self,
-        zeta: NotNegative | None = None,
-        validation: HeldOut = 0.2,
-        refit: Flag = False,
-        random_state: Seed = None,
+        self, zeta: NotNegative | None = None, validation: HeldOut = 0.2, refit: Flag = False, random_state: Seed = None
     ) -> None:
         self.zeta = zeta
         self.validation = validation
@@ -110,7 +106,10 @@ class Substrate(ValidatedStep):
             else:
                 path, zeta, scores = _by_validation(K, y[:, output], weights, rows, held_out)
             coef[:, output], intercept[output] = path.at(zeta)
-            records.append(record_of(path, scores, zeta, support))
+            supports = [np.flatnonzero(row) for row in path.coef]
+            if support is not None:
+                supports = [support[places] for places in supports]
+            records.append(Bunch(**vars(path), supports=supports, scores=scores, chosen=zeta))
         record = records[0] if len(records) == 1 else Bunch(outputs=records, chosen=[r.chosen for r in records])
         kept = np.flatnonzero(np.any(coef != 0.0, axis=1))
         kept = kept if len(kept) else np.array([0])  # all coefficients are 0: keep one basis point

@@ -14,17 +14,8 @@ from ..problem import Problem, Step, column_spread
 from ..progress import work
 from ..rules import Count, Rule, Seed, shown
 from ..system import iterative
-from ..tune import (
-    CONSTANTS,
-    LeaveOneOut,
-    best_C,
-    most_for_C,
-    tuned,
-    warn_at_edge,
-    with_best_C,
-    with_every_class,
-)
-from .common import check_found, kernel_diagonal, kernel_rows, provisional
+from ..tune import CONSTANTS, LeaveOneOut, best_C, most_for_C, tuned, warn_at_edge, with_best_C, with_every_class
+from .common import check_found, kernel_rows, provisional
 
 SIZES = (500, 1000, 2000)  # sizes of `Random()`; the first two are compared
 GAINS = (0.03, 0.05)  # relative decrease of the RMS leave-one-out residual needed for the second and the third
@@ -226,7 +217,7 @@ def randomly_pivoted(problem: Problem, n: int, draw: np.random.RandomState) -> n
     def block(picked: np.ndarray, columns: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
         return kernel_rows(kernel, problem, rows[picked], rows if columns is None else rows[columns], out=out)
 
-    diagonal = kernel_diagonal(kernel, problem)[rows]
+    diagonal = arrays.to_numpy(kernel.diagonal(problem.X))[rows]
     floor = len(rows) * arrays.EPS * float(diagonal.sum())
     return rows[iterative.randomly_pivoted(block, diagonal, n, floor, draw)[0]]
 
