@@ -11,7 +11,6 @@ from sklearn.utils import Bunch, check_random_state
 from .. import arrays, progress
 from .._words import counted
 from ..problem import Problem, Step, column_spread
-from ..progress import work
 from ..rules import Count, Rule, Seed, shown
 from ..system import iterative
 from ..tune import CONSTANTS, LeaveOneOut, best_C, most_for_C, tuned, warn_at_edge, with_best_C, with_every_class
@@ -139,7 +138,6 @@ class Random(Step):
         """As many of the drawn rows as pay off, with the kernel and C chosen in the comparison."""
         sample = with_every_class(problem, drawn, SAMPLE_ROWS)
         last = progress.expect(lambda: most_for_C(problem.with_basis(drawn[: SIZES[0]])))
-        sizes = progress.expect(lambda: sum(work(len(sample), n, every=True) for n in SIZES[:2]))
         basis = lambda n: np.searchsorted(sample, drawn[:n])  # noqa: E731
         known = tuned(problem.subset(sample).with_basis(basis(SIZES[0])), on_all_rows=False)
         record = known.paths.get(LeaveOneOut.__name__, {})
@@ -148,8 +146,7 @@ class Random(Step):
         measured = known.replace(C=problem.C)
         if tried and known.robust is not None:
             measured = measured.replace(weights=known.solve().weights, robust=None)
-        with sizes:
-            scores = [best_C(measured.with_basis(basis(n)))[1] for n in tried]
+        scores = [best_C(measured.with_basis(basis(n)))[1] for n in tried]
         gain = 1.0 - (scores[1] / scores[0]) ** 0.5 if scores and scores[0] > 0 else 0.0
         size = size_that_pays(gain, len(drawn))
         chosen = problem.with_basis(drawn[:size])

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from lssvm import LSSVC, LSSVR, datasets
 from lssvm.kernels import RBF, Linear, Polynomial
 from lssvm.sparsify import Given, Substrate
-from lssvm.sparsify.l1_path import Homotopy
+from lssvm.sparsify.substrate import Homotopy
 
 
 def l1_objective(K, y, v, zeta, a, b):
