@@ -256,10 +256,12 @@ class Structure:
         """The solution for one rho, and the affine piece that contains it."""
         if not self.inside:
             return self._nothing(rho)
-        optimum = self._optimum(self._interior_point(rho), rho)
-        pull = np.abs(self.gram @ optimum.w[: self.parametric.r]).max()
-        if pull <= 1e-6 * np.abs(self.right).max() and rho >= self.largest_rho:  # which takes a linear programme
+        found = self._interior_point(rho)
+        x, t = np.split(found.w, [self.parametric.r])
+        value = x @ (0.5 * self.gram @ x - self.right) + self._scaled(rho) * t.sum()
+        if value > -1e-9 and rho >= self.largest_rho:  # 0 is not clearly worse
             return self._nothing(rho)
+        optimum = self._optimum(found, rho)
         self.working = self.first_rows | set(optimum.working)
         piece, _, _ = next(self._walk(optimum, rho, 0.0))
         return piece
