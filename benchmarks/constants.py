@@ -22,7 +22,7 @@ from joblib import Parallel, delayed
 
 from lssvm.tune import CONSTANTS
 
-from .tables import Record, class_record, geometric_mean, number_record, read_sets
+from .records import Record, class_record, geometric_mean, number_record, read_sets
 from .tuning import table
 
 SMALL = 3000  # rows: larger sets take most of the time, unless they are asked for by name

@@ -39,7 +39,7 @@ from lssvm import LSSVC, LSSVR, arrays, datasets
 from lssvm.arrays.threads import parallel_for
 from lssvm.kernels import RBF, Choice, Matern
 from lssvm.problem import Problem
-from lssvm.tune import loo_errors
+from lssvm.tune.choose_C import loo_errors
 
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 

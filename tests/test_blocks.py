@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from lssvm import LSSVC, LSSVR, kernels, load, save, sparsify, tune
 from lssvm.problem import Problem
-from lssvm.tune.leave_block_out import block_residuals
+from lssvm.tune.held_out import block_residuals
 
 
 def series(n, seed, correlation=0.8):

@@ -16,8 +16,7 @@ from sklearn.utils import Bunch
 from lssvm import LSSVC, LSSVR, diagnose, export, kernels, load, save, sparsify
 from lssvm.problem import Problem, column_spread
 from lssvm.tables.encoding import HEIGHT, Columns
-from lssvm.tune.loo_error import LooError
-from lssvm.tune.loo_log_loss import LooLogLoss, SearchSample
+from lssvm.tune.criteria import LooError, LooLogLoss
 from lssvm.tune.widths import Candidate, WidthSearch
 
 N = 120
@@ -152,7 +151,7 @@ def test_the_gradient_of_the_search_of_classes_is_that_of_tied_widths():
     coded = np.where(codes[:, None] == np.arange(3), 1.0, -1.0)
     kernel = kernels.RBF(np.array([1.0, 2.0, 3.0])[GROUPS], ard=True)
     classes = Problem(kernel, ONE_HOT, coded, np.ones(N), classification=True, groups=GROUPS)
-    criterion = LooLogLoss(SearchSample(classes, np.ones(6)))
+    criterion = LooLogLoss(classes, np.ones(6))
     start = Candidate(kernel, 3.0, "one-vs-rest", "squared")
     search = WidthSearch(criterion, kernels.RBF(ard=True), start, many=True)
     start = rng.uniform(-0.3, 0.3, 4)

@@ -25,7 +25,7 @@ from lssvm.problem import Problem, solve_classes
 from lssvm.system import BatchedPairs, batches, newton
 from lssvm.system.newton import loo_gradient, solve_dual, solve_primal
 from lssvm.tune.classes import simplest, with_C_of_more_rows
-from lssvm.tune.loo_log_loss import LooLogLoss, SearchSample
+from lssvm.tune.criteria import LooLogLoss
 from lssvm.tune.samples import part_of
 from lssvm.tune.widths import Candidate, WidthSearch
 
@@ -342,14 +342,14 @@ def test_batches_agree_with_one_problem_after_the_other(name):
     [*itertools.product(["one-vs-one"], LOSSES), ("one-vs-rest", "squared"), ("one-vs-rest", "logistic")],
 )
 def test_the_gradient_of_a_search_agrees_with_central_differences(coding, name, monkeypatch):
-    from lssvm.tune import loo_log_loss as classes
+    from lssvm.tune import criteria as classes
 
     monkeypatch.setattr(classes, "SLOPE_ACCURACY", 1e-12)
     monkeypatch.setattr(batches, "TOLERANCE", 1e-13)
     X, y = ordered(60)
     targets = np.where(y[:, None] == np.arange(3), 1.0, -1.0)
     problem = Problem(RBF(1.0), X, targets, np.random.default_rng(0).uniform(0.5, 2, 60), classification=True)
-    criterion = LooLogLoss(SearchSample(problem, X.std(axis=0)))
+    criterion = LooLogLoss(problem, X.std(axis=0))
     kernel = RBF(np.array([0.8, 1.6]), ard=True) + Matern(np.array([2.0, 2.0]))
     requested = RBF(ard=True) + Matern()
     search = WidthSearch(criterion, requested, Candidate(kernel, 5.0, coding, name), many=True)
@@ -369,12 +369,12 @@ def test_values_of_a_search_on_a_basis(name):
     candidate = Candidate(dense.kernel, 3.0, "one-vs-one", name)
     limit = 1e-8 if name == "squared" else 1e-3
     for problem in (dense.with_basis(np.arange(0, 90, 4)), dense.with_basis(points=X)):
-        criterion = LooLogLoss(SearchSample(problem, np.ones(3)))
+        criterion = LooLogLoss(problem, np.ones(3))
         values = criterion.loo_values(candidate)
         fit = solve_classes(problem, name, "one-vs-one", np.ones(90))
         assert_allclose(values, fit.loo, rtol=limit, atol=limit)
         assert_allclose(criterion.loo_values(candidate), values, rtol=limit, atol=limit)  # a warm start
-    coarse = LooLogLoss(SearchSample(dense, np.ones(3))).loo_values(candidate)
+    coarse = LooLogLoss(dense, np.ones(3)).loo_values(candidate)
     assert_allclose(values, coarse, rtol=limit, atol=1e-8 if name == "squared" else 0.03)
 
 

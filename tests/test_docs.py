@@ -121,7 +121,7 @@ def test_a_wrong_figure_or_word_is_seen():
     assert not checker.check_output("", "something\n", 0)
 
 
-SLOW = "lssvm.tune.leave_block_out"
+SLOW = "lssvm.tune.held_out"
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name == SLOW)) for name in MODULES])

@@ -13,7 +13,7 @@ from stacking import stack_of
 
 import lssvm
 from lssvm import LSSVC, LSSVR, diagnose, kernels, sparsify
-from lssvm.diagnose.shapley_values import raw_contributions
+from lssvm.diagnose.explanations import raw_contributions
 
 DRAW = np.random.RandomState(0)
 X = DRAW.normal(1.0, 1.0, (60, 4))

@@ -25,7 +25,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from stacking import stack_of
 
 from lssvm import LSSVC, LSSVR, export, kernels, sparsify
-from lssvm.export.c_header import c_string
+from lssvm.export.source_code import c_string
 
 COMPILER = shutil.which("gcc") or shutil.which("cc")
 RNG = np.random.default_rng(0)

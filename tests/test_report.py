@@ -16,8 +16,7 @@ from stacking import stack_of
 from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, load, report, save, sparsify, tune
 from lssvm.arrays import spread_of
 from lssvm.estimators import chunked
-from lssvm.report.charts import Chart, labelled, round_ticks
-from lssvm.report.markup import shortened
+from lssvm.report.markup import Chart, shortened, ticks
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&amp;\u202e$\\"
 X, y = datasets.load_motorcycle(return_X_y=True)
@@ -357,11 +356,11 @@ def test_a_sample_of_many_rows_has_no_row_numbers(monkeypatch):
 @pytest.mark.parametrize("size", [1e-9, 1e-3, 0.1, 1.0, 30.0, 4e4, 3e6, 5e9])
 @pytest.mark.parametrize("offset", [0.0, -0.5, 7.0, 1e5])
 def test_numbers_along_an_axis_tell_its_ticks_apart(size, offset):
-    ticks = round_ticks(offset * size, (offset + 1) * size, 5)
-    found = labelled(ticks)
-    assert [value for value, _ in found] == ticks
-    step = ticks[1] - ticks[0]
-    np.testing.assert_allclose([float(shown) for _, shown in found], ticks, rtol=0, atol=1e-3 * step)
+    found = ticks(offset * size, (offset + 1) * size, 5)
+    values = [value for value, _ in found]
+    steps = np.diff(values)
+    np.testing.assert_allclose(steps, steps[0])
+    np.testing.assert_allclose([float(shown) for _, shown in found], values, rtol=0, atol=1e-3 * steps[0])
     chart = Chart("title", "x", "y")
     chart.line(np.array([0.0, 1.0]), np.array([offset * size, (offset + 1) * size]))
     page = Reader(chart.svg())
@@ -437,10 +436,10 @@ def test_a_thinned_cloud_is_even_but_for_the_largest_residuals():
 
 
 def test_long_names_are_cut_in_the_middle():
-    names = [shortened(f"note=line one, line two, number {number}") for number in range(3)]
+    names = [shortened(f"note=line one, line two, number {number}", 26) for number in range(3)]
     assert len(set(names)) == 3
     assert {len(name) for name in names} == {26}
-    assert shortened("a" * 26) == "a" * 26
+    assert shortened("a" * 26, 26) == "a" * 26
 
 
 # In a browser ---------------------------------------------------------------------------------------------------------
@@ -655,7 +654,7 @@ def test_errors_of_a_diagnosis_are_not_taken_for_absence(monkeypatch):
     def broken(model):
         raise ValueError("operands could not be broadcast together")
 
-    monkeypatch.setattr("lssvm.diagnose.scores", broken)
+    monkeypatch.setattr("lssvm.diagnose.loo_values", broken)
     with pytest.raises(ValueError, match="broadcast"):
         report.to_html(model)
 

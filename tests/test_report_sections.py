@@ -10,10 +10,10 @@ from pages import Reader, cells, section
 from sklearn.metrics import average_precision_score
 
 from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, load, report, save
-from lssvm.report import baselines
-from lssvm.report.baselines import constant_predictions, linear_predictions, model_predictions
-from lssvm.report.explain import importance_section
+from lssvm.report import verdict
+from lssvm.report.columns import importance_section
 from lssvm.report.facts import Facts
+from lssvm.report.verdict import constant_predictions, linear_predictions, model_predictions
 
 X, y = datasets.load_motorcycle(return_X_y=True)
 RIPLEY, LABELS = datasets.load_ripley(return_X_y=True)
@@ -158,7 +158,7 @@ def test_an_output_that_is_constant_has_no_part_in_the_verdict():
 
 
 def test_many_rows_are_compared_on_a_sample(monkeypatch):
-    monkeypatch.setattr(baselines, "LINEAR_ROWS", 60)
+    monkeypatch.setattr(verdict, "LINEAR_ROWS", 60)
     model = LSSVR(kernels.RBF(13.1), C=50.0).fit(X, y)
     found = linear_predictions(Facts(model, {}))
     assert len(found.weights) == 60

@@ -15,9 +15,9 @@ from lssvm.estimators import planning
 from lssvm.kernels import RBF, Additive, Linear, Matern, Spline, Stack
 from lssvm.problem import Problem
 from lssvm.sparsify import random_bases
-from lssvm.tune import average_weights, members, mixture_weights, stack_weights
-from lssvm.tune.search import KernelSearch
-from lssvm.tune.stack_weights import PULL
+from lssvm.tune import average_weights, leave_one_out, mixture_weights
+from lssvm.tune.leave_one_out import PULL
+from lssvm.tune.search import first_stage
 
 GIVEN = [RBF(1.5), Matern(3.0, nu=0.5), Linear()]
 
@@ -40,7 +40,7 @@ def residuals_of(members, rows, seed, tails=False):
 def test_weights_minimise_their_objective(members, tails, monkeypatch):
     residuals, v = residuals_of(members, 200, members, tails), np.random.default_rng(1).uniform(0.2, 2.0, 200)
     usual = average_weights(residuals, v)
-    monkeypatch.setattr(stack_weights, "SMALLEST", 0.0)
+    monkeypatch.setattr(leave_one_out, "SMALLEST", 0.0)
     found = average_weights(residuals, v)
     assert (found >= 0).all()
     assert_allclose(found.sum(), 1.0)
@@ -361,7 +361,7 @@ def test_members_that_are_far_behind_are_left_out():
 
 
 def test_members_without_weight_after_the_first_stage_are_left_out(monkeypatch):
-    monkeypatch.setattr(members, "stage_weights", lambda members: np.array([1.0, 0.0, 1.0]))
+    monkeypatch.setattr(leave_one_out, "average_weights", lambda *stage: np.array([1.0, 0.0, 1.0]))
     model = LSSVR(Stack([RBF(), Matern(), Matern(nu=0.5)])).fit(*numbers(200))
     assert [getattr(member.kernel, "nu", None) for member in model.path_.members] == [None, 0.5]
 
@@ -369,11 +369,11 @@ def test_members_without_weight_after_the_first_stage_are_left_out(monkeypatch):
 def test_weights_of_members_come_from_the_leave_one_out_residuals_of_the_first_stage():
     X, y = numbers(400)
     problem = Problem(Matern(), X, y[:, None], np.ones(400))
-    found = KernelSearch(problem, "auto", Bunch(evaluations=0, plan=[])).run()
-    part, candidate = found.trial, found.candidate
+    found = first_stage(problem, "gradient", Bunch(evaluations=0, plan=[]))
+    part, candidate = found.criterion.problem, found.candidate
     assert part.basis_size == 150
     refit = LSSVR(candidate.kernel, candidate.C, steps=[sparsify.Given(part.support)]).fit(part.X, part.y[:, 0])
-    assert_allclose(found.stage().residuals[:, 0], refit.loo_residuals_, rtol=1e-4, atol=1e-5)
+    assert_allclose(found.criterion.residuals(candidate)[:, 0], refit.loo_residuals_, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.slow

@@ -20,11 +20,11 @@ from sklearn.utils import Bunch
 from lssvm import LSSVC, LSSVR, arrays, datasets, kernels, losses, sparsify, tune
 from lssvm.kernels import RBF, Additive, Choice, Linear, Matern, Polynomial, Spline
 from lssvm.problem import Problem, column_spread, order_by_content
-from lssvm.tune import choose_C, scores, widths
-from lssvm.tune.leave_one_out import tuned
-from lssvm.tune.loo_error import LooError
-from lssvm.tune.screening import droppable, functions_of, relevance
-from lssvm.tune.search import FEWEST_WIDTHS, KernelSearch
+from lssvm.tune import choose_C, widths
+from lssvm.tune.criteria import LooError
+from lssvm.tune.leave_one_out import as_requested, tuned
+from lssvm.tune.samples import Screening, droppable
+from lssvm.tune.search import FEWEST_WIDTHS, completed, first_stage
 from lssvm.tune.widths import Candidate, WidthSearch
 
 SIGMA = np.array([1.2, 2.0, 0.8])
@@ -403,7 +403,7 @@ def test_squared_residuals_may_choose_for_classes_too():
 def test_few_C_at_a_time_are_all_of_them(monkeypatch):
     X, y = load_iris(return_X_y=True)
     whole = LSSVC(RBF(2.0)).fit(X, y)
-    monkeypatch.setattr(scores, "BATCH", 5 * 3 * len(y))
+    monkeypatch.setattr(choose_C, "BATCH", 5 * 3 * len(y))
     assert_allclose(LSSVC(RBF(2.0)).fit(X, y).C_, whole.C_, rtol=1e-12)
 
 
@@ -492,17 +492,17 @@ def test_holdout_is_the_best_on_the_rows_held_out():
 def test_holdout_does_not_take_one_factor_for_another():
     X, y = datasets.load_motorcycle(return_X_y=True)
     step, problem = tune.Holdout(0.25), LSSVR(RBF(8.0), C=1.0).fit(X, y)._problem_
-    fitted, error = step._error(problem, step._parts(problem))
+    fitted, held, residuals = step._residuals(problem, step._parts(problem))
     narrow, wide = (fitted.replace(kernel=RBF(width)).factorise() for width in (1.0, 50.0))
-    expected = error(wide, 1.0)
-    (held,) = step._parts(problem)
+    expected = residuals(wide, 1.0)
     rest = np.setdiff1d(np.arange(len(y)), held)
     refit = LSSVR(RBF(1.0), C=1.0, steps=[]).fit(X[rest], y[rest])
-    assert_allclose(error(narrow, 1.0), np.mean((y[held] - refit.predict(X[held])) ** 2), rtol=1e-9)
+    assert_allclose(residuals(narrow, 1.0)[:, 0], y[held] - refit.predict(X[held]), rtol=1e-9)
     place = id(narrow)
     del narrow
     copies = [copy.copy(wide) for _ in range(10_000)]  # one is where the narrow one was, if that was let go
-    assert error(next((factor for factor in copies if id(factor) == place), wide), 1.0) == expected
+    other = next((factor for factor in copies if id(factor) == place), wide)
+    assert_array_equal(residuals(other, 1.0), expected)
 
 
 @pytest.mark.slow
@@ -522,11 +522,11 @@ def test_C_of_a_basis_is_the_best_of_all_ridges(noise, guess):
     """With noise the large ridges are enough; without, the best one lies among the small ones. A guess is no more."""
     X, y = datasets.make_sinc(3000, noise=noise, random_state=0)
     problem = Problem(RBF(1.0), X, y[:, None], np.ones(len(y)), support=np.arange(40))
-    unit = tune.kernel_variance(problem)
+    unit, _ = choose_C.ridge_unit(problem)
     ridges = np.geomspace(*tune.CONSTANTS.ridges)
     factor = problem.factorise(1.0 / (ridges[0] * unit), every=True)
-    errors = tune.loo_errors(factor, 1.0 / (ridges * unit))
-    C, error, _ = choose_C.best_C_and_factor(problem, tune.loo_errors, guess)
+    errors = choose_C.loo_errors(factor, 1.0 / (ridges * unit))
+    C, error, _ = choose_C.best_C(problem, choose_C.loo_errors, guess)
     assert error <= errors.min() * (1 + 1e-9)
     assert 0.3 < C * unit * ridges[np.argmin(errors)] < 3.0
     small = np.finfo(float).eps / 1e-6 * len(y) > ridges
@@ -709,9 +709,8 @@ def test_pairs_are_screened():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1000, 12))
     X[:, 5] = rng.integers(0, 2, 1000)  # a column of few values has fewer independent functions
-    effects = relevance(
-        functions_of(X), np.column_stack([X[:, 0] * X[:, 1], X[:, 2] ** 2]) + rng.standard_normal((1000, 2))
-    )
+    screening = Screening(Problem(RBF(), X, X[:, :1], np.ones(1000)))
+    effects = screening.effects(np.column_stack([X[:, 0] * X[:, 1], X[:, 2] ** 2]) + rng.standard_normal((1000, 2)))
     assert (effects[:3] > 20.0).all()
     assert (effects[3:] < 5.0).all()
 
@@ -812,7 +811,7 @@ def test_few_of_very_many_columns_have_widths_of_their_own(monkeypatch):
         return usual(self, *args)
 
     monkeypatch.setattr(WidthSearch, "minimise", counted)
-    found = KernelSearch(problem, "auto", Bunch(evaluations=0, plan=[]), member=True).run()
+    found = first_stage(problem, "gradient", Bunch(evaluations=0, plan=[]), member=True)
     sigma = found.candidate.kernel.sigma
     assert FEWEST_WIDTHS <= max(counts) < 1.1 * FEWEST_WIDTHS  # relevant columns get a second chance
     assert np.isfinite(sigma[[3, 700]]).all()
@@ -847,7 +846,7 @@ def test_members_start_from_one_that_a_step_has_tuned():
     X, y = make_friedman1(3000, 5, noise=1.0, random_state=0)
     kernel = Matern(ard=True)
     first = sparsify.Random(random_state=0)(Problem(kernel, X, y[:, None], np.ones(3000)))
-    again = tune.LeaveOneOut().completed(first).candidate
+    again = completed(as_requested(first), first).candidate
     assert_allclose(again.kernel.sigma, first.kernel.sigma, rtol=1e-12)
     other = first.replace(kernel=RBF(ard=True), C=None, asked=(RBF(ard=True), None), paths={})
     known = tune.tune_members([first, other])
@@ -956,8 +955,8 @@ def test_a_rare_class_is_in_the_sample():
     y = np.where(np.arange(500) < 3, 1.0, -1.0)
     problem = Problem(RBF(1.0), X, y[:, None], np.ones(500), classification=True)
     order = np.arange(500)[::-1]
-    assert_array_equal(tune.with_every_class(problem, order, 100)[:3], [0, 1, 2])
-    assert len(tune.with_every_class(problem, order, 100)) == 103
+    assert_array_equal(tune.sample_of(problem, 100, order)[:3], [0, 1, 2])
+    assert len(tune.sample_of(problem, 100, order)) == 103
 
 
 def outlying(rows, seed):

@@ -27,11 +27,11 @@ from .access import component_deviations as component_deviations
 from .access import kept_components as kept_components
 from .access import kernel_words as kernel_words
 from .access import member_words as member_words
-from .calibration import coverage_path, reliability, set_coverage
-from .distribution import coverage_by_region, pit
-from .distribution import interval_coverage as interval_coverage
+from .calibration import coverage_by_region, coverage_path, pit, reliability, set_coverage
+from .calibration import interval_coverage as interval_coverage
+from .error_curves import c_path, width_surface
+from .explanations import effects, importance, shapley
 from .kept import kept_rows as kept_rows
-from .local_effects import effects
 from .loo import (
     LooValues,
     beats_constant,
@@ -42,9 +42,6 @@ from .loo import (
     number_scores,
     scores,
 )
-from .search import c_path, width_surface
-from .shapley_values import shapley
-from .without_columns import importance
 
 __all__ = [
     "LooValues",

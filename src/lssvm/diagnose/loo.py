@@ -112,13 +112,14 @@ def _stacked(model: Any) -> LooValues:
     """The averages of the values of the members; for classes, those of their probabilities, as 2 p - 1."""
     kept = [(loo_values(member), weight, member) for member, weight in members(model)]
     rows = kept[0][0]
-    average = lambda name: sum(weight * getattr(own, name) for own, weight, _ in kept)  # noqa: E731
-    predicted = average("predicted")
+    averages = {
+        name: sum(weight * getattr(own, name) for own, weight, _ in kept)
+        for name in ("predicted", "weights", "robust", "leverage")
+    }
     if is_classifier(model):
         p = np.sum([weight * class_probabilities(member, own.predicted) for own, weight, member in kept], axis=0)
-        predicted = 2.0 * (p[:, 1:] if rows.actual.shape[1] == 1 else p) - 1.0
-    averages = {name: average(name) for name in ("weights", "robust", "leverage")}
-    return replace(rows, predicted=predicted, **averages)
+        averages["predicted"] = 2.0 * (p[:, 1:] if rows.actual.shape[1] == 1 else p) - 1.0
+    return replace(rows, **averages)
 
 
 def _sampled(model: Any, sample: Any) -> LooValues:
@@ -129,6 +130,13 @@ def _sampled(model: Any, sample: Any) -> LooValues:
     )
     given = own / class_factors(model, actual)
     return LooValues(actual, actual - residuals, given, weights, weights / own, leverage, sample.total, True)
+
+
+def _check_classes(model: Any) -> None:
+    """Raise an error unless this is a fitted classifier."""
+    check_fitted(model)
+    if not is_classifier(model):
+        raise NotKnown(f"{type(model).__name__} has no classes: give a fitted LSSVC.")
 
 
 def loo_probabilities(model: LSSVR | LSSVC) -> tuple[np.ndarray, np.ndarray]:
@@ -145,18 +153,14 @@ def loo_probabilities(model: LSSVR | LSSVC) -> tuple[np.ndarray, np.ndarray]:
     codes : array (rows,)
         Class numbers of the rows, as positions in ``classes_``.
     """
-    check_fitted(model)
-    if not is_classifier(model):
-        raise NotKnown(f"{type(model).__name__} has no classes: give a fitted LSSVC.")
+    _check_classes(model)
     rows = loo_values(model)
     return class_probabilities(model, rows.predicted), class_numbers(rows.actual)
 
 
 def class_codes(model: LSSVR | LSSVC, y: ArrayLike) -> np.ndarray:
     """Class numbers of labels, as positions in ``classes_``; ValueError for labels that were not seen in `fit`."""
-    if not hasattr(model, "classes_"):
-        check_fitted(model)
-        raise ValueError(f"{type(model).__name__} has no classes: give a fitted LSSVC.")
+    _check_classes(model)
     labels = np.asarray(arrays.to_numpy(y))
     unknown = np.setdiff1d(labels, model.classes_)
     if len(unknown):

@@ -19,7 +19,7 @@ from ..kernels import RBF, Additive, Kernel, Linear, Matern, Polynomial, Product
 from ..tables import Columns
 
 Scaling = tuple[float, float, float]  # centre, scale and offset: (x - centre) scale + offset
-MATERN_FACTORS = {0.5: "1.0", 1.5: "(1.0 + r)", 2.5: "(1.0 + r + r * r / 3.0)"}  # in C and in Python
+MATERN = {0.5: (0.0, 0.0), 1.5: (1.0, 0.0), 2.5: (1.0, 1 / 3)}  # (1 + a r + b r^2) exp(-r) for each nu
 SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 
 
@@ -263,13 +263,14 @@ def _formula(kernel: Kernel, d: int) -> Formula:
         widths = np.minimum(widths, np.finfo(float).max)  # of dropped columns: source code has no literal for infinity
         tables = {"widths": np.broadcast_to(widths, (d,)).copy()}
     if isinstance(kernel, Matern):
-        constants = {"twice_nu": 2.0 * kernel.nu, "factor": MATERN_FACTORS[kernel.nu]}
+        constants = dict(zip("ab", MATERN[kernel.nu], strict=True)) | {"twice_nu": 2.0 * kernel.nu}
     elif isinstance(kernel, Polynomial):
         constants = {"coef0": float(kernel.coef0), "degree": int(kernel.degree)}
     elif isinstance(kernel, Spline):
         tables = _spline_tables(kernel, d)
         constants = {"size": tables["knots"].shape[1]}
-    elif isinstance(kernel, Additive) and (groups := _groups(kernel)) is not None:
+    elif isinstance(kernel, Additive) and (kernel.groups, kernel.active) != (None, None):
+        groups = [group for group, _ in kernel.kept(d).values()]  # positions among the kernel's columns
         longest = max(map(len, groups), default=0)
         kind = "Groups" if groups else "Nothing"
         if groups:
@@ -306,16 +307,6 @@ def _labels(classes: np.ndarray) -> list[Any]:
     if len({type(label) for label in labels}) != 1 or not isinstance(labels[0], (str, int, float)):
         raise TypeError(f"classes {labels!r} cannot be exported: use text or numbers, all of the same type.")
     return labels
-
-
-def _groups(kernel: Additive) -> list[list[int]] | None:
-    """Positions, among the kernel's columns, of each component kept; None if every column is one component."""
-    if kernel.groups is None and kernel.active is None:
-        return None
-    if kernel.groups is None:
-        return [[int(place)] for place in dict.fromkeys(kernel.active)]
-    groups = [[int(place) for place in np.atleast_1d(group)] for group in kernel.groups]
-    return groups if kernel.active is None else [groups[number] for number in dict.fromkeys(kernel.active)]
 
 
 def _spline_tables(kernel: Spline, d: int) -> dict[str, np.ndarray]:

@@ -87,7 +87,9 @@ def _check_members(model: Any) -> None:
     if members is None:
         return
     demand(len(members) == len(model.stack_weights_) and abs(model.stack_weights_.sum() - 1.0) < 1e-6, "stack_weights_")
-    demand(not model.kernel_.is_stack or len(model.kernel_.parts) == len(members) > 1, "kernel_")
+    if model.kernel_.is_stack:
+        demand(len(model.kernel_.parts) == len(members) > 1, "kernel_")
+        demand(sum(one.weight > 0 for one in model.path_.members) == len(members) and "loo" in model.path_, "path_")
     for member in members:
         demand(
             type(member) is type(model) and not member.kernel_.is_stack and "members_" not in vars(member), "members_"

@@ -1,11 +1,15 @@
 """Displays of fitted models in scikit-learn's style: `from_estimator` stores arrays and draws, `plot` draws again."""
 
-from .additive import ComponentsDisplay, MaximalVariationDisplay
 from .calibration import PitDisplay, RegionCoverageDisplay, ReliabilityDisplay
-from .explain import EffectsDisplay, ImportanceDisplay, WidthsDisplay
-from .fit import FitDisplay
-from .loo import LeaveOneOutDisplay, ResidualsDisplay
-from .paths import CPathDisplay, SparsityPathDisplay, SupportSpectrumDisplay, WidthSurfaceDisplay
+from .explain import ComponentsDisplay, EffectsDisplay, ImportanceDisplay, WidthsDisplay
+from .fit import FitDisplay, LeaveOneOutDisplay, ResidualsDisplay
+from .paths import (
+    CPathDisplay,
+    MaximalVariationDisplay,
+    SparsityPathDisplay,
+    SupportSpectrumDisplay,
+    WidthSurfaceDisplay,
+)
 
 __all__ = [
     "CPathDisplay",

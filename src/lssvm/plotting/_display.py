@@ -2,36 +2,61 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self, dataclass_transform
 
 import numpy as np
-from sklearn.base import is_classifier
 
+from .. import arrays, diagnose
 from .._words import counted
-from ..diagnose import members
+from ..estimators import LSSVC, LSSVR
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
-    from matplotlib.figure import Figure, SubFigure
 else:  # matplotlib is optional: the annotations of other modules need only the name
     Axes = Any
 
+Model = LSSVR | LSSVC
 COLOURS = "#1f5fa8", "#b3541e", "#3d8361", "#8a4f9e", "#5f6b76", "#c29a2b"
 LINES = "-", "--", "-.", ":"
-REFERENCE: dict[str, Any] = {
-    "color": "#777777",
-    "lw": 1,
-    "zorder": 1,
-}  # the style of lines at known values, such as zero
+MARKERS = {"marker": "o", "markersize": 3.5}
+REFERENCE: dict[str, Any] = {"color": "#777777", "lw": 1, "zorder": 1}  # the style of lines at known values
 
 
-class Display(ABC):
+@dataclass_transform(kw_only_default=True, eq_default=False)
+class Drawing:
+    """Arrays that can be drawn. Every subclass is a dataclass whose arguments have keywords."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(kw_only=True, eq=False, repr=False)(cls)
+
+    def _subplots(self, *shape: int, **options: Any) -> Any:
+        """A new figure and its axes; without matplotlib, an error that names the extra to install."""
+        try:
+            from matplotlib import pyplot
+        except ImportError as error:
+            raise ImportError(f'{type(self).__name__} requires matplotlib: pip install "lssvm[plot]"') from error
+        return pyplot.subplots(*shape, layout="constrained", **options)
+
+    def _line(self, ax: Axes, x: Any, y: Any, colour: str, label: str, kwargs: dict[str, Any], **style: Any) -> Any:
+        """A line in this style, overridden by the user's options, which may be abbreviated (`lw`)."""
+        from matplotlib.cbook import normalize_kwargs
+        from matplotlib.lines import Line2D
+
+        style = {"color": colour, "linewidth": 1.8, "label": label, **style, **normalize_kwargs(kwargs, Line2D)}
+        return ax.plot(x, y, **style)[0]
+
+    def _rug(self, ax: Axes, x: Any, height: float = 0.0, **style: Any) -> Any:
+        """Mark values of x along the horizontal axis."""
+        style = {"color": "#5f6b76", "ms": 5, "mew": 0.6, "transform": ax.get_xaxis_transform(), **style}
+        return ax.plot(x, np.full(len(x), height), "|", **style)[0]
+
+
+class Display(Drawing, ABC):
     """One plot on one set of axes. Subclasses store arrays and draw them in `_draw`."""
-
-    ax_: Axes
-    figure_: Figure | SubFigure
 
     def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
         """Draw the stored arrays.
@@ -47,9 +72,8 @@ class Display(ABC):
         -------
         self
         """
-        if ax is None:
-            _, ax = import_pyplot(self).subplots(figsize=(6.4, 4.0), layout="constrained")
-        self.ax_, self.figure_ = ax, ax.figure
+        self.ax_: Axes = self._subplots(figsize=(6.4, 4.0))[1] if ax is None else ax
+        self.figure_ = self.ax_.figure
         self._draw(kwargs)
         return self
 
@@ -64,13 +88,10 @@ class Display(ABC):
     def _next_colour(self) -> str:
         return COLOURS[self._drawn() % len(COLOURS)]
 
-    def _curve(self, x: Any, y: Any, label: str, kwargs: dict[str, Any], markers: bool = True) -> Any:
+    def _curve(self, x: Any, y: Any, label: str, kwargs: dict[str, Any], **style: Any) -> Any:
         """One curve in the next colour; it is dashed once the colours repeat."""
-        style: dict[str, Any] = {"color": self._next_colour(), "linewidth": 1.8, "label": label}
-        style["linestyle"] = LINES[self._drawn() // len(COLOURS) % len(LINES)]
-        if markers:
-            style.update(marker="o", markersize=3.5)
-        return draw_line(self.ax_, x, y, style, kwargs)
+        dashes = LINES[self._drawn() // len(COLOURS) % len(LINES)]
+        return self._line(self.ax_, x, y, self._next_colour(), label, kwargs, linestyle=dashes, **style)
 
     def _points(self, x: Any, y: Any, style: dict[str, Any], kwargs: dict[str, Any]) -> Any:
         """Points in this style, overridden by the user's options; a colour that is given replaces all default ones."""
@@ -82,28 +103,9 @@ class Display(ABC):
             style = {name: value for name, value in style.items() if name not in ("c", "color", "cmap", "vmin", "vmax")}
         return self.ax_.scatter(x, y, **{**style, **given})
 
-    def _bars(self, values: Any, names: Sequence[str], most: int, kwargs: dict[str, Any]) -> tuple[np.ndarray, str]:
-        """Horizontal bars, longest first: draw them as `bars_`, return their order and how many of them there are."""
-        ax, order = self.ax_, np.argsort(-np.asarray(values), kind="stable")[:most]
-        style = {"color": COLOURS[0], "height": 0.7, **kwargs}
-        self.bars_ = ax.barh(np.arange(len(order)), np.asarray(values)[order], **style)
-        ax.set_yticks(np.arange(len(order)), [plain_text(names[c]) for c in order])
-        ax.invert_yaxis()
-        return order, "" if len(order) == len(values) else f" ({len(order)} of {len(values)} columns)"
-
     def _ring(self, x: float, y: float, colour: str) -> Any:
         """Mark the chosen point."""
-        (ring,) = self.ax_.plot([x], [y], "o", ms=9, mfc="white", mec=colour, mew=2.2, zorder=4)
-        return ring
-
-    def _path(
-        self, x: Any, y: Any, place: tuple[float, float], label: str, kwargs: dict[str, Any], **more: Any
-    ) -> None:
-        """A curve `line_` over a logarithmic axis; a ring `chosen_` and a vertical line mark the chosen place."""
-        self.line_ = self._curve(x, y, label, kwargs, **more)
-        self.chosen_ = self._ring(*place, self.line_.get_color())
-        self.ax_.axvline(place[0], color=self.line_.get_color(), lw=1, ls=":", alpha=0.7, zorder=1)
-        self.ax_.set_xscale("log")
+        return self.ax_.plot([x], [y], "o", ms=9, mfc="white", mec=colour, mew=2.2, zorder=4)[0]
 
     def _finish(self, xlabel: str, ylabel: str, title: str) -> None:
         """Labels, grid and legend; an existing title is kept."""
@@ -116,11 +118,8 @@ class Display(ABC):
             ax.legend(framealpha=0.85, edgecolor="none")
 
 
-class Panels(ABC):
+class Panels(Drawing, ABC):
     """Several plots next to each other. Subclasses store arrays and draw one panel in `_draw`."""
-
-    axes_: Any
-    figure_: Any
 
     @abstractmethod
     def _layout(self) -> tuple[int, str, int]:
@@ -145,8 +144,7 @@ class Panels(ABC):
         self
         """
         count, label, across = self._layout()
-        given: Any = new_axes(import_pyplot(self), count, label, across) if axes is None else axes
-        panels = np.atleast_1d(given)
+        panels = np.atleast_1d(self._new_axes(max(count, 1), label, across) if axes is None else axes)  # type: ignore
         self.axes_, self.figure_ = panels[:count], panels[0].figure
         for number, ax in enumerate(self.axes_):
             self._draw(number, ax, kwargs)
@@ -158,14 +156,16 @@ class Panels(ABC):
             panels[0].legend(fontsize="small")
         return self
 
-
-def import_pyplot(display: Any) -> Any:
-    """matplotlib.pyplot, or an error that names the extra to install."""
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ImportError(f'{type(display).__name__} requires matplotlib: pip install "lssvm[plot]"') from error
-    return pyplot
+    def _new_axes(self, count: int, label: str, most: int) -> Any:
+        """Axes of a new figure, at most so many per row; those beyond `count` are hidden."""
+        across = min(count, most)
+        down = -(-count // across)
+        size = (8.4 / most * across + 0.6, 2.2 * down + 0.3)
+        figure, grid = self._subplots(down, across, figsize=size, sharey=True, squeeze=False)
+        for ax in grid.ravel()[count:]:
+            ax.set_visible(False)
+        figure.supylabel(label, fontsize="medium")
+        return grid.ravel()
 
 
 def plain_axes(ax: Axes) -> None:
@@ -175,53 +175,30 @@ def plain_axes(ax: Axes) -> None:
     ax.set_axisbelow(True)
 
 
-def new_axes(pyplot: Any, count: int, label: str, across: int) -> Any:
-    """Axes of a new figure, at most `across` per row; those beyond `count` are hidden."""
-    wide = 8.4 / across
-    across = min(max(count, 1), across)
-    down = -(-max(count, 1) // across)
-    size = (wide * across + 0.6, 2.2 * down + 0.3)
-    figure, grid = pyplot.subplots(down, across, figsize=size, sharey=True, squeeze=False, layout="constrained")
-    axes = grid.ravel()
-    for ax in axes[count:]:
-        ax.set_visible(False)
-    figure.supylabel(label, fontsize="medium")
-    return axes
-
-
-def draw_line(ax: Axes, x: Any, y: Any, style: dict[str, Any], kwargs: dict[str, Any]) -> Any:
-    """A line in this style, overridden by the user's options, which may be abbreviated (`lw`)."""
-    from matplotlib.cbook import normalize_kwargs
-    from matplotlib.lines import Line2D
-
-    return ax.plot(x, y, **{**style, **normalize_kwargs(kwargs, Line2D)})[0]
-
-
-def rug(ax: Axes, x: Any, height: float = 0.0, **style: Any) -> Any:
-    """Mark values of x along the horizontal axis."""
-    style = {"color": "#5f6b76", "ms": 5, "mew": 0.6, "transform": ax.get_xaxis_transform(), **style}
-    return ax.plot(x, np.full(len(x), height), "|", **style)[0]
-
-
 def plain_text(value: Any) -> str:
     """A name or a value of a category for matplotlib, which reads text between dollar signs as a formula."""
     return "missing" if value is None else str(value).replace("$", r"\$")
 
 
-def output_names(model: Any) -> list[str]:
-    """The classes, or the numbers of the outputs; a single output has no name."""
-    count = np.size(members(model)[0][0].intercept_)
-    if count == 1:
-        return [""]
-    if is_classifier(model):
-        return [plain_text(label) for label in model.classes_]
-    return [f"output {number + 1}" for number in range(count)]
+def at_points(function: Callable[..., Any], points: np.ndarray, *arguments: Any) -> np.ndarray:
+    """The values of a method of a model at points that it takes for rows, without names of the columns."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        return arrays.to_numpy(function(points, *arguments))
 
 
 def one_output(values: np.ndarray, output: int) -> np.ndarray:
     """One output of an array (rows,) or (rows, outputs)."""
-    table = np.asarray(values).reshape(len(values), -1)
+    table = values.reshape(len(values), -1)
     if not 0 <= output < table.shape[1]:
         outputs = counted(table.shape[1], "output")
         raise ValueError(f"output={output} is out of range: the model has {outputs}, numbered from 0.")
     return table[:, output]
+
+
+def component_names(model: Any) -> list[str]:
+    """The names of the columns, joined within a group; x1, x2, ... for columns without names."""
+    columns = getattr(model, "feature_names_in_", [f"x{column + 1}" for column in range(model.n_features_in_)])
+    sources = diagnose.column_sources(model)
+    groups = diagnose.members(model)[0][0].kernel_.components(len(sources))
+    return [", ".join(str(columns[c]) for c in np.unique(sources[group])) for group in groups]

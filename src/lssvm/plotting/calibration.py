@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .. import arrays
+from .. import arrays, diagnose
 from ..arrays import ArrayLike
-from ..diagnose import (
-    check_fitted,
-    class_codes,
-    class_scores,
-    coverage_by_region,
-    feature_names,
-    loo_probabilities,
-    loo_values,
-    pit,
-    reliability,
-)
-from ..estimators import LSSVC, LSSVR
-from ._display import REFERENCE, Axes, Display, one_output
+from ._display import MARKERS, REFERENCE, Axes, Display, Model, one_output
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class ReliabilityDisplay(Display):
     """Predicted probability against the observed frequency in bins of equal count, with 95 % intervals.
 
@@ -69,7 +55,7 @@ class ReliabilityDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: LSSVR | LSSVC,
+        estimator: Model,
         X: ArrayLike | None = None,
         y: ArrayLike | None = None,
         *,
@@ -102,29 +88,28 @@ class ReliabilityDisplay(Display):
         if (X is None) != (y is None):
             raise ValueError("ReliabilityDisplay: give both X and y, or neither for leave-one-out.")
         if X is None or y is None:
-            check_fitted(estimator, "estimator")
-            given = loo_values(estimator).given
-            probability, codes = (array[given > 0] for array in loo_probabilities(estimator))
+            diagnose.check_fitted(estimator, "estimator")
+            given = diagnose.loo_values(estimator).given
+            probability, codes = (array[given > 0] for array in diagnose.loo_probabilities(estimator))
             weights = given[given > 0]
-        else:
+        else:  # of any classifier, such as a pipeline
             check_is_fitted(estimator)
-            probability, codes = arrays.to_numpy(estimator.predict_proba(X)), class_codes(estimator, y)
+            probability, codes = arrays.to_numpy(estimator.predict_proba(X)), diagnose.class_codes(estimator, y)
             weights = np.ones(len(codes))
-        loss = class_scores(probability, codes, weights)["log_loss"]
+        loss = diagnose.class_scores(probability, codes, weights)["log_loss"]
         label = f"{_origin(X)}: log loss {loss:.3f}" if name is None else name
         of = f"class {estimator.classes_[1]}" if probability.shape[1] == 2 else "the predicted class"
-        return cls(**reliability(probability, codes, n_bins, weights), name=label, of=of).plot(ax, **kwargs)
+        return cls(**diagnose.reliability(probability, codes, n_bins, weights), name=label, of=of).plot(ax, **kwargs)
 
     def _draw(self, kwargs: dict[str, Any]) -> None:
         ax = self.ax_
-        self.line_ = self._curve(self.predicted, self.observed, self.name, kwargs)
+        self.line_ = self._curve(self.predicted, self.observed, self.name, kwargs, **MARKERS)
         ax.vlines(self.predicted, self.low, self.high, color=self.line_.get_color(), lw=1, alpha=0.6)
         self.diagonal_ = ax.axline((0.0, 0.0), slope=1, ls="--", **REFERENCE)
         ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
         self._finish(f"predicted probability of {self.of}", "observed frequency", "Reliability of the probabilities")
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class PitDisplay(Display):
     """Histogram of the predictive distribution function at actual targets (probability integral transform).
 
@@ -162,7 +147,7 @@ class PitDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: LSSVR | LSSVC,
+        estimator: Model,
         X: ArrayLike | None = None,
         y: ArrayLike | None = None,
         *,
@@ -192,8 +177,8 @@ class PitDisplay(Display):
         -------
         display : PitDisplay
         """
-        check_fitted(estimator, "estimator")
-        values = one_output(pit(estimator, X, y), output)
+        diagnose.check_fitted(estimator, "estimator")
+        values = one_output(diagnose.pit(estimator, X, y), output)
         return cls(values=values, n_bins=n_bins, name=_origin(X)).plot(ax, **kwargs)
 
     def _draw(self, kwargs: dict[str, Any]) -> None:
@@ -208,7 +193,6 @@ class PitDisplay(Display):
         self._finish("predictive distribution function at the target", "density", "Calibration of the distribution")
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class RegionCoverageDisplay(Display):
     """Observed coverage of prediction intervals in regions with equally many rows, with 95 % intervals.
 
@@ -258,7 +242,7 @@ class RegionCoverageDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: LSSVR | LSSVC,
+        estimator: Model,
         X: ArrayLike | None = None,
         y: ArrayLike | None = None,
         *,
@@ -294,15 +278,17 @@ class RegionCoverageDisplay(Display):
         -------
         display : RegionCoverageDisplay
         """
-        check_fitted(estimator, "estimator")
-        found = coverage_by_region(estimator, X, y, column=column, coverage=coverage, n_bins=n_bins, output=output)
-        of = "prediction" if column is None else feature_names(estimator)[column]
+        diagnose.check_fitted(estimator, "estimator")
+        found = diagnose.coverage_by_region(
+            estimator, X, y, column=column, coverage=coverage, n_bins=n_bins, output=output
+        )
+        of = "prediction" if column is None else diagnose.feature_names(estimator)[column]
         return cls(**found, coverage=coverage, of=of, name=_origin(X)).plot(ax, **kwargs)
 
     def _draw(self, kwargs: dict[str, Any]) -> None:
         ax = self.ax_
-        middle = (np.asarray(self.low_edge) + np.asarray(self.high_edge)) / 2
-        self.line_ = self._curve(middle, self.observed, self.name, {"linestyle": "", **kwargs})
+        middle = (self.low_edge + self.high_edge) / 2
+        self.line_ = self._curve(middle, self.observed, self.name, {"linestyle": "", **kwargs}, **MARKERS)
         colour = self.line_.get_color()
         ax.vlines(middle, self.low, self.high, color=colour, lw=1, alpha=0.6)
         ax.hlines(self.observed, self.low_edge, self.high_edge, color=colour, lw=1, alpha=0.6)

@@ -1,25 +1,43 @@
-"""Displays of what a model has learned about the columns: their widths, importance and effects."""
+"""Displays of what a model has learned about the columns: widths, importance, effects, additive components."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils import Bunch
 
+from .. import arrays, diagnose
 from ..arrays import ArrayLike
-from ..diagnose import check_fitted, effects, feature_names, importance, inverse_widths
-from ..estimators import LSSVC, LSSVR
-from ._display import COLOURS, REFERENCE, Axes, Display, Panels, draw_line, output_names, plain_text, rug
+from ..coding import pairs_of
+from ..estimators.validation import validate
+from ._display import COLOURS, REFERENCE, Axes, Display, Model, Panels, at_points, component_names, plain_text
 
 MOST_VALUES = 12  # A category with more values is drawn with its most frequent ones.
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class WidthsDisplay(Display):
+class BarsDisplay(Display):
+    """A bar for each column."""
+
+    names: Sequence[str]
+    max_columns: int = 30
+
+    def _bars(self, values: Any, xlabel: str, title: str, kwargs: dict[str, Any]) -> np.ndarray:
+        """Draw `bars_`, longest first, and return the order of the columns."""
+        ax, order = self.ax_, np.argsort(-np.asarray(values), kind="stable")[: self.max_columns]
+        style = {"color": COLOURS[0], "height": 0.7, **kwargs}
+        self.bars_ = ax.barh(np.arange(len(order)), np.asarray(values)[order], **style)
+        ax.set_yticks(np.arange(len(order)), [plain_text(self.names[c]) for c in order])
+        ax.invert_yaxis()
+        shown = "" if len(order) == len(values) else f" ({len(order)} of {len(values)} columns)"
+        self._finish(xlabel, "", f"{title}{shown}")
+        ax.grid(visible=False, axis="y")
+        return order
+
+
+class WidthsDisplay(BarsDisplay):
     """Spread / width of each column: the larger, the faster f can vary along it; 0 means that it is dropped.
 
     Parameters
@@ -45,13 +63,9 @@ class WidthsDisplay(Display):
     """
 
     inverse_widths: np.ndarray
-    names: Sequence[str]
-    max_columns: int = 30
 
     @classmethod
-    def from_estimator(
-        cls, estimator: LSSVR | LSSVC, *, max_columns: int = 30, ax: Axes | None = None, **kwargs: Any
-    ) -> Self:
+    def from_estimator(cls, estimator: Model, *, max_columns: int = 30, ax: Axes | None = None, **kwargs: Any) -> Self:
         """Draw the inverse widths of a fitted kernel, in units of the spread of each column.
 
         Parameters
@@ -69,21 +83,20 @@ class WidthsDisplay(Display):
         -------
         display : WidthsDisplay
         """
-        check_fitted(estimator, "estimator")
-        names = feature_names(estimator)
-        return cls(inverse_widths=inverse_widths(estimator), names=names, max_columns=max_columns).plot(ax, **kwargs)
+        diagnose.check_fitted(estimator, "estimator")
+        names = diagnose.feature_names(estimator)
+        return cls(inverse_widths=diagnose.inverse_widths(estimator), names=names, max_columns=max_columns).plot(
+            ax, **kwargs
+        )
 
     def _draw(self, kwargs: dict[str, Any]) -> None:
-        order, shown = self._bars(self.inverse_widths, self.names, self.max_columns, kwargs)
+        order = self._bars(self.inverse_widths, "spread / width", "Widths of the columns", kwargs)
         note: dict[str, Any] = {"textcoords": "offset points", "va": "center", "size": 8, "alpha": 0.7}
         for place in np.flatnonzero(np.asarray(self.inverse_widths)[order] == 0):
             self.ax_.annotate("dropped", (0, place), (4, 0), **note)
-        self._finish("spread / width", "", f"Widths of the columns{shown}")
-        self.ax_.grid(visible=False, axis="y")
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class ImportanceDisplay(Display):
+class ImportanceDisplay(BarsDisplay):
     """The importance of the columns: the increase of the leave-one-out error without each of them.
 
     Parameters
@@ -120,13 +133,10 @@ class ImportanceDisplay(Display):
     increase: np.ndarray
     full: float
     measure: str
-    names: Sequence[str]
     max_columns: int = 20
 
     @classmethod
-    def from_estimator(
-        cls, estimator: LSSVR | LSSVC, *, max_columns: int = 20, ax: Axes | None = None, **kwargs: Any
-    ) -> Self:
+    def from_estimator(cls, estimator: Model, *, max_columns: int = 20, ax: Axes | None = None, **kwargs: Any) -> Self:
         """Draw the importance of the columns of a fitted model, see `lssvm.diagnose.importance`.
 
         Parameters
@@ -144,20 +154,17 @@ class ImportanceDisplay(Display):
         -------
         display : ImportanceDisplay
         """
-        check_fitted(estimator, "estimator")
-        found = importance(estimator)
+        diagnose.check_fitted(estimator, "estimator")
+        found = diagnose.importance(estimator)
         parts = {name: found[name] for name in ("increase", "full", "measure", "names")}
         return cls(**parts, max_columns=max_columns).plot(ax, **kwargs)
 
     def _draw(self, kwargs: dict[str, Any]) -> None:
-        _, shown = self._bars(self.increase, self.names, self.max_columns, kwargs)
-        self.ax_.axvline(0.0, **REFERENCE)
         label = f"increase of the leave-one-out {self.measure} without the column\n({self.full:.3g} with all columns)"
-        self._finish(label, "", f"Importance of the columns{shown}")
-        self.ax_.grid(visible=False, axis="y")
+        self._bars(self.increase, label, "Importance of the columns", kwargs)
+        self.ax_.axvline(0.0, **REFERENCE)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class EffectsDisplay(Panels):
     """The effects of columns on the prediction.
 
@@ -195,7 +202,7 @@ class EffectsDisplay(Panels):
     @classmethod
     def from_estimator(
         cls,
-        estimator: LSSVR | LSSVC,
+        estimator: Model,
         X: ArrayLike | None = None,
         columns: Sequence[int | str] | None = None,
         *,
@@ -224,17 +231,17 @@ class EffectsDisplay(Panels):
         -------
         display : EffectsDisplay
         """
-        check_fitted(estimator, "estimator")
+        diagnose.check_fitted(estimator, "estimator")
         if columns is None:
-            found = importance(estimator)
+            found = diagnose.importance(estimator)
             columns = found.columns[found.errors != found.full][:6].tolist()
         label = "effect on the prediction"
         if is_classifier(estimator):
             label = "effect on the probability"
             if len(estimator.classes_) == 2:
                 label = f"{label} of class {plain_text(estimator.classes_[1])}"
-        parts = effects(estimator, X, columns)
-        return cls(effects=parts, outputs=output_names(estimator), label=label).plot(axes, **kwargs)
+        parts = diagnose.effects(estimator, X, columns)
+        return cls(effects=parts, outputs=_output_names(estimator), label=label).plot(axes, **kwargs)
 
     def _layout(self) -> tuple[int, str, int]:
         return len(self.effects), self.label, 3
@@ -248,17 +255,16 @@ class EffectsDisplay(Panels):
         named = is_category or np.asarray(grid).dtype == object
         places = np.arange(len(drawn)) if named else grid
         values = part.effect.reshape(len(grid), -1)[drawn]
+        style: dict[str, Any] = {"marker": "o", "markersize": 4.5} if named else {}
+        style |= {"linestyle": "none"} if is_category else {}
         for colour, output in zip(COLOURS, self._outputs_drawn(), strict=False):
-            style: dict[str, Any] = {"color": colour, "linewidth": 1.8, "label": self.outputs[output]}
-            style |= {"marker": "o", "markersize": 4.5} if named else {}
-            style |= {"linestyle": "none"} if is_category else {}
-            draw_line(ax, places, values[:, output], style, kwargs)
+            self._line(ax, places, values[:, output], colour, self.outputs[output], kwargs, **style)
         if named:
             words: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor", "fontsize": "small"}
             ax.set_xticks(places, [plain_text(grid[place]) for place in drawn], **words)
             ax.set_xlim(-0.5, len(drawn) - 0.5)
         else:
-            rug(ax, places)
+            self._rug(ax, places)
             ax.locator_params(axis="x", nbins=5)
         ax.axhline(0.0, **REFERENCE)
         ax.set_xlabel(plain_text(part.name))
@@ -267,3 +273,123 @@ class EffectsDisplay(Panels):
         """The outputs with the largest effects, one per colour, in their order."""
         sizes = [np.abs(part.effect.reshape(len(part.grid), -1)).max(axis=0) for part in self.effects]
         return np.sort(np.argsort(-np.max(sizes, axis=0), kind="stable")[: len(COLOURS)])
+
+
+class ComponentsDisplay(Panels):
+    """The components of an additive model with pointwise intervals (Pelckmans et al. 2005, figs 5 and 7).
+
+    Parameters
+    ----------
+    inputs : list of arrays
+        For each component drawn, increasing values of its input.
+    values, deviations : lists of arrays
+        The component at these values, and its standard deviation (or None); several outputs have one column each.
+    names : list of str
+        The names of the components.
+    rows : list of arrays
+        The values of each input in the data, marked below its curve.
+    outputs : list of str
+        The names of the outputs, for the legend of several.
+
+    Attributes
+    ----------
+    axes_, figure_
+        Axes and figure of the last call of `plot`.
+
+    See Also
+    --------
+    MaximalVariationDisplay : How the components were selected.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels, sparsify
+    >>> from lssvm.plotting import ComponentsDisplay
+    >>> X, y = datasets.make_additive(random_state=0)
+    >>> model = LSSVR(kernels.Additive(kernels.Spline()), steps=[sparsify.Components(random_state=0)])
+    >>> display = ComponentsDisplay.from_estimator(model.fit(X, y), X)  # doctest: +SKIP
+    """
+
+    inputs: list[np.ndarray]
+    values: list[np.ndarray]
+    deviations: list[np.ndarray | None]
+    names: list[str]
+    rows: list[np.ndarray]
+    outputs: Sequence[str] = ("",)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Model, X: ArrayLike, *, axes: Sequence[Axes] | None = None, **kwargs: Any
+    ) -> Self:
+        """Draw each kept component of one input over the range of that input in X.
+
+        The band is plus or minus two standard deviations of the component, caused by the noise alone: C, the widths
+        and the selected inputs are held fixed, and the bias of the ridge is not included. A model whose coefficients
+        were not solved for (``Components(refit=False)``) has no band, nor has a stack, nor a classifier other than
+        squares with one class against the rest. Groups of several columns are not drawn. Several outputs share the
+        panels: the classes of "one-vs-rest", or the pairs of "one-vs-one", labelled "b, not a" and positive for b.
+
+        Parameters
+        ----------
+        estimator : LSSVR or LSSVC
+            Fitted with `kernels.Additive`.
+        X : array (n_samples, n_features)
+            Rows whose inputs determine the range and are marked.
+        axes : sequence of matplotlib axes or None
+            One per component; if None, a new figure is created.
+        **kwargs
+            Passed to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        display : ComponentsDisplay
+        """
+        diagnose.check_fitted(estimator, "estimator")
+        if not hasattr(estimator, "components"):
+            raise ValueError(f"{type(estimator).__name__} is not additive: use kernels.Additive.")
+        if diagnose.encoder(estimator) is not None:
+            raise ValueError(
+                "ComponentsDisplay draws columns of numbers without missing cells: draw the columns of "
+                "estimator.components(X), one per column of X, instead."
+            )
+        table = arrays.to_numpy(validate(estimator, X, reset=False))  # the columns of a frame are checked by name
+        names, outputs = component_names(estimator), _output_names(estimator)
+        if getattr(estimator, "coding_", "") == "one-vs-one" and len(outputs) > 1:
+            outputs = [f"{outputs[b]}, not {outputs[a]}" for a, b in pairs_of(len(outputs))]
+        parts: dict[str, list[Any]] = {"inputs": [], "values": [], "deviations": [], "names": [], "rows": []}
+        singles = {number: group[0] for number, group in diagnose.kept_components(estimator).items() if len(group) == 1}
+        for number, column in singles.items():
+            distinct = np.unique(table[:, column])
+            is_category = len(distinct) <= 10  # values between them have no meaning
+            grid = distinct if is_category else np.linspace(distinct[0], distinct[-1], 200)
+            inputs = np.repeat(table[:1], len(grid), axis=0)  # the component does not depend on the other columns
+            inputs[:, column] = grid
+            values = at_points(estimator.components, inputs)[:, number]
+            deviations = diagnose.component_deviations(estimator, inputs)
+            deviations = None if deviations is None else deviations[:, number].reshape(values.shape)
+            for part, own in zip(parts.values(), (grid, values, deviations, names[number], distinct), strict=True):
+                part.append(own)
+        return cls(**parts, outputs=outputs).plot(axes, **kwargs)
+
+    def _layout(self) -> tuple[int, str, int]:
+        return len(self.names), "component (units of y)", 4
+
+    def _draw(self, number: int, ax: Axes, kwargs: dict[str, Any]) -> None:
+        x, values, deviations = self.inputs[number], self.values[number], self.deviations[number]
+        for output, (label, own) in enumerate(zip(self.outputs, values.reshape(len(x), -1).T, strict=True)):
+            colour, marker = COLOURS[output % len(COLOURS)], "o" if len(x) <= 10 else None
+            self._line(ax, x, own, colour, label, kwargs, marker=marker, markersize=4)
+            if deviations is not None:
+                reach = 2.0 * deviations.reshape(len(x), -1)[:, output]
+                ax.fill_between(x, own - reach, own + reach, color=colour, alpha=0.18, lw=0)
+        self._rug(ax, self.rows[number])
+        ax.set_xlabel(self.names[number])
+
+
+def _output_names(model: Any) -> list[str]:
+    """The classes, or the numbers of the outputs; a single output has no name."""
+    count = np.size(diagnose.members(model)[0][0].intercept_)
+    if count == 1:
+        return [""]
+    if is_classifier(model):
+        return [plain_text(label) for label in model.classes_]
+    return [f"output {number + 1}" for number in range(count)]

@@ -1,23 +1,18 @@
-"""The display of the fitted function of one or two inputs."""
+"""Displays of a fit: the function of one or two inputs, leave-one-out predictions and residuals."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import is_classifier
 
-from .. import arrays
+from .. import arrays, diagnose
 from .._words import counted
-from ..diagnose import basis_points, check_fitted, column_sources, feature_names, fitted_problem, kept_rows, members
-from ..estimators import LSSVC, LSSVR
-from ._display import COLOURS, Axes, Display, one_output, rug
+from ..estimators import LSSVC
+from ._display import COLOURS, REFERENCE, Axes, Display, Model, at_points, one_output
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class FitDisplay(Display):
     """The fitted function of one or two inputs, with intervals and support vectors.
 
@@ -72,7 +67,7 @@ class FitDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: LSSVR | LSSVC,
+        estimator: Model,
         *,
         coverage: float = 0.9,
         output: int = 0,
@@ -103,102 +98,88 @@ class FitDisplay(Display):
         -------
         display : FitDisplay
         """
-        check_fitted(estimator, "estimator")
-        if len(column_sources(estimator)) > 2 or estimator.kernel_.is_precomputed:
+        diagnose.check_fitted(estimator, "estimator")
+        if len(diagnose.column_sources(estimator)) > 2 or estimator.kernel_.is_precomputed:
             raise ValueError(
                 f"FitDisplay draws models of 1 or 2 inputs, this one has {estimator.n_features_in_}: use "
                 "LeaveOneOutDisplay, or use sklearn.inspection.PartialDependenceDisplay."
             )
         X, y = _rows(estimator)
+        support_vectors, names = diagnose.basis_points(estimator), diagnose.feature_names(estimator)
         size = grid_resolution or (300 if X.shape[1] == 1 else 60)
-        grid = tuple(_padded(column, size) for column in X.T)
+        low, high = X.min(axis=0), X.max(axis=0)
+        margin = np.where(high > low, 0.03 * (high - low), 1.0)
+        grid = tuple(np.linspace(low - margin, high + margin, size).T)
         inputs = np.column_stack([axis.reshape(-1) for axis in np.meshgrid(*grid)])
-        shape = tuple(len(axis) for axis in reversed(grid))
+        shape = (size,) * len(grid)
         interval = classes = None
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="X does not have valid feature names")  # the grid has none
-            if is_classifier(estimator):
-                classes, response = estimator.classes_, estimator.predict_proba(inputs)
-                response = response[:, 1] if len(classes) == 2 else response
-            else:
-                y, response = one_output(y, output), one_output(estimator.predict(inputs), output)
-                interval = estimator.predict_interval(inputs, coverage).reshape(*shape, 2, -1)[..., output]
-        display = cls(
-            grid=grid,
-            response=response.reshape(*shape, *response.shape[1:]),
-            interval=interval,
-            X=X,
-            y=y,
-            support_vectors=basis_points(estimator),
-            classes=classes,
-            coverage=coverage,
-            names=feature_names(estimator),
-        )
-        return display.plot(ax, **kwargs)
+        if isinstance(estimator, LSSVC):
+            classes, response = estimator.classes_, at_points(estimator.predict_proba, inputs)
+            response = response[:, 1] if len(classes) == 2 else response
+        else:
+            y, response = one_output(y, output), one_output(at_points(estimator.predict, inputs), output)
+            interval = at_points(estimator.predict_interval, inputs, coverage).reshape(*shape, 2, -1)[..., output]
+        response = response.reshape(*shape, *response.shape[1:])
+        drawn: dict[str, Any] = {"X": X, "y": y, "support_vectors": support_vectors, "names": names}
+        drawn |= {"response": response, "interval": interval, "coverage": coverage, "classes": classes}
+        return cls(grid=grid, **drawn).plot(ax, **kwargs)
 
     def _draw(self, kwargs: dict[str, Any]) -> None:
-        draw = self._draw_curve if len(self.grid) == 1 else self._draw_surface
-        self._finish(*draw(kwargs))
-
-    def _draw_curve(self, kwargs: dict[str, Any]) -> tuple[str, str, str]:
-        """Draw the function of one input, and return the labels of the axes and the title."""
-        ax, x, classes = self.ax_, self.grid[0], self.classes
-        several = np.ndim(self.response) == 2
-        curves = np.asarray(self.response).reshape(len(x), -1).T
-        labels = ["prediction"] if classes is None else [f"P({label})" for label in classes[0 if several else 1 :]]
-        self.surface_: Any = [
-            self._curve(x, values, label, kwargs, markers=False) for values, label in zip(curves, labels, strict=True)
-        ]
-        if self.interval is not None:
-            low, high = np.moveaxis(np.asarray(self.interval), -1, 0)
-            style = {"color": self.surface_[0].get_color(), "alpha": 0.15, "lw": 0}
-            ax.fill_between(x, low, high, label=f"{100 * self.coverage:g} % interval", **style)
-        # one strip per class, from bottom to top
-        height = self.y if classes is None else np.asarray(self.y) / max(len(classes) - 1, 1)
-        style = {"color": "#333333", "alpha": 0.6 if classes is None else 0.4, "ms": 4, "mew": 0, "label": "data"}
-        self.points_: Any = ax.plot(np.asarray(self.X)[:, 0], height, "o", **style)[0]
-        support = np.asarray(self.support_vectors)[:, 0]
-        label = counted(len(support), "support vector")
-        self.support_ = rug(ax, support, 0.015, color=COLOURS[1], alpha=0.5, ms=7, mew=None, label=label)
-        ax.set_xlim(x[0], x[-1])
-        if classes is None:
-            return self.names[0], "y", "Fit"
-        return self.names[0], f"probability of {classes[-1]}", "Class probability"
-
-    def _draw_surface(self, kwargs: dict[str, Any]) -> tuple[str, str, str]:
-        """Draw the function of two inputs, and return the labels of the axes and the title."""
-        if self.classes is None:
-            self._draw_contours(kwargs)
-            title = "Prediction and interval width"
-        else:
-            self._draw_regions(kwargs)
-            title = "Classes and their probability"
-        ax, support = self.ax_, np.asarray(self.support_vectors)
-        if len(support) < len(self.X):
+        if len(self.grid) == 1:
+            return self._draw_curves(kwargs)
+        title = self._draw_contours(kwargs) if self.classes is None else self._draw_regions(kwargs)
+        if len(self.support_vectors) < len(self.X):
             style: dict[str, Any] = {"ms": 8, "mfc": "none", "mec": COLOURS[1], "mew": 1.1}
-            (self.support_,) = ax.plot(*support.T, "o", label=counted(len(support), "support vector"), **style)
+            label = counted(len(self.support_vectors), "support vector")
+            (self.support_,) = self.ax_.plot(*self.support_vectors.T, "o", label=label, **style)
         else:  # every row is a support vector: no rings
-            (self.support_,) = ax.plot([], [], " ", label=f"all {len(self.X)} rows drawn are support vectors")
-        return self.names[0], self.names[1], title
+            label = f"all {len(self.X)} rows drawn are support vectors"
+            (self.support_,) = self.ax_.plot([], [], " ", label=label)
+        self._finish(self.names[0], self.names[1], title)
 
-    def _draw_contours(self, kwargs: dict[str, Any]) -> None:
+    def _draw_curves(self, kwargs: dict[str, Any]) -> None:
+        """Draw the function of one input, or the probabilities of the classes."""
+        ax, x, classes = self.ax_, self.grid[0], self.classes
+        if classes is None:
+            labels, height, alpha, texts = ["prediction"], self.y, 0.6, ("y", "Fit")
+        else:  # the rows of a class are a strip, one above the other
+            labels = [f"P({label})" for label in classes[0 if self.response.ndim == 2 else 1 :]]
+            height, alpha = self.y / max(len(classes) - 1, 1), 0.4
+            texts = f"probability of {classes[-1]}", "Class probability"
+        curves = zip(self.response.reshape(len(x), -1).T, labels, strict=True)
+        self.surface_: Any = [self._curve(x, values, label, kwargs) for values, label in curves]
+        if self.interval is not None:
+            style = {"color": self.surface_[0].get_color(), "alpha": 0.15, "lw": 0}
+            ax.fill_between(x, *self.interval.T, label=f"{100 * self.coverage:g} % interval", **style)
+        style = {"color": "#333333", "alpha": alpha, "ms": 4, "mew": 0, "label": "data"}
+        self.points_: Any = ax.plot(self.X[:, 0], height, "o", **style)[0]
+        support = self.support_vectors[:, 0]
+        label = counted(len(support), "support vector")
+        self.support_ = self._rug(ax, support, 0.015, color=COLOURS[1], alpha=0.5, ms=7, mew=None, label=label)
+        ax.set_xlim(x[0], x[-1])
+        self._finish(self.names[0], *texts)
+
+    def _draw_contours(self, kwargs: dict[str, Any]) -> str:
+        """Draw the prediction of two inputs and the width of its interval."""
         ax, (x, z) = self.ax_, self.grid
         self.surface_ = ax.contourf(x, z, self.response, **{"levels": 14, "cmap": "viridis", **kwargs})
         self.figure_.colorbar(self.surface_, ax=ax, label="prediction")
         style = {"c": self.y, "cmap": self.surface_.cmap, "s": 16, "lw": 0.5, "ec": "white"}
-        self.points_ = ax.scatter(*np.asarray(self.X).T, label="data", **style)
+        self.points_ = ax.scatter(*self.X.T, label="data", **style)
         self.points_.set_clim(*self.surface_.get_clim())
-        width = np.diff(np.asarray(self.interval), axis=-1)[..., 0]
+        width: Any = np.diff(np.asarray(self.interval), axis=-1)[..., 0]
         if np.isfinite(width).all() and np.ptp(width) > 1e-9 * np.max(width):
             lines = ax.contour(x, z, width, levels=5, colors="white", linestyles="--", linewidths=0.8)
             ax.clabel(lines, fontsize=7, fmt="%.3g")
             ax.plot([], [], "--", color="#999999", lw=0.8, label=f"width of {100 * self.coverage:g} % interval")
+        return "Prediction and interval width"
 
-    def _draw_regions(self, kwargs: dict[str, Any]) -> None:
+    def _draw_regions(self, kwargs: dict[str, Any]) -> str:
+        """Draw the regions of the classes, darker where the class is more certain."""
         from matplotlib.colors import to_rgb
 
         ax, (x, z), classes = self.ax_, self.grid, self.classes
-        p = np.asarray(self.response)
+        p = self.response
         if p.ndim == 2:
             p = np.stack([1.0 - p, p], axis=-1)
         colours = np.array([to_rgb(COLOURS[c % len(COLOURS)]) for c in range(len(classes))])
@@ -213,27 +194,175 @@ class FitDisplay(Display):
             levels = sorted({round(1 - self.coverage, 9), 0.5, round(self.coverage, 9)})
             lines = ax.contour(x, z, p[..., 1], levels=levels, colors="#333333", linewidths=1.0)
             ax.clabel(lines, fontsize=7, fmt="%.2g")
-        rows = [np.asarray(self.X)[np.asarray(self.y) == c].T for c in range(len(classes))]
+        marks: dict[str, Any] = {"s": 16, "lw": 0.5, "ec": "white"}
         self.points_ = [
-            ax.scatter(own[0], own[1], s=16, lw=0.5, ec="white", color=colour, label=f"{label}")
-            for own, colour, label in zip(rows, colours, classes, strict=True)
+            ax.scatter(*self.X[self.y == c].T, label=str(label), color=colours[c], **marks)
+            for c, label in enumerate(classes)
         ]
         ax.set(xlim=(x[0], x[-1]), ylim=(z[0], z[-1]))
+        return "Classes and their probability"
 
 
-def _rows(estimator: LSSVR | LSSVC) -> tuple[np.ndarray, np.ndarray]:
+class LeaveOneOutDisplay(Display):
+    """Leave-one-out predictions against the actual values.
+
+    Parameters
+    ----------
+    actual, predicted : arrays (n_rows,)
+    name : str
+        Label of the points.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Axes and figure of the last call of `plot`.
+    points_, diagonal_
+        The artists.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets
+    >>> from lssvm.plotting import LeaveOneOutDisplay
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> display = LeaveOneOutDisplay.from_estimator(LSSVR().fit(X, y))  # doctest: +SKIP
+    """
+
+    actual: np.ndarray
+    predicted: np.ndarray
+    name: str = ""
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Model, *, output: int = 0, ax: Axes | None = None, name: str | None = None, **kwargs: Any
+    ) -> Self:
+        """Draw the leave-one-out predictions of a fitted `LSSVR`.
+
+        Parameters
+        ----------
+        estimator : LSSVR
+            Fitted.
+        output : int
+            The target to draw, if there are several.
+        ax : matplotlib axes or None
+            If None, a new figure is created.
+        name : str or None
+            Label of the points; None means their root mean square error and R2.
+        **kwargs
+            Passed to `matplotlib.axes.Axes.scatter`.
+
+        Returns
+        -------
+        display : LeaveOneOutDisplay
+        """
+        diagnose.check_fitted(estimator, "estimator")
+        if isinstance(estimator, LSSVC):
+            raise ValueError(
+                "LeaveOneOutDisplay is for regression; for classification use ReliabilityDisplay, or "
+                "sklearn.metrics.ConfusionMatrixDisplay.from_predictions(y, model.loo_predictions_)."
+            )
+        rows = diagnose.loo_values(estimator)
+        actual, predicted = one_output(rows.actual, output), one_output(rows.predicted, output)
+        if name is None:
+            score = diagnose.number_scores(actual[:, None], predicted[:, None], rows.given)
+            r2 = f", R2 {score['r2']:.3f}" if np.isfinite(score["r2"]) else ""
+            name = f"RMSE {score['rmse']:.4g}{r2}"
+        return cls(actual=actual, predicted=predicted, name=name).plot(ax, **kwargs)
+
+    def _draw(self, kwargs: dict[str, Any]) -> None:
+        style = {"s": 14, "alpha": 0.6, "linewidths": 0, "color": self._next_colour(), "label": self.name or None}
+        self.points_ = self._points(self.predicted, self.actual, style, kwargs)
+        middle = float(np.mean(self.actual))
+        self.diagonal_ = self.ax_.axline((middle, middle), slope=1, ls="--", **REFERENCE)
+        self._finish("leave-one-out prediction", "actual value", "Leave-one-out: predicted against actual")
+
+
+class ResidualsDisplay(Display):
+    """Leave-one-out residuals against leave-one-out predictions, coloured by robust weight.
+
+    Parameters
+    ----------
+    predicted, residuals : arrays (n_rows,)
+        For classification: decision values, and coded target minus decision value.
+    weights : array (n_rows,)
+        Robust weights; all 1 if there are none.
+    n_labels : int
+        How many of the largest residuals are labelled with their row number.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Axes and figure of the last call of `plot`.
+    points_, labels_
+        The artists.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets
+    >>> from lssvm.plotting import ResidualsDisplay
+    >>> X, y = datasets.make_sinc(300, outliers=3, random_state=0)
+    >>> display = ResidualsDisplay.from_estimator(LSSVR(robust="hampel").fit(X, y))  # doctest: +SKIP
+    """
+
+    predicted: np.ndarray
+    residuals: np.ndarray
+    weights: np.ndarray
+    n_labels: int = 5
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Model, *, output: int = 0, n_labels: int = 5, ax: Axes | None = None, **kwargs: Any
+    ) -> Self:
+        """Draw the leave-one-out residuals of a fitted model.
+
+        Parameters
+        ----------
+        estimator : LSSVR or LSSVC
+            Fitted.
+        output : int
+            The target (or class) to draw, if there are several.
+        n_labels : int
+            How many of the largest residuals are labelled with their row number, if it is known.
+        ax : matplotlib axes or None
+            If None, a new figure is created.
+        **kwargs
+            Passed to `matplotlib.axes.Axes.scatter`.
+
+        Returns
+        -------
+        display : ResidualsDisplay
+        """
+        diagnose.check_fitted(estimator, "estimator")
+        rows = diagnose.loo_values(estimator)
+        display = cls(
+            predicted=one_output(rows.predicted, output),
+            residuals=one_output(rows.residuals, output),
+            weights=rows.robust,
+            n_labels=0 if rows.sampled else n_labels,
+        )
+        return display.plot(ax, **kwargs)
+
+    def _draw(self, kwargs: dict[str, Any]) -> None:
+        ax, weights, predicted, residuals = self.ax_, self.weights, self.predicted, self.residuals
+        ax.axhline(0.0, **REFERENCE)
+        weighted = bool(np.ptp(weights) > 0)
+        by_weight = {"c": weights, "cmap": "viridis", "vmin": 0.0, "vmax": 1.0}
+        style = {"s": 18, "linewidths": 0.4, "edgecolors": "#333333"}
+        style |= by_weight if weighted else {"color": COLOURS[0]}
+        self.points_ = self._points(predicted, residuals, style, kwargs)
+        if weighted:
+            self.figure_.colorbar(self.points_, ax=ax, label="robust weight")
+        beside: dict[str, Any] = {"xytext": (5, 0), "textcoords": "offset points", "va": "center", "size": 8}
+        largest = np.argsort(-np.abs(residuals), kind="stable")[: self.n_labels]
+        self.labels_ = [ax.annotate(f"row {i}", (predicted[i], residuals[i]), **beside) for i in largest]
+        self._finish("leave-one-out prediction", "leave-one-out residual", "Leave-one-out residuals")
+
+
+def _rows(estimator: Model) -> tuple[np.ndarray, np.ndarray]:
     """The rows that a model keeps, and their targets or class numbers.
 
     The rows of a stack are those of a member that keeps all training rows, if there is one.
     """
-    parts = [member for member, _ in members(estimator)]
-    problem = next((fitted_problem(part) for part in parts if fitted_problem(part) is not None), None)
-    problem = problem or kept_rows(parts[0], "FitDisplay").problem
-    return arrays.to_numpy(problem.X), problem.labels if is_classifier(estimator) else arrays.to_numpy(problem.y)
-
-
-def _padded(column: np.ndarray, size: int) -> np.ndarray:
-    """Values over the range of a column, plus 3 % on either side."""
-    low, high = float(column.min()), float(column.max())
-    margin = 0.03 * (high - low) or 1.0
-    return np.linspace(low - margin, high + margin, size)
+    parts = [member for member, _ in diagnose.members(estimator)]
+    problem = next((diagnose.fitted_problem(part) for part in parts if diagnose.fitted_problem(part) is not None), None)
+    problem = problem or diagnose.kept_rows(parts[0], "FitDisplay").problem
+    return arrays.to_numpy(problem.X), problem.labels if isinstance(estimator, LSSVC) else arrays.to_numpy(problem.y)

@@ -1,25 +1,38 @@
-"""Displays of errors and coefficients along a path: of C, of widths, of the size of the basis."""
+"""Displays along a path (of C, of widths, of the size of the basis, of rho), and of the coefficients."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import is_classifier
 
-from .. import arrays
+from .. import arrays, diagnose
 from .._words import counted
-from ..diagnose import c_path, check_fitted, check_single, fitted_problem, width_surface
-from ..estimators import LSSVC, LSSVR
-from ._display import COLOURS, Axes, Display
+from ._display import COLOURS, MARKERS, Axes, Display, Model, component_names
 
 # How the sizes of a path were scored, for axis labels, by the `score` of the step
 SCORED_BY = {"loo": "leave-one-out", "kfold": "10-fold", "validation": "validation"}
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class CPathDisplay(Display):
+class PathDisplay(Display):
+    """Errors along a path."""
+
+    errors: np.ndarray
+    chosen: float
+    error_name: str = "error"
+    name: str = ""
+
+    def _path(self, x: Any, y: Any, at: float, label: str, kwargs: dict[str, Any], **style: Any) -> None:
+        """A curve `line_` over a logarithmic axis; a ring `chosen_` and a vertical line mark the chosen place."""
+        self.line_ = self._curve(x, y, label, kwargs, **style)
+        self.chosen_ = self._ring(self.chosen, at, self.line_.get_color())
+        self.ax_.axvline(self.chosen, color=self.line_.get_color(), lw=1, ls=":", alpha=0.7, zorder=1)
+        self.ax_.set_xscale("log")
+
+
+class CPathDisplay(PathDisplay):
     """The leave-one-out error against C, from one factorisation; the chosen C is marked.
 
     Parameters
@@ -48,20 +61,10 @@ class CPathDisplay(Display):
     """
 
     C: np.ndarray
-    errors: np.ndarray
-    chosen: float
-    error_name: str = "error"
-    name: str = ""
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: LSSVR | LSSVC,
-        *,
-        decades: float = 4.0,
-        ax: Axes | None = None,
-        name: str | None = None,
-        **kwargs: Any,
+        cls, estimator: Model, *, decades: float = 4.0, ax: Axes | None = None, name: str | None = None, **kwargs: Any
     ) -> Self:
         """Draw the error against C, with the fitted kernel, basis and weights.
 
@@ -82,20 +85,18 @@ class CPathDisplay(Display):
         -------
         display : CPathDisplay
         """
-        check_fitted(estimator, "estimator")
-        C, errors = c_path(estimator, decades)
+        diagnose.check_fitted(estimator, "estimator")
+        C, errors = diagnose.c_path(estimator, decades)
         label = f"C = {estimator.C_:.3g}" if name is None else name
         error_name = _error_name(estimator)
         return cls(C=C, errors=errors, chosen=estimator.C_, error_name=error_name, name=label).plot(ax, **kwargs)
 
     def _draw(self, kwargs: dict[str, Any]) -> None:
-        C, errors = np.asarray(self.C), np.asarray(self.errors)
-        at = np.exp(np.interp(np.log(self.chosen), np.log(C), np.log(errors)))
-        self._path(C, errors, (self.chosen, at), self.name, kwargs, markers=False)
+        at = np.exp(np.interp(np.log(self.chosen), np.log(self.C), np.log(self.errors)))
+        self._path(self.C, self.errors, at, self.name, kwargs)
         self._finish("C", self.error_name, "Leave-one-out error against C")
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class WidthSurfaceDisplay(Display):
     """The leave-one-out error against C and a common factor of all widths; the model's own values are marked.
 
@@ -132,7 +133,7 @@ class WidthSurfaceDisplay(Display):
     error_name: str = "error"
 
     @classmethod
-    def from_estimator(cls, estimator: LSSVR | LSSVC, *, ax: Axes | None = None, **kwargs: Any) -> Self:
+    def from_estimator(cls, estimator: Model, *, ax: Axes | None = None, **kwargs: Any) -> Self:
         """Draw the surface with the fitted basis and weights: one factorisation for each of 21 widths.
 
         Parameters
@@ -148,26 +149,25 @@ class WidthSurfaceDisplay(Display):
         -------
         display : WidthSurfaceDisplay
         """
-        check_fitted(estimator, "estimator")
-        C, factors, errors = width_surface(estimator)
+        diagnose.check_fitted(estimator, "estimator")
+        C, factors, errors = diagnose.width_surface(estimator)
         error_name = _error_name(estimator)
         return cls(C=C, factors=factors, errors=errors, chosen=estimator.C_, error_name=error_name).plot(ax, **kwargs)
 
     def _draw(self, kwargs: dict[str, Any]) -> None:
-        ax, errors = self.ax_, np.asarray(self.errors)
+        ax, errors = self.ax_, self.errors
         # levels are denser near the smallest error, where the choice is made
         low, high = float(errors.min()), float(np.quantile(errors, 0.95))
         levels = low + (max(high, low * (1 + 1e-9)) - low) * np.linspace(0.0, 1.0, 16) ** 2
         style = {"levels": levels, "cmap": "viridis_r", "extend": "max", **kwargs}
-        self.surface_ = ax.contourf(np.asarray(self.C), np.asarray(self.factors), errors, **style)
+        self.surface_ = ax.contourf(self.C, self.factors, errors, **style)
         self.figure_.colorbar(self.surface_, ax=ax, label=self.error_name, format="%.3g")
         self.chosen_ = self._ring(self.chosen, 1.0, COLOURS[1])
         ax.set(xscale="log", yscale="log")
         self._finish("C", "width / width of the model", "Leave-one-out error against C and the widths")
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class SparsityPathDisplay(Display):
+class SparsityPathDisplay(PathDisplay):
     """Error against the size of the basis along the path of a sparsifier; the chosen size is marked.
 
     Parameters
@@ -204,14 +204,10 @@ class SparsityPathDisplay(Display):
     """
 
     sizes: np.ndarray
-    errors: np.ndarray
-    chosen: int
-    error_name: str = "error"
-    name: str = ""
 
     @classmethod
     def from_estimator(
-        cls, estimator: LSSVR | LSSVC, *, ax: Axes | None = None, name: str | None = None, **kwargs: Any
+        cls, estimator: Model, *, ax: Axes | None = None, name: str | None = None, **kwargs: Any
     ) -> Self:
         """Draw the ``path_`` of a fitted model.
 
@@ -235,22 +231,11 @@ class SparsityPathDisplay(Display):
         -------
         display : SparsityPathDisplay
         """
-        check_fitted(estimator, "estimator")
-        check_single(estimator, "The path over basis sizes")
-        path = getattr(estimator, "path_", None)
-        if path is None or "sizes" not in path or not ("scores" in path or "errors" in path):
-            raise ValueError(
-                f"{type(estimator).__name__} has no path over basis sizes: fit it with one of the steps "
-                "sparsify.FeatureVectors(...), Forward(...), Prune(...), Echelon(), which record one."
-            )
+        steps = "one of the steps sparsify.FeatureVectors(...), Forward(...), Prune(...), Echelon(), which record one."
+        path = _recorded_path(estimator, "path over basis sizes", "sizes", steps)
         errors, error_name, step = _recorded_errors(estimator, path)
-        display = cls(
-            sizes=np.array(path.sizes),
-            errors=errors,
-            chosen=int(path.chosen),
-            error_name=error_name,
-            name=step if name is None else name,
-        )
+        name = step if name is None else name
+        display = cls(sizes=path.sizes, errors=errors, chosen=int(path.chosen), error_name=error_name, name=name)
         return display.plot(ax, **kwargs)
 
     def _draw(self, kwargs: dict[str, Any]) -> None:
@@ -259,8 +244,8 @@ class SparsityPathDisplay(Display):
         ax, order = self.ax_, np.argsort(self.sizes)
         sizes, errors = np.asarray(self.sizes)[order], np.asarray(self.errors)[order]
         at = errors[np.searchsorted(sizes, self.chosen)]
-        label = f"{self.name}: {counted(self.chosen, 'vector')}".lstrip(": ")
-        self._path(sizes, errors, (self.chosen, at), label, kwargs)
+        label = f"{self.name}: {counted(int(self.chosen), 'vector')}".lstrip(": ")
+        self._path(sizes, errors, at, label, kwargs, **MARKERS)
         if errors.max() > 10 * errors.min() > 0:
             ax.set_yscale("log")
         ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
@@ -269,7 +254,6 @@ class SparsityPathDisplay(Display):
         self._finish("basis vectors", self.error_name, "Error against basis size")
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class SupportSpectrumDisplay(Display):
     """The support values ``|alpha|``, sorted from the largest down (Suykens et al. 2002, fig. 11).
 
@@ -307,7 +291,7 @@ class SupportSpectrumDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: LSSVR | LSSVC, *, ax: Axes | None = None, name: str | None = None, **kwargs: Any
+        cls, estimator: Model, *, ax: Axes | None = None, name: str | None = None, **kwargs: Any
     ) -> Self:
         """Draw the sorted magnitudes of ``dual_coef_``; with several outputs, the norms of its rows.
 
@@ -326,8 +310,8 @@ class SupportSpectrumDisplay(Display):
         -------
         display : SupportSpectrumDisplay
         """
-        check_fitted(estimator, "estimator")
-        check_single(estimator, "The spectrum of support values")
+        diagnose.check_fitted(estimator, "estimator")
+        diagnose.check_single(estimator, "The spectrum of support values")
         coef = arrays.to_numpy(estimator.dual_coef_)
         size = np.abs(coef) if coef.ndim == 1 else np.linalg.norm(coef, axis=1)
         order = np.argsort(-size, kind="stable")
@@ -337,28 +321,119 @@ class SupportSpectrumDisplay(Display):
     def _draw(self, kwargs: dict[str, Any]) -> None:
         values = np.asarray(self.support_values)
         ranks = np.arange(1, len(values) + 1)
-        self.line_ = self._curve(ranks, values, self.name, kwargs, markers=len(values) <= 30)
+        self.line_ = self._curve(ranks, values, self.name, kwargs, **(MARKERS if len(values) <= 30 else {}))
         self.line_.sticky_edges.y.append(0.0)
         self.ax_.update_datalim([(0.0, 0.0)])  # the axes start at 0
         self.ax_.autoscale_view()
         self._finish("rank", r"support value $|\alpha|$", "Sorted support values")
 
 
-def _recorded_errors(estimator: LSSVR | LSSVC, path: Any) -> tuple[np.ndarray, str, str]:
+class MaximalVariationDisplay(Display):
+    """The maximal variation of every component against rho (Pelckmans et al. 2005, figs 4 and 6).
+
+    Parameters
+    ----------
+    rho : array (n_rho,)
+        Weights of the maximal variations.
+    max_variation : array (n_rho, n_components)
+    chosen : float
+        The rho that was chosen or given.
+    kept : array of int
+        The components that the model keeps; they are drawn in colour, with their names.
+    names : list of str
+        One name per component.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Axes and figure of the last call of `plot`.
+    lines_
+        The curves, one per component.
+    chosen_
+        The vertical line at the chosen rho.
+
+    See Also
+    --------
+    ComponentsDisplay : The functions of the components kept.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels, sparsify
+    >>> from lssvm.plotting import MaximalVariationDisplay
+    >>> X, y = datasets.make_additive(random_state=0)
+    >>> model = LSSVR(kernels.Additive(kernels.Spline()), steps=[sparsify.Components(random_state=0)])
+    >>> display = MaximalVariationDisplay.from_estimator(model.fit(X, y))  # doctest: +SKIP
+    """
+
+    rho: np.ndarray
+    max_variation: np.ndarray
+    chosen: float
+    kept: Sequence[int] | np.ndarray
+    names: Sequence[str]
+
+    @classmethod
+    def from_estimator(cls, estimator: Model, *, ax: Axes | None = None, **kwargs: Any) -> Self:
+        """Draw the ``path_`` of a model fitted with `sparsify.Components`.
+
+        Parameters
+        ----------
+        estimator : LSSVR or LSSVC
+            Fitted with the step Components and ``rho=None``.
+        ax : matplotlib axes or None
+            If None, a new figure is created.
+        **kwargs
+            Passed to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        display : MaximalVariationDisplay
+        """
+        steps = "steps=[sparsify.Components()], which records one."
+        path = _recorded_path(estimator, "path of maximal variations", "max_variation", steps, 2)
+        parts = {name: path[name] for name in ("rho", "max_variation", "chosen")}
+        kept, names = arrays.to_numpy(estimator.active_), component_names(estimator)
+        return cls(**parts, kept=kept, names=names).plot(ax, **kwargs)
+
+    def _draw(self, kwargs: dict[str, Any]) -> None:
+        ax, kept = self.ax_, [int(number) for number in self.kept]
+        self.lines_ = []
+        for number, (name, values) in enumerate(zip(self.names, self.max_variation.T, strict=True)):
+            if number in kept:
+                line = self._curve(self.rho, values, name, kwargs)
+            else:
+                line = self._line(ax, self.rho, values, "#b9bfc6", "_dropped", kwargs, linewidth=0.9, zorder=1)
+            self.lines_.append(line)
+        self.chosen_ = ax.axvline(self.chosen, color="#222222", lw=1, ls=":")
+        ax.set(xscale="log", ylim=(0.0, None))
+        title = f"Maximal variations: {len(kept)} of {len(self.names)} inputs kept"
+        self._finish(r"weight $\rho$ of the maximal variations", "maximal variation (units of y)", title)
+
+
+def _recorded_path(estimator: Model, what: str, entry: str, remedy: str, least: int = 1) -> Any:
+    """The path that a step of a model has recorded with this entry, of at least so many values."""
+    diagnose.check_fitted(estimator, "estimator")
+    diagnose.check_single(estimator, f"The {what}")
+    path = getattr(estimator, "path_", None)
+    if path is None or entry not in path or len(path[entry]) < least:
+        raise ValueError(f"{type(estimator).__name__} has no {what}: fit it with {remedy}")
+    return path
+
+
+def _recorded_errors(estimator: Model, path: Any) -> tuple[np.ndarray, str, str]:
     """The errors of a path in the units of the targets, the label of their axis and the step that recorded them."""
-    problem = fitted_problem(estimator)
+    problem = diagnose.fitted_problem(estimator)
     recorded = {} if problem is None else problem.paths
     name = next((key for key, value in recorded.items() if value is path), "")
     if "errors" in path:
         return np.array(path.errors), "mean reconstruction error (fraction of 1)", name
-    steps = [step for step in estimator.steps or () if type(step).__name__ == name]
-    kind = SCORED_BY.get(getattr(steps[-1], "score", "loo"), "leave-one-out") if steps else "leave-one-out"
+    scored_by = {type(step).__name__: getattr(step, "score", "loo") for step in estimator.steps or ()}
+    kind = SCORED_BY.get(scored_by.get(name, "loo"), "leave-one-out")
     unit = "targets -1, +1" if is_classifier(estimator) else "units of y"
     if estimator.robust is not None and name != "Forward":  # Forward always squares
         return np.array(path.scores), f"mean absolute {kind} error ({unit})", name
     return np.sqrt(path.scores), f"root mean square {kind} error ({unit})", name
 
 
-def _error_name(estimator: LSSVR | LSSVC) -> str:
+def _error_name(estimator: Model) -> str:
     """The label of the errors that `diagnose.c_path` and `width_surface` return."""
     return "leave-one-out log loss" if is_classifier(estimator) else "root mean square leave-one-out error (units of y)"

@@ -230,7 +230,7 @@ class Problem(ProblemRecord):
 
 def check_memory(n_rows: int, matrices: int, X: Array) -> None:
     """Raise MemoryError in advance if n x n matrices cannot fit in the memory of the device of X."""
-    needed, available = 8 * n_rows**2 * matrices, arrays.free_memory(X)
+    needed, available = 8 * n_rows**2 * matrices, arrays.memory(X, free=True)
     if available is not None and needed > available:
         what = "its kernel matrix" if matrices == 1 else f"{matrices} matrices of the size of its kernel matrix"
         raise MemoryError(

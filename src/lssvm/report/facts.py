@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -23,29 +22,33 @@ class Facts:
     """Values that several sections need, computed once; None if unknown."""
 
     def __init__(self, model: Any, about: dict[str, Any]) -> None:
-        self.model = model
-        self.about = about
-        self.classes = [_plain(label) for label in model.classes_] if is_classifier(model) else []
+        self.model, self.about = model, about
+        self.classes = list(map(str, model.classes_)) if is_classifier(model) else []
         self.target = str(about.get("target") or ("class" if self.classes else "y"))
+        self.unit = "targets -1, +1" if self.classes else f"units of {self.target}"
+        self.kind = "wrong" if self.classes else "squared" if model.robust is None else "absolute"  # of losses
         self.names = diagnose.feature_names(model)
-        count = np.size(diagnose.members(model)[0][0].intercept_)
-        self.outputs = [self.target] if count == 1 else [f"{self.target} {output}" for output in range(count)]
+        self.used = diagnose.columns_used(model)
         self.is_stack = diagnose.is_stack(model)
         self.members = diagnose.members(model)  # with their weights; the model itself unless it is a stack
+        first = self.members[0][0]
+        count = np.size(first.intercept_)
+        self.outputs = [self.target] if count == 1 else [f"{self.target} {output}" for output in range(count)]
         self.problems = [diagnose.fitted_problem(member) for member, _ in self.members]
         parts = zip(self.members, self.problems, strict=True)  # after `fit_chunks`, members do not keep their rows
         self.chunked = any(own is None and not diagnose.compares_classifiers(member) for (member, _), own in parts)
+        self.kept = _known(diagnose.kept_rows, first, "The data")
         self.loo: Any = _known(diagnose.loo_values, model)
+        self.rows: Any = None if self.loo is None else self.loo.total
         self.sampled = self.loo is not None and self.loo.sampled  # the row numbers are then unknown
-        total = (self.rows or 0) + len(about.get("dropped", ()))
-        self._numbers = np.setdiff1d(np.arange(total), np.asarray(about.get("dropped", ()), dtype=int))
-        self._numbers += int(about.get("row", 0))
-        self.scores = _known(diagnose.scores, model)
         self.probability: Any = _known(diagnose.loo_probabilities, model) if self.classes else None
-        self.used = diagnose.columns_used(model)
-        self.columns = diagnose.encoder(model)  # None if the rows are numbers as they are
-        self.kept = _known(partial(diagnose.kept_rows, what="The data"), self.members[0][0])
-        self.importance = _known(_importance, model)
+        dropped = np.asarray(about.get("dropped", ()), dtype=int)  # rows of the source that were not used
+        self.numbers = np.setdiff1d(np.arange((self.rows or 0) + len(dropped)), dropped) + int(about.get("row", 0))
+        self.importance: Any = None
+        solutions = model.n_features_in_ * len(self.members)
+        if solutions <= MOST_SOLUTIONS:  # every column is one solution per member
+            rows = int(1000 * min(1.0, ALL_ROWS / solutions) ** (1 / 3))
+            self.importance = _known(diagnose.importance, model, rows)
         small = all(problem is not None and _is_small(problem) for problem in self.problems)
         self.c_path = _known(diagnose.c_path, model) if small else None
         self.coverage = None
@@ -61,32 +64,11 @@ class Facts:
         """The column of a table that names the outputs, if there are several."""
         return {"target": [self.outputs[output] for output in outputs]} if len(self.outputs) > 1 else {}
 
-    def number(self, row: int) -> int:
-        """The number of a training row in its source, where dropped rows are counted as well."""
-        return int(self._numbers[row]) if row < len(self._numbers) else row
 
-    @property
-    def rows(self) -> int | None:
-        """Number of training rows, if known."""
-        return None if self.loo is None else self.loo.total
-
-    @property
-    def unit(self) -> str:
-        return "targets -1, +1" if self.classes else f"units of {self.target}"
-
-
-def _importance(model: Any) -> Any:
-    """The importance of the columns, with fewer rows if there are many columns: every column is one solution."""
-    solutions = model.n_features_in_ * len(diagnose.members(model))
-    if solutions > MOST_SOLUTIONS:
-        raise diagnose.NotKnown(f"The importance of {model.n_features_in_} columns takes too long.")
-    return diagnose.importance(model, rows=int(1000 * min(1.0, ALL_ROWS / solutions) ** (1 / 3)))
-
-
-def _known(function: Any, model: Any) -> Any:
+def _known(function: Callable[..., Any], *arguments: Any) -> Any:
     """The result of a diagnostic; None if it does not apply."""
     try:
-        return function(model)
+        return function(*arguments)
     except (diagnose.NotKnown, NumericalError):
         return None
 
@@ -94,7 +76,3 @@ def _known(function: Any, model: Any) -> Any:
 def _is_small(problem: Any) -> bool:
     rows = len(problem.rows)
     return rows <= LARGEST_PATH if problem.is_dual else rows * problem.basis_size <= LARGEST_COLUMNS
-
-
-def _plain(label: Any) -> str:
-    return str(label.item() if isinstance(label, np.generic) else label)

@@ -1,15 +1,22 @@
-"""Text, numbers and tables as HTML. All text from the data goes through `escaped`."""
+"""Text, numbers, tables and charts as HTML. All text from the data goes through `escaped`.
+
+Charts are hand-written inline SVG: they stay small and follow the light or dark colours of the page.
+"""
 
 from __future__ import annotations
 
 import html
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
 
+import numpy as np
+
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+POINTS = 3000  # larger clouds are thinned; their extremes are kept
 
 
 def escaped(value: Any) -> str:
@@ -17,7 +24,7 @@ def escaped(value: Any) -> str:
     return html.escape(_UNPRINTABLE.sub("\ufffd", str(value)), quote=True)
 
 
-def shortened(value: str, length: int = 26) -> str:
+def shortened(value: str, length: int) -> str:
     """A text of at most this length; of a longer one both ends, where similar names differ."""
     tail = length // 3
     return value if len(value) <= length else f"{value[: length - 1 - tail]}…{value[len(value) - tail :]}"
@@ -27,8 +34,7 @@ def rounded(value: float) -> str:
     """A number with four significant digits; large numbers as integers."""
     if math.isnan(value):
         return "not defined"
-    value = float(value) + 0.0  # not -0
-    return f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+    return f"{value:z.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:z.4g}"
 
 
 def html_table(columns: Mapping[str, Iterable[Any]], *, header: bool = True, of_rows: bool = False) -> str:
@@ -87,3 +93,183 @@ def bar_table(
         )
     head = f'<th scope="col">{escaped(header[0])}</th><th scope="col" class="n">{escaped(header[1])}</th>'
     return f'<table class="wide"><thead><tr>{head}<td></td></tr></thead><tbody>{"".join(body)}</tbody></table>'
+
+
+def side_by_side(charts: Sequence[str]) -> str:
+    """Charts in as many columns as fit on the page."""
+    return f'<div class="charts">{"".join(charts)}</div>'
+
+
+@dataclass
+class Chart:
+    """One set of axes as inline SVG, which follows the light or dark colours of the page.
+
+    Marks are drawn by `svg`, once the ranges are known.
+    """
+
+    title: str
+    x: str
+    y: str
+    log_x: bool = False
+    box: tuple[float | None, float | None, float | None, float | None] = (None, None, None, None)
+    legend: list[tuple[str, str]] = field(default_factory=list)  # styles and their meanings, below the axes
+    _marks: list[Callable[[], str]] = field(default_factory=list)
+    _x: list[np.ndarray] = field(default_factory=list)
+    _y: list[np.ndarray] = field(default_factory=list)
+
+    width, height = 420, 290
+    left, right, top, bottom = 62, 14, 30, 44
+
+    def line(self, x: np.ndarray, y: np.ndarray, dots: bool = False, style: str = "line c0") -> None:
+        """A curve, optionally with a dot at each value."""
+        self._see(x, y)
+        self._marks.append(lambda: f'<path class="{style}" d="M{" L".join(self._places(x, y))}"/>')
+        if dots:
+            self._marks.append(lambda: self._dots(x, y, "dots big"))
+
+    def cloud(
+        self, x: np.ndarray, y: np.ndarray, residuals: np.ndarray, shown: np.ndarray | None = None, style: str = "dots"
+    ) -> None:
+        """Points; a large cloud is thinned to an even sample and the points with the largest residuals."""
+        self._see(x, y)
+        rows = np.arange(len(x)) if shown is None else np.flatnonzero(shown)
+        if len(rows) > POINTS:
+            far = rows[np.argsort(-np.abs(residuals[rows]), kind="stable")[: POINTS // 3]]
+            even = rows[np.linspace(0, len(rows) - 1, 2 * POINTS // 3).astype(int)]
+            drawn = np.union1d(even, far)
+            label = f"{len(drawn)} of {len(rows)} points drawn: an even sample and the {len(far)} largest residuals"
+            self.legend.append(("", label))
+            rows = drawn
+        self._marks.append(lambda: self._dots(x[rows], y[rows], style))
+
+    def mark(self, x: float, y: float, label: str) -> None:
+        """A ring with a label at the chosen point."""
+        self._see(x, y)
+        self.legend.append(("ring", label))
+        self._marks.append(lambda: self._circle(x, y, "ring", 6, label))
+
+    def links(self, x: np.ndarray, y: np.ndarray, rows: Sequence[int]) -> None:
+        """Points that link to their lines in the table."""
+
+        def draw(at: float, down: float, row: int) -> str:
+            label = f"row {row}: residual {down:.4g}"
+            circle = self._circle(at, down, "link", 5, label)
+            return f'<a href="#row-{row}" aria-label="{escaped(label)}">{circle}</a>'
+
+        self._marks.append(lambda: "".join(map(draw, x, y, rows)))
+
+    def diagonal(self, a: np.ndarray, b: np.ndarray) -> None:
+        """The line y = x over the range of both."""
+        ends = np.array([min(a.min(), b.min()), max(a.max(), b.max())])
+        self.line(ends, ends, style="guide")
+
+    def zero(self) -> None:
+        """The line y = 0."""
+        self._see((), 0.0)
+        right = self.width - self.right
+        self._marks.append(lambda: f'<path class="guide" d="M{self.left} {self._down(0.0):.1f}H{right}"/>')
+
+    def svg(self) -> str:
+        """The drawing, with a caption that explains the symbols."""
+        x, y = np.concatenate(self._x), np.concatenate(self._y)
+        self._range_x = _range(np.log10(x) if self.log_x else x, self.box[:2], 0.0 if self.log_x else 0.04)
+        self._range_y = _range(y, self.box[2:], 0.06)
+        axes = self._axes()
+        marks = "".join(mark() for mark in self._marks)
+        signs = "".join(f'<span><i class="{style}"></i>{escaped(label)}</span>' for style, label in self.legend)
+        caption = f"<figcaption>{signs}</figcaption>" if signs else ""
+        label = f"{self.title}. Horizontal axis: {self.x}. Vertical axis: {self.y}."
+        return (
+            f'<figure><svg viewBox="0 0 {self.width} {self.height}" role="group" aria-label="{escaped(label)}">'
+            f'<text class="title" x="{self.left}" y="18">{escaped(shortened(self.title, 48))}</text>{axes}{marks}</svg>'
+            f"{caption}</figure>"
+        )
+
+    def _see(self, x: Any, y: Any) -> None:
+        """Extend the ranges to include these values."""
+        self._x.append(np.ravel(x))
+        self._y.append(np.ravel(y))
+
+    def _across(self, x: Any) -> Any:
+        low, high = self._range_x
+        share = ((np.log10(x) if self.log_x else x) - low) / (high - low)
+        return self.left + share * (self.width - self.left - self.right)
+
+    def _down(self, y: Any) -> Any:
+        low, high = self._range_y
+        return self.height - self.bottom - (y - low) / (high - low) * (self.height - self.top - self.bottom)
+
+    def _places(self, x: np.ndarray, y: np.ndarray) -> list[str]:
+        return [f"{across:.1f} {down:.1f}" for across, down in zip(self._across(x), self._down(y), strict=True)]
+
+    def _circle(self, x: float, y: float, style: str, radius: int, label: str) -> str:
+        place = f'cx="{self._across(x):.1f}" cy="{self._down(y):.1f}"'
+        return f'<circle class="{style}" {place} r="{radius}"><title>{escaped(label)}</title></circle>'
+
+    def _dots(self, x: np.ndarray, y: np.ndarray, style: str) -> str:
+        """A cloud as one path of zero-length lines with round ends."""
+        return f'<path class="{style}" d="{"".join(f"M{place}h0" for place in self._places(x, y))}"/>' if len(x) else ""
+
+    def _axes(self) -> str:
+        """Grid, numbers and names of the axes; the left margin gets room for the numbers."""
+        beside, below = ticks(*self._range_y, 5), ticks(*self._range_x, 6)
+        self.left = max(self.left, 28 + 7 * max((len(shown) for _, shown in beside), default=0))
+        right, floor = self.width - self.right, self.height - self.bottom
+        if self.log_x:
+            below = _log_ticks(*self._range_x)
+        elif sum(len(shown) + 2 for _, shown in below) > (right - self.left) / 7:
+            below = below[::2]  # the numbers would touch
+        parts = []
+        for value, shown in beside:
+            down = self._down(value)
+            parts.append(f'<path class="grid" d="M{self.left} {down:.1f}H{right}"/>')
+            parts.append(f'<text class="end" x="{self.left - 6}" y="{down + 4:.1f}">{shown}</text>')
+        for value, shown in below:
+            across = self._across(value)
+            parts.append(f'<path class="grid" d="M{across:.1f} {self.top}V{floor}"/>')
+            inside = min(across, self.width - 4 * len(shown))  # a long number at the right end
+            parts.append(f'<text class="middle" x="{inside:.1f}" y="{floor + 16}">{shown}</text>')
+        x, y = escaped(shortened(self.x, 48)), escaped(shortened(self.y, self.height // 7))
+        return "".join(parts) + (
+            f'<path class="axis" d="M{self.left} {self.top}V{floor}H{right}"/>'
+            f'<text class="middle" x="{(self.left + right) / 2}" y="{self.height - 8}">{x}</text>'
+            f'<text class="middle" transform="translate(13 {(self.top + floor) / 2}) rotate(-90)">{y}</text>'
+        )
+
+
+def _range(values: np.ndarray, ends: tuple[float | None, float | None], margin: float) -> tuple[float, float]:
+    """The range of an axis: the range of the values or the given ends, plus a margin."""
+    found = (np.min(values), np.max(values)) if np.isfinite(values).all() else (0.0, 1.0)
+    low, high = (float(own) if end is None else end for own, end in zip(found, ends, strict=True))
+    size = high - low
+    if not size > 1e-12 * max(abs(low), abs(high)):
+        size = abs(high) or 1.0
+    return low - margin * size, high + (margin if high > low else 1.0) * size
+
+
+def ticks(low: float, high: float, count: int) -> list[tuple[float, str]]:
+    """About `count` round values between two ends, steps of 1, 2 or 5 times a power of 10, and as text.
+
+    The text has enough digits to distinguish them.
+    """
+    rough = (high - low) / count
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = unit * next(factor for factor in (1, 2, 5, 10) if factor * unit >= rough * 0.999)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    values = [number * step for number in range(first, last + 1)]
+    largest = max(map(abs, values), default=0.0)
+    if step >= 1e-3 and largest < 1e7:
+        decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+        return [(value, f"{value:.{decimals}f}" if value else "0") for value in values]
+    digits = max(4, math.ceil(math.log10(largest / step)) + 1) if largest > 0 else 4
+    return [(value, f"{value:.{min(digits, 15)}g}") for value in values]
+
+
+def _log_ticks(low: float, high: float) -> list[tuple[float, str]]:
+    """Integer powers of 10 in a range of logarithms, at most 9; in a short range also 2 and 5 times these."""
+    first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
+    powers: list[float] = [*range(first, last + 1, max(1, math.ceil((last - first) / 8)))]
+    if last - first < 2:
+        values = [power + math.log10(digit) for power in range(first - 1, last + 1) for digit in (1, 2, 5)]
+        powers = [value for value in values if low - 1e-9 <= value <= high + 1e-9] or [low, high]
+    return [(10.0**power, f"1e{power:.0f}" if abs(power) > 3 else f"{10.0**power:.4g}") for power in powers]

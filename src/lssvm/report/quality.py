@@ -1,4 +1,4 @@
-"""The sections on how well the model predicts: leave-one-out, coverage of intervals, other rows."""
+"""The sections on how well the model predicts: leave-one-out, coverage of intervals, the worst rows, other rows."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ import numpy as np
 from sklearn.metrics import auc, average_precision_score, confusion_matrix, precision_recall_curve, roc_curve
 
 from .. import arrays, diagnose
-from .charts import DRAWN, Chart, side_by_side
 from .facts import Facts
-from .markup import formatted, html_table, rounded
-from .outliers import residuals_chart
+from .markup import Chart, formatted, html_table, rounded, side_by_side
 
 SCORES = {"rmse": "RMSE", "mae": "mean absolute error", "r2": "R²", "largest": "largest error"}
 SCORES |= {"error_rate": "error rate", "log_loss": "log loss", "brier": "Brier score"}
+DRAWN = 4  # maximum number of outputs with their own charts
 MOST_CLASSES = 15  # in the confusion matrix and in the table of areas
 MOST_CURVES = 5  # in one chart
 FEW_CLASSES = 4  # up to which the confusion matrix fits beside the charts
 CURVE_POINTS = 300  # of one curve, at most
+LISTED = 10  # rows with the largest errors, at most
+UNIT = np.array([0.0, 1.0])
 
 
 def quality_section(facts: Facts) -> str:
-    if facts.scores is None:
+    if facts.loo is None:
         return "<p>Unknown: this model has no leave-one-out residuals.</p>"
     note = ""
-    if facts.sampled and len(facts.loo.weights) < facts.loo.total:
+    if facts.sampled and len(facts.loo.weights) < facts.rows:
         note += f"<p>These figures come from a random sample of {len(facts.loo.weights)} of the {facts.rows} rows.</p>"
     if np.ptp(facts.loo.given) > 0:
         note += "<p>Averages use the sample weights; tables of classes count the rows with positive weight.</p>"
@@ -35,34 +36,56 @@ def quality_section(facts: Facts) -> str:
 
 
 def _number_quality(facts: Facts) -> str:
-    rows, counting = facts.loo, facts.loo.given > 0
+    counting = facts.loo.given > 0
     scores, charts = [], []
     for output, name in enumerate(facts.outputs):
-        actual, predicted = rows.actual[counting, output], rows.predicted[counting, output]
-        score = diagnose.number_scores(actual[:, None], predicted[:, None], rows.given[counting])
+        actual, predicted = facts.loo.actual[counting, output], facts.loo.predicted[counting, output]
+        score = diagnose.number_scores(actual[:, None], predicted[:, None], facts.loo.given[counting])
         scores.append(score | {"largest": np.max(np.abs(actual - predicted))})
         if output < DRAWN:
-            chart = Chart(f"Predicted against actual: {name}", "leave-one-out prediction", "actual value")
-            chart.diagonal(actual, predicted)
-            chart.cloud(predicted, actual, actual - predicted)
-            charts += [chart.svg(), residuals_chart(facts, output)]
+            title = f"Predicted against actual: {name}"
+            charts += [_agreement_chart(title, "leave-one-out prediction", actual, predicted)]
+            charts += [_residuals_chart(facts, output)]
     return html_table({"target": facts.outputs, **_score_columns(scores)}) + side_by_side(charts)
+
+
+def _agreement_chart(title: str, label: str, actual: np.ndarray, predicted: np.ndarray) -> str:
+    chart = Chart(title, label, "actual value")
+    chart.diagonal(actual, predicted)
+    chart.cloud(predicted, actual, actual - predicted)
+    return chart.svg()
+
+
+def _residuals_chart(facts: Facts, output: int) -> str:
+    """The residuals of one output, coloured by robust weight; the worst rows link to their lines in the table."""
+    rows = facts.loo
+    name = f": {facts.outputs[output]}" if len(facts.outputs) > 1 else ""
+    chart = Chart(f"Leave-one-out residuals{name}", "leave-one-out prediction", f"residual ({facts.unit})")
+    chart.zero()
+    x, e = rows.predicted[:, output], rows.residuals[:, output]
+    full, gone = rows.robust > 0.999, rows.robust < 1e-3
+    chart.cloud(x, e, e, shown=full)
+    if not full.all():
+        chart.cloud(x, e, e, shown=~full & ~gone, style="half")
+        chart.cloud(x, e, e, shown=gone, style="none")
+        chart.legend += [("dots", "robust weight 1"), ("half", "between 0 and 1"), ("none", "0")]
+    if not facts.sampled:
+        worst = _worst(rows.residuals)[1]
+        chart.links(x[worst], e[worst], facts.numbers[worst])
+    return chart.svg()
 
 
 def _class_quality(facts: Facts) -> str:
     counting = facts.loo.given > 0
     weights = facts.loo.given[counting]
     probability, codes = (array[counting] for array in facts.probability)
+    scores = html_table(_score_columns([diagnose.class_scores(probability, codes, weights)]))
     confusion = _confusion(facts, codes, np.argmax(probability, axis=1))
-    areas, curves = _curves(facts, probability, codes, weights)
-    few = probability.shape[1] <= FEW_CLASSES
-    charts = [f"<figure>{confusion}</figure>"] * few + curves
-    return (
-        html_table(_score_columns([facts.scores]))
-        + ("" if few else confusion)
-        + side_by_side([*charts, _reliability_chart(facts, probability, codes, weights)])
-        + areas
-    )
+    areas, charts = _curves(facts, probability, codes, weights)
+    charts.append(_reliability_chart(facts, probability, codes, weights))
+    if probability.shape[1] <= FEW_CLASSES:
+        return scores + side_by_side([f"<figure>{confusion}</figure>", *charts]) + areas
+    return scores + confusion + side_by_side(charts) + areas
 
 
 def _confusion(facts: Facts, codes: np.ndarray, predicted: np.ndarray) -> str:
@@ -86,48 +109,52 @@ def _curves(facts: Facts, probability: np.ndarray, codes: np.ndarray, weights: n
     shown = [1] * (1 in largest) if len(facts.classes) == 2 else largest[:MOST_CLASSES]
     roc = Chart("ROC curve", "false positive rate", "true positive rate", box=(0, 1, 0, 1))
     recall_chart = Chart("Precision and recall", "recall", "precision", box=(0, 1, 0, 1))
-    roc.diagonal(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+    roc.diagonal(UNIT, UNIT)
     areas, means = [], []
     for number, c in enumerate(shown):
         own = codes == c, probability[:, c]
         false, found, _ = roc_curve(*own, sample_weight=weights)
         precision, recall, _ = precision_recall_curve(*own, sample_weight=weights)
-        areas.append(f"{auc(false, found):.3f}")
-        means.append(f"{average_precision_score(*own, sample_weight=weights):.3f}")
-        if number < MOST_CURVES:
-            roc.line(*_thinned(false, found), style=f"c{number}")
-            recall_chart.line(*_thinned(recall, precision), style=f"c{number}")
-            for chart in (roc, recall_chart):
-                chart.legend([(f"c{number}", facts.classes[c])])
+        areas.append(auc(false, found))
+        means.append(average_precision_score(*own, sample_weight=weights))
+        for chart, x, y in ((roc, false, found), (recall_chart, recall, precision)) if number < MOST_CURVES else ():
+            drawn = np.unique(np.linspace(0, len(x) - 1, CURVE_POINTS).astype(int))
+            chart.line(x[drawn], y[drawn], style=f"line c{number}")
+            chart.legend.append((f"c{number}", facts.classes[c]))
     note = "" if len(facts.classes) == 2 else "<p>Each class against all others.</p>"
     columns: dict[str, Any] = {"class": [facts.classes[c] for c in shown], "rows": sizes[shown]}
-    columns |= {"area under the ROC curve": areas, "average precision": means}
+    columns |= {"area under the ROC curve": formatted(areas, ".3f"), "average precision": formatted(means, ".3f")}
     return note + html_table(columns), [roc.svg(), recall_chart.svg()] if shown else []
-
-
-def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    rows = np.unique(np.linspace(0, len(x) - 1, CURVE_POINTS).astype(int))
-    return x[rows], y[rows]
 
 
 def _reliability_chart(facts: Facts, probability: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> str:
     bins = diagnose.reliability(probability, codes, weights=weights)
     of = f"class {facts.classes[1]}" if len(facts.classes) == 2 else "the predicted class"
-    chart = Chart(
-        "Reliability of the probabilities", f"predicted probability of {of}", "observed frequency", box=(0, 1, 0, 1)
-    )
-    chart.diagonal(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
-    chart.whiskers(bins.predicted, bins.low, bins.high)
+    label = f"predicted probability of {of}"
+    chart = Chart("Reliability of the probabilities", label, "observed frequency", box=(0, 1, 0, 1))
+    chart.diagonal(UNIT, UNIT)
+    for place, ends in zip(bins.predicted, np.column_stack([bins.low, bins.high]), strict=True):
+        chart.line(np.array([place, place]), ends, style="thin")
     chart.line(bins.predicted, bins.observed, dots=True)
     return chart.svg()
 
 
+def _score_columns(scores: Sequence[dict[str, float]]) -> dict[str, list[Any]]:
+    """Columns of a table for scores with the same names; the error rate is a percentage."""
+    return {
+        words: [f"{score[name]:.2%}" if name == "error_rate" else score[name] for score in scores]
+        for name, words in SCORES.items()
+        if name in scores[0]
+    }
+
+
+# Intervals and sets ---------------------------------------------------------------------------------------------------
 def intervals_section(facts: Facts) -> str:
     if facts.classes:
-        return _sets_table(facts)
+        return "" if facts.loo is None else _sets_table(facts)
     if facts.coverage is None:
         return "<p>Not computed: the model has no leave-one-out values, or is too large.</p>"
-    found = facts.coverage
+    found, regions = facts.coverage, diagnose.coverage_by_region(facts.model)  # the latter by the first target
     levels, outputs = np.indices(found.width.shape).reshape(2, -1)
     margins = 196 * np.sqrt(found.asked * (1 - found.asked) / found.rows)
     columns = {
@@ -137,32 +164,22 @@ def intervals_section(facts: Facts) -> str:
         "margin of error": [f"{margin:.1f} points" for margin in margins[levels]],
         "mean width": [rounded(w) if math.isfinite(w) else "infinite: too few rows" for w in found.width.ravel()],
     }
-    return (
-        f"<p>How many of {found.rows} rows lie inside the prediction interval (<code>predict_interval</code>) of a "
-        "model fitted without them (overall, about as many as requested), and how wide these intervals are.</p>"
-        + html_table(columns)
-        + _regions_table(facts)
-    )
-
-
-def _regions_table(facts: Facts) -> str:
-    """Coverage of the default intervals by region of the first target, from leave-one-out residuals."""
-    found = diagnose.coverage_by_region(facts.model)
-    columns = {
-        "prediction": [f"{rounded(a)} to {rounded(b)}" for a, b in zip(found.low_edge, found.high_edge, strict=True)],
-        "rows": found.count,
-        "rows inside": formatted(found.observed, ".1%"),
-        "mean width": found.width,
+    ends = zip(regions.low_edge, regions.high_edge, strict=True)
+    by_region = {
+        "prediction": [f"{rounded(low)} to {rounded(high)}" for low, high in ends],
+        "rows": regions.count,
+        "rows inside": formatted(regions.observed, ".1%"),
+        "mean width": regions.width,
     }
     return (
-        "<h3>By predicted value</h3><p>90% intervals, whose width follows the noise if it varies "
-        "beyond chance.</p>" + html_table(columns)
+        f"<p>How many of {found.rows} rows lie inside the prediction interval (<code>predict_interval</code>) of a "
+        f"model fitted without them (overall, about as many as requested), and how wide these intervals are.</p>"
+        f"{html_table(columns)}<h3>By predicted value</h3><p>90% intervals, whose width follows the noise if it varies "
+        f"beyond chance.</p>{html_table(by_region)}"
     )
 
 
 def _sets_table(facts: Facts) -> str:
-    if facts.scores is None:
-        return ""
     found = diagnose.set_coverage(facts.model)
     columns = {
         "set": formatted(found.asked, ".0%"),
@@ -175,6 +192,74 @@ def _sets_table(facts: Facts) -> str:
     )
 
 
+# The worst rows -------------------------------------------------------------------------------------------------------
+def residuals_section(facts: Facts) -> str:
+    """The rows with the largest leave-one-out errors."""
+    if facts.loo is None:
+        return ""
+    words, worst, columns = _wrong_rows(facts) if facts.classes else _far_rows(facts)
+    if facts.sampled or not len(worst):
+        return words
+    first = int(facts.about.get("row", 0))
+    words += f"<p>Rows are numbered from {first}{', the line below the header' if first == 2 else ''}.</p>"
+    return words + html_table({"row": facts.numbers[worst]} | columns, of_rows=True)
+
+
+def _far_rows(facts: Facts) -> tuple[str, np.ndarray, dict[str, Any]]:
+    """Words, the rows with the largest residuals, and the columns of their table."""
+    rows = facts.loo
+    sizes, worst = _worst(rows.residuals)
+    found = worst, np.argmax(sizes[worst], axis=1)
+    columns = {
+        **facts.which(found[1]),
+        "actual": rows.actual[found],
+        "leave-one-out prediction": rows.predicted[found],
+        "residual": rows.residuals[found],
+        "in robust standard deviations": formatted(sizes[found], ".1f"),
+        **_robust_weights(facts, worst),
+        "leverage": formatted(rows.leverage[worst], ".3f"),
+    }
+    return "", worst, columns
+
+
+def _wrong_rows(facts: Facts) -> tuple[str, np.ndarray, dict[str, Any]]:
+    """Words, the rows whose class is the least probable of those predicted wrongly, and the columns of their table."""
+    probability, codes = facts.probability
+    own, predicted = probability[np.arange(len(codes)), codes], np.argmax(probability, axis=1)
+    wrong = np.flatnonzero(predicted != codes)
+    worst = wrong[np.argsort(own[wrong], kind="stable")][:LISTED]
+    count = f"{len(wrong)} of {len(codes)} rows" if len(wrong) else "no row"
+    below = " Below: those with the lowest probability of the actual class, which may be mislabelled."
+    columns = {
+        "actual class": [facts.classes[c] for c in codes[worst]],
+        "predicted class": [facts.classes[c] for c in predicted[worst]],
+        "its probability": formatted(probability[worst, predicted[worst]], ".3f"),
+        "probability of the actual class": formatted(own[worst], ".3f"),
+        **_robust_weights(facts, worst),
+    }
+    shown = len(worst) > 0 and not facts.sampled
+    return f"<p>Leave-one-out assigns {count} to a wrong class.{below * shown}</p>", worst, columns
+
+
+def _worst(residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The sizes of residuals in robust standard deviations, and the rows with the largest."""
+    scale = distances(residuals)[1]
+    scale = np.where(scale > 0, scale, np.std(residuals, axis=0))  # if half of the residuals are equal
+    sizes = np.abs(residuals) / np.where(scale > 0, scale, 1.0)
+    return sizes, np.argsort(-sizes.max(axis=1), kind="stable")[:LISTED]
+
+
+def distances(residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distance of each residual from the median of its output, and the robust standard deviation per output."""
+    far = np.abs(residuals - np.median(residuals, axis=0))
+    return far, 1.4826 * np.median(far, axis=0)
+
+
+def _robust_weights(facts: Facts, rows: np.ndarray) -> dict[str, list[str]]:
+    return {} if facts.model.robust is None else {"robust weight": formatted(facts.loo.robust[rows], ".3g")}
+
+
+# Other rows -----------------------------------------------------------------------------------------------------------
 def other_rows_section(facts: Facts, X: Any, y: Any) -> str:
     model = facts.model
     if facts.classes:
@@ -182,16 +267,6 @@ def other_rows_section(facts: Facts, X: Any, y: Any) -> str:
         return html_table({"rows": [len(X)], **_score_columns([score])})
     actual = np.asarray(arrays.to_numpy(y), dtype=float).reshape(len(y), -1)
     predicted = arrays.to_numpy(model.predict(X)).reshape(len(y), -1)
-    score = diagnose.number_scores(actual, predicted)
-    chart = Chart("Other rows: predicted against actual", "prediction", "actual value")
-    chart.diagonal(actual[:, 0], predicted[:, 0])
-    chart.cloud(predicted[:, 0], actual[:, 0], actual[:, 0] - predicted[:, 0])
-    return html_table({"rows": [len(actual)], **_score_columns([score])}) + side_by_side([chart.svg()])
-
-
-def _score_columns(scores: Sequence[dict[str, float]]) -> dict[str, list[Any]]:
-    """Columns of a table for scores with the same names."""
-    columns: dict[str, list[Any]] = {
-        words: [score[name] for score in scores] for name, words in SCORES.items() if name in scores[0]
-    }
-    return columns | {"error rate": formatted(columns["error rate"], ".2%")} if "error rate" in columns else columns
+    table = html_table({"rows": [len(actual)], **_score_columns([diagnose.number_scores(actual, predicted)])})
+    chart = _agreement_chart("Other rows: predicted against actual", "prediction", actual[:, 0], predicted[:, 0])
+    return table + side_by_side([chart])

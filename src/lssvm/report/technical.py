@@ -1,8 +1,9 @@
-"""The technical section: what was requested, what was chosen and why: kernel, C, basis, searches."""
+"""The technical section: what was requested, what was chosen and why (kernel, C, basis, searches), and checks."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,8 @@ import numpy as np
 from .. import arrays, diagnose
 from .._words import counted
 from ..kernels import Kernel
-from .charts import Chart, side_by_side
-from .checks import checks_section
 from .facts import Facts
-from .markup import html_table, rounded
+from .markup import Chart, html_table, listed, rounded, side_by_side
 
 LISTED = 20  # maximum number of dropped columns that are named
 TUNERS = {"KFold": "k-fold cross-validation", "Holdout": "the error on held-out rows", "LeaveOneOut": "leave-one-out"}
@@ -21,17 +20,18 @@ TUNERS = {"KFold": "k-fold cross-validation", "Holdout": "the error on held-out 
 
 def technical_section(facts: Facts) -> str:
     """Settings, members, searches, checks and timings."""
-    model = facts.model
+    model, records = facts.model, _records(facts)
     rows = {"requested": " ".join(repr(model).split())}
     if not facts.is_stack:
-        rows |= {"kernel": _kernel_words(model.kernel_), "C": _why_C(facts), **_classifier_words(facts)}
+        rows |= {"kernel": _kernel_words(model.kernel_), "C": _why_C(facts, records)}
+        rows |= _classifier_words(facts, records)
     rows["basis"] = _basis_words(facts)
     without = [name for name, used in zip(facts.names, facts.used, strict=True) if not used]
     if without:
         more = f" and {len(without) - LISTED} more" if len(without) > LISTED else ""
         dropped = f"dropped: {len(without)} of {counted(len(facts.names), 'column')}"
         rows[dropped] = ", ".join(without[:LISTED]) + more
-    rows |= _search_words(facts)
+    rows |= _search_words(facts, records)
     rows |= {f"seconds: {name}": f"{value:.2f}" for name, value in (facts.about.get("seconds") or {}).items()}
     weights = ", the weights of the models" if facts.is_stack else ""
     return (
@@ -39,20 +39,26 @@ def technical_section(facts: Facts) -> str:
         "that were tuned were chosen to minimise this error.</p>"
         + _stack_table(facts)
         + html_table({"setting": rows, "value": rows.values()}, header=False)
-        + side_by_side([*_c_path_chart(facts), *_sparsity_chart(facts)])
-        + checks_section(facts)
+        + side_by_side([*_path_charts(facts)])
+        + _checks(facts)
     )
+
+
+def _records(facts: Facts) -> dict[str, Any]:
+    """The records of the steps of a model, by their names."""
+    if facts.problems[0] is not None and not facts.is_stack:
+        return dict(facts.problems[0].paths)
+    record = getattr(facts.model, "path_", None)
+    return {"LeaveOneOut": record} if record is not None and (facts.is_stack or "candidates" in record) else {}
 
 
 def _accuracy(facts: Facts) -> str:
     """Whether leave-one-out errors are exact: only those of least squares are."""
-    names = {getattr(member, "loss_", "squared") for member, _ in facts.members} - {"squared"}
+    names = {getattr(member, "loss_", "squared").replace("_", " ") for member, _ in facts.members} - {"squared"}
     if not names:
         return "Leave-one-out errors are exact and need no refits."
-    return (
-        f"Leave-one-out errors need no refits. Those of the {' and '.join(sorted(names)).replace('_', ' ')} loss are "
-        "approximate: they hold the weights and working targets of the other rows fixed."
-    )
+    approximate = "approximate: they hold the weights and working targets of the other rows fixed"
+    return f"Leave-one-out errors need no refits. Those of the {' and '.join(sorted(names))} loss are {approximate}."
 
 
 def _stack_table(facts: Facts) -> str:
@@ -86,7 +92,23 @@ def _kernel_words(kernel: Kernel) -> str:
     return ", ".join([words, *(f"sigma={own[0]:.4g}" for own in widths)])
 
 
-def _classifier_words(facts: Facts) -> dict[str, str]:
+def _why_C(facts: Facts, records: dict[str, Any]) -> str:
+    """The value of C, how it was chosen, and the errors with smaller and larger values."""
+    model = facts.model
+    how = [f"chosen by {words}" for name, words in TUNERS.items() if records.get(name, {}).get("C") == model.C_]
+    if model.C is not None:
+        how = ["given"]
+    elif facts.chunked:
+        how = [f"chosen on {'the first' if diagnose.is_streamed(model) else 'a sample of the'} rows"]
+    words = f"{rounded(model.C_)}, {(how or ['chosen'])[0]}"
+    if facts.c_path is None:
+        return words
+    below, own, above = (rounded(facts.c_path[1][place]) for place in (15, 20, 25))  # 41 values over 8 decades
+    kind = "leave-one-out error" if model.robust is None else "weighted leave-one-out error"
+    return f"{words}: its {kind} is {own}, compared with {below} for C/10 and {above} for 10 C"
+
+
+def _classifier_words(facts: Facts, records: dict[str, Any]) -> dict[str, str]:
     """The coding and the loss of a classifier, and the others that it was compared with."""
     if not hasattr(facts.model, "coding_"):
         return {}
@@ -96,115 +118,100 @@ def _classifier_words(facts: Facts) -> dict[str, str]:
         "one-vs-rest": "one class against the rest" if k > 2 else "one class against the other",
     }
     rows = {"coding": f"{facts.model.coding_}, {codings[facts.model.coding_]}", "loss": facts.model.loss_}
-    candidates = sorted(_paths(facts).get("LeaveOneOut", {}).get("candidates", ()), key=lambda one: one.loo)
+    candidates = sorted(records.get("LeaveOneOut", {}).get("candidates", ()), key=lambda one: one.loo)
     if len(candidates) > 1:
-        compared = "; ".join(
-            f"{type(one.kernel).__name__}, {one.coding}, {one.loss}: {rounded(one.loo)}" for one in candidates
-        )
-        words = f"log loss with smoothed targets (Platt 1999), larger than that of the predictions: {compared}"
-        rows["classifiers compared"] = words
+        compared = [f"{type(one.kernel).__name__}, {one.coding}, {one.loss}: {rounded(one.loo)}" for one in candidates]
+        words = "log loss with smoothed targets (Platt 1999), larger than that of the predictions"
+        rows["classifiers compared"] = f"{words}: {'; '.join(compared)}"
     return rows
-
-
-def _paths(facts: Facts) -> dict[str, Any]:
-    """The records of the steps of a model, by their names; of a stack, those of its first member."""
-    if facts.problems[0] is not None:
-        return dict(facts.problems[0].paths)
-    record = getattr(facts.members[0][0], "path_", None)
-    return {"LeaveOneOut": record} if record is not None and "candidates" in record else {}
-
-
-def _search_words(facts: Facts) -> dict[str, str]:
-    """What the searches did, according to their records."""
-    paths = {"LeaveOneOut": facts.model.path_} if facts.is_stack else _paths(facts)
-    rows: dict[str, str] = {}
-    search = paths.get("LeaveOneOut")
-    if search is not None:
-        steps = [] if facts.is_stack else [*map(str, search.get("plan", ()))]
-        if search.get("evaluations"):
-            steps.append(f"{counted(search.evaluations, 'model')} evaluated")
-        rows["search by leave-one-out"] = "; ".join(steps) or "nothing to tune"
-    for name in [name for name in ("KFold", "Holdout") if name in paths]:
-        record = paths[name]
-        tried = f" and one of {len(record.shifts)} common factors of the widths" if len(record.shifts) > 1 else ""
-        rows[f"search by {TUNERS[name]}"] = f"C{tried}; {_loss(facts, record.score)}"
-    if search is not None and not facts.is_stack and math.isfinite(search.get("loo", math.inf)):
-        wrong = f"; weighted error rate {search.error_rate:.2%}" if "error_rate" in search else ""
-        rows["leave-one-out error"] = _loss(facts, search.loo) + wrong
-    return rows
-
-
-def _loss(facts: Facts, value: float) -> str:
-    """The criterion that a search minimised, in the units of the targets."""
-    if facts.classes:
-        least_squares = facts.problems[0] is not None
-        words = " with one common slope (the probabilities are calibrated afterwards)" if least_squares else ""
-        return f"log loss {rounded(value)}{words}"
-    kind, value = ("RMSE", math.sqrt(value)) if facts.model.robust is None else ("mean absolute error", value)
-    summed = ", summed over outputs" if np.ndim(facts.model.intercept_) else ""
-    return f"{kind} {rounded(value)} ({facts.unit}{summed})"
-
-
-def _why_C(facts: Facts) -> str:
-    """The value of C, how it was chosen, and the errors with smaller and larger values."""
-    model, how = facts.model, "chosen"
-    tuners = [words for name, words in TUNERS.items() if _paths(facts).get(name, {}).get("C") == model.C_]
-    if model.C is not None:
-        how = "given"
-    elif facts.chunked:
-        how += " on the first rows" if diagnose.is_streamed(model) else " on a sample of the rows"
-    elif tuners:
-        how += f" by {tuners[0]}"
-    words = f"{rounded(model.C_)}, {how}"
-    if facts.c_path is None:
-        return words
-    below, own, above = (rounded(facts.c_path[1][place]) for place in (15, 20, 25))  # 41 values over 8 decades
-    kind = "leave-one-out error" if model.robust is None else "weighted leave-one-out error"
-    return f"{words}: its {kind} is {own}, compared with {below} for C/10 and {above} for 10 C"
 
 
 def _basis_words(facts: Facts) -> str:
     """The points of the basis: rows, other points, and the unit vectors that replace the rows of a linear model."""
-    points = [arrays.to_numpy(member.support_vectors_) for member, _ in facts.members]
-    others = [
-        member for (member, _), own in zip(facts.members, points, strict=True) if not diagnose.are_unit_vectors(own)
-    ]
-    units = f"the unit vectors of {counted(points[0].shape[1], 'column')}"
+    points = [(member, arrays.to_numpy(member.support_vectors_)) for member, _ in facts.members]
+    others = [member for member, own in points if not diagnose.are_unit_vectors(own)]
+    units = f"the unit vectors of {counted(points[0][1].shape[1], 'column')}"
     if not others:
         return units
     size, rows, problem = len(diagnose.basis_points(facts.model)), facts.rows, facts.problems[0]
     steps = [] if problem is None else [name for name in problem.paths if name != "LeaveOneOut"]
-    how = f" by {', '.join(steps)}" if steps else ""
     words = counted(size, "point")
     if size == rows:
         words = f"all {rows} rows"
     elif rows is not None:
         are_rows = all(member.support_ is not None for member in others)
-        words = f"{size} of {rows} rows{how}" if are_rows else f"{words} for {rows} rows{how}"
+        words = f"{size} of {rows} rows" if are_rows else f"{words} for {rows} rows"
+        words += f" by {', '.join(steps)}" if steps else ""
     return words if len(others) == len(points) else f"{words}; for the linear model, {units}"
 
 
-def _c_path_chart(facts: Facts) -> list[str]:
-    """The error against C, if known."""
-    if facts.c_path is None:
-        return []
-    C, errors = facts.c_path
-    error = "leave-one-out log loss" if facts.classes else f"leave-one-out RMSE ({facts.unit})"
-    chart = Chart("Leave-one-out error against C", "C", error, log_x=True)
-    chart.line(C, errors)
-    chart.mark(facts.model.C_, errors[len(errors) // 2], f"C = {rounded(facts.model.C_)}")
-    return [chart.svg()]
+def _search_words(facts: Facts, records: dict[str, Any]) -> dict[str, str]:
+    """What the searches did, according to their records."""
+    rows: dict[str, str] = {}
+    search = records.get("LeaveOneOut")
+    if search is not None:
+        steps = [] if facts.is_stack else [*map(str, search.get("plan", ()))]
+        if search.get("evaluations"):
+            steps.append(f"{counted(search.evaluations, 'model')} evaluated")
+        rows["search by leave-one-out"] = "; ".join(steps) or "nothing to tune"
+    for name in [name for name in ("KFold", "Holdout") if name in records]:
+        record = records[name]
+        tried = f" and one of {len(record.shifts)} common factors of the widths" if len(record.shifts) > 1 else ""
+        rows[f"search by {TUNERS[name]}"] = f"C{tried}; {_criterion(facts, record.score)}"
+    if search is not None and not facts.is_stack and math.isfinite(search.get("loo", math.inf)):
+        wrong = f"; weighted error rate {search.error_rate:.2%}" if "error_rate" in search else ""
+        rows["leave-one-out error"] = _criterion(facts, search.loo) + wrong
+    return rows
 
 
-def _sparsity_chart(facts: Facts) -> list[str]:
-    """The error against the size of the basis, if a step recorded it."""
-    path = getattr(facts.model, "path_", None)
-    if path is None or "sizes" not in path or "scores" not in path or len(path.sizes) < 3:
-        return []
-    order = np.argsort(path.sizes)
-    sizes, scores = np.asarray(path.sizes, float)[order], np.asarray(path.scores, float)[order]
-    chart = Chart("Error against basis size", "basis vectors", "recorded score", log_x=True)
-    chart.line(sizes, scores)
-    for place in np.flatnonzero(sizes == path.chosen)[:1]:
-        chart.mark(float(path.chosen), scores[place], counted(path.chosen, "vector"))
-    return [chart.svg()]
+def _criterion(facts: Facts, value: float) -> str:
+    """The criterion that a search minimised, in the units of the targets."""
+    if facts.classes:
+        calibrated = " with one common slope (the probabilities are calibrated afterwards)"
+        return f"log loss {rounded(value)}{calibrated if facts.problems[0] is not None else ''}"
+    kind, value = ("RMSE", math.sqrt(value)) if facts.model.robust is None else ("mean absolute error", value)
+    summed = ", summed over outputs" if np.ndim(facts.model.intercept_) else ""
+    return f"{kind} {rounded(value)} ({facts.unit}{summed})"
+
+
+def _path_charts(facts: Facts) -> Iterator[str]:
+    """The error against C, if known, and against the size of the basis, if a step recorded it."""
+    path: Any = getattr(facts.model, "path_", None) or {}
+    paths = []
+    if facts.c_path is not None:
+        error = "leave-one-out log loss" if facts.classes else f"leave-one-out RMSE ({facts.unit})"
+        C = facts.model.C_
+        paths.append(("Leave-one-out error against C", "C", error, *facts.c_path, C, f"C = {rounded(C)}"))
+    if "sizes" in path and "scores" in path and len(path.sizes) >= 3:
+        order, label = np.argsort(path.sizes), counted(path.chosen, "vector")
+        values = path.sizes[order], path.scores[order]
+        paths.append(("Error against basis size", "basis vectors", "recorded score", *values, path.chosen, label))
+    for title, x_name, y_name, x, y, chosen, label in paths:
+        chart = Chart(title, x_name, y_name, log_x=True)
+        chart.line(x, y)
+        chart.mark(chosen, y[np.argmin(np.abs(x - chosen))], label)
+        yield chart.svg()
+
+
+def _checks(facts: Facts) -> str:
+    """Doubts about the settings, and what was checked besides."""
+    checked = ["C against its path"] * (facts.c_path is not None) + ["the number of widths"] * (not facts.chunked)
+    checked += ["class sizes" if facts.classes else "outliers", "leverages"]
+    checked += ["interval coverage"] * (facts.coverage is not None)
+    found = listed([*facts.notes(about_columns=False), *_doubts(facts)], "bad")
+    return f"{found}<p>Checked: the number of rows, {', '.join(checked)}.</p>"
+
+
+def _doubts(facts: Facts) -> Iterator[str]:
+    if facts.c_path is not None:
+        C, errors = facts.c_path
+        own, best = errors[len(errors) // 2], int(np.argmin(errors))
+        if own > 1.05 * errors[best]:
+            how = "(C was given, not chosen)" if facts.model.C is not None else "(with the same weights and kernel)"
+            yield (
+                f"C = {facts.model.C_:.3g} has a leave-one-out error of {rounded(own)}; C = {C[best]:.3g} would have "
+                f"{rounded(errors[best])} {how}."
+            )
+    if facts.loo is not None and (high := int(np.sum(facts.loo.leverage > 0.99))):
+        who = counted(high, "row alone determines", "rows alone determine")
+        yield f"{who} the function nearby (leverage above 0.99): no other rows are near."

@@ -1,20 +1,30 @@
-"""The first section: how good the model is, in plain words, beside a linear model and a constant."""
+"""The first section: how good the model is, in plain words, beside a linear model and a constant, and reasons to doubt.
+
+All three are compared by their leave-one-out predictions.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from .baselines import Predictions, constant_predictions, linear_predictions, model_predictions
-from .checks import cautions
+from .. import arrays, diagnose, kernels, sparsify, tune
+from .._words import counted
+from ..estimators import LSSVC, LSSVR
+from ..intervals import ROWS_PER_WIDTH
 from .facts import Facts
 from .markup import bar_table, escaped, html_table, listed, rounded
+from .quality import distances
 
+LINEAR_ROWS = 2000  # the linear model is fitted to a sample of larger tables
 CLOSE = 0.06  # relative difference of mean losses (3 % of a root mean square) that is not worth mentioning
 RARELY = 0.9  # share of the constant's mistakes above which a classifier rarely names another class
+MANY_LIGHT = 0.1  # share of the rows of a classifier that may be down-weighted without a warning
 GRADES = (  # from this share of the constant's loss upwards
     (0.98, "These columns do not predict {}."),
     (0.85, "These columns predict {} only weakly."),
@@ -25,13 +35,118 @@ GRADES = (  # from this share of the constant's loss upwards
 MEASURES = {"squared": "typical error", "absolute": "mean error", "wrong": "wrong class"}
 
 
+@dataclass(frozen=True)
+class Predictions:
+    """Leave-one-out predictions of rows with positive weight: numbers, or class numbers, (rows, outputs)."""
+
+    name: str
+    kind: str  # of losses: "squared", "absolute" or "wrong"
+    actual: np.ndarray
+    predicted: np.ndarray
+    weights: np.ndarray
+    rows: np.ndarray | None  # their numbers, if known
+
+    @property
+    def losses(self) -> np.ndarray:
+        """The loss of each row, (rows, outputs)."""
+        if self.kind == "wrong":
+            return (self.actual != self.predicted).astype(float)
+        return np.abs(self.actual - self.predicted) ** (2 if self.kind == "squared" else 1)
+
+    @property
+    def mean_loss(self) -> np.ndarray:
+        """The mean loss of each output."""
+        return np.average(self.losses, axis=0, weights=self.weights)
+
+    @property
+    def error(self) -> np.ndarray:
+        """The mean loss of each output in its units: of squares, the root."""
+        return np.sqrt(self.mean_loss) if self.kind == "squared" else self.mean_loss
+
+    @property
+    def shown(self) -> list[str]:
+        """The error of each output as text."""
+        return [f"{error:.1%}" if self.kind == "wrong" else rounded(error) for error in self.error]
+
+
+def model_predictions(facts: Facts) -> Predictions:
+    """Those of the model itself."""
+    actual, predicted = _loo_predictions(facts.model)
+    rows = np.flatnonzero(facts.loo.given > 0)
+    return Predictions("this model", facts.kind, actual[rows], predicted[rows], facts.loo.given[rows], rows)
+
+
+def _loo_predictions(model: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Actual and predicted targets, or class numbers, (rows, outputs) each."""
+    if hasattr(model, "classes_"):
+        probability, codes = diagnose.loo_probabilities(model)
+        return codes[:, None], np.argmax(probability, axis=1)[:, None]
+    found = diagnose.loo_values(model)
+    return found.actual, found.predicted
+
+
+def constant_predictions(own: Predictions) -> Predictions:
+    """The mean (of robust models: the median, without weights) of the other rows; the most frequent class of all rows.
+
+    Of two classes of the same size, the other one would always be the most frequent without a row.
+    """
+    actual, w = own.actual, own.weights[:, None]
+    if own.kind == "wrong":
+        largest = np.argmax(np.bincount(actual[:, 0], own.weights))
+        return replace(own, name="always the most frequent class", predicted=np.full_like(actual, largest))
+    if own.kind == "squared":
+        total = np.sum(w * actual, axis=0)
+        predicted = (total - w * actual) / np.maximum(own.weights.sum() - w, np.finfo(float).tiny)
+        return replace(own, name="always the average", predicted=predicted)
+    ordered, n = np.sort(actual, axis=0), len(actual)
+    middle = [  # the one or two values in the middle of the others
+        np.where(actual <= ordered[place], ordered[place + 1], ordered[place]) for place in ((n - 2) // 2, (n - 1) // 2)
+    ]
+    return replace(own, name="always the median", predicted=np.mean(middle, axis=0))
+
+
+def linear_predictions(facts: Facts) -> Predictions | None:
+    """Those of a linear model with its own C, of columns in units of their spread.
+
+    None if the model is linear itself, keeps no rows or has a precomputed kernel.
+    """
+    kept = facts.kept
+    if kept is None or isinstance(facts.model.kernel_, kernels.Linear):
+        return None
+    rows = np.flatnonzero(kept.given > 0)
+    if len(rows) > LINEAR_ROWS:
+        rows = np.sort(np.random.default_rng(0).choice(rows, LINEAR_ROWS, replace=False))
+    X, weights = arrays.to_numpy(kept.problem.X)[rows], kept.given[rows]
+    spread = np.std(X, axis=0)
+    X = X / np.where(spread > 0, spread, 1.0)
+    if facts.classes:
+        model: Any = LSSVC(kernels.Linear(), class_weight=facts.model.class_weight)
+        y = np.asarray(facts.model.classes_)[kept.problem.labels[rows]]
+    else:
+        # the unit vectors span all linear functions, and their kernel matrix is that of ridge regression
+        steps = [sparsify.Given(np.eye(X.shape[1])), tune.LeaveOneOut()] if X.shape[1] < len(X) else None
+        model, y = (
+            LSSVR(kernels.Linear(), steps=steps, robust=facts.model.robust),
+            arrays.to_numpy(kept.problem.y)[rows],
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it explains little
+        actual, predicted = _loo_predictions(model.fit(X, y, sample_weight=weights))
+    if facts.classes:  # the sample may lack some
+        present = np.searchsorted(facts.model.classes_, model.classes_)
+        actual, predicted = present[actual], present[predicted]
+    numbers = kept.numbers[rows] if facts.sampled or not facts.chunked else None
+    return Predictions("linear model", facts.kind, actual, predicted, weights, numbers)
+
+
 def verdict_section(facts: Facts) -> str:
+    doubts = listed([*cautions(facts)], "bad")
     if facts.loo is None:
-        return _verdict("The quality of this model is unknown.") + listed(cautions(facts), "bad")
+        return _verdict("The quality of this model is unknown.") + doubts
     own = model_predictions(facts)
     constant = constant_predictions(own)
     if not constant.mean_loss.any():
-        return _verdict(f"All rows have the same {facts.target}.") + listed(cautions(facts), "bad")
+        return _verdict(f"All rows have the same {facts.target}.") + doubts
     linear = linear_predictions(facts)
     share = _relative(own.mean_loss, constant)
     share = share**2 if own.kind == "absolute" else share  # on the scale of squares
@@ -41,13 +156,9 @@ def verdict_section(facts: Facts) -> str:
     note += " The typical error is the root mean square error." if own.kind == "squared" else ""
     if linear is not None and len(linear.weights) < len(own.weights):
         note += f" The linear model is fitted to {len(linear.weights)} of the rows."
-    return (
-        _verdict(headline)
-        + f'<p class="lead">{escaped(_words(facts, own, constant, linear))}</p>'
-        + _errors_table(facts, [one for one in (own, linear, constant) if one is not None])
-        + f'<p class="note">{note}</p>'
-        + listed(cautions(facts), "bad")
-    )
+    words = escaped(_words(facts, own, constant, linear))
+    table = _errors_table(facts, [one for one in (own, linear, constant) if one is not None])
+    return f'{_verdict(headline)}<p class="lead">{words}</p>{table}<p class="note">{note}</p>{doubts}'
 
 
 def _verdict(words: str) -> str:
@@ -64,7 +175,9 @@ def _doubt(facts: Facts, own: Predictions) -> float:
     """The log loss of a classifier, relative to that of the frequencies of the classes."""
     frequencies = np.bincount(own.actual[:, 0], own.weights) / own.weights.sum()
     frequencies = frequencies[frequencies > 0]
-    return float(facts.scores["log_loss"] / -np.sum(frequencies * np.log(frequencies)))
+    probability, codes = facts.probability
+    log_loss = diagnose.class_scores(probability, codes, facts.loo.given)["log_loss"]
+    return float(log_loss / -np.sum(frequencies * np.log(frequencies)))
 
 
 def _words(facts: Facts, own: Predictions, constant: Predictions, linear: Predictions | None) -> str:
@@ -82,14 +195,15 @@ def _words(facts: Facts, own: Predictions, constant: Predictions, linear: Predic
     if len(own.error) > 1:
         text = "The errors of the model's predictions for new rows are listed below."
         return text if linear is None else f"{text} A linear model is {same}."
-    text = f"The model's predictions for new rows are typically off by {rounded(own.error[0])}: "
-    text += f"{_less(own, constant)} than {constant.name.replace('always', 'always predicting')}"
-    shown = f"({rounded(constant.error[0])})"
+    text = (
+        f"The model's predictions for new rows are typically off by {own.shown[0]}: {_less(own, constant)} than "
+        f"{constant.name.replace('always', 'always predicting')} ({constant.shown[0]})"
+    )
     if linear is None:
-        return f"{text} {shown}."
+        return f"{text}."
     if gain > 0:
-        return f"{text} {shown} and {_less(own, linear)} than a linear model ({rounded(linear.error[0])})."
-    return f"{text} {shown}. A linear model is {same} ({rounded(linear.error[0])})."
+        return f"{text} and {_less(own, linear)} than a linear model ({linear.shown[0]})."
+    return f"{text}. A linear model is {same} ({linear.shown[0]})."
 
 
 def _less(own: Predictions, other: Predictions) -> str:
@@ -113,13 +227,65 @@ def _gain(own: Predictions, linear: Predictions, constant: Predictions) -> int:
 
 def _errors_table(facts: Facts, compared: Sequence[Predictions]) -> str:
     """The errors of the models: as bars, or as a table if there are several targets."""
-    own = compared[0]
-    if len(own.error) == 1:
-        errors = [(one.name, float(one.error[0]), _shown(one.kind, one.error[0])) for one in compared]
-        return bar_table(("predicted by", MEASURES[own.kind]), errors)
-    shown = {one.name: [_shown(one.kind, error) for error in one.error] for one in compared}
-    return html_table({MEASURES[own.kind]: facts.outputs} | shown)
+    measure = MEASURES[compared[0].kind]
+    if len(compared[0].error) == 1:
+        return bar_table(("predicted by", measure), [(one.name, float(one.error[0]), one.shown[0]) for one in compared])
+    return html_table({measure: facts.outputs} | {one.name: one.shown for one in compared})
 
 
-def _shown(kind: str, error: float) -> str:
-    return f"{error:.1%}" if kind == "wrong" else rounded(error)
+# Reasons to doubt the errors or the rows ------------------------------------------------------------------------------
+def cautions(facts: Facts) -> Iterator[str]:
+    if facts.loo is None:
+        yield "The model has no leave-one-out values: evaluate it on other rows."
+    elif facts.rows < 30:
+        yield f"There are only {facts.rows} rows, so all figures below are rough."
+    if facts.classes and facts.loo is not None and len(facts.loo.given) == facts.rows:
+        counts = np.bincount(facts.probability[1][facts.loo.given > 0], minlength=len(facts.classes))
+        if counts.min() < 10:
+            few, smallest = counted(counts.min(), "row"), facts.classes[np.argmin(counts)]
+            yield f"Class {smallest!r} has only {few}, so its figures are rough."
+    share = sum(weight for member, weight in facts.members if _chooses_widths(member))
+    # many widths, chosen by the same error that evaluates them, overfit it
+    if share >= 0.5 and ROWS_PER_WIDTH * len(facts.names) > (facts.rows or 0):
+        yield (
+            f"The widths of {len(facts.names)} columns were tuned on only {facts.rows} rows, so errors on new rows may "
+            "be larger than reported. Evaluate the model on other rows, or use one width: kernel=kernels.RBF()."
+        )
+    if facts.loo is not None:
+        yield from _outliers(facts)
+    if facts.coverage is not None:
+        for asked, shares in zip(facts.coverage.asked, facts.coverage.observed, strict=True):
+            for share in shares[asked - shares > 3 * math.sqrt(asked * (1 - asked) / facts.coverage.rows)]:
+                yield f"Prediction intervals that should contain {asked:.0%} of the rows contain only {share:.1%}."
+
+
+def _chooses_widths(member: Any) -> bool:
+    """Whether leave-one-out chose one width for each column of a model that is not a stack."""
+    if diagnose.compares_classifiers(member):
+        return "one width per column" in (getattr(member, "path_", None) or {}).get("plan", ())
+    problem = diagnose.fitted_problem(member)
+    if problem is None or "LeaveOneOut" not in problem.paths or problem.asked is None or not member.kernel_.leaves:
+        return False
+    widths = diagnose.inverse_widths(member)
+    return bool(problem.asked[0].is_free and np.ptp(widths) > 1e-6 * widths.max())
+
+
+def _outliers(facts: Facts) -> Iterator[str]:
+    if facts.model.robust is not None:
+        robust = facts.loo.robust[facts.loo.weights > 0]
+        gone, light = int(np.sum(robust < 1e-3)), float(np.mean(robust < 0.5))
+        if gone:
+            were = "was taken for an outlier" if gone == 1 else "were taken for outliers"
+            yield f"{gone} of {len(robust)} rows {were} and almost ignored: see the largest errors below."
+        if facts.classes and light > MANY_LIGHT:
+            yield (
+                f"{light:.0%} of the rows have a robust weight below 0.5: are so many labels wrong? If the classes "
+                "overlap, a large error does not indicate a wrong label. Compare the log loss with that of a fit "
+                "without robust weights."
+            )
+    elif not facts.classes:
+        distance, scale = distances(facts.loo.residuals[facts.loo.given > 0])
+        far = int(np.sum((distance > 6 * scale).any(axis=1))) if (scale > 0).all() else 0
+        if far:
+            who = counted(far, "row is", "rows are")
+            yield f"{who} off by more than 6 times the usual error: see the largest errors, or try robust='hampel'."

@@ -10,7 +10,7 @@ import scipy.linalg
 from sklearn.utils import Bunch, check_random_state
 
 from .. import arrays, system
-from ..arrays import EPS, Array, parallel
+from ..arrays import EPS, Array
 from ..arrays.threads import run_pair
 from ..kernels import Kernel
 from ..problem import Fit, Problem, Step, check_memory, held_out_rows, whiten
@@ -364,11 +364,11 @@ class Elimination:
         F, new = self.F[:delayed, :end], self.F[delayed : delayed + len(rows), :end]
         new[...] = self.columns[rows][:, :end]
         if delayed:
-            parallel.add_product(new, -F[:, own].T, F, 1.0)
+            arrays.add_product(new, -F[:, own].T, F)
         L = arrays.cholesky(new[:, own])
         if L is None or np.any(L.diagonal() ** 2 < CANCELLED * self.start[gone]):
             return None
-        parallel.solve_columns(L, new)
+        arrays.solve_columns(L, new)
         part, in_P = arrays.solve_lower(L, values[gone]), new[:, self.offset :]
         values[self.left] -= in_P.T @ part
         self.diagonal[self.left] -= np.einsum("ij,ij->j", in_P, in_P)
@@ -390,4 +390,4 @@ class Elimination:
         self.place[self.left[holes]] = holes
         self.left, self.gone, end = self.left[:count], self.gone[:0], self.offset + count
         F = self.F[:delayed, :end]
-        parallel.add_product(self.columns[:count, :end], -F[:, self.offset :].T, F, 1.0)
+        arrays.add_product(self.columns[:count, :end], -F[:, self.offset :].T, F)

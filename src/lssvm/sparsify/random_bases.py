@@ -13,7 +13,7 @@ from .._words import counted
 from ..problem import Problem, Step, column_spread
 from ..rules import Count, Rule, Seed, shown
 from ..system import iterative
-from ..tune import CONSTANTS, LeaveOneOut, best_C, most_for_C, tuned, warn_at_edge, with_best_C, with_every_class
+from ..tune import CONSTANTS, LeaveOneOut, best_C, most_for_C, sample_of, tuned, warn_at_edge, with_best_C
 from .common import check_found, kernel_rows, provisional
 
 SIZES = (500, 1000, 2000)  # sizes of `Random()`; the first two are compared
@@ -136,7 +136,7 @@ class Random(Step):
 
     def _measured(self, problem: Problem, drawn: np.ndarray) -> Problem:
         """As many of the drawn rows as pay off, with the kernel and C chosen in the comparison."""
-        sample = with_every_class(problem, drawn, SAMPLE_ROWS)
+        sample = sample_of(problem, SAMPLE_ROWS, drawn)
         last = progress.expect(lambda: most_for_C(problem.with_basis(drawn[: SIZES[0]])))
         basis = lambda n: np.searchsorted(sample, drawn[:n])  # noqa: E731
         known = tuned(problem.subset(sample).with_basis(basis(SIZES[0])), on_all_rows=False)

@@ -334,7 +334,7 @@ def _turned(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Arr
         bottom, rounding, lost = math.sqrt(ridge) * turn, EPS * largest, math.inf
     else:
         A, bottom, R, condition, _ = orthogonalise(A, math.sqrt(ridge))
-        turn, singular, Vt = arrays.svd(R)
+        turn, singular, Vt = xp.linalg.svd(R, full_matrices=False)
         bottom, rounding = arrays.matmul(bottom, turn), math.inf
         lost = EPS * (condition + float(singular[0] / singular[-1])) if rank else 0.0
         eigenvalues = xp.clip(singular * singular - ridge, 0.0, None)

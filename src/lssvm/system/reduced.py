@@ -110,7 +110,7 @@ def factorise_reduced(K: Array, targets: Array, weights: Array, position: np.nda
     Z[:-1, :-1] *= w[:, None]
     Z[:-1, -1] = w
     Z[-1, :-1] = 1.0
-    Q, R = arrays.qr(Z)
+    Q, R = xp.linalg.qr(Z)
     if float(xp.min(xp.abs(xp.linalg.diagonal(R)))) <= (n + 1) * EPS * float(xp.max(xp.abs(xp.linalg.diagonal(R)))):
         raise ValueError("The kept columns of the KKT system are linearly dependent: lower C or keep fewer columns.")
     return Reduced(Q, R, targets, w, position, own)

@@ -1,8 +1,9 @@
-"""The choice of C from the whole path of one factorisation, also with lower weights of outliers."""
+"""The choice of C from the whole path of one factorisation, and the errors by which it is chosen."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,55 +13,144 @@ from sklearn.utils import Bunch
 
 from .. import arrays
 from ..arrays import EPS
-from ..problem import Factor, Fit, Problem
+from ..losses import log_loss
+from ..problem import Factor, Fit, Problem, ProblemRecord, column_spread, constant_columns
 from ..progress import work
 from ..system import QUICK
 from .constants import CONSTANTS
 from .samples import in_memory, sample_of, stages_of
-from .scores import errors_to_choose_by, loo_errors
 
 SMALLEST_VARIANCE = 1e-280  # The ridges underflow for kernels of a smaller variance.
 LENIENCE = 1.5  # The scale of residuals in the robust weights of a search is this many robust scales.
 ROBUST_ITERATIONS = 3  # Robust weights of a search need as many solutions: the first may still follow an outlier.
+BATCH = 2**24  # At most this many leave-one-out decision values are in memory at a time.
+EXPLAINED = 0.02  # A warning is issued if leave-one-out explains a smaller share of the variance.
+NOISE_FREE = 0.1  # Targets may be called noise-free if at most this share of the variance is not explained.
+UNEQUAL = 100.0  # A kernel without widths practically ignores columns whose spread is smaller by this factor.
 
 Errors = Callable[[Factor, Sequence[float]], np.ndarray]
 
 
-def best_C(problem: Problem, errors: Errors = loo_errors) -> tuple[float, float]:
-    """The C with the smallest error (or the given C), and that error; `errors` returns the errors of several C."""
+# Errors of leave-one-out and held-out predictions ---------------------------------------------------------------------
+def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
+    """Mean loss of the leave-one-out residuals for every C, in units of the outputs.
+
+    For regression, they are clipped at `outlier` times their 90th percentile: a single target must not decide.
+    """
+    problem = factor.problem
+    y, weights = (arrays.to_numpy(a)[factor.rows] for a in (problem.y, problem.weights))
+    unit = 1.0 if problem.classification else arrays.like(output_units(y), problem.y)
+    counted, limit = arrays.like(weights, problem.y), None
+    errors = arrays.zeros((len(C),), problem.y)
+    for rows, residuals in factor.loo_path(C):
+        scaled, xp = residuals / unit, arrays.namespace(residuals)
+        if not problem.classification:
+            if limit is None:
+                share = np.quantile(arrays.to_numpy(xp.abs(scaled)), 0.9, axis=0)
+                limit = CONSTANTS.outlier * arrays.like(share, scaled)
+            scaled = xp.clip(scaled, -limit, limit)
+        losses = xp.abs(scaled) if problem.robust is not None else scaled * scaled
+        errors += counted[rows] @ xp.sum(losses, axis=2)
+    found = arrays.to_numpy(errors) / weights.sum()
+    return np.where(np.isfinite(found), found, np.inf)
+
+
+def class_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
+    """`losses.log_loss` of the leave-one-out decision values of classes for every C, in batches that fit in memory."""
+    y, weights = (arrays.to_numpy(a)[factor.rows] for a in (factor.problem.y, factor.problem.weights))
+    several = max(1, BATCH // y.size)
+    errors = []
+    for start in range(0, len(C), several):
+        blocks = [arrays.to_numpy(residuals) for _, residuals in factor.loo_path(C[start : start + several])]
+        errors.append(log_loss(y[:, None, :] - np.concatenate(blocks), y, weights)[0])
+    return np.concatenate(errors)
+
+
+def validation_loss(problem: ProblemRecord, y: np.ndarray, residuals: np.ndarray, weights: np.ndarray) -> float:
+    """The final criterion on leave-one-out or held-out residuals: `mean_loss`, or `losses.log_loss` for classes."""
+    if problem.classification:
+        return float(log_loss((y - residuals)[:, None, :], y, weights)[0][0])
+    return mean_loss(problem, residuals, weights)
+
+
+def mean_loss(problem: ProblemRecord, residuals: np.ndarray, weights: np.ndarray) -> float:
+    """Weighted mean of the squared residuals, or of the absolute residuals for a robust fit."""
+    losses = abs(residuals) if problem.robust is not None else residuals * residuals
+    score = float(weights @ losses.sum(axis=1) / weights.sum())
+    return score if math.isfinite(score) else math.inf
+
+
+def error_rate(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
+    """Share of the rows that leave-one-out misclassifies, from coded targets and leave-one-out residuals."""
+    predicted = y - loo
+    wrong = np.argmax(predicted, axis=1) != np.argmax(y, axis=1) if y.shape[1] > 1 else (predicted * y <= 0)[:, 0]
+    return float(np.average(wrong, weights=weights))
+
+
+def output_units(y: np.ndarray) -> np.ndarray:
+    """The standard deviation of every output, 1 if it is constant: all count alike, and squares cannot overflow."""
+    deviation = y - y.mean(axis=0)
+    largest = np.max(np.abs(deviation), axis=0, initial=0.0)
+    unit = largest * (deviation / np.where(largest > 0, largest, 1.0)).std(axis=0)
+    return np.where(unit > 0, unit, 1.0)
+
+
+def unexplained(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
+    """The mean share of the variance of outputs that is left in their leave-one-out residuals, both (rows, outputs)."""
+    total = weights @ (y - np.average(y, axis=0, weights=weights)) ** 2
+    return float(np.mean(np.where(total > 0, weights @ loo**2 / np.where(total > 0, total, 1.0), 0.0)))
+
+
+# The best C -----------------------------------------------------------------------------------------------------------
+def best_C(problem: Problem, errors: Errors = loo_errors, guess: float | None = None) -> tuple[float, float, Factor]:
+    """The C with the smallest error (or the given C), that error, and the factor; a `guess` of C may save time.
+
+    `errors` returns the errors of several values of C. One factor serves them all.
+    """
     if problem.C is not None:
-        return problem.C, float(errors(problem.factorise(), [problem.C])[0])
-    return best_C_and_factor(problem, errors)[:2]
-
-
-def best_C_and_factor(
-    problem: Problem, errors: Errors = loo_errors, guess: float | None = None
-) -> tuple[float, float, Factor]:
-    """As `best_C` for C=None, and the factor used for all values of C; a `guess` may save time."""
-
-    def scored(ridges: np.ndarray) -> tuple[Factor, np.ndarray, np.ndarray]:
-        factor = problem.factorise(float(1.0 / ridges[0]), every=True, quick=True)
-        return factor, ridges, errors(factor, (1.0 / ridges).tolist())
-
-    variance, largest = kernel_spectrum(problem)
-    ridges = np.geomspace(*CONSTANTS.ridges) * variance * mean_weight(problem)
+        factor = problem.factorise()
+        return problem.C, float(errors(factor, [problem.C])[0]), factor
+    unit, rounding = ridge_unit(problem)
+    ridges = np.geomspace(*CONSTANTS.ridges) * unit
     # ridges far above the rounding errors of sums over rows are cheaper, and usually suffice
-    rounding = EPS * largest * mean_weight(problem) * len(problem.rows)
     near = ridges < (0.0 if problem.is_dual else rounding / QUICK)
     if guess is not None and near.any() and 1.0 / guess <= ridges[~near].min(initial=math.inf):
         near[:] = False
-    factor, grid, scores = scored(ridges[~near])
-    if near.any() and np.argmin(scores) == 0:
-        del factor  # there may be memory for only one
-        factor, grid, scores = scored(ridges)
+    known: Any = None
+    for grid in [ridges[~near], ridges] if near.any() else [ridges]:
+        known = None  # there may be memory for only one
+        known = problem.factorise(float(1.0 / grid[0]), every=True, quick=True)
+        scores = errors(known, (1.0 / grid).tolist())
+        if np.argmin(scores) > 0:
+            break
     best = min(zip(scores, 1.0 / grid, strict=True))
     for _ in range(2):  # grids about the best point so far, each four times finer than the last
         place = int(np.argmin(scores))
         low, high = grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)]
         grid = np.geomspace(low, high, 9)[1:-1]
-        scores = errors(factor, (1.0 / grid).tolist())
+        scores = errors(known, (1.0 / grid).tolist())
         best = min(best, min(zip(scores, 1.0 / grid, strict=True)))
-    return float(best[1]), float(best[0]), factor
+    return float(best[1]), float(best[0]), known
+
+
+def ridge_unit(problem: Problem) -> tuple[float, float]:
+    """The unit of the ridges 1/C, and a bound on the rounding errors of sums over rows.
+
+    The unit is the mean weight times the variance of the kernel over (a sample of) the rows: the mean of k(x, x) minus
+    the mean of k(x, z).
+    """
+    rows = sample_of(problem, CONSTANTS.start_rows)
+    weight = float(arrays.to_numpy(problem.weights)[problem.rows].mean())
+    X = arrays.take(problem.X, rows)
+    K = arrays.to_numpy(problem.kernel.evaluate(X, problem.kernel.basis_points(problem.X, rows)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        variance = float(K.diagonal().mean() - K.mean())
+    if not (math.isfinite(variance) and variance > SMALLEST_VARIANCE):
+        return weight, EPS * weight * len(problem.rows)
+    K = K / variance - K.mean(axis=0) / variance  # squares cannot overflow
+    K = K - K.mean(axis=1)[:, None]
+    largest = variance * float(np.linalg.norm(K)) / len(rows)  # bounds the eigenvalues per row
+    return variance * weight, EPS * largest * weight * len(problem.rows)
 
 
 def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
@@ -70,11 +160,12 @@ def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
     """
     trial = in_memory(problem.replace(C=None))
     record.plan.append(f"C on {'all' if len(trial.rows) == len(problem.rows) else len(trial.rows)} rows")
-    C, errors, factor = problem.C, errors_to_choose_by(problem, loss), None
+    errors = class_errors if problem.classification and loss == "auto" else loo_errors
+    C, factor = problem.C, None
     if trial.robust is None or C is None:
         guess = None if C is None else C * len(trial.rows) / min(stages_of(trial)[-1][0], len(trial.rows))
         # with a basis, the best C is roughly proportional to the number of rows, which was smaller in the search
-        C, _, factor = best_C_and_factor(trial, errors, guess)
+        C, _, factor = best_C(trial, errors, guess)
     if trial.robust is not None:
         for _ in range(ROBUST_ITERATIONS):
             C = best_C(trial.replace(weights=search_weights(trial.replace(C=C)), robust=None), errors)[0]
@@ -148,31 +239,60 @@ def fit_of_path(factor: Factor, C: float) -> tuple[Fit | None, Any]:
     return replace(fit, rounding=factor.rounding(fit)), arrays.take(fit.loo_residuals, factor.rows)
 
 
-def range_of_log_C(problem: Problem) -> tuple[float, float]:
-    """The range of log C that is searched."""
-    middle = math.log(kernel_variance(problem) * mean_weight(problem))
-    return -math.log(CONSTANTS.ridges[1]) - middle, -math.log(CONSTANTS.ridges[0]) - middle
+# Warnings -------------------------------------------------------------------------------------------------------------
+def ridge_at_edge(problem: Problem) -> float:
+    """1/C in the units of `CONSTANTS.ridges` if it lies at the edge of their range, else 0."""
+    assert problem.C is not None
+    ridge = 1.0 / (problem.C * ridge_unit(problem)[0])
+    return 0.0 if 1.01 * CONSTANTS.ridges[0] < ridge < 0.99 * CONSTANTS.ridges[1] else ridge
 
 
-def kernel_variance(problem: Problem) -> float:
-    """Mean of k(x, x) minus the mean of k(x, z) over (a sample of) the rows: the variance of the kernel."""
-    return kernel_spectrum(problem)[0]
+def warn_at_edge(problem: Problem) -> None:
+    """Warn if C lies at the edge of its range. `warn_of_no_signal` reports regressions with the smallest C."""
+    ridge, kernel = ridge_at_edge(problem), problem.kernel
+    if not ridge or (ridge >= 1.0 and not problem.classification):
+        return
+    if problem.is_dual and not problem.classification and kernel.leaves:
+        parts = (problem.y, problem.solve().loo_residuals, problem.weights)
+        if unexplained(*(arrays.to_numpy(a)[problem.rows] for a in parts)) > NOISE_FREE:
+            return  # a narrow kernel hardly relates the rows to each other, and any large C gives the same errors
+    reason = f"the targets look unrelated to the inputs. Give C{' or sigma' if kernel.leaves else ''}."
+    if ridge < 1.0:
+        part = "kernel" if problem.is_dual else "basis"
+        what = f"the targets look noise-free, or the {part} is too small to overfit"
+        reason = f"{what}. Give C{' or sigma' if kernel.leaves else ''}."
+        spread = np.ones(1) if kernel.is_precomputed else column_spread(problem)[~constant_columns(problem)]
+        ratio = np.max(spread, initial=0.0) / np.min(spread, initial=math.inf)
+        if not kernel.leaves and ratio > UNEQUAL:
+            reason = (
+                f"{what}. Scale the columns: their spreads differ by a factor of {ratio:.0e}, and the kernel has no "
+                "widths."
+            )
+        rows = np.hstack([arrays.to_numpy(arrays.take(array, problem.rows)) for array in (problem.X, problem.y)])
+        copies = len(rows) - len(np.unique(rows, axis=0))
+        if copies:
+            reason = (
+                f"{copies} of {len(rows)} rows are duplicates (including their targets), and leaving one out "
+                "leaves its copy in. Drop them (sample_weight can count them), or choose by tune.KFold(groups=...)."
+            )
+    message = f"C = {problem.C:.3g} is at the edge of the range searched: {reason}"
+    warnings.warn(message, stacklevel=arrays.user_level())
 
 
-def kernel_spectrum(problem: Problem) -> tuple[float, float]:
-    """The variance of the kernel over (a sample of) the rows, and a bound on its eigenvalues per row."""
-    rows = sample_of(problem, CONSTANTS.start_rows)
-    X = arrays.take(problem.X, rows)
-    K = arrays.to_numpy(problem.kernel.evaluate(X, problem.kernel.basis_points(problem.X, rows)))
-    with np.errstate(over="ignore", invalid="ignore"):
-        variance = float(K.diagonal().mean() - K.mean())
-    if not (math.isfinite(variance) and variance > SMALLEST_VARIANCE):
-        return 1.0, 1.0
-    K = K / variance - K.mean(axis=0) / variance  # squares cannot overflow
-    K = K - K.mean(axis=1)[:, None]
-    return variance, variance * float(np.linalg.norm(K)) / len(rows)
+def warn_at_edges(members: Sequence[Problem]) -> None:
+    """Warn if C lies at the edge of its range for most members of a stack, once for all of them."""
+    free = [member for member in members if member.kernel.leaves]
+    edges = [member for member in free if ridge_at_edge(member)]
+    if edges and 2 * len(edges) >= len(free):
+        warn_at_edge(edges[0])
 
 
-def mean_weight(problem: Problem) -> float:
-    """The mean of the positive weights."""
-    return float(arrays.to_numpy(problem.weights)[problem.rows].mean())
+def warn_of_no_signal(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> None:
+    """Warn if a regression explains next to nothing, from targets and leave-one-out residuals (rows, outputs)."""
+    explained = 1.0 - unexplained(y, loo, weights)
+    if explained < EXPLAINED:
+        warnings.warn(
+            f"By leave-one-out, the model explains {max(explained, 0.0):.1%} of the variance of the targets: they look "
+            "unrelated to the inputs, or a few extreme targets hide the relation (set robust).",
+            stacklevel=arrays.user_level(),
+        )

@@ -16,14 +16,14 @@ from sklearn.utils import Bunch
 
 from .. import arrays, progress
 from .._words import counted
-from ..coding import pair_work
+from ..arrays import NumericalError
+from ..coding import pair_work, vertex
 from ..kernels import Kernel
 from ..problem import Problem, column_spread, columns_by_input, constant_columns, ranks_of
-from .choose_C import mean_weight
 from .constants import CONSTANTS
-from .loo_log_loss import LooLogLoss, SearchSample, with_nearby_C
-from .samples import CLASS_SAMPLE, in_memory, part_of, with_every_class
-from .widths import Candidate, WidthSearch, changed_widths, log_widths
+from .criteria import LooLogLoss
+from .samples import CLASS_SAMPLE, in_memory, part_of, sample_of
+from .widths import FAILED, Candidate, WidthSearch, changed_widths, choices, log_widths
 
 FEWEST = 4  # Each class needs this many rows, two in each half: a single row says nothing about its class.
 LARGER_C = {"squared": 1.0, "squared_hinge": 2.7, "logistic": 12.0}  # The usual ratios of C to that of squares.
@@ -43,71 +43,90 @@ def choose_classifier(
     """
     if problem.is_known:
         return Candidate(problem.kernel, float(problem.C or 1.0), codings[0], losses[0]), None
-    unit = mean_weight(problem)  # C times the weights is all that a fit depends on, but the priors of C need a unit
-    scaled = problem.replace(weights=problem.weights / unit, C=None if problem.C is None else problem.C * unit)
-    sample = _sample(scaled)
-    with progress.expect(lambda: (10.0 if problem.kernel.is_free else 2.0) * sample.work()):
-        candidate, record = _chosen(scaled, sample, codings, losses)
+    scaled, unit = _in_units(problem)
+    whole, record = _sample(scaled), Bunch(evaluations=0, plan=[])
+    codings = ("one-vs-one",) if whole.n_classes == 2 else codings
+    leading = "squared" if "squared" in losses else losses[0]
+    kernels, halves = choices(problem.kernel), _halves(whole)
+    with progress.expect(lambda: (10.0 if problem.kernel.is_free else 2.0) * whole.work()):
+        record.plan.append(f"{counted(len(kernels), 'kernel')} with common widths on {len(whole.codes)} rows")
+        common: list[list[Candidate]] = []  # by kernel and half
+        for kernel in kernels:  # the others start from the first
+            start = Candidate(kernel, scaled.C or 10.0, codings[0], leading)
+            common.append(_common_widths(kernel, start, halves, common[0] if common else []))
+        best = int(np.argmin([sum(half.value for half in own) for own in common]))
+        found = [mean_of(own) for own in common]
+        several = [[leaf.ard and leaf.sigma is None for leaf in kernel.leaves] for kernel in kernels]
+        if any(several[best]) and whole.varying > 1:
+            many = _widths_per_column(whole, halves, kernels[best], common[best])
+            if many is not None:
+                before, after = (log_widths(one.kernel, problem.X.shape[1]) for one in (found[best], many))
+                moves = np.subtract(after, before, out=np.zeros_like(after), where=np.isfinite(before))
+                factor = many.C / found[best].C
+                for number, kernel in enumerate(kernels):
+                    if several[number] == several[best]:
+                        moved = changed_widths(found[number], kernel, lambda leaf, sigma: sigma * np.exp(moves[leaf]))
+                        found[number] = replace(moved, C=factor * moved.C)
+            gains = "one width per column"
+            common_width = "one common width, in units of each column's spread: one per column gains too little"
+            record.plan.append(common_width if many is None else gains)
+        candidate = _best_classifier(whole, halves[0], [found.pop(best), *found], codings, losses, record)
+    record.evaluations = sum(criterion.evaluations for criterion in (whole, *halves))
+    free = [leaf.sigma is None for leaf in kernels[best].leaves]
+    record.update(C=candidate.C, widths=[arrays.to_numpy(leaf.sigma) for leaf in candidate.kernel.leaves], free=free)
     for one in (record, *record.candidates):
         one.C = problem.C or one.C / unit
     return replace(candidate, C=record.C), record
 
 
-def _chosen(
-    problem: Problem, sample: SearchSample, codings: tuple[str, ...], losses: tuple[str, ...]
-) -> tuple[Candidate, Bunch]:
-    kernels = list(problem.kernel.parts) if problem.kernel.is_choice else [problem.kernel]
-    codings = ("one-vs-one",) if sample.n_classes == 2 else codings
-    leading = "squared" if "squared" in losses else losses[0]
-    halves, whole = _halves(sample), LooLogLoss(sample)
-    record = Bunch(evaluations=0, plan=[], candidates=[])
-    record.plan.append(f"{counted(len(kernels), 'kernel')} with common widths on {len(sample.codes)} rows")
-    common: list[list[Candidate]] = []  # by kernel and half
-    for kernel in kernels:  # the others start from the first
-        start = Candidate(kernel, problem.C or 10.0, codings[0], leading)
-        common.append(_common_widths(kernel, start, halves, common[0] if common else []))
-    best = int(np.argmin([sum(half.value for half in own) for own in common]))
-    found = [mean_of(own) for own in common]
-    several = [[leaf.ard and leaf.sigma is None for leaf in kernel.leaves] for kernel in kernels]
-    if any(several[best]) and len(np.unique(problem.inputs[np.isfinite(sample.unit)])) > 1:
-        many = ColumnSearch(sample, halves, kernels[best], common[best]).run()
-        if many is not None:
-            before, after = (log_widths(one.kernel, problem.X.shape[1]) for one in (found[best], many))
-            moves = np.subtract(after, before, out=np.zeros_like(after), where=np.isfinite(before))
-            factor = many.C / found[best].C
-            for number, kernel in enumerate(kernels):
-                if several[number] == several[best]:
-                    moved = changed_widths(found[number], kernel, lambda leaf, sigma: sigma * np.exp(moves[leaf]))
-                    found[number] = replace(moved, C=factor * moved.C)
-            record.plan.append("one width per column")
-        else:
-            record.plan.append("one common width, in units of each column's spread: one per column gains too little")
-    first = with_nearby_C(whole, found[best])
-    growth = first.C / found[best].C  # the best C of all rows over that of a half, for all that is compared
-    compared = [first]
-    for number, candidate in enumerate(found):
-        if number != best:
-            compared.append(with_nearby_C(whole, replace(candidate, C=growth * candidate.C)))
-    judged = [(whole.losses(candidate), candidate) for candidate in compared]
+def _best_classifier(
+    whole: LooLogLoss,
+    half: LooLogLoss,
+    found: list[Candidate],
+    codings: tuple[str, ...],
+    losses: tuple[str, ...],
+    record: Bunch,
+) -> Candidate:
+    """The best of the candidates with different kernels, and of the other codings and losses with the best kernel.
+
+    C is chosen on the whole sample; the first candidate tells how it grows from a half to the whole.
+    """
+    leading = found[0].loss
+    first = with_nearby_C(whole, found[0])
+    growth = first.C / found[0].C
+    judged = [(whole.losses(first), first)]
+    for candidate in found[1:]:
+        other = with_nearby_C(whole, replace(candidate, C=growth * candidate.C))
+        judged.append((whole.losses(other), other))
     first = min(judged, key=lambda one: one[0].mean())[1]
     others = [(codings[0], loss) for loss in losses if loss != leading]
     others += [(coding, leading) for coding in codings[1:]]
     for coding, loss in others:
         start = replace(first, C=first.C / growth * LARGER_C[loss] / LARGER_C[leading], coding=coding, loss=loss)
-        candidate = with_nearby_C(halves[0], start, step=1.5)
-        candidate = replace(candidate, C=problem.C or candidate.C * growth)
-        judged.append((whole.losses(candidate), candidate))
-    for row_losses, one in judged:
-        loo = float(row_losses.mean())
-        record.candidates.append(Bunch(kernel=one.kernel, C=one.C, coding=one.coding, loss=one.loss, loo=loo))
-    chosen = simplest(judged, codings[0])
-    if chosen.loss != leading:
-        chosen = with_nearby_C(whole, chosen)
-    record.evaluations = sample.evaluations + sum(half.sample.evaluations for half in halves)
+        other = with_nearby_C(half, start, step=1.5)
+        other = replace(other, C=whole.problem.C or other.C * growth)
+        judged.append((whole.losses(other), other))
+    record.candidates = [
+        Bunch(kernel=one.kernel, C=one.C, coding=one.coding, loss=one.loss, loo=float(row_losses.mean()))
+        for row_losses, one in judged
+    ]
     record.plan.append(f"{len(judged)} classifiers compared by their log loss")
-    free = [leaf.sigma is None for leaf in kernels[best].leaves]
-    record.update(C=chosen.C, widths=[arrays.to_numpy(leaf.sigma) for leaf in chosen.kernel.leaves], free=free)
-    return chosen, record
+    chosen = simplest(judged, codings[0])
+    return chosen if chosen.loss == leading else with_nearby_C(whole, chosen)
+
+
+def with_nearby_C(criterion: LooLogLoss, candidate: Candidate, *, step: float = 1.0, moves: int = 1) -> Candidate:
+    """The candidate with the best C up to `moves` + 1 steps of log C away, unless C is given."""
+
+    def value(log_C: float) -> float:
+        try:
+            return criterion.value(replace(candidate, C=math.exp(log_C)))
+        except NumericalError:
+            return FAILED
+
+    if criterion.problem.C is not None:
+        return candidate
+    return replace(candidate, C=math.exp(vertex(value, math.log(candidate.C), step, moves)))
 
 
 def with_C_of_more_rows(problem: Problem, candidate: Candidate, record: Bunch) -> Problem:
@@ -122,63 +141,59 @@ def with_C_of_more_rows(problem: Problem, candidate: Candidate, record: Bunch) -
     rows, basis = (round(PART * size) for size in (len(problem.rows), problem.basis_size))
     if problem.is_dual or problem.y.shape[1] > 1 or rows <= _sample_size(problem):
         return problem
-    unit = mean_weight(problem)
-    part = _as_numpy(in_memory(part_of(problem.replace(weights=problem.weights / unit, C=None), rows, basis)))
-    sample = SearchSample(part, np.ones(part.X.shape[1]))
-    with progress.expect(lambda: 8.0 * sample.work()):
-        C = with_nearby_C(LooLogLoss(sample), replace(candidate, C=candidate.C * unit), step=1.5, moves=4).C / unit
+    scaled, unit = _in_units(problem.replace(C=None))
+    part = _as_numpy(in_memory(part_of(scaled, rows, basis)))
+    criterion = LooLogLoss(part, np.ones(part.X.shape[1]))
+    with progress.expect(lambda: 8.0 * criterion.work()):
+        C = with_nearby_C(criterion, replace(candidate, C=candidate.C * unit), step=1.5, moves=4).C / unit
     ranks = ranks_of(part.X)
     if C > candidate.C and len(np.unique(ranks, axis=0)) < len(ranks):
         C = candidate.C
     record.C = C
-    record.evaluations += sample.evaluations
+    record.evaluations += criterion.evaluations
     record.plan.append(f"C on {len(part.X)} rows with {counted(part.basis_size, 'basis point')}")
     return problem.replace(C=C)
 
 
-class ColumnSearch:
-    """The search for one width per column, or fewer columns, from a common width.
+# Widths ---------------------------------------------------------------------------------------------------------------
+def _common_widths(
+    requested: Kernel, start: Candidate, halves: list[LooLogLoss], others: list[Candidate]
+) -> list[Candidate]:
+    """One width per leaf, for each half.
+
+    `others` are those of another kernel, from which the search starts; else the second half starts from the first.
+    """
+    unit = halves[0].unit
+    kernel = requested.with_width(math.sqrt(max(1, halves[0].varying)), unit) if requested.is_free else requested
+    kernel.check(len(unit))
+    alike = bool(others) and len(others[0].kernel.leaves) == len(kernel.leaves)
+    found: list[Candidate] = []
+    start = replace(start, kernel=kernel)
+    for number, half in enumerate(halves):
+        if alike:
+            pairs = zip(kernel.leaves, requested.leaves, others[number].kernel.leaves, strict=True)
+            widths = [other.sigma if asked.sigma is None else own.sigma for own, asked, other in pairs]
+            start = replace(start, kernel=kernel.with_widths(widths), C=others[number].C)
+        found.append(WidthSearch(half, requested, start).minimise(COMMON_ITERATIONS))
+        start = found[-1]
+    return found
+
+
+def _widths_per_column(
+    whole: LooLogLoss, halves: list[LooLogLoss], requested: Kernel, common: list[Candidate]
+) -> Candidate | None:
+    """The best candidate with one width per column or with fewer columns; None if the common width is kept.
 
     A change is made on each half of a sample and judged by the log loss of the other half, where only a common factor
     of the widths and C are chosen again. It is kept if it gains more than `class_worth` standard errors; then it is
     made on the whole sample, or the widths of both halves are averaged. (Up to three rows are not halved.)
     """
+    least = [half.losses(own) for half, own in zip(halves, common, strict=True)]
 
-    def __init__(
-        self, sample: SearchSample, halves: list[LooLogLoss], requested: Kernel, common: list[Candidate]
-    ) -> None:
-        self.sample, self.halves, self.requested, self.common = sample, halves, requested, common
-        self.losses = [half.losses(own) for half, own in zip(halves, common, strict=True)]  # the least so far
+    def common_factor(half: LooLogLoss, start: Candidate) -> Candidate:
+        return WidthSearch(half, requested, start).minimise(COMMON_ITERATIONS)
 
-    def run(self) -> Candidate | None:
-        """The best candidate with one width per column or with fewer columns; None if the common width is kept."""
-        chosen = None
-        narrow = [self._not_wider(candidate) for candidate in self.common]
-        found: dict[int, Candidate] = {}
-
-        def many_widths(own: int) -> Candidate:
-            found[own] = self._widths_per_column(own, narrow[own])
-            return found[own]
-
-        kept = self._judged(many_widths)
-        if kept:
-            chosen = mean_of(kept)
-            if self._judged(lambda own: self._fewer_columns(self.halves[own], found[own])):
-                whole = LooLogLoss(self.sample)
-                fewer = self._fewer_columns(whole, with_nearby_C(whole, chosen))
-                chosen = mean_of([self._common_factor(half, fewer) for half in self.halves])
-        of_all, *relevant = [_relevant(sample) for sample in (self.sample, *(half.sample for half in self.halves))]
-        varying = np.unique(self.sample.problem.inputs[np.isfinite(self.sample.unit)])
-        if all(0 < own.sum() < len(varying) for own in (of_all, *relevant)) and self._judged(
-            lambda own: self._with_columns(narrow[1 - own], relevant[own], len(varying))
-        ):
-            starts = [self._with_columns(one, of_all, len(varying)) for one in narrow]
-            starts = [self._common_factor(half, start) for half, start in zip(self.halves, starts, strict=True)]
-            self.losses = [half.losses(start) for half, start in zip(self.halves, starts, strict=True)]
-            chosen = mean_of(self._judged(lambda own: self._widths_per_column(own, starts[own])) or starts)
-        return chosen
-
-    def _judged(self, change: Callable[[int], Candidate]) -> list[Candidate] | None:
+    def judged(change: Callable[[int], Candidate]) -> list[Candidate] | None:
         """The candidates that a change of each half leads to on the other half, or None if they do not gain enough.
 
         The second half is not changed if the first change loses. The losses of a change that is kept are those to beat.
@@ -186,48 +201,49 @@ class ColumnSearch:
         found: list[Candidate] = []
         gains: list[np.ndarray] = []
         for own, other in ((0, 1), (1, 0)):
-            found.append(self._common_factor(self.halves[other], change(own)))
-            gains.append(self.losses[other] - self.halves[other].losses(found[-1]))
+            found.append(common_factor(halves[other], change(own)))
+            gains.append(least[other] - halves[other].losses(found[-1]))
             if gains[0].sum() <= 0.0:
                 return None
         gain = np.concatenate(gains)
         if gain.mean() <= CONSTANTS.class_worth * gain.std() / math.sqrt(len(gain)):
             return None
-        self.losses = [self.losses[0] - gains[1], self.losses[1] - gains[0]]
+        least[:] = least[0] - gains[1], least[1] - gains[0]
         return found[::-1]
 
-    def _widths_per_column(self, number: int, start: Candidate) -> Candidate:
-        """One width per column of a half."""
-        return WidthSearch(self.halves[number], self.requested, start, many=True).minimise(MANY_ITERATIONS)
+    def many_widths(own: int, start: Candidate) -> Candidate:
+        found[own] = WidthSearch(halves[own], requested, start, many=True).minimise(MANY_ITERATIONS)
+        return found[own]
 
-    def _common_factor(self, half: LooLogLoss, start: Candidate) -> Candidate:
-        """The candidate with the best common factor of its widths and the best C."""
-        return WidthSearch(half, self.requested, start).minimise(COMMON_ITERATIONS)
+    def fewer_columns(criterion: LooLogLoss, start: Candidate) -> Candidate:
+        return WidthSearch(criterion, requested, start).fewer_columns(criterion.relevant)
 
-    def _fewer_columns(self, criterion: LooLogLoss, start: Candidate) -> Candidate:
-        """The candidate without the columns that hardly lower the log loss of a sample."""
-        return WidthSearch(criterion, self.requested, start).fewer_columns(_relevant(criterion.sample))
-
-    def _not_wider(self, candidate: Candidate) -> Candidate:
-        """The candidate with a moderate common width if its own is wider.
-
-        If few columns matter, the best common width is often so wide that the classifier is nearly linear, and the
-        search for one width per column stays there.
-        """
-        varying = np.unique(self.sample.problem.inputs[np.isfinite(self.sample.unit)])
-        units = [math.sqrt(len(varying)) * leaf.width_unit(self.sample.unit) for leaf in self.requested.leaves]
-        return changed_widths(candidate, self.requested, lambda leaf, sigma: np.minimum(sigma, units[leaf]))
-
-    def _with_columns(self, candidate: Candidate, kept: np.ndarray, count: int) -> Candidate:
-        """The candidate with infinite widths of some of `count` inputs, the others narrower, for equal distances."""
-        columns, factor = kept[self.sample.problem.inputs], math.sqrt(kept.sum() / count)
+    def with_columns(candidate: Candidate, kept: np.ndarray) -> Candidate:
+        """Infinite widths of the other inputs; the others are narrower, for equal distances."""
+        columns, factor = kept[whole.problem.inputs], math.sqrt(kept.sum() / whole.varying)
         change = lambda _, sigma: np.where(columns, factor * sigma, math.inf)  # noqa: E731
-        return changed_widths(candidate, self.requested, change, many=True)
+        return changed_widths(candidate, requested, change, many=True)
 
-
-def _relevant(sample: SearchSample) -> np.ndarray:
-    """Which inputs have a column that the classes depend on."""
-    return sample.screening.relevant(np.eye(sample.n_classes)[sample.codes])
+    # If few columns matter, the best common width is often so wide that the classifier is nearly linear, and the search
+    # for one width per column stays there: it starts from a moderate one.
+    units = [math.sqrt(whole.varying) * leaf.width_unit(whole.unit) for leaf in requested.leaves]
+    narrow = [changed_widths(one, requested, lambda leaf, sigma: np.minimum(sigma, units[leaf])) for one in common]
+    found: dict[int, Candidate] = {}
+    chosen = None
+    kept = judged(lambda own: many_widths(own, narrow[own]))
+    if kept:
+        chosen = mean_of(kept)
+        if judged(lambda own: fewer_columns(halves[own], found[own])):
+            fewer = fewer_columns(whole, with_nearby_C(whole, chosen))
+            chosen = mean_of([common_factor(half, fewer) for half in halves])
+    relevant = [criterion.relevant for criterion in (*halves, whole)]
+    if all(0 < own.sum() < whole.varying for own in relevant) and judged(
+        lambda own: with_columns(narrow[1 - own], relevant[own])
+    ):
+        starts = [common_factor(half, with_columns(one, relevant[2])) for half, one in zip(halves, narrow, strict=True)]
+        least[:] = (half.losses(start) for half, start in zip(halves, starts, strict=True))
+        chosen = mean_of(judged(lambda own: many_widths(own, starts[own])) or starts)
+    return chosen
 
 
 def mean_of(candidates: list[Candidate]) -> Candidate:
@@ -241,48 +257,49 @@ def mean_of(candidates: list[Candidate]) -> Candidate:
     return replace(candidates[0], kernel=candidates[0].kernel.with_widths(sigmas), C=C)
 
 
-def _halves(sample: SearchSample) -> list[LooLogLoss]:
-    """Alternate rows or, if most classes have too few rows for that, the rows of alternate classes."""
-    few = sample.n_classes > 3 and np.median(np.bincount(sample.codes)) < FEWEST
-    numbers = sample.codes if few else np.arange(len(sample.codes))
-    if len(numbers) <= 3:
-        return [LooLogLoss(sample)] * 2
-    return [LooLogLoss(sample.part(np.flatnonzero(numbers % 2 == start))) for start in (0, 1)]
+def simplest(compared: list[tuple[np.ndarray, Candidate]], coding: str) -> Candidate:
+    """The candidate with the smallest log loss, or with the squared loss if it is worse by at most one standard error.
 
-
-def _common_widths(
-    requested: Kernel, start: Candidate, halves: list[LooLogLoss], others: list[Candidate]
-) -> list[Candidate]:
-    """One width per leaf, for each half.
-
-    `others` are those of another kernel, from which the search starts; else the second half starts from the first.
+    Among those with the squared loss, one with the given coding is preferred in the same way: with a basis, all rows
+    are fitted by it, and pairs of classes need fewer points than all classes together.
     """
-    criterion = halves[0]
-    inputs = np.unique(criterion.problem.inputs[np.isfinite(criterion.unit)])
-    kernel = requested.with_width(math.sqrt(max(1, len(inputs))), criterion.unit) if requested.is_free else requested
-    kernel.check(len(criterion.problem.inputs))
-    alike = bool(others) and len(others[0].kernel.leaves) == len(kernel.leaves)
-    found: list[Candidate] = []
-    start = replace(start, kernel=kernel)
-    for number, half in enumerate(halves):
-        if alike:
-            start = _with_widths_of(others[number], replace(start, C=others[number].C), requested)
-        found.append(WidthSearch(half, requested, start).minimise(COMMON_ITERATIONS))
-        start = found[-1]
-    return found
+    order = sorted(compared, key=lambda one: one[0].mean())
+    losses, best = order[0]
+    for wanted in (coding, best.coding):
+        for others, candidate in order:
+            gap = others - losses
+            close = gap.mean() <= gap.std() / math.sqrt(len(gap))
+            if close and (candidate.loss, candidate.coding) == ("squared", wanted):
+                return candidate
+    return best
 
 
-def _with_widths_of(other: Candidate, candidate: Candidate, requested: Kernel) -> Candidate:
-    return changed_widths(candidate, requested, lambda leaf, _: arrays.to_numpy(other.kernel.leaves[leaf].sigma))
+# Samples --------------------------------------------------------------------------------------------------------------
+def _in_units(problem: Problem) -> tuple[Problem, float]:
+    """The problem with weights whose mean is 1, and their mean.
+
+    C times the weights is all that a fit depends on, but the priors of C need a unit.
+    """
+    unit = float(arrays.to_numpy(problem.weights)[problem.rows].mean())
+    return problem.replace(weights=problem.weights / unit, C=None if problem.C is None else problem.C * unit), unit
 
 
-def _sample(problem: Problem) -> SearchSample:
-    """The sample of a search, sorted by class, as NumPy arrays."""
+def _halves(whole: LooLogLoss) -> list[LooLogLoss]:
+    """Alternate rows or, if most classes have too few rows for that, the rows of alternate classes."""
+    few = whole.n_classes > 3 and np.median(np.bincount(whole.codes)) < FEWEST
+    numbers = whole.codes if few else np.arange(len(whole.codes))
+    if len(numbers) <= 3:
+        return [whole] * 2
+    return [whole.part(np.flatnonzero(numbers % 2 == start)) for start in (0, 1)]
+
+
+def _sample(problem: Problem) -> LooLogLoss:
+    """The criterion of the sample of a search, sorted by class, as NumPy arrays."""
     known = _as_numpy(problem)
     order = known.rows_by_content  # within a class, too: files may be sorted
-    chosen = order[np.isin(order, with_every_class(known, order, _sample_size(known)))]
+    chosen = order[np.isin(order, sample_of(known, _sample_size(known)))]
     chosen = chosen[np.argsort(known.labels[chosen], kind="stable")]
-    return SearchSample(known.with_basis().subset(chosen), column_units(known))
+    return LooLogLoss(known.with_basis().subset(chosen), column_units(known))
 
 
 def _sample_size(problem: Problem) -> int:
@@ -317,20 +334,3 @@ def column_units(problem: Problem) -> np.ndarray:
         unit = np.where(two, distance, column_spread(problem))
     unit = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)
     return np.where(constant_columns(problem), math.inf, unit)  # their widths are infinite from the start
-
-
-def simplest(compared: list[tuple[np.ndarray, Candidate]], coding: str) -> Candidate:
-    """The candidate with the smallest log loss, or with the squared loss if it is worse by at most one standard error.
-
-    Among those with the squared loss, one with the given coding is preferred in the same way: with a basis, all rows
-    are fitted by it, and pairs of classes need fewer points than all classes together.
-    """
-    order = sorted(compared, key=lambda one: one[0].mean())
-    losses, best = order[0]
-    for wanted in (coding, best.coding):
-        for others, candidate in order:
-            gap = others - losses
-            close = gap.mean() <= gap.std() / math.sqrt(len(gap))
-            if close and (candidate.loss, candidate.coding) == ("squared", wanted):
-                return candidate
-    return best

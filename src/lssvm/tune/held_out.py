@@ -1,9 +1,9 @@
-"""Steps that choose the parameters that are None by k-fold cross-validation or held-out rows."""
+"""Steps that choose the parameters that are None by k-fold cross-validation, held-out rows or blocks of rows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -11,11 +11,14 @@ import scipy
 from sklearn.utils import Bunch
 
 from .. import arrays
+from .._words import counted
+from ..kernels import Kernel
 from ..problem import Factor, Problem, Step, held_out_rows
 from ..rules import List, Rule, Seed, integer, open_share, shown
-from .choose_C import best_C
+from .choose_C import best_C, validation_loss
 from .leave_one_out import as_requested, is_fixed, tuned
-from .scores import validation_loss
+
+Residuals = Callable[[Factor, float], np.ndarray]
 
 
 class Validation(Step):
@@ -33,20 +36,21 @@ class Validation(Step):
         held = start
         if start.robust is not None:  # the weights of the fit to all rows are kept on all parts
             held = start.replace(weights=start.solve().weights)
-        fitted, error = self._error(held, self._parts(problem))
-        errors = lambda factor, values: np.array([error(factor, C) for C in values])  # noqa: E731
-        best = (math.inf, start.kernel, start.C)
+        fitted, rows, residuals = self._residuals(held, self._parts(problem))
+        y, weights = (arrays.to_numpy(a)[rows] for a in (problem.y, held.weights))
+        found: list[tuple[float, Kernel, float]] = []
+
+        def errors(factor: Factor, values: Sequence[float]) -> np.ndarray:
+            return np.array([validation_loss(problem, y, residuals(factor, C), weights) for C in values])
 
         def score(shift: float) -> float:
-            nonlocal best
             sigmas = [
                 math.exp(shift) * np.asarray(leaf.sigma) if moves else leaf.sigma
                 for leaf, moves in zip(start.kernel.leaves, free, strict=True)
             ]
             kernel = start.kernel.with_widths(sigmas)
-            C, value = best_C(fitted.replace(kernel=kernel, C=problem.C), errors)
-            if value < best[0]:
-                best = (value, kernel, C)
+            C, value, _ = best_C(fitted.replace(kernel=kernel, C=problem.C), errors)
+            found.append((value, kernel, C))
             return value
 
         shifts = np.linspace(-1.5, 1.5, 7) if any(free) else np.zeros(1)
@@ -57,7 +61,7 @@ class Validation(Step):
             scipy.optimize.minimize_scalar(
                 score, bounds=bounds, method="bounded", options={"maxiter": 8, "xatol": 0.05}
             )
-        value, kernel, C = best
+        value, kernel, C = min(found, key=lambda one: one[0])
         widths = [arrays.to_numpy(leaf.sigma) for leaf in kernel.leaves]
         path = Bunch(score=value, C=C, widths=widths, shifts=shifts, scores=np.array(scores))
         return start.replace(kernel=kernel, C=C, paths={**start.paths, type(self).__name__: path})
@@ -66,9 +70,9 @@ class Validation(Step):
         """The row numbers of every validation set."""
         raise TypeError(f"{type(self).__name__} does not define _parts(problem).")
 
-    def _error(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, Callable[[Factor, float], float]]:
-        """The problem to factorise, and the validation error as a function of its factor and C."""
-        raise TypeError(f"{type(self).__name__} does not define _error(problem, parts).")
+    def _residuals(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, np.ndarray, Residuals]:
+        """The problem to factorise, the rows that are predicted, and their residuals from its factor and C."""
+        raise TypeError(f"{type(self).__name__} does not define _residuals(problem, parts).")
 
 
 def is_splitter(splitter: Any) -> bool:
@@ -179,15 +183,9 @@ class KFold(Validation):
             return "groups"
         return "splitter" if hasattr(self.splitter, "test_fold") else ""
 
-    def _error(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, Callable[[Factor, float], float]]:
+    def _residuals(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, np.ndarray, Residuals]:
         together = np.concatenate(parts)
-        y, weights = (arrays.to_numpy(a)[together] for a in (problem.y, problem.weights))
-
-        def error(factor: Factor, C: float) -> float:
-            residuals = arrays.to_numpy(factor.block_residuals(parts, C))[together]
-            return validation_loss(problem, y, residuals, weights)
-
-        return problem, error
+        return problem, together, lambda factor, C: arrays.to_numpy(factor.block_residuals(parts, C))[together]
 
 
 class Holdout(Validation):
@@ -234,21 +232,94 @@ class Holdout(Validation):
             )
         return [held]
 
-    def _error(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, Callable[[Factor, float], float]]:
-        held = parts[0]
-        rest = np.setdiff1d(problem.rows, held)
-        inputs, y = arrays.take(problem.X, held), arrays.to_numpy(problem.y)[held]
-        weights = arrays.to_numpy(problem.weights)[held]
+    def _residuals(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, np.ndarray, Residuals]:
+        rest = np.setdiff1d(problem.rows, parts[0])
+        inputs, y = (arrays.take(a, parts[0]) for a in (problem.X, problem.y))
         if problem.kernel.is_precomputed:
             inputs = arrays.take(inputs.T, rest).T
-
         current: list[Any] = [None, None]  # the current factor and its columns
 
-        def error(factor: Factor, C: float) -> float:
+        def residuals(factor: Factor, C: float) -> np.ndarray:
             if current[0] is not factor:
                 current[:] = factor, factor.columns(inputs)
             solution = factor.system.solution(1.0 / C, careful=False)
-            predictions = current[1] @ solution.coef + solution.intercept[None, :]
-            return validation_loss(problem, y, y - arrays.to_numpy(predictions), weights)
+            return arrays.to_numpy(y - (current[1] @ solution.coef + solution.intercept[None, :]))
 
-        return problem.subset(rest), error
+        return problem.subset(rest), parts[0], residuals
+
+
+class LeaveBlockOut(Validation):
+    """Choose the parameters that are None by the error of each row without the rows up to h steps before and after it.
+
+    For rows in the order of time whose errors are correlated: leave-one-out then predicts a row from its neighbours,
+    which share its error, and chooses widths that are too small or a C that is too large, so that the model follows the
+    noise. Leave-one-out determines the ratios of the widths; C and a common factor of the widths then minimise the mean
+    loss of the residuals, as in `KFold`. All residuals are exact, without refitting.
+
+    Parameters
+    ----------
+    h : int
+        Number of rows left out on either side of the row that is predicted: the distance beyond which errors are nearly
+        uncorrelated. 0 is leave-one-out.
+
+    Notes
+    -----
+    ``path_`` is that of `KFold`. Every value of C takes work proportional to ``h * rows**2`` and ``h**3 * rows``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lssvm import LSSVR, kernels, tune
+    >>> t = np.linspace(0, 10, 150)[:, None]
+    >>> draw = np.random.RandomState(0)
+    >>> noise = np.zeros(150)
+    >>> for i in range(1, 150):
+    ...     noise[i] = 0.8 * noise[i - 1] + 0.2 * draw.normal()
+    >>> model = LSSVR(kernels.RBF(), steps=[tune.LeaveBlockOut(10)]).fit(t, np.sin(t[:, 0]) + noise)
+    >>> bool(model.kernel_.sigma > LSSVR(kernels.RBF()).fit(t, np.sin(t[:, 0]) + noise).kernel_.sigma)
+    True
+    """
+
+    def __init__(self, h: Annotated[int, integer("a non-negative integer", 0)] = 1) -> None:
+        self.h = h
+
+    @property
+    def by_row(self) -> str:
+        return "h"
+
+    def _parts(self, problem: Problem) -> list[np.ndarray]:
+        """The block about every row of positive weight."""
+        rows, h = problem.rows, self.h
+        parts = [rows[np.abs(rows - row) <= h] for row in rows]
+        if max(map(len, parts)) > len(rows) - 2:
+            raise ValueError(
+                f"LeaveBlockOut: without {counted(h, 'row')} on either side, fewer than 2 of {len(rows)} rows are "
+                "left: lower h."
+            )
+        return parts
+
+    def _residuals(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, np.ndarray, Residuals]:
+        return problem, problem.rows, lambda factor, C: block_residuals(factor, C, self.h)
+
+
+def block_residuals(factor: Factor, C: float, h: int) -> np.ndarray:
+    """y_i - f_(B)(x_i) of every row i of positive weight, without the rows B whose numbers differ by at most h.
+
+    The residuals of a block solve a small system M_BB r_B = s_B (see `System.band`), of which only the row of i is
+    kept. Positions outside of a block get the equation r = 0.
+    """
+    rows = factor.rows
+    diagonals, right, w = factor.system.band(1.0 / C, min(2 * h, len(rows) - 1))
+    out = np.empty(right.shape)
+    for part in arrays.row_blocks(len(rows), 32 * (2 * h + 1) ** 2):
+        centres = np.arange(len(rows))[part]
+        place = centres[:, None] + np.arange(-h, h + 1)
+        inside = (place >= 0) & (place < len(rows))
+        place = np.clip(place, 0, len(rows) - 1)
+        inside &= np.abs(rows[place] - rows[centres][:, None]) <= h
+        i, j = place[:, :, None], place[:, None, :]
+        both = inside[:, :, None] & inside[:, None, :]
+        M = np.where(both, diagonals[np.abs(i - j), np.minimum(i, j)], np.eye(2 * h + 1))
+        s = np.where(inside[:, :, None], right[place], 0.0)
+        out[part] = np.linalg.solve(M, s)[:, h] / w[part, None]
+    return out

@@ -1,28 +1,38 @@
-"""The step that chooses the parameters that are None by leave-one-out."""
+"""The step that chooses the parameters that are None by leave-one-out, for one model or the members of a stack."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Annotated, NamedTuple
 
+import numpy as np
+import scipy
 from sklearn.base import clone
 from sklearn.utils import Bunch
 
 from .. import arrays, progress
-from ..kernels import Choice, Kernel
-from ..problem import Fit, Problem, Step, check_memory
+from ..arrays import EPS
+from ..problem import Fit, Problem, Step, check_memory, constant_columns
 from ..progress import gradient_work, work
 from ..rules import one_of
-from .choose_C import ROBUST_ITERATIONS, most_for_C, with_best_C
+from .choose_C import ROBUST_ITERATIONS, error_rate, most_for_C, validation_loss, warn_at_edge, with_best_C
 from .constants import CONSTANTS
-from .edges import warn_at_edge
-from .samples import covered_rows, stages_of
-from .scores import class_errors, error_rate, errors_to_choose_by, validation_loss
-from .search import Found, KernelSearch
+from .samples import stages_of
+from .search import Found, completed, finished, first_stage, last_stage
+from .widths import choices
 
 SearchName = Annotated[str, one_of("auto", "gradient", "simplex", "grid")]
 LossName = Annotated[str, one_of("auto", "squared")]
+
+FOLDS = 5  # The weights of a stack with few rows per column come from this many folds.
+HUBER = 2.5  # The loss of residuals beyond this many robust scales grows linearly.
+PULL = 20.0  # The pull away from single members counts as much as this many rows: see docs/theory.md.
+OPTIMISM = 6.0  # Per chosen width, leave-one-out is too optimistic by this many squared robust scales in sum.
+ITERATIONS = 20  # After so many iterations of reweighting, the weights have long settled to three digits.
+SMALLEST = 0.1  # Smaller weights are set to 0, with more than 5 members those below half an equal share.
+SMALLEST_SHARE = 0.01  # The same holds for mixtures of probabilities.
 
 
 class LeaveOneOut(Step):
@@ -84,6 +94,11 @@ class LeaveOneOut(Step):
         self.search = search
         self.loss = loss
 
+    @property
+    def method(self) -> str:
+        """The search that "auto" stands for."""
+        return "gradient" if self.search == "auto" else self.search
+
     def __call__(self, problem: Problem) -> Problem:
         return self.choose(problem)
 
@@ -93,110 +108,115 @@ class LeaveOneOut(Step):
         If `on_all_rows` is False, C is that of the search, and there is no warning if it lies at the edge of its range.
         """
         problem = as_requested(problem)
-        begun = self.begin(problem, expected=self.expected_work(problem))
-        if begun is None:
+        if problem.is_known or is_fixed(problem):
             return problem
-        known = self.end(begun, on_all_rows=on_all_rows)
-        if begun.problem.C is None and on_all_rows:
+        known = tune_members([problem], self, on_all_rows=on_all_rows)[0]
+        if problem.C is None and on_all_rows:
             warn_at_edge(known)
         return known
 
-    def begin(
-        self, problem: Problem, earlier: Sequence[Found] = (), *, expected: ExpectedWork, member: bool = False
-    ) -> Begun | None:
-        """The first stage of the search, or None if there is nothing to choose.
 
-        `earlier` are results for other kernels to start from. `member` means: of a stack.
-        """
-        problem = as_requested(problem)
-        if problem.is_known or is_fixed(problem):
-            return None
-        if problem.is_dual:
-            check_memory(len(problem.rows), arrays.eigh_matrices(len(problem.rows), problem.X), problem.X)
-        if problem.robust is not None:
-            iterations = max(ROBUST_ITERATIONS, problem.robust.iterations)
-            problem = problem.replace(robust=clone(problem.robust).set_params(iterations=iterations))
-        record, found = Bunch(evaluations=0, plan=[]), list[Found]()
-        if problem.kernel.is_free or (member and earlier):
-            with expected.begin:
-                for kernel in choices(problem):
-                    search = KernelSearch(problem.replace(kernel=kernel), self.search, record, member=member)
-                    found.append(search.run([*earlier, *found]))
-        best = found[0] if found else None
-        if len(found) > 1:
-            last = [one.search.on_last_stage(one) for one in found]
-            best = min(zip(found, last, strict=True), key=lambda pair: pair[1].candidate.value)[0]
-            record.plan.append(f"{len(found)} kernels compared")
-        return Begun(problem, record, best, expected)
+def tune_members(
+    problems: Sequence[Problem], step: LeaveOneOut | None = None, *, on_all_rows: bool = True
+) -> dict[int, Problem]:
+    """Tune the members of a stack, which differ in their kernels only; return {place: problem}.
 
-    def end(self, begun: Begun, *, on_all_rows: bool = True) -> Problem:
-        """The last stage of the search, and the choice of C on all rows."""
-        known, record, best, expected = begun
-        free_C, paths = known.C is None, known.paths
-        covered = len(known.rows) <= covered_rows(known)
-        by_log_loss = errors_to_choose_by(known, self.loss) is class_errors
-        with expected.end:
-            if best is not None:
-                record.free = [leaf.sigma is None for leaf in best.search.kernel.leaves]
-                last = best.search.on_last_stage(best)
-                known = best.search.finish(last, by_log_loss=by_log_loss)
-                if last.has_outliers:
-                    covered = False
-                    if free_C and on_all_rows:  # the C of the search is that for their lower weights
-                        known = known.replace(C=None)
-            if free_C and (known.C is None or (on_all_rows and not covered)):
-                known = with_best_C(known, record, self.loss)
-            elif free_C:
-                record.plan.append("C searched together with the widths")
-        record.update(C=known.C, widths=[arrays.to_numpy(leaf.sigma) for leaf in known.kernel.leaves])
-        return known.replace(paths={**paths, type(self).__name__: record})
-
-    def completed(self, problem: Problem) -> Found | None:
-        """The result of a search that a step has completed, as a starting point for other kernels."""
+    A member without weight after the first stage is left out. `warn_at_edges` can be called once it is known which
+    members are kept. Each search starts from the results of those before it: a kernel with one width per column from
+    the same kernel with a common width, and a kernel from another one with as many widths. If `on_all_rows` is False, C
+    is that of the search.
+    """
+    step, member = step or LeaveOneOut(), len(problems) > 1
+    works = [None if problem.is_known or is_fixed(problem) else expected_work(problem) for problem in problems]
+    known: dict[int, Problem] = {}
+    begun: dict[int, Begun] = {}
+    found: list[Found] = []
+    for place, (problem, expected) in enumerate(zip(problems, works, strict=True)):
         requested = as_requested(problem)
-        if not requested.kernel.is_free or requested.kernel.is_choice:
-            return None
-        return KernelSearch(requested, self.search, Bunch(evaluations=0, plan=[])).completed(problem)
-
-    @staticmethod
-    def expected_work(problem: Problem) -> ExpectedWork:
-        """Announce the usual work of both parts of a search."""
-
-        def evaluations(stage: int, count: int) -> float:
-            rows, basis = stages_of(problem)[stage]
-            rows = min(rows, len(problem.rows))
-            return count * (work(rows, basis) + gradient_work(rows, basis, problem.X.shape[1]))
-
-        def begin() -> float:
-            grid = CONSTANTS.widths[2] * work(min(CONSTANTS.start_rows, len(problem.rows)), None, every=True)
-            return (grid + evaluations(0, CONSTANTS.iterations // 2)) * problem.kernel.is_free
-
-        def end() -> float:
-            last = evaluations(-1, CONSTANTS.few_iterations) * problem.kernel.is_free
-            return last + (most_for_C(problem) if problem.C is None else 0.0)
-
-        return ExpectedWork(progress.expect(begin), progress.expect(end))
-
-
-class ExpectedWork(NamedTuple):
-    """Parts of the work to come: the first stage of the search, and the last one with the choice of C on all rows."""
-
-    begin: AbstractContextManager[None]
-    end: AbstractContextManager[None]
+        kernel, record, own = requested.kernel, Bunch(evaluations=0, plan=[]), list[Found]()
+        if expected is None:
+            known[place] = problem
+            if member and kernel.is_free and not kernel.is_choice:  # a step has chosen the widths
+                found.append(completed(requested, problem))
+            continue
+        if requested.is_dual:
+            check_memory(len(problem.rows), arrays.eigh_matrices(len(problem.rows), problem.X), problem.X)
+        if requested.robust is not None:
+            iterations = max(ROBUST_ITERATIONS, requested.robust.iterations)
+            requested = requested.replace(robust=clone(requested.robust).set_params(iterations=iterations))
+        if kernel.is_free or (member and found):
+            with expected[0]:
+                for one in choices(kernel):
+                    part = requested.replace(kernel=one)
+                    own.append(first_stage(part, step.method, record, [*found, *own], member=member))
+        first, last = own[0] if own else None, None
+        if len(own) > 1:
+            first, last = min(((one, last_stage(one)) for one in own), key=lambda pair: pair[1].candidate.value)
+            record.plan.append(f"{len(own)} kernels compared")
+        begun[place] = Begun(requested, record, first, last, expected[1])
+        found += [] if first is None else [first]
+    weights = np.ones(len(found))
+    if len(found) > 1 and not weighs_by_folds(problems):  # they share the rows of their samples
+        residuals = np.stack([one.criterion.residuals(one.candidate) for one in found])
+        weights = average_weights(residuals, found[0].criterion.weights, [one.used_widths for one in found])
+    kept = [one for one, weight in zip(found, weights, strict=True) if weight > 0.0]
+    for place, search in begun.items():
+        with search.last_work:
+            if search.first is None or any(search.first is one for one in kept):
+                known[place] = _finished(search, step, on_all_rows)
+    return {place: known[place] for place in sorted(known)}
 
 
 class Begun(NamedTuple):
-    """A problem whose parameters are being chosen; `best` is the result of the first stage."""
+    """A problem whose parameters are being chosen, and the results of the first and, if known, the last stage."""
 
     problem: Problem
     record: Bunch
-    best: Found | None
-    expected: ExpectedWork
+    first: Found | None
+    last: Found | None
+    last_work: AbstractContextManager[None]
 
 
-def choices(problem: Problem) -> Sequence[Kernel]:
-    """The kernels of a `Choice`, or the only one."""
-    return problem.kernel.kernels if isinstance(problem.kernel, Choice) else [problem.kernel]
+def _finished(begun: Begun, step: LeaveOneOut, on_all_rows: bool) -> Problem:
+    """The last stage of the search, and the choice of C on all rows."""
+    known, record, first, last, _ = begun
+    free_C, paths = known.C is None, known.paths
+    rows, basis = stages_of(known)[-1]
+    covered = len(known.rows) <= rows and basis in (None, known.basis_size)
+    if first is not None:
+        kernel = first.requested.kernel
+        known, record.free = known.replace(kernel=kernel), [leaf.sigma is None for leaf in kernel.leaves]
+        if kernel.is_free:
+            last = last_stage(first) if last is None else last
+            candidate = finished(last, step.method, by_log_loss=known.classification and step.loss == "auto")
+            # with outliers, the C of the search is that for their lower weights
+            covered &= not last.has_outliers
+            C = None if free_C and on_all_rows and last.has_outliers else candidate.C
+            known = known.replace(kernel=candidate.kernel, C=C)
+    if free_C and (known.C is None or (on_all_rows and not covered)):
+        known = with_best_C(known, record, step.loss)
+    elif free_C:
+        record.plan.append("C searched together with the widths")
+    record.update(C=known.C, widths=[arrays.to_numpy(leaf.sigma) for leaf in known.kernel.leaves])
+    return known.replace(paths={**paths, LeaveOneOut.__name__: record})
+
+
+def expected_work(problem: Problem) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+    """Announce the usual work of the first stage of a search, and of the last one with the choice of C on all rows."""
+
+    def evaluations(stage: int, count: int) -> float:
+        rows, basis = stages_of(problem)[stage]
+        rows = min(rows, len(problem.rows))
+        return count * (work(rows, basis) + gradient_work(rows, basis, problem.X.shape[1])) * problem.kernel.is_free
+
+    def begin() -> float:
+        grid = CONSTANTS.widths[2] * work(min(CONSTANTS.start_rows, len(problem.rows)), None, every=True)
+        return grid * problem.kernel.is_free + evaluations(0, CONSTANTS.iterations // 2)
+
+    def end() -> float:
+        return evaluations(-1, CONSTANTS.few_iterations) + (most_for_C(problem) if problem.C is None else 0.0)
+
+    return progress.expect(begin), progress.expect(end)
 
 
 def as_requested(problem: Problem) -> Problem:
@@ -221,15 +241,113 @@ def tuned(problem: Problem, *, on_all_rows: bool = True) -> Problem:
 
 def tuned_each(problem: Problem) -> list[Problem]:
     """One problem per kernel of a `Choice`, tuned on samples."""
-    return [tuned(problem.replace(kernel=kernel), on_all_rows=False) for kernel in choices(problem)]
+    return [tuned(problem.replace(kernel=kernel), on_all_rows=False) for kernel in choices(problem.kernel)]
 
 
 def describe(problem: Problem, fit: Fit) -> None:
     """Add the leave-one-out error of the final fit to the record of `LeaveOneOut`."""
     record = problem.paths.get(LeaveOneOut.__name__)
     if record is not None:
-        loo, weights = arrays.to_numpy(fit.loo_residuals)[problem.rows], arrays.to_numpy(fit.weights)[problem.rows]
-        y = arrays.to_numpy(problem.y)[problem.rows]
+        parts = problem.y, fit.loo_residuals, fit.weights
+        y, loo, weights = (arrays.to_numpy(part)[problem.rows] for part in parts)
         record.loo = validation_loss(problem, y, loo, weights)
         if problem.classification:
             record.error_rate = error_rate(y, loo, weights)
+
+
+# Weights of stacks (Yao, Vehtari, Simpson & Gelman 2018) --------------------------------------------------------------
+def weighs_by_folds(problems: Sequence[Problem]) -> bool:
+    """Whether the leave-one-out residuals of the members of a stack are too optimistic to choose weights by them.
+
+    That is so if there are few rows per column, and members choose one width per column.
+    """
+    requested = [problem.asked[0] for problem in problems if problem.asked is not None]
+    chosen = any(leaf.ard for kernel in requested for leaf in kernel.leaves)
+    few = 2 * FOLDS <= len(problems[0].rows) <= CONSTANTS.weight_rows * np.sum(~constant_columns(problems[0]))
+    return bool(len(problems) > 1 and chosen and few)
+
+
+def residuals_of_folds(problems: Sequence[Problem]) -> np.ndarray:
+    """Residuals (members, rows with positive weight, outputs) of the members of a stack, searched without each fold.
+
+    A member that is left out in a search counts as the mean of the targets.
+    """
+    rows, y = problems[0].rows, arrays.to_numpy(problems[0].y)
+    residuals = np.zeros((len(problems), *y.shape))
+    for fold in np.array_split(problems[0].rows_by_content, min(FOLDS, len(rows))):
+        others = np.setdiff1d(rows, fold)
+        residuals[:, fold] = y[fold] - y[others].mean(axis=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the search on all rows warns
+            parts = [as_requested(problem).subset(others) for problem in problems]
+            for part in parts[1:]:
+                part.__dict__["rows_by_content"] = parts[0].rows_by_content  # the rows are the same
+            for place, known in tune_members(parts).items():
+                predicted = known.solve(loo=False).predict(arrays.take(problems[place].X, fold))
+                residuals[place, fold] = y[fold] - arrays.to_numpy(predicted)
+    return residuals[:, rows]
+
+
+def average_weights(residuals: np.ndarray, weights: np.ndarray, widths: Sequence[int] | None = None) -> np.ndarray:
+    """Weights w >= 0 with sum 1 of members whose leave-one-out residuals are given: (members, rows, outputs).
+
+    They minimise the Huber loss of the residuals sum_k w_k r_k, summed over the rows with their sample weights, plus a
+    multiple of sum_k (w_k s_k)^2, where s_k is the robust scale of the residuals of member k. It pulls the weights
+    towards 1/s_k^2, as if the members were independent: small differences between them are noise. Another penalty, per
+    width that the member has chosen, makes up for the optimism of its leave-one-out residuals.
+    """
+    largest = np.max(np.abs(residuals), axis=(0, 1))  # whose squares neither overflow nor underflow
+    R = residuals / np.where(largest > 0, largest, 1.0)
+    unit = np.sqrt(np.min(np.average(R**2, axis=1, weights=weights), axis=0))  # outputs count equally
+    R = (R / np.where(unit > 0, unit, 1.0)).reshape(len(residuals), -1)
+    v = np.repeat(weights / (weights.sum() * residuals.shape[2]), residuals.shape[2])
+    optimism = OPTIMISM * np.zeros(len(R)) if widths is None else OPTIMISM * np.asarray(widths)
+    own = 1.4826 * np.median(np.abs(R[:, v > 0]), axis=1)
+    found = np.eye(len(R))[np.argmin(own)]
+    for _ in range(ITERATIONS):
+        size = np.abs(found @ R)
+        scale = 1.4826 * float(np.median(size[v > 0]))
+        factors = np.minimum(1.0, HUBER * scale / np.where(size > 0, size, 1.0)) if scale > 0 else np.ones_like(size)
+        # a linear term c'w is (1'w)(c'w), because the weights sum to 1
+        more = (PULL * np.diag(own**2) + 0.5 * scale**2 * (optimism[:, None] + optimism[None, :])) / np.sum(v > 0)
+        before, found = found, _smallest_square((R * (v * factors)) @ R.T + more)
+        if np.max(np.abs(found - before)) < 1e-6:
+            break
+    return _without_small(found, min(SMALLEST, 0.5 / len(found)))
+
+
+def _smallest_square(Q: np.ndarray) -> np.ndarray:
+    """The minimum of w'Qw over w >= 0 with sum 1.
+
+    A form q(w) without linear terms has its minimum over the simplex in the direction of that of q(w) + (1 - sum w)^2
+    over all w >= 0, because the latter is q/(1 + q) along every direction.
+    """
+    count, size = len(Q), float(np.trace(Q))
+    if size == 0.0:
+        return np.full(count, 1.0 / count)
+    values, vectors = np.linalg.eigh(Q / size)
+    root = np.sqrt(np.maximum(values, EPS))[:, None] * vectors.T
+    found, _ = scipy.optimize.nnls(np.vstack([root, np.ones(count)]), np.append(np.zeros(count), 1.0))
+    return np.asarray(found / found.sum())
+
+
+def mixture_weights(own: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Weights w >= 0 with sum 1 that maximise sum_i v_i log(sum_k w_k p_ki), by the EM algorithm.
+
+    `own` are the leave-one-out probabilities (members, rows) of the true classes.
+    """
+    count = len(own)
+    found = np.full(count, 1.0 / count)
+    for _ in range(1000):
+        share = found[:, None] * own
+        counts = (share / share.sum(axis=0)) @ weights
+        before, found = found, counts / counts.sum()
+        if np.max(np.abs(found - before)) < 1e-8:
+            break
+    return _without_small(found, min(SMALLEST_SHARE, 0.5 / count))
+
+
+def _without_small(weights: np.ndarray, least: float) -> np.ndarray:
+    """Without the members that would take as much time as any other in a fit and in every prediction, for little."""
+    kept = np.where(weights < least, 0.0, weights)
+    return np.asarray(kept / kept.sum())

@@ -3,364 +3,336 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy
 from sklearn.utils import Bunch
 
 from .. import arrays
 from .._words import counted
 from ..kernels import Kernel
 from ..problem import Problem, column_spread, constant_columns, varying_inputs
-from .choose_C import best_C, downweight_outliers, search_weights
+from .choose_C import Errors, best_C, class_errors, downweight_outliers, loo_errors, output_units, search_weights
 from .constants import CONSTANTS
-from .loo_error import LooError
-from .samples import part_of, sample_of, stages_of
-from .scores import class_errors, output_units
-from .screening import FUNCTIONS, Screening
-from .stack_weights import Stage
+from .criteria import LooError
+from .samples import COSINES, FUNCTIONS, part_of, sample_of, stages_of
 from .widths import Candidate, WidthSearch, changed_widths, log_widths
 
 NARROW = 2.0  # A column whose log width is smaller counts as used.
 WIDE = 3.0  # The other columns start at this log width.
 OTHER_KERNEL = 1.2  # The log width of a rougher kernel is larger by up to this much.
-FEWEST_WIDTHS = 100  # With very many columns, at least this many keep a width of their own.
+FEWEST_WIDTHS = FUNCTIONS // COSINES  # With very many columns, at least this many keep a width of their own.
 
 
 @dataclass(frozen=True)
 class Found:
-    """The result of the first stage of a search."""
+    """The result of a stage of a search."""
 
-    search: KernelSearch
-    trial: Problem  # the sample of the first stage; outliers have lower weights
+    requested: Problem  # with the kernel and C as requested, and the targets in units of their standard deviations
+    criterion: LooError  # of the sample of the stage, on which outliers have lower weights
     candidate: Candidate
-    screening: Screening
+    has_outliers: bool = False
     many: bool = False  # one width per column is in use
     moderate: float = math.inf  # the best log common width among the narrower ones
-    has_outliers: bool = False
-    is_completed: bool = False  # a step has chosen the widths and C
+    gain: float | None = None  # by how much the last of several stages lowered log PRESS
+
+    @property
+    def inputs(self) -> np.ndarray:
+        """The first column of every input."""
+        return np.unique(self.requested.inputs, return_index=True)[1]
+
+    @property
+    def several(self) -> int:
+        """How many leaves of the kernel may get one width per column."""
+        free = sum(leaf.ard and leaf.sigma is None for leaf in self.requested.kernel.leaves)
+        return free if len(self.inputs) > 1 else 0
 
     @property
     def log_press(self) -> float:
         """The logarithm of PRESS, relative to the scatter of the targets."""
-        return 2.0 * self.candidate.value / len(self.trial.rows)
+        return self.candidate.value / self.criterion.scale
 
-    def stage(self) -> Stage:
-        """What the weight of a member of a stack depends on."""
-        criterion = self.search.criterion(self.trial)
-        finite = np.isfinite(log_widths(self.candidate.kernel, len(self.trial.inputs))[:, self.search.leading])
-        return Stage(criterion.residuals(self.candidate), criterion.targets()[1], int(finite.sum()) * self.many)
+    @property
+    def used_widths(self) -> int:
+        """How many widths the search has chosen one by one."""
+        logs = log_widths(self.candidate.kernel, len(self.requested.inputs))
+        return int(np.isfinite(logs[:, self.inputs]).sum()) * self.many
+
+    def searched(self, method: str, iterations: int | None = None, *, many: bool | None = None) -> Found:
+        """The result of a search from the candidate."""
+        many = self.many if many is None else many
+        search = WidthSearch(self.criterion, self.requested.kernel, self.candidate, many=many)
+        return replace(self, candidate=search.minimise(iterations, method), many=many)
 
 
-class KernelSearch:
-    """The search for the widths of one kernel, and for C if it is None.
+def first_stage(
+    problem: Problem, method: str, record: Bunch, earlier: Sequence[Found] = (), *, member: bool = False
+) -> Found:
+    """Search for the widths of the kernel on the first stage, and for C if it is None.
 
-    Parameters
-    ----------
-    problem : Problem
-        With the kernel and C as requested.
-    method, loss : str
-        Those of `LeaveOneOut`.
-    record : Bunch
-        Counts evaluations, and describes the stages in words.
-    member : bool
-        Whether the kernel is that of a member of a stack: it gets one width per column even if that gains little.
+    The search starts from `earlier` results for other kernels where they help. A `member` of a stack gets one width per
+    column even if that gains little. `record` counts evaluations, and describes the stages in words.
     """
-
-    def __init__(self, problem: Problem, method: str, record: Bunch, *, member: bool = False) -> None:
-        self.original = self.problem = problem
-        if not problem.classification:
-            y, known = arrays.to_numpy(problem.y), arrays.to_numpy(problem.y)[problem.rows]
-            self.problem = problem.replace(y=arrays.like((y - known.mean(axis=0)) / output_units(known), problem.y))
-        self.kernel, self.record, self.member = problem.kernel, record, member
-        self.method = "gradient" if method == "auto" else method
-        self.unit = column_spread(problem)
-        self.leading = np.unique(problem.inputs, return_index=True)[1]  # the first column of every input
-        self.constant = constant_columns(problem)
-        self.several = [leaf.ard and leaf.sigma is None and len(self.leading) > 1 for leaf in self.kernel.leaves]
-
-    def criterion(self, trial: Problem, *, by_log_loss: bool = False) -> LooError:
-        return LooError(trial, self.unit, self.record, by_log_loss=by_log_loss)
-
-    # The first stage -------------------------------------------------------------------------------------------------
-    def run(self, earlier: Sequence[Found] = ()) -> Found:
-        """Search on the first stage, starting from the results for other kernels where they help."""
-        alike = next((other for other in reversed(earlier) if self._is_like(other)), None)
-        same = next((other for other in reversed(earlier) if not other.many and self._is_same(other)), None)
-        moderate = math.inf if not earlier else (alike or same or earlier[-1]).moderate
-        candidate = Candidate(self.kernel, self.problem.C or 1.0)
-        if alike is not None and self.method != "grid":
-            candidate = self._start_from(alike)
-        elif same is not None and self.method != "grid":
-            candidate = same.candidate
-        elif self.kernel.is_free:
-            candidate, moderate = self._common_widths()
-        if earlier:
-            found = replace(earlier[-1], search=self, many=False, moderate=moderate, is_completed=False)
-        else:
-            part = part_of(self.problem, *stages_of(self.problem)[0])
-            trial, candidate, has_outliers = self._weighted(part, candidate, False)
-            found = Found(self, trial, candidate, Screening(trial), False, moderate, has_outliers)
-        if self.method == "grid":
-            return replace(found, candidate=candidate)
-        trial, criterion = found.trial, self.criterion(found.trial)
-        few = len(trial.rows) < CONSTANTS.width_rows * sum(self.several) * varying_inputs(self.problem)
-        many = alike is not None and any(self.several)
-        if not self.kernel.is_free:
-            candidate = self._with_best_C(trial, candidate)
-            value = WidthSearch(criterion, self.kernel, candidate).value()
-            return replace(found, candidate=replace(candidate, value=value))
-        if alike is not None:
-            candidate = self._improved(criterion, candidate, CONSTANTS.few_iterations, many=many)
-        else:
-            if same is None:
-                sampled = len(trial.rows) > CONSTANTS.start_rows  # else C is already the best of these rows
-                candidate = self._with_best_C(trial, candidate) if sampled else candidate
-                candidate = self._improved(criterion, candidate)
-            if any(self.several):
-                per_column = self._widths_per_column(found, criterion, candidate, few)
-                many = self._is_worthwhile(criterion, candidate, per_column)
-                candidate = per_column if many else candidate
-        if many:
-            relevant = np.ones(len(self.leading), dtype=bool)  # with few rows, hardly any column stands out
-            relevant = relevant if few else found.screening.relevant(criterion.targets()[0])
-            fewer = WidthSearch(criterion, self.kernel, candidate, many=True).fewer_columns(relevant)
-            if fewer is not candidate:  # a better model may show outliers that the start could not tell
-                part = part_of(self.problem, *stages_of(self.problem)[0])
-                trial, candidate, has_outliers = self._weighted(part, fewer, found.has_outliers)
-                found = replace(found, trial=trial, has_outliers=has_outliers)
-                candidate = self._improved(self.criterion(trial), candidate, CONSTANTS.few_iterations, many=True)
-        self._describe(trial, many)
-        return replace(found, candidate=candidate, many=many)
-
-    def completed(self, known: Problem) -> Found:
-        """The result for a problem whose widths and C a step has chosen, as a starting point for other kernels."""
-        assert known.C is not None
-        part = part_of(self.problem, *stages_of(self.problem)[0])
-        candidate = Candidate(known.kernel, known.C)
-        trial, candidate, has_outliers = self._weighted(part, candidate, False)
-        candidate = replace(candidate, value=WidthSearch(self.criterion(trial), self.kernel, candidate).value())
-        many = any(self.several)
-        return Found(self, trial, candidate, Screening(trial), many, math.inf, has_outliers, is_completed=True)
-
-    def _is_like(self, other: Found) -> bool:
-        """Whether its widths are a starting point: those of a single kernel with as many widths."""
-        single = not (self.kernel.parts or other.search.kernel.parts) and len(self.kernel.leaves) == 1
-        free = [leaf.sigma is None for leaf in self.kernel.leaves]
-        alike = free == [leaf.sigma is None for leaf in other.search.kernel.leaves]
-        return single and alike and other.many == any(self.several)
-
-    def _is_same(self, other: Found) -> bool:
-        """Whether its kernel is the same but for ``ard``."""
-        plain = (
-            kernel.rebuilt(lambda part: {"ard": False} if part.ard else {})
-            for kernel in (self.kernel, other.search.kernel)
+    kernel, few_iterations = problem.kernel, CONSTANTS.few_iterations
+    if not problem.classification:
+        y, known = arrays.to_numpy(problem.y), arrays.to_numpy(problem.y)[problem.rows]
+        problem = problem.replace(y=arrays.like((y - known.mean(axis=0)) / output_units(known), problem.y))
+    others = [] if method == "grid" or not kernel.is_free else earlier[::-1]
+    alike = next((other for other in others if _are_alike(kernel, other)), None)
+    same = next((other for other in others if not other.many and _differ_in_ard(kernel, other)), None)
+    moderate = (alike or same or earlier[-1]).moderate if earlier else math.inf
+    candidate = Candidate(kernel, problem.C or 1.0)
+    if alike is not None:  # the widths of smoother kernels are narrower
+        smoothness = [getattr(one, "nu", math.inf) for one in (kernel, alike.requested.kernel)]
+        factors = np.exp([0.0, -OTHER_KERNEL if smoothness[0] > smoothness[1] else OTHER_KERNEL])
+        sigma = arrays.to_numpy(alike.candidate.kernel.leaves[0].sigma)
+        candidate = min_error(start_sample(problem), [kernel.with_widths([f * sigma]) for f in factors], record)
+    elif same is not None:
+        candidate = same.candidate
+    elif kernel.is_free:
+        candidate, moderate = _common_widths(problem, method, record)
+    if earlier:
+        found = replace(
+            earlier[-1],
+            requested=problem,
+            criterion=LooError(earlier[-1].criterion.problem, column_spread(problem), record),
+            candidate=candidate,
+            many=False,
         )
-        return len(set(map(repr, plain))) == 1
+    else:
+        found = on_stage(problem, 0, candidate, record)
+    found = replace(found, moderate=moderate)
+    if method == "grid" or not kernel.is_free:
+        return with_value(found if kernel.is_free else with_best_start(found))
+    several, trial = found.several, found.criterion.problem
+    few = len(trial.rows) < CONSTANTS.width_rows * several * varying_inputs(problem)
+    if alike is not None:
+        found = found.searched(method, few_iterations, many=several > 0)
+    else:
+        if same is None:  # else C is already the best of these rows
+            sampled = len(trial.rows) > CONSTANTS.start_rows
+            found = (with_best_start(found) if sampled else found).searched(method)
+        if several:
+            per_column = _widths_per_column(found, method, few_iterations if few else None)
+            found = per_column if _is_worthwhile(found, per_column, member) else found
+    if found.many:
+        relevant = np.ones(len(found.inputs), dtype=bool)  # with few rows, hardly any column stands out
+        relevant = relevant if few else found.criterion.screening.relevant(found.criterion.y)
+        fewer = WidthSearch(found.criterion, kernel, found.candidate, many=True).fewer_columns(relevant)
+        if fewer is not found.candidate:  # a better model may show outliers that the start could not tell
+            other = on_stage(problem, 0, fewer, record, has_outliers=found.has_outliers)
+            found = replace(other, many=True, moderate=moderate).searched(method, few_iterations)
+    _describe(found, method)
+    return found
 
-    def _improved(
-        self, criterion: LooError, start: Candidate, iterations: int | None = None, *, many: bool = False
-    ) -> Candidate:
-        return WidthSearch(criterion, self.kernel, start, many=many).minimise(iterations, self.method)
 
-    def _with_best_C(self, trial: Problem, candidate: Candidate) -> Candidate:
-        """The best C of another sample may be far off."""
-        return replace(candidate, C=best_C(trial.replace(kernel=candidate.kernel))[0])
+def last_stage(found: Found) -> Found:
+    """The result with the C and on the sample of the last stage, if that differs from the first."""
+    problem = found.requested
+    stages = stages_of(problem)
+    if len(stages) == 1 and problem.robust is None:
+        return found
+    last = on_stage(problem, -1, found.candidate, found.criterion.record, has_outliers=found.has_outliers)
+    last = with_value(with_best_start(replace(last, many=found.many, moderate=found.moderate)))
+    return replace(last, gain=found.log_press - last.log_press)
 
-    def _weighted(self, part: Problem, at: Candidate, has_outliers: bool) -> tuple[Problem, Candidate, bool]:
-        """A sample with the robust weights of a candidate, or lower weights of outliers; then C may change."""
-        current = part.replace(kernel=at.kernel, C=at.C)
-        if current.kernel.is_free:
-            return part, at, has_outliers
-        if part.robust is not None:
-            return part.replace(weights=search_weights(current), robust=None), at, has_outliers
-        # if outliers are known, C was chosen with lower weights of some
-        fixed, rounds = (has_outliers or part.C is not None), {"iterations": 1} if has_outliers else {}
-        known = downweight_outliers(current, fixed_C=fixed, **rounds)
-        found = known.weights is not current.weights
-        return part.replace(weights=known.weights), replace(at, C=known.C or at.C), has_outliers or found
 
-    # Starting points -------------------------------------------------------------------------------------------------
-    def _best_start(self, kernels: Sequence[Kernel], sample: Problem | None = None) -> tuple[float, int, Candidate]:
-        """The smallest error with the best C for each kernel, the number of the kernel, and the candidate."""
-        if sample is None:
-            sample = self.problem.subset(sample_of(self.problem, CONSTANTS.start_rows))
-            sample = sample if self.problem.is_dual else sample.with_basis()
-        self.record.evaluations += len(kernels)
-        found = []
-        for number, kernel in enumerate(kernels):
-            C, error = best_C(sample.replace(kernel=kernel))
-            found.append((error, number, Candidate(kernel, C)))
-        return min(found, key=lambda one: one[:2])
+def finished(last: Found, method: str, *, by_log_loss: bool) -> Candidate:
+    """The candidate with all widths and C, from the result of the last stage."""
+    record = last.criterion.record
+    if last.gain is not None:
+        record.gain = last.gain
+        if method != "grid" and (last.gain > CONSTANTS.limited or last.requested.robust is not None):
+            last = last.searched(method, CONSTANTS.few_iterations)
+            _describe(last, method)
+    return _by_log_loss(last, method) if by_log_loss else last.candidate
 
-    def _common_widths(self) -> tuple[Candidate, float]:
-        """The best common width of a grid, and the best logarithm among the narrower ones.
 
-        Identical leaves that start from the same width have the same gradient, and would stay identical.
-        """
-        free = [repr(leaf) for leaf in self.kernel.leaves if leaf.sigma is None]
-        places = [free[:i].count(leaf) - (free.count(leaf) - 1) / 2.0 for i, leaf in enumerate(free)]
-        numbers = np.cumsum([leaf.sigma is None for leaf in self.kernel.leaves]) - 1
-        unit = Candidate(self.kernel.with_width(math.sqrt(varying_inputs(self.problem)), self.unit), 1.0)
-        unit = changed_widths(unit, self.kernel, lambda leaf, sigma: 4.0 ** places[numbers[leaf]] * sigma)
-        at = lambda width: changed_widths(unit, self.kernel, lambda _, sigma: width * sigma).kernel  # noqa: E731
-        widths = np.geomspace(*CONSTANTS.widths)
-        half = len(widths) // 2 + 1
-        narrow, wide = (self._best_start([at(width) for width in part]) for part in (widths[:half], widths[half:]))
-        error, number, candidate = narrow if narrow[0] <= wide[0] else wide
-        self.record.plan.append(
-            f"grid of {len(widths)} common widths on {min(len(self.problem.rows), CONSTANTS.start_rows)} rows"
+def completed(requested: Problem, known: Problem) -> Found:
+    """The result for a problem whose widths and C a step has chosen, as a starting point for other kernels."""
+    assert known.C is not None
+    found = on_stage(requested, 0, Candidate(known.kernel, known.C), Bunch(evaluations=0, plan=[]))
+    return with_value(replace(found, many=found.several > 0))
+
+
+# Samples and starting points ------------------------------------------------------------------------------------------
+def on_stage(problem: Problem, stage: int, at: Candidate, record: Bunch, *, has_outliers: bool = False) -> Found:
+    """The candidate on the sample of a stage, with its robust weights, or lower weights of outliers: then C may change.
+
+    If `has_outliers`, C was chosen with lower weights of some.
+    """
+    part = part_of(problem, *stages_of(problem)[stage])
+    current = part.replace(kernel=at.kernel, C=at.C)
+    if part.robust is not None:
+        part = part.replace(weights=search_weights(current), robust=None)
+    else:
+        rounds = {"iterations": 1} if has_outliers else {}
+        known = downweight_outliers(current, fixed_C=has_outliers or part.C is not None, **rounds)
+        has_outliers |= known.weights is not current.weights
+        part, at = part.replace(weights=known.weights), replace(at, C=known.C or at.C)
+    return Found(problem, LooError(part, column_spread(problem), record), at, has_outliers)
+
+
+def start_sample(problem: Problem) -> Problem:
+    """The sample on which starting points are compared."""
+    return problem.subset(sample_of(problem, CONSTANTS.start_rows)).with_basis()
+
+
+def min_error(sample: Problem, kernels: Sequence[Kernel], record: Bunch, errors: Errors = loo_errors) -> Candidate:
+    """The kernel with the smallest error, each with its best C. The value of the candidate is this error."""
+    return min(with_errors(sample, kernels, record, errors), key=lambda one: one.value)
+
+
+def with_errors(
+    sample: Problem, kernels: Sequence[Kernel], record: Bunch, errors: Errors = loo_errors
+) -> list[Candidate]:
+    """Each kernel with its best C and the error of this."""
+    record.evaluations += len(kernels)
+    best = [(kernel, *best_C(sample.replace(kernel=kernel), errors)[:2]) for kernel in kernels]
+    return [Candidate(kernel, C, value=error) for kernel, C, error in best]
+
+
+def with_best_start(found: Found) -> Found:
+    """The best C on the sample: that of another sample may be far off."""
+    C = best_C(found.criterion.problem.replace(kernel=found.candidate.kernel))[0]
+    return replace(found, candidate=replace(found.candidate, C=C))
+
+
+def with_value(found: Found) -> Found:
+    value = WidthSearch(found.criterion, found.requested.kernel, found.candidate).value()
+    return replace(found, candidate=replace(found.candidate, value=value))
+
+
+def _are_alike(kernel: Kernel, other: Found) -> bool:
+    """Whether the widths of another result are a starting point: those of a single kernel with as many widths."""
+    pair = kernel, other.requested.kernel
+    if any(one.parts or len(one.leaves) != 1 or one.leaves[0].sigma is not None for one in pair):
+        return False
+    return other.many == (kernel.leaves[0].ard and len(other.inputs) > 1)
+
+
+def _differ_in_ard(kernel: Kernel, other: Found) -> bool:
+    """Whether the kernel of another result is the same but for ``ard``."""
+    plain = [one.rebuilt(lambda part: {"ard": False} if part.ard else {}) for one in (kernel, other.requested.kernel)]
+    return repr(plain[0]) == repr(plain[1])
+
+
+def _common_widths(problem: Problem, method: str, record: Bunch) -> tuple[Candidate, float]:
+    """The best common width of a grid, and the best logarithm among the narrower ones.
+
+    Identical leaves that start from the same width have the same gradient, and would stay identical.
+    """
+    kernel, inputs, sample = problem.kernel, varying_inputs(problem), start_sample(problem)
+    leaves = [repr(leaf) if leaf.sigma is None else "" for leaf in kernel.leaves]
+    places = [leaves[:i].count(leaf) - (leaves.count(leaf) - 1) / 2.0 for i, leaf in enumerate(leaves)]
+    unit = Candidate(kernel.with_width(math.sqrt(inputs), column_spread(problem)), 1.0)
+
+    def with_width(width: float) -> Kernel:
+        return changed_widths(unit, kernel, lambda leaf, sigma: width * 4.0 ** places[leaf] * sigma).kernel
+
+    widths = np.geomspace(*CONSTANTS.widths)
+    found = with_errors(sample, [with_width(width) for width in widths], record)
+    errors = [candidate.value for candidate in found]
+    number = int(np.argmin(errors))
+    best, at, step = found[number], widths[number], widths[1] / widths[0]
+    record.plan.append(f"grid of {len(widths)} common widths on {len(sample.rows)} rows")
+    for _ in range(4 if method == "grid" else 0):  # between the widths of the grid
+        step = math.sqrt(step)
+        for width in (at / step, at * step):
+            other = with_errors(sample, [with_width(width)], record)[0]
+            best, at = (other, width) if other.value < best.value else (best, at)
+    narrow = widths[int(np.argmin(errors[: len(widths) // 2 + 1]))]
+    return best, math.log(narrow) + 0.5 * math.log(inputs)
+
+
+# One width per column -------------------------------------------------------------------------------------------------
+def _widths_per_column(common: Found, method: str, iterations: int | None) -> Found:
+    """The best result with one width per column from several starting points.
+
+    The starting points: the common width; narrow widths for the columns that the targets depend on, if the residuals of
+    the first result depend on a wide one; the same for the columns that the residuals depend on.
+    """
+    problem, criterion, kernel = common.requested, common.criterion, common.requested.kernel
+    constant, inputs = constant_columns(problem), problem.inputs
+    # A very wide common width with a large C amounts to a polynomial. If most columns are irrelevant, this is the best
+    # that a common width can do, and the search rarely leaves it: widths per column start from a moderate one.
+    widest = float(np.max(WidthSearch(criterion, kernel, common.candidate).relative, initial=-math.inf))
+    factor = math.exp(min(common.moderate - widest, 0.0))
+
+    def start_at(candidate: Candidate, widths: np.ndarray) -> Candidate:
+        return changed_widths(candidate, kernel, lambda _, sigma: widths, many=True)
+
+    narrower = lambda _, sigma: np.where(constant, math.inf, factor * sigma)  # noqa: E731
+    start = replace(common, candidate=changed_widths(common.candidate, kernel, narrower, many=True))
+    start = start if factor == 1.0 else with_best_start(start)
+    most = max(FEWEST_WIDTHS, len(criterion.problem.rows))
+    if varying_inputs(problem) > max(FUNCTIONS, most):  # only the widths that fall fastest: those the kernel needs
+        several = [leaf.ard and leaf.sigma is None for leaf in kernel.leaves]
+        slopes = np.sum(criterion.gradient(start.candidate)[1][several], axis=0)
+        slopes = np.where(constant[start.inputs], -math.inf, np.bincount(inputs, slopes))
+        lost = np.argsort(-slopes, kind="stable")[most:]
+        start = replace(start, candidate=WidthSearch(criterion, kernel, start.candidate).without(lost).start)
+    best = start.searched(method, iterations, many=True)
+    for first in (True, False):
+        logs = WidthSearch(criterion, kernel, best.candidate).input_widths()
+        loo = criterion.residuals(best.candidate)
+        # effects of three columns show in the sizes of the residuals
+        relevant = criterion.screening.relevant(loo if first else np.hstack([loo, np.abs(loo)]))
+        if first and (relevant & (logs > NARROW)).any():
+            relevant = criterion.screening.relevant(criterion.y)
+        narrow = relevant | (logs <= NARROW)
+        if narrow.all() or not (relevant & (logs > NARROW)).any():
+            continue
+        at = np.where(narrow, 0.5 * math.log(narrow.sum()) - 1.0, np.where(np.isfinite(logs), WIDE, math.inf))
+        widths = np.exp(at)[inputs] * column_spread(problem)
+        kernels = [start_at(best.candidate, factor * widths).kernel for factor in np.exp([0.0, OTHER_KERNEL])]
+        other = replace(best, candidate=min_error(criterion.problem, kernels, criterion.record))
+        other = other.searched(method, iterations)
+        best = other if other.candidate.value < best.candidate.value else best
+    return best
+
+
+def _is_worthwhile(common: Found, found: Found, member: bool) -> bool:
+    """Whether one width per column gains enough."""
+    criterion = common.criterion
+    gain = criterion.value(common.candidate) - criterion.value(found.candidate)
+    worth = member or gain >= CONSTANTS.worth * found.several * (varying_inputs(found.requested) - 1)
+    if criterion.problem.classification:
+        errors = criterion.errors(common.candidate)
+        worth &= errors - criterion.errors(found.candidate) >= max(1.0, 2.0 * math.sqrt(errors))
+    if not worth:
+        criterion.record.plan.append(
+            "one common width, in units of each column's spread: one per column gains too little on "
+            f"{len(criterion.problem.rows)} rows"
         )
-        if self.method == "grid":
-            best = math.log(widths[number + (half if error < narrow[0] else 0)])
-            step = math.log(widths[1] / widths[0])
-            found = scipy.optimize.minimize_scalar(
-                lambda log_width: self._best_start([at(math.exp(log_width))])[0],
-                bounds=(best - step, best + step),
-                method="bounded",
-                options={"maxiter": 10, "xatol": 0.05},
-            )
-            if found.fun < error:
-                error, _, candidate = self._best_start([at(math.exp(float(found.x)))])
-        moderate = math.log(widths[narrow[1]]) + 0.5 * math.log(varying_inputs(self.problem))
-        return replace(candidate, value=error), moderate
+    return bool(worth)
 
-    def _start_from(self, other: Found) -> Candidate:
-        """The widths of another kernel with the better common factor; those of smoother kernels are narrower."""
-        own, others = (getattr(kernel, "nu", math.inf) for kernel in (self.kernel, other.search.kernel))
-        factors = np.exp([0.0, -OTHER_KERNEL if own > others else OTHER_KERNEL])
-        sigma = arrays.to_numpy(other.candidate.kernel.leaves[0].sigma)
-        return self._best_start([self.kernel.with_widths([factor * sigma]) for factor in factors])[2]
 
-    # One width per column --------------------------------------------------------------------------------------------
-    def _widths_per_column(self, found: Found, criterion: LooError, common: Candidate, few: bool) -> Candidate:
-        """The best result from several starting points.
+def _by_log_loss(found: Found, method: str) -> Candidate:
+    """Minimise the log loss of classes over a common factor of the widths of each leaf, and C.
 
-        The starting points: the common width; narrow widths for the columns that the targets depend on, if the
-        residuals of the first result depend on a wide one; the same for the columns that the residuals depend on.
-        """
-        trial, iterations = found.trial, CONSTANTS.few_iterations if few else None
-        # A very wide common width with a large C amounts to a polynomial. If most columns are irrelevant, this is the
-        # best that a common width can do, and the search rarely leaves it: widths per column start from a moderate one.
-        widest = float(np.max(WidthSearch(criterion, self.kernel, common).relative, initial=-math.inf))
-        factor = math.exp(min(found.moderate - widest, 0.0))
-        start = self._per_column(common, lambda _, sigma: np.where(self.constant, math.inf, factor * sigma))
-        start = self._screened(criterion, start if factor == 1.0 else self._with_best_C(trial, start))
-        best = self._improved(criterion, start, iterations, many=True)
+    A very wide common width is compared with the moderate one: the leave-one-out error has several minima, and on few
+    rows the very wide one often looks as good as any other.
+    """
+    requested, record, candidate = found.requested, found.criterion.record, found.candidate
+    trial = on_stage(requested, -1, candidate, record, has_outliers=found.has_outliers).criterion.problem
+    criterion = LooError(trial, found.criterion.unit, record, by_log_loss=True)
+    kernels = [candidate.kernel]
+    widest = float(np.max(WidthSearch(criterion, requested.kernel, candidate).relative))
+    if not found.many and found.moderate - widest < -0.5:
+        factor = math.exp(found.moderate - widest)
+        kernels.append(changed_widths(candidate, requested.kernel, lambda _, sigma: factor * sigma).kernel)
+    best = min_error(trial, kernels, record, class_errors)
+    if method != "grid":
+        best = WidthSearch(criterion, requested.kernel, best).minimise(CONSTANTS.few_iterations, method)
+    record.plan.append("common factor of the widths and C by the log loss of the classes")
+    return best
 
-        def tried(best: Candidate, targets: np.ndarray, *, first: bool) -> Candidate:
-            """From narrow widths of the relevant columns, unless they are narrow already."""
-            if first and not self._missing(criterion, best, found.screening.relevant(criterion.residuals(best))).any():
-                return best  # the columns that the residuals depend on are in use
-            relevant = found.screening.relevant(targets)
-            if not self._missing(criterion, best, relevant).any():
-                return best
-            logs = self._logs(criterion, best)
-            narrow = (relevant & ~self.constant[self.leading]) | (logs <= NARROW)
-            if narrow.all():
-                return best
-            at = np.where(narrow, 0.5 * math.log(narrow.sum()) - 1.0, np.where(np.isfinite(logs), WIDE, math.inf))
-            widths = np.exp(at)[trial.inputs] * self.unit
-            kernels = [self._per_column(best, lambda *_, f=f: f * widths).kernel for f in np.exp([0.0, OTHER_KERNEL])]
-            other = self._improved(criterion, self._best_start(kernels, trial)[2], iterations, many=True)
-            return other if other.value < best.value else best
 
-        best = tried(best, criterion.targets()[0], first=True)
-        loo = criterion.residuals(best)
-        return tried(best, np.hstack([loo, np.abs(loo)]), first=False)  # effects of three columns show in the sizes
-
-    def _per_column(self, candidate: Candidate, change: Callable[[int, np.ndarray], np.ndarray]) -> Candidate:
-        return changed_widths(candidate, self.kernel, change, many=True)
-
-    def _logs(self, criterion: LooError, candidate: Candidate) -> np.ndarray:
-        """The smallest log width of every input, in units of its spread."""
-        relative = WidthSearch(criterion, self.kernel, candidate).relative
-        return np.asarray(np.min(relative[self.several], axis=0)[self.leading])
-
-    def _missing(self, criterion: LooError, candidate: Candidate, relevant: np.ndarray) -> np.ndarray:
-        """Which relevant inputs are wide."""
-        return relevant & ~self.constant[self.leading] & (self._logs(criterion, candidate) > NARROW)
-
-    def _screened(self, criterion: LooError, start: Candidate) -> Candidate:
-        """Of very many columns, those whose widths fall fastest: the columns that the kernel needs."""
-        most, inputs = max(FEWEST_WIDTHS, len(criterion.problem.rows)), criterion.problem.inputs
-        if varying_inputs(self.problem) <= max(FUNCTIONS, most):
-            return start
-        slopes = np.sum(criterion.gradient(start)[1][self.several], axis=0)
-        slopes = np.where(self.constant[self.leading], -math.inf, np.bincount(inputs, slopes))
-        lost = np.isin(inputs, np.argsort(-slopes, kind="stable")[most:])
-        return self._per_column(start, lambda _, sigma: np.where(lost, math.inf, sigma))
-
-    def _is_worthwhile(self, criterion: LooError, common: Candidate, found: Candidate) -> bool:
-        """Whether one width per column gains enough."""
-        gain = criterion.value(common) - criterion.value(found)
-        extra = np.sum(~self.constant[self.leading]) * sum(self.several) - sum(self.several)
-        worth = self.member or gain >= CONSTANTS.worth * extra
-        if criterion.problem.classification:
-            errors = criterion.errors(common)
-            worth &= errors - criterion.errors(found) >= max(1.0, 2.0 * math.sqrt(errors))
-        if not worth:
-            self.record.plan.append(
-                "one common width, in units of each column's spread: one per column gains too little on "
-                f"{len(criterion.problem.rows)} rows"
-            )
-        return bool(worth)
-
-    # The last stage --------------------------------------------------------------------------------------------------
-    def on_last_stage(self, found: Found) -> Found:
-        """The result with the C and on the sample of the last stage, if that differs from the first."""
-        stages = stages_of(self.problem)
-        if self.method == "grid" or not self.kernel.is_free or (len(stages) == 1 and self.problem.robust is None):
-            return found
-        part = part_of(self.problem, *stages[-1])
-        trial, candidate, has_outliers = self._weighted(part, found.candidate, found.has_outliers)
-        candidate = self._with_best_C(trial, candidate)
-        candidate = replace(candidate, value=WidthSearch(self.criterion(trial), self.kernel, candidate).value())
-        last = replace(found, trial=trial, candidate=candidate, has_outliers=has_outliers)
-        self.record.gain = found.log_press - last.log_press
-        return last
-
-    def finish(self, last: Found, *, by_log_loss: bool) -> Problem:
-        """The problem with all widths, and with C if there are any widths to choose."""
-        if not self.kernel.is_free:
-            return self.original
-        candidate = last.candidate
-        if self.record.get("gain", 0.0) > CONSTANTS.limited or ("gain" in self.record and self.problem.robust):
-            many = last.many
-            candidate = self._improved(self.criterion(last.trial), candidate, CONSTANTS.few_iterations, many=many)
-            self._describe(last.trial, many)
-        if by_log_loss:
-            candidate = self._tune_log_loss(replace(last, candidate=candidate))
-        return self.original.replace(kernel=candidate.kernel, C=candidate.C)
-
-    def _tune_log_loss(self, found: Found) -> Candidate:
-        """Minimise the log loss of classes over a common factor of the widths of each leaf, and C.
-
-        A very wide common width is compared with the moderate one: the leave-one-out error has several minima, and on
-        few rows the very wide one often looks as good as any other.
-        """
-        part = part_of(self.problem, *stages_of(self.problem)[-1])
-        trial, candidate, _ = self._weighted(part, found.candidate, found.has_outliers)
-        criterion = self.criterion(trial, by_log_loss=True)
-        kernels = [candidate.kernel]
-        narrower = found.moderate - float(np.max(WidthSearch(criterion, self.kernel, candidate).relative))
-        if not found.many and narrower < -0.5:
-            kernels.append(changed_widths(candidate, self.kernel, lambda _, sigma: math.exp(narrower) * sigma).kernel)
-        best = [best_C(trial.replace(kernel=kernel), class_errors) for kernel in kernels]
-        self.record.evaluations += len(best)
-        number = int(np.argmin([loss for _, loss in best]))
-        candidate = replace(candidate, kernel=kernels[number], C=best[number][0])
-        if self.method != "grid":
-            candidate = self._improved(criterion, candidate, CONSTANTS.few_iterations)
-        self.record.plan.append("common factor of the widths and C by the log loss of the classes")
-        return candidate
-
-    def _describe(self, trial: Problem, many: bool) -> None:
-        kind = "rows" if trial.is_dual else f"rows and {counted(trial.basis_size, 'basis point')}"
-        free = [leaf.sigma is None for leaf in self.kernel.leaves]
-        widths = sum(
-            len(self.leading) if own and many else 1 for own, is_free in zip(self.several, free, strict=True) if is_free
-        )
-        self.record.plan.append(f"{counted(widths, 'width')} by {self.method} on {len(trial.rows)} {kind}")
+def _describe(found: Found, method: str) -> None:
+    trial, leaves = found.criterion.problem, found.requested.kernel.leaves
+    kind = "rows" if trial.is_dual else f"rows and {counted(trial.basis_size, 'basis point')}"
+    free = [leaf for leaf in leaves if leaf.sigma is None]
+    widths = sum(len(found.inputs) if leaf.ard and found.many else 1 for leaf in free)
+    found.criterion.record.plan.append(f"{counted(widths, 'width')} by {method} on {len(trial.rows)} {kind}")

@@ -7,7 +7,7 @@ A criterion is a negative log likelihood of leave-one-out predictions: that of n
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ from ..arrays import NumericalError
 from ..kernels import Kernel
 from ..problem import Problem, constant_columns
 from .constants import CONSTANTS
-from .screening import droppable
+from .samples import Screening, droppable
 
 WIDEST = math.log(300.0)  # A wider kernel gains little, and its larger C lets narrow columns overfit.
 MEAN_PRIOR = 2.0  # The mean log width has this standard deviation; it keeps widths of separable classes finite.
@@ -38,11 +38,17 @@ class Candidate:
     value: float = math.inf
 
 
+def choices(kernel: Kernel) -> Sequence[Kernel]:
+    """The kernels of a `Choice`, or the only one."""
+    return kernel.parts if kernel.is_choice else [kernel]
+
+
 class Criterion(Protocol):
     """What a search minimises over the candidates."""
 
     problem: Problem  # the rows that are predicted; C is None if it is searched
     unit: np.ndarray  # the spread of each column, the unit of widths
+    screening: Screening  # tells which columns targets depend on
     width_prior: float  # the standard deviation of log widths about their mean, with few rows per width
     scale: float  # the size of changes that matter: a search starts with a step of gradient/scale
 
@@ -65,7 +71,7 @@ class WidthSearch:
 
     def __init__(self, criterion: Criterion, requested: Kernel, start: Candidate, *, many: bool = False) -> None:
         self.criterion, self.requested, self.start = criterion, requested, start
-        self.size = len(criterion.problem.rows)
+        self.size, self.fixed_C = len(criterion.problem.rows), criterion.problem.C is not None
         inputs = criterion.problem.inputs
         self.logs = log_widths(start.kernel, len(inputs))
         units = np.array([leaf.width_unit(criterion.unit) for leaf in requested.leaves]).reshape(self.logs.shape)
@@ -82,6 +88,7 @@ class WidthSearch:
                 leading[varying[np.unique(inputs[varying], return_index=True)[1]]] = True
                 variable[used] = self.count + (numbers if many and leaf.ard else 0)
                 self.count = int(variable.max()) + 1
+        self.origin = np.append(np.zeros(self.count), [] if self.fixed_C else math.log(start.C))
 
     def at(self, x: np.ndarray) -> Candidate:
         """The candidate for values of the variables."""
@@ -90,7 +97,7 @@ class WidthSearch:
             np.exp(widths) if leaf.sigma is None else leaf.sigma
             for leaf, widths in zip(self.requested.leaves, logs, strict=True)
         ]
-        C = self.start.C if self.criterion.problem.C is not None else math.exp(x[-1])
+        C = self.start.C if self.fixed_C else math.exp(x[-1])
         return replace(self.start, kernel=self.start.kernel.with_widths(sigmas), C=C)
 
     def prior(self, x: np.ndarray) -> tuple[float, np.ndarray]:
@@ -110,7 +117,7 @@ class WidthSearch:
 
     def value(self, x: np.ndarray | None = None) -> float:
         """The criterion and the prior, at the start unless a point is given."""
-        x = self._origin() if x is None else x
+        x = self.origin if x is None else x
         try:
             return self.criterion.value(self.at(x)) + self.prior(x)[0]
         except NumericalError:
@@ -134,70 +141,62 @@ class WidthSearch:
 
         The gain of an iteration has to exceed the noise, and `CONSTANTS.slow` in log PRESS, on average of three.
         """
-        x = self._origin()
+        x = self.origin
         if not len(x):
             return replace(self.start, value=self.value())
-        bounds = self._bounds(x)
+        numbers, first = np.unique(self.variable, return_index=True)
+        bounds = [(-WIDEST - at, WIDEST - at) for at in self.relative.ravel()[first[numbers >= 0]]]
+        bounds += [] if self.fixed_C else [self.criterion.range_of_C(self.start)]
         x = np.clip(x, *np.array(bounds).T)
         if method == "simplex" or not self.count:  # a kernel with given widths need not have a gradient
             options: dict[str, Any] = {"maxfev": 40 * len(x), "xatol": 1e-2, "fatol": 5e-5 * self.size}
             found = scipy.optimize.minimize(self.value, x, method="Nelder-Mead", bounds=bounds, options=options)  # type: ignore[call-overload]
             return replace(self.at(found.x), value=float(found.fun))
-        first = self.objective(x)
-        unit = max(
-            float(np.max(np.abs(first[1]))), self.criterion.scale
-        )  # the first step changes no variable by more than 1
-        if first[1] @ first[1] < NOISE * unit:  # the first step gains less, and rounding would decide how far it goes
-            return replace(self.at(x), value=first[0])
-        least = CONSTANTS.slow * self.criterion.scale
-        known, values = [first], [first[0]]
-
-        def scaled(x: np.ndarray) -> tuple[float, np.ndarray]:
-            value, gradient = known.pop() if known else self.objective(x)
-            return value / unit, gradient / unit
+        start, slopes = self.objective(x)
+        unit = max(float(np.max(np.abs(slopes))), self.criterion.scale)  # the first step changes nothing by more than 1
+        if slopes @ slopes < NOISE * unit:  # the first step gains less, and rounding would decide how far it goes
+            return replace(self.at(x), value=start)
+        known, values = [(start, slopes)], [start]
 
         def stop(intermediate_result: scipy.optimize.OptimizeResult) -> None:
             values.append(unit * float(intermediate_result.fun))
-            if len(values) > 3 and values[-4] - values[-1] < 3.0 * least:
+            if len(values) > 3 and values[-4] - values[-1] < 3.0 * CONSTANTS.slow * self.criterion.scale:
                 raise StopIteration
 
-        options = {"maxiter": iterations or CONSTANTS.iterations, "ftol": NOISE / max(abs(first[0]), unit)}
+        options = {"maxiter": iterations or CONSTANTS.iterations, "ftol": NOISE / max(abs(start), unit)}
         found = scipy.optimize.minimize(  # type: ignore[call-overload]
-            scaled, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=stop
+            lambda x: tuple(part / unit for part in (known.pop() if known else self.objective(x))),
+            x,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options=options,
+            callback=stop,
         )
         return replace(self.at(found.x), value=unit * float(found.fun))
+
+    def input_widths(self) -> np.ndarray:
+        """The smallest log width of every input, in units of its spread, among the leaves with widths per column."""
+        several = [leaf.ard and leaf.sigma is None for leaf in self.requested.leaves]
+        leading = np.unique(self.criterion.problem.inputs, return_index=True)[1]
+        return np.asarray(np.min(self.relative[several], axis=0, initial=math.inf)[leading])
+
+    def without(self, dropped: np.ndarray) -> WidthSearch:
+        """The search from infinite widths of some inputs, where each column has its own."""
+        lost = np.isin(self.criterion.problem.inputs, dropped)
+        start = changed_widths(self.start, self.requested, lambda _, sigma: np.where(lost, math.inf, sigma), many=True)
+        return WidthSearch(self.criterion, self.requested, start, many=True)
 
     def fewer_columns(self, relevant: np.ndarray) -> Candidate:
         """The start without the inputs that hardly improve it, of those with widths of their own; one is kept.
 
         `relevant` says on which inputs the targets depend.
         """
-        several = [leaf.ard and leaf.sigma is None for leaf in self.requested.leaves]
-        inputs = self.criterion.problem.inputs
-        leading = np.unique(inputs, return_index=True)[1]
-        widths = np.min(self.relative[several], axis=0, initial=math.inf)[leading]
-
-        def without(dropped: np.ndarray) -> Candidate:
-            lost = np.isin(inputs, dropped)
-            change = lambda _, sigma: np.where(lost, math.inf, sigma)  # noqa: E731
-            return changed_widths(self.start, self.requested, change, many=True)
-
-        def value(dropped: np.ndarray) -> float:
-            if len(dropped) == np.sum(np.isfinite(widths)):
-                return math.inf
-            return WidthSearch(self.criterion, self.requested, without(dropped), many=True).value()
-
+        widths = self.input_widths()
+        used = np.sum(np.isfinite(widths))
+        value = lambda dropped: math.inf if len(dropped) == used else self.without(dropped).value()  # noqa: E731
         dropped = droppable(widths, relevant, value, math.log(self.size))
-        return without(dropped) if len(dropped) else self.start
-
-    def _origin(self) -> np.ndarray:
-        zero = np.zeros(self.count)
-        return zero if self.criterion.problem.C is not None else np.append(zero, math.log(self.start.C))
-
-    def _bounds(self, x: np.ndarray) -> list[tuple[float, float]]:
-        numbers, first = np.unique(self.variable, return_index=True)
-        bounds = [(-WIDEST - at, WIDEST - at) for at in self.relative.ravel()[first[numbers >= 0]]]
-        return bounds if len(x) == self.count else [*bounds, self.criterion.range_of_C(self.start)]
+        return self.without(dropped).start if len(dropped) else self.start
 
 
 def log_widths(kernel: Kernel, columns: int) -> np.ndarray:

@@ -1,9 +1,11 @@
-"""Export to a C99 header."""
+"""Export to source code: a C99 header, or a Python file without dependencies, from the files in `templates/`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from importlib.resources import files
+from string import Template
 from typing import Any
 
 import numpy as np
@@ -11,12 +13,56 @@ from sklearn.pipeline import Pipeline
 
 from ..coding import SURE, TINY
 from ..estimators import LSSVC, LSSVR
-from .model import Input, ModelContent, read_model
-from .source_text import Templates, kernel_functions
+from .model import Formula, Input, ModelContent, read_model
 
-__all__ = ["to_c"]
+__all__ = ["to_c", "to_python"]
 
 
+class Templates:
+    """The sections of a file in `templates/`; `words` are substituted in all of them.
+
+    A section starts with its name in brackets, which may be followed by a note, and contains words such as ``$name``.
+    """
+
+    def __init__(self, file: str, **words: Any) -> None:
+        text = (files(__package__) / "templates" / file).read_text(encoding="utf-8")
+        names_and_sections = re.split(r"^\[(\w+)\].*\n", text, flags=re.MULTILINE)[1:]
+        pairs = zip(names_and_sections[::2], names_and_sections[1::2], strict=True)
+        self.sections = {name: Template(section.rstrip("\n")) for name, section in pairs}
+        self.words = words
+
+    def fill(self, section: str, **words: Any) -> str:
+        return self.sections[section].substitute(self.words, **words)
+
+
+def kernel_functions(
+    formulas: Iterable[Formula], templates: Templates, declare: Callable[[str, np.ndarray], str]
+) -> tuple[str, list[str]]:
+    """Kernels as functions: the text of all of them, and the names of those of `formulas`.
+
+    A kernel becomes one function per part. Each takes two rows and the columns to use, so that an additive kernel can
+    call its part once for the columns of each component. `declare` writes a table of numbers.
+    """
+    lines: list[str] = []
+    kinds: list[str] = []
+
+    def write(formula: Formula) -> str:
+        words = {f"part{number}": write(part) for number, part in enumerate(formula.parts)}
+        name = f"{templates.words['prefix']}kernel{len(kinds)}"
+        kinds.append(formula.kind)
+        words |= {table: f"{name}_{table}" for table in formula.tables}
+        body = templates.fill(formula.kind, **words, **formula.constants)
+        tables = (declare(words[table], values) for table, values in formula.tables.items())
+        lines.extend(["", *tables, templates.fill("function", name=name, body=body)])
+        return name
+
+    names = [write(formula) for formula in formulas]
+    if "Spline" in kinds:
+        lines[:0] = ["", templates.fill("spline")]
+    return "\n".join(lines), names
+
+
+# C --------------------------------------------------------------------------------------------------------------------
 def to_c(model: LSSVR | LSSVC | Pipeline, name: str = "lssvm") -> str:
     """Export a model to a C99 header that requires only the standard library.
 
@@ -70,17 +116,17 @@ def to_c(model: LSSVR | LSSVC | Pipeline, name: str = "lssvm") -> str:
         title=content.title,
         size=content.size,
         kernels=" ".join(content.kernels.split()),
-        declarations=_declarations(content, name),
-        encode=_encode(content, name, templates),
+        declarations=_c_declarations(content, name),
+        encode=_c_encode(content, name, templates),
         points="\n".join([*points, c_array(f"{name}_columns", np.arange(content.width))]),
         functions=functions,
-        members=_members(content, kernels, name, templates),
-        methods=_methods(content, templates),
+        members=_c_members(content, kernels, name, templates),
+        methods=_c_methods(content, templates),
     )
     return f"{text}\n"
 
 
-def _declarations(content: ModelContent, name: str) -> str:
+def _c_declarations(content: ModelContent, name: str) -> str:
     """The names of the inputs of a matrix, and the classes."""
     found = []
     if content.is_matrix and content.names:
@@ -94,7 +140,7 @@ def _declarations(content: ModelContent, name: str) -> str:
     return "".join(f"\n{line}" for line in found)
 
 
-def _encode(content: ModelContent, name: str, templates: Templates) -> str:
+def _c_encode(content: ModelContent, name: str, templates: Templates) -> str:
     """The function that encodes a row: numbers and, unless the table is a matrix of numbers, texts."""
     arrays, work, place = [], [], 0
     names: dict[str, list[str]] = {"number": [], "text": []}
@@ -111,7 +157,7 @@ def _encode(content: ModelContent, name: str, templates: Templates) -> str:
             found = f"{name}_find_{kind}s({cell}, {values}, {len(column.values)})"
             work.append(f"    memcpy(x + {place}, {own}_rows[{found}], sizeof {own}_rows[0]);")
         else:
-            cells = enumerate(_number_cells(column, cell, name))
+            cells = enumerate(_c_number_cells(column, cell, name))
             work += [f"    x[{place + c}] = {value};" for c, value in cells]
         place += column.width
     if not content.is_matrix:
@@ -122,7 +168,7 @@ def _encode(content: ModelContent, name: str, templates: Templates) -> str:
     return "\n".join([*arrays, "", function])
 
 
-def _number_cells(column: Input, cell: str, name: str) -> list[str]:
+def _c_number_cells(column: Input, cell: str, name: str) -> list[str]:
     """A number, scaled, and the indicator of a missing cell, if there is one."""
     value = cell
     if column.scaling is not None:
@@ -134,7 +180,7 @@ def _number_cells(column: Input, cell: str, name: str) -> list[str]:
     return [f"{name}_is_nan(&{cell}) ? {m!r} : {f}" for m, f in zip(column.missing, filled, strict=True)]
 
 
-def _members(content: ModelContent, kernels: Sequence[str], name: str, templates: Templates) -> str:
+def _c_members(content: ModelContent, kernels: Sequence[str], name: str, templates: Templates) -> str:
     """The coefficients of the members and the functions that compute their outputs."""
     found = []
     for number, (member, kernel) in enumerate(zip(content.members, kernels, strict=True)):
@@ -148,7 +194,7 @@ def _members(content: ModelContent, kernels: Sequence[str], name: str, templates
     return "\n\n".join(found)
 
 
-def _methods(content: ModelContent, templates: Templates) -> str:
+def _c_methods(content: ModelContent, templates: Templates) -> str:
     """The functions named after the methods of the model."""
     prepare = "prepare_matrix" if content.is_matrix else "prepare_table"
     prepare_f = templates.fill(prepare, values="f", count=content.decisions)
@@ -199,3 +245,106 @@ def c_string(text: str) -> str:
     """A C string literal in UTF-8; all but plain characters are octal escapes (no trigraphs, no end of comment)."""
     plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 _-.,:;+=()<>[]"
     return '"' + "".join(chr(b) if chr(b) in plain else f"\\{b:03o}" for b in text.encode()) + '"'
+
+
+# Python ---------------------------------------------------------------------------------------------------------------
+def to_python(model: LSSVR | LSSVC | Pipeline) -> str:
+    """Export a model to a Python file that imports only `math`.
+
+    Parameters
+    ----------
+    model : LSSVR or LSSVC
+        Fitted; or a Pipeline that only scales columns before it.
+
+    Returns
+    -------
+    str
+        The source code. It defines ``predict(x)`` for one row x and, for classification, also ``decision_function(x)``
+        and ``predict_proba(x)``. A result has the shape of one row of the model's results. A row is a list of the
+        values of a row of the training table, or a dict keyed by column. None and NaN are missing cells. Rows may come
+        from ``csv.DictReader``: numbers and booleans may be texts, and empty texts, "?" and "NaN" are missing cells,
+        too, unless they were values in fit. Infinite values, too few or too many values, a number in place of a text,
+        and results that overflow raise ValueError, as in the model.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, export, kernels, sparsify
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0, steps=[sparsify.FeatureVectors(9)]).fit(X, y)
+    >>> module = {}
+    >>> exec(export.to_python(model), module)
+    >>> bool(abs(module["predict"]([15.0]) - model.predict([[15.0]])[0]) < 1e-9)
+    True
+    """
+    content = read_model(model)
+    templates = Templates("model.py.in", sure=SURE, tiny=TINY)
+    formulas = (member.kernel for member in content.members)
+    functions, kernels = kernel_functions(formulas, Templates("kernels.py.in", prefix=""), _python_array)
+    columns = [
+        (column.name, column.place, column.known, column.unknown, column.missing, column.scaling)
+        for column in content.inputs
+    ]
+    text = templates.fill(
+        "file",
+        title=content.title,
+        size=content.size,
+        constants="\n".join(_python_constants(content)),
+        functions=functions,
+        columns=_lines(columns),
+        count=content.columns,
+        members=_python_members(content, kernels, templates),
+        methods=_python_methods(content, templates),
+    )
+    return f"{text}\n"
+
+
+def _python_constants(content: ModelContent) -> list[str]:
+    """The names of the inputs, the classes and the support vectors."""
+    found = [f"INPUTS = [{', '.join(map(ascii, content.names))}]"] if content.names else []
+    if content.classes is not None:
+        found.append(f"CLASSES = [{', '.join(map(ascii, content.classes))}]")
+    found.append("# support vectors")
+    for number, points in enumerate(content.tables):
+        found += [f"POINTS{number} = [", _lines(points.tolist()), "]"]
+    return found
+
+
+def _python_members(content: ModelContent, kernels: Sequence[str], templates: Templates) -> str:
+    """The coefficients of the members, the list of the members, and the functions that this calls."""
+    coefficients, lines = [], []
+    for number, (member, kernel) in enumerate(zip(content.members, kernels, strict=True)):
+        coefficients += [f"COEFFICIENTS{number} = [", _lines(member.coef.tolist()), "]"]
+        line = f"{member.weight!r}, {kernel}, POINTS{member.table}, COEFFICIENTS{number}, {member.intercept.tolist()!r}"
+        if content.classes is not None:
+            line += f", {'couple' if member.coupled else 'calibrate'}, {member.slopes!r}"
+        lines.append(f"    ({line}),")
+    members = templates.fill(
+        "members",
+        coefficients="\n".join(coefficients),
+        what="the models that are averaged" if len(lines) > 1 else "the model",
+        more="" if content.classes is None else ", probabilities of its outputs, their slopes",
+        members="\n".join(lines),
+    )
+    return "\n\n\n".join([*map(templates.fill, content.calibrations), members])
+
+
+def _python_methods(content: ModelContent, templates: Templates) -> str:
+    """The functions named after the methods of the model."""
+    f = "f[0]" if content.single else "f"
+    if content.classes is None:
+        return templates.fill("regression", outputs=content.decisions, f=f)
+    decision = templates.fill("decision_of_outputs", f=f)
+    if content.mixes:
+        f = "2.0 * p[1] - 1.0" if content.single else "[2.0 * value - 1.0 for value in p]"
+        decision = templates.fill("decision_of_probabilities", f=f)
+    choice = "CLASSES[int(f > 0)]" if content.single else "CLASSES[f.index(max(f))]"
+    return templates.fill("classification", decision=decision, choice=choice)
+
+
+def _python_array(name: str, values: np.ndarray) -> str:
+    return f"{name} = {values.tolist()!r}"
+
+
+def _lines(values: Sequence[Any]) -> str:
+    """The values of a list, each on a line of its own."""
+    return "\n".join(f"    {value!a}," for value in values)

@@ -1,0 +1,190 @@
+"""The sections on the columns: which matter most, how the prediction changes with them, what is odd about the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import arrays, diagnose
+from .._words import counted
+from ..tables import Column
+from .facts import Facts
+from .markup import Chart, bar_table, escaped, html_table, listed, rounded, side_by_side
+
+LISTED = 15  # columns in a table, at most
+DRAWN = 6  # columns whose effects are shown
+MOST_VALUES = 7  # of a category
+MOST_CURVES = 4  # classes or targets in one chart, those with the largest effects
+FEWEST_ROWS = 20  # from which on a column of consecutive integers numbers the rows,
+FILLED = 1.1  # if their range is smaller than this multiple of the number of rows
+CUT_OFF = 0.01  # share of the rows with the same extreme target, at least
+KINDS = {"number": "numeric", "ranks": "ordered", "category": "categorical", "ignored": "ignored"}
+
+
+def importance_section(facts: Facts) -> str:
+    found = facts.importance
+    used = [] if found is None else [k for k, column in enumerate(found.columns) if facts.used[column]]
+    if not used or len(found.names) < 2 or not found.full > 0:
+        return ""
+    shares = [f"{increase / found.full:+z.1%}".replace("+0.0%", "0.0%") for increase in found.increase]
+    bars = [(found.names[k], float(found.increase[k]), shares[k]) for k in used[:LISTED]]
+    rest = f" The {LISTED} most important of {len(used)} columns are shown." * (len(used) > LISTED)
+    unused = len(found.names) - len(used)
+    rest += f" {unused} of {len(found.names)} columns {'is' if unused == 1 else 'are'} not used." * (unused > 0)
+    rest += f" Computed with {found.rows} of the rows." if found.sampled else ""
+    return (
+        f"<p>How much the error on new rows ({found.measure}) increases without the column. Columns that contain the "
+        f"same information can replace each other, so each of them looks unimportant.{rest}</p>"
+        + bar_table(("column", "error without it"), bars)
+    )
+
+
+def effects_section(facts: Facts) -> str:
+    if facts.importance is None:
+        return ""
+    drawn = facts.importance.columns[facts.importance.increase > 0][:DRAWN].tolist()
+    if not drawn:
+        return ""
+    found = diagnose.effects(facts.model, columns=drawn)
+    names, what, unit = facts.outputs, f"prediction of {facts.target}", ""
+    if facts.classes:
+        names, what = facts.classes, "probability of each class"
+        unit = ", in percentage points for categories"
+    if len(names) == 2 and facts.classes:
+        what = f"probability of {facts.classes[1]}"
+        names = [what]
+    ends = min(float(one.effect.min()) for one in found), max(float(one.effect.max()) for one in found)
+    return (
+        f"<p>How the {escaped(what)} changes with one column while the others stay as they are, on average over the "
+        f"rows{unit}. There are about equally many rows between neighbouring dots.</p>"
+        + side_by_side([_effect(one, names, ends, 100.0 if facts.classes else 1.0) for one in found])
+    )
+
+
+def _effect(one: Any, names: list[str], ends: tuple[float, float], unit: float) -> str:
+    """A curve for a number, a table for a category or ranks."""
+    effect = one.effect.reshape(len(one.effect), -1)
+    if np.asarray(one.grid).dtype.kind == "f":
+        label = f"change of {names[0]}" if len(names) == 1 else "change"
+        chart = Chart(one.name, one.name, label, box=(None, None, *ends))
+        chart.zero()
+        for number, output in enumerate(np.argsort(-np.ptp(effect, axis=0), kind="stable")[:MOST_CURVES]):
+            chart.line(one.grid, effect[:, output], dots=True, style=f"line c{number}")
+            chart.legend += [(f"c{number}", names[output])] * (len(names) > 1)
+        return chart.svg()
+    labels = ["missing" if value is None else str(value) for value in one.grid]
+    order = np.arange(len(labels))
+    if one.kind == "category":
+        order = np.argsort(-one.counts * np.sum(effect**2, axis=1), kind="stable")[:MOST_VALUES]
+        order = order[np.argsort(-effect[order, 0], kind="stable")]
+    more = f"<p>{len(order)} of {len(labels)} values: those with the largest effects.</p>" * (len(order) < len(labels))
+    if len(names) == 1:
+        bars = [(labels[k], float(effect[k, 0]), _signed(unit * effect[k, 0])) for k in order]
+        table = bar_table(("value", "change"), bars, ends)
+    else:
+        columns = {"value": [labels[k] for k in order]}
+        for heading, extremes in (("favours", np.argmax(effect, axis=1)), ("disfavours", np.argmin(effect, axis=1))):
+            columns[heading] = [f"{names[extremes[k]]} {_signed(unit * effect[k, extremes[k]])}" for k in order]
+        table = html_table(columns)
+    return f"<figure><h3>{escaped(one.name)}</h3>{table}{more}</figure>"
+
+
+def _signed(value: float) -> str:
+    shown = rounded(float(f"{value:.3g}"))
+    return f"+{shown}" if value > 0 else shown
+
+
+# The data -------------------------------------------------------------------------------------------------------------
+def data_section(facts: Facts) -> str:
+    encoder = diagnose.encoder(facts.model)  # None if the rows are numbers as they are
+    names = [] if facts.model.kernel_.is_precomputed else facts.names
+    columns = [Column(name) for name in names] if encoder is None else list(encoder.columns)
+    found = list(_findings(facts, columns))
+    kinds = [f"{count} {words}" for kind, words in KINDS.items() if (count := sum(c.kind == kind for c in columns))]
+    text = counted(facts.rows, "row") if facts.rows is not None else "An unknown number of rows"
+    text += f" and {counted(len(columns), 'column')} ({', '.join(kinds)})." if columns else "."
+    if facts.about.get("dropped"):
+        text += f" {counted(len(facts.about['dropped']), 'other row')} could not be used."
+    if facts.kept is not None:
+        rows, missing = len(facts.kept.numbers), sum(count for count, _, _ in found)
+        cells = rows * len(columns)
+        if rows < facts.kept.total:
+            text += f" This section describes the {counted(rows, 'row')} that the model keeps."
+        verb = "is" if missing == 1 else "are"
+        share = f"{missing} of {cells} cells ({missing / cells:.1%}) {verb}" if missing else "No cells are"
+        text += f" {share} missing."
+    # first what is not a matter of missing cells, then the columns with the most of them
+    odd = sorted((one for one in found if one[2]), key=lambda one: (one[0] > 0, -one[0]))
+    table = html_table(
+        {"column": [name for _, name, _ in odd[:LISTED]], "found": [words for *_, words in odd[:LISTED]]}
+    )
+    more = f"<p>{counted(len(odd) - LISTED, 'more column')}.</p>" if len(odd) > LISTED else ""
+    return f"<p>{text}</p>{table}{more}{listed([*_cut_off(facts), *facts.notes(about_columns=True)])}"
+
+
+def _findings(facts: Facts, columns: list[Column]) -> Iterator[tuple[int, str, str]]:
+    """The missing cells of each column in the rows that the model keeps, its name and what is odd about it."""
+    X = np.zeros((0, sum(column.width for column in columns)))
+    X = X if facts.kept is None else arrays.to_numpy(facts.kept.problem.X)
+    all_rows = facts.kept is not None and len(X) == facts.kept.total
+    notes = facts.notes(about_columns=True)
+    known: dict[bytes, str] = {}
+    start = 0
+    for name, column in zip(facts.names, columns, strict=False):  # a precomputed kernel has no columns
+        cells = X[:, start : start + column.width]
+        start += column.width
+        indicator = len(column.values) if column.kind == "category" else 1
+        missing = int(np.count_nonzero(cells[:, indicator])) if column.missing or column.height > 0 else 0
+        noted = any(note.startswith(f"column {name!r} ") for note in notes)
+        words = [*_column_words(column, cells, missing, all_rows and not noted)]
+        if len(cells) and np.any(cells != cells[:1]):
+            other = known.setdefault(_content(column, cells), name)
+            words += [f"the same as {other}"] * (other != name)
+        yield missing, name, "; ".join(words)
+
+
+def _content(column: Column, cells: np.ndarray) -> bytes:
+    """The cells of a column; of a category, which rows have the same value, whatever its name."""
+    if column.kind != "category":
+        return cells.tobytes()
+    _, first, codes = np.unique(np.argmax(cells, axis=1), return_index=True, return_inverse=True)
+    return first[codes].tobytes()
+
+
+def _column_words(column: Column, cells: np.ndarray, missing: int, may_number: bool) -> Iterator[str]:
+    if column.kind == "ignored":
+        yield "ignored: almost every row has a different value, so it looks like an identifier"
+    if missing:
+        yield f"{missing} missing ({missing / len(cells):.1%})"
+    if column.pooled:
+        rows = f" in {counted(int(np.count_nonzero(cells[:, -1])), 'row')}" if len(cells) else ""
+        yield f"rare values{rows} are treated as one value: only the {len(column.values)} most frequent values are kept"
+    if not len(cells) or not column.width:
+        return
+    if np.all(cells == cells[:1]):
+        yield "the same value in all rows: not useful"
+    elif may_number and column.kind == "number" and not missing and _are_consecutive(cells[:, 0]):
+        yield "numbers the rows: drop it unless their order matters"
+
+
+def _are_consecutive(values: np.ndarray) -> bool:
+    """Whether these are different integers without large gaps; some rows may be absent."""
+    differ = len(values) >= FEWEST_ROWS and np.ptp(values) < FILLED * len(values)
+    return differ and len(np.unique(values)) == len(values) and bool(np.all(values == np.round(values)))
+
+
+def _cut_off(facts: Facts) -> Iterator[str]:
+    """Extreme values that many rows share, at least twice as many as any other value."""
+    if facts.loo is None or facts.classes:
+        return
+    n = len(facts.loo.actual)
+    for name, targets in zip(facts.outputs, facts.loo.actual.T, strict=True):
+        values, counts = np.unique(targets, return_counts=True)
+        for place, words, side in ((0, "smallest", "high"), (-1, "largest", "low")):
+            if counts[place] >= max(5, CUT_OFF * n, 2 * np.max(np.delete(counts, place), initial=1)):
+                yield (
+                    f"{counts[place]} rows ({counts[place] / n:.1%}) have the {words} {name}, "
+                    f"{rounded(values[place])}. If it was cut off there, predictions near it are too {side}."
+                )

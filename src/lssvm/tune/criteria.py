@@ -1,0 +1,260 @@
+"""What a search minimises: the leave-one-out error of least squares, or the log loss of leave-one-out values.
+
+Both are negative log likelihoods of the leave-one-out predictions of a sample of rows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.special import log_softmax
+from sklearn.utils import Bunch
+
+from .. import arrays, progress
+from ..arrays import EPS, NumericalError, cached_property
+from ..coding import pair_losses, pair_rows, pairs_of, platt_targets, softmax_slope
+from ..kernels import Kernel
+from ..losses import LOSSES
+from ..problem import Problem, solve_two_classes, whitened_columns
+from ..system import BatchedPairs
+from .choose_C import error_rate, ridge_unit, validation_loss
+from .constants import CONSTANTS
+from .samples import Screening
+from .widths import FAILED, Candidate
+
+SLOPE_STEPS = 12  # Newton's method for the slope takes at most this many steps.
+SLOPE_ACCURACY = 1e-3  # The log slope is this accurate; the error of the loss is of the order of the square.
+SLOPES = (-3.0, 6.0)  # The log slopes are in this range.
+SLOPE_CENTRE = 0.5  # The prior on the log slope has this mean.
+C_CENTRE = math.log(30.0)  # The prior on log C has this mean.
+C_SPREAD = 3.0  # The priors on log C and on the log slope have this standard deviation.
+C_RANGE = (-12.0, 23.0)  # The values of log C are in this range.
+
+
+class LooError:
+    """rows/2 * log(PRESS / scatter of the targets), minus the log likelihood of normal leave-one-out residuals.
+
+    With `by_log_loss`, rows/2 * log of the mean log loss of the leave-one-out decision values of classes.
+    """
+
+    def __init__(self, problem: Problem, unit: np.ndarray, record: Bunch, *, by_log_loss: bool = False) -> None:
+        self.problem, self.unit, self.record, self.by_log_loss = problem, unit, record, by_log_loss
+        self.width_prior, self.scale = CONSTANTS.width_prior, 0.5 * len(problem.rows)
+        self.scatter = 0.0 if by_log_loss else problem.log_scatter
+        self.y, self.weights = (arrays.to_numpy(a)[problem.rows] for a in (problem.y, problem.weights))
+        self.screening = Screening(problem)
+        _ = problem.rows_by_content  # computed once; its copies keep it
+
+    def gradient(self, candidate: Candidate) -> tuple[float, np.ndarray, float]:
+        self.record.evaluations += 1
+        factor = self.problem.replace(kernel=candidate.kernel, C=candidate.C).factorise(quick=True)
+        value, in_widths, in_C = factor.criterion(classes=self.by_log_loss)
+        return self.scale * (value - self.scatter), self.scale * arrays.to_numpy(in_widths), self.scale * in_C
+
+    def value(self, candidate: Candidate) -> float:
+        loo = self.residuals(candidate)
+        if self.by_log_loss:
+            return self.scale * math.log(validation_loss(self.problem, self.y, loo, self.weights))
+        return self.scale * (math.log(float(np.sum(self.weights @ loo**2)) or EPS) - self.scatter)
+
+    def residuals(self, candidate: Candidate) -> np.ndarray:
+        """The leave-one-out residuals of the rows with positive weight."""
+        self.record.evaluations += 1
+        factor = self.problem.replace(kernel=candidate.kernel, C=candidate.C).factorise(quick=True)
+        return np.asarray(arrays.to_numpy(factor.system.solution(1.0 / factor.C, careful=False).loo_residuals))
+
+    def errors(self, candidate: Candidate) -> float:
+        """The number of rows that leave-one-out misclassifies; 0 for regression."""
+        if not self.problem.classification:
+            return 0.0
+        return len(self.y) * error_rate(self.y, self.residuals(candidate), self.weights)
+
+    def range_of_C(self, candidate: Candidate) -> tuple[float, float]:
+        middle = math.log(ridge_unit(self.problem.replace(kernel=candidate.kernel))[0])
+        return -math.log(CONSTANTS.ridges[1]) - middle, -math.log(CONSTANTS.ridges[0]) - middle
+
+
+class BinaryTargets:
+    """The binary problems of classes, and the log loss of their leave-one-out values."""
+
+    def __init__(self, codes: np.ndarray, weights: np.ndarray, n_classes: int, by_pairs: bool) -> None:
+        self.codes, self.weights, self.by_pairs = codes, weights, by_pairs
+        classes = np.arange(n_classes)
+        others = classes[None, :-1] + (classes[None, :-1] >= classes[:, None])  # (classes, classes - 1)
+        self.opponents = others[codes]
+        self.signs = np.where(self.opponents < codes[:, None], 1.0, -1.0)
+        if by_pairs:
+            self.columns = pair_rows(codes, n_classes)
+            number = np.zeros((n_classes, n_classes), dtype=int)
+            for place, (a, b) in enumerate(pairs_of(n_classes)):
+                number[a, b] = number[b, a] = place
+            self.opponents = np.take_along_axis(number, others, axis=1)[codes]
+        else:
+            self.columns = [(np.arange(len(codes)), np.where(codes == c, 1.0, -1.0)) for c in classes]
+        self.pairs = BatchedPairs(self.columns, weights)
+        self.log_slope = SLOPE_CENTRE  # where the next search for a slope starts
+
+    def _margins(self, values: np.ndarray) -> np.ndarray:
+        """The margins of every row against the other classes (rows, classes - 1), from leave-one-out values.
+
+        They are the signed values of the pairs of its class, or differences of the values of its class and the others.
+        """
+        if self.by_pairs:
+            return self.signs * np.take_along_axis(values, self.opponents, axis=1)
+        own = np.take_along_axis(values, self.codes[:, None], axis=1)
+        return own - np.take_along_axis(values, self.opponents, axis=1)
+
+    def _in_values(self, in_margins: np.ndarray) -> np.ndarray:
+        """The derivatives in the leave-one-out values, from those in the margins."""
+        out = np.zeros((len(in_margins), len(self.columns)))
+        if self.by_pairs:
+            np.put_along_axis(out, self.opponents, self.signs * in_margins, axis=1)
+            return out
+        np.put_along_axis(out, self.opponents, -in_margins, axis=1)
+        np.put_along_axis(out, self.codes[:, None], in_margins.sum(axis=1, keepdims=True), axis=1)
+        return out
+
+    def score(self, values: np.ndarray) -> tuple[float, np.ndarray]:
+        """The loss of leave-one-out values with the best slope, and its derivatives in them.
+
+        By the envelope theorem, the slope does not contribute to them. Newton's method runs in the log slope.
+        """
+        margins = self._margins(values)
+        weights, log_slope = self.weights, self.log_slope
+        for _ in range(SLOPE_STEPS):
+            slope = math.exp(log_slope)
+            logits = -slope * margins
+            top = np.maximum(logits.max(axis=1), 0.0)
+            shares = np.exp(logits - top[:, None])
+            total = np.exp(-top) + shares.sum(axis=1)
+            shares /= total[:, None]
+            mean = np.einsum("ij,ij->i", shares, logits)
+            deviation = log_slope - SLOPE_CENTRE
+            first = float(weights @ mean) + deviation / C_SPREAD**2
+            square = np.einsum("ij,ij,ij->i", shares, logits, logits) - mean**2
+            second = float(weights @ (mean + square)) + 1.0 / C_SPREAD**2
+            step = -first / second if second > 0.0 else -math.copysign(1.0, first)
+            step = min(max(step, -1.0, SLOPES[0] - log_slope), 1.0, SLOPES[1] - log_slope)
+            if abs(step) < SLOPE_ACCURACY:
+                break
+            log_slope += step
+        self.log_slope = log_slope
+        value = float(weights @ (top + np.log(total))) + 0.5 * (deviation / C_SPREAD) ** 2
+        return value, self._in_values(-slope * weights[:, None] * shares)
+
+
+class LooLogLoss:
+    """The log loss of a sample, minus the log of the prior on C; the coding and the loss are those of the candidate.
+
+    The log loss is
+
+        sum_i w_i log(1 + sum_b exp(-s V_ib)),
+
+    where V_ib is the leave-one-out value of row i for the pair of its class and class b, positive if it is correct, and
+    s the best slope. Priors on C and the slope keep both finite for separable classes.
+    """
+
+    def __init__(self, problem: Problem, unit: np.ndarray) -> None:
+        self.problem, self.unit, self.evaluations = problem, unit, 0
+        self.codes, self.weights = problem.labels, arrays.to_numpy(problem.weights)
+        self.n_classes = max(2, problem.y.shape[1])
+        self.width_prior = CONSTANTS.class_width_prior
+        self.scale = len(self.codes) / 8.0  # log losses are much smaller than log PRESS, and so are their changes
+        self.screening = Screening(problem)
+        self.warm: dict[tuple[str, str], Any] = {}  # decision values from which Newton's method starts
+        self._targets: dict[bool, BinaryTargets] = {}
+        self._matrix: tuple[Kernel | None, np.ndarray] = (None, np.empty(0))
+
+    def part(self, rows: np.ndarray) -> LooLogLoss:
+        """The criterion of a subset of the rows."""
+        return LooLogLoss(
+            self.problem.subset(rows), self.unit[rows] if self.problem.kernel.is_precomputed else self.unit
+        )
+
+    @cached_property
+    def varying(self) -> int:
+        """The number of inputs with a column that varies."""
+        return len(np.unique(self.problem.inputs[np.isfinite(self.unit)]))
+
+    @cached_property
+    def relevant(self) -> np.ndarray:
+        """Which inputs have a column that the classes depend on."""
+        return self.screening.relevant(np.eye(self.n_classes)[self.codes])
+
+    def targets(self, coding: str) -> BinaryTargets:
+        """The binary problems of a coding. With two classes there is one, whatever the coding."""
+        by_pairs = coding == "one-vs-one" or self.n_classes == 2
+        if by_pairs not in self._targets:
+            self._targets[by_pairs] = BinaryTargets(self.codes, self.weights, self.n_classes, by_pairs)
+        return self._targets[by_pairs]
+
+    def work(self) -> float:
+        """A measure of the work of one evaluation."""
+        return float(len(self.codes)) * float(self.problem.basis_size) ** 2
+
+    def matrix(self, kernel: Kernel) -> np.ndarray:
+        """The kernel matrix of the rows, or the whitened columns of a smaller basis; counted as an evaluation."""
+        if self._matrix[0] is not kernel:  # the same kernel with several values of C
+            self.evaluations += 1
+            progress.did(self.work)
+            problem = self.problem.replace(kernel=kernel)
+            X, every = problem.X, np.arange(problem.X.shape[0])
+            dual = problem.is_dual
+            K = problem.gram(X, kernel.basis_points(X, every)) if dual else whitened_columns(problem)[0]
+            self._matrix = kernel, arrays.to_numpy(K)
+        return self._matrix[1]
+
+    def range_of_C(self, candidate: Candidate) -> tuple[float, float]:
+        return C_RANGE
+
+    def value(self, candidate: Candidate) -> float:
+        loss = self.targets(candidate.coding).score(self.loo_values(candidate))[0]
+        return loss + 0.5 * ((math.log(candidate.C) - C_CENTRE) / C_SPREAD) ** 2
+
+    def losses(self, candidate: Candidate) -> np.ndarray:
+        """The log loss of every row times its weight, with the best slope and the targets of Platt (1999)."""
+        codes, weights, n_classes = self.codes, self.weights, self.n_classes
+        try:
+            values = self.loo_values(candidate)
+        except NumericalError:
+            return np.full(len(codes), FAILED)
+        if candidate.coding == "one-vs-one" and n_classes > 2:
+            found = pair_losses(values, codes, weights, n_classes)[1]
+        else:
+            f = np.column_stack([0.0 * values, values]) if n_classes == 2 else values
+            aims = platt_targets(codes, weights, n_classes)
+            found = -np.sum(aims * log_softmax(softmax_slope(f, aims, weights) * f, axis=1), axis=1)
+        return np.asarray(found * weights / weights.mean())
+
+    def loo_values(self, candidate: Candidate) -> np.ndarray:
+        """Leave-one-out values, and decision values of rows that are not part of a binary problem."""
+        targets, K, C, loss = self.targets(candidate.coding), self.matrix(candidate.kernel), candidate.C, candidate.loss
+        place = candidate.coding, loss
+        if not self.problem.is_dual:  # two classes on the whitened columns of a smaller basis
+            [(own, t)] = targets.columns
+            options: dict[str, Any] = {"dual": False, "start": self.warm.get(place), "tolerance": 1e-4}
+            fit = solve_two_classes(K, own, t, self.weights, C, loss, **options)
+            self.warm[place] = fit.decision
+            return fit.loo[:, None]
+        solved = targets.pairs.solve(K, C, LOSSES[loss], self.warm.get(place))
+        self.warm[place] = solved.decision
+        if not targets.by_pairs or len(targets.columns) == 1:
+            return solved.loo
+        values = K @ solved.coef + solved.intercept[None, :]
+        for number, (own, _) in enumerate(targets.columns):
+            values[own, number] = solved.loo[own, number]
+        return values
+
+    def gradient(self, candidate: Candidate) -> tuple[float, np.ndarray, float]:
+        K, X = self.matrix(candidate.kernel), self.problem.X
+        targets, place = self.targets(candidate.coding), (candidate.coding, candidate.loss)
+        start = None if candidate.loss == "squared" else self.warm.get(place)
+        solved = targets.pairs.solve(K, candidate.C, LOSSES[candidate.loss], start, with_gradient=True)
+        self.warm[place] = solved.decision
+        value, in_values = targets.score(solved.loo)
+        G, in_C = solved.gradient(in_values)
+        in_widths = arrays.to_numpy(candidate.kernel.gradient(X, X, arrays.like(G, X)))
+        deviation = math.log(candidate.C) - C_CENTRE
+        return value + 0.5 * (deviation / C_SPREAD) ** 2, in_widths, in_C + deviation / C_SPREAD**2
