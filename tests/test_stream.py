@@ -15,7 +15,7 @@ from sklearn.model_selection import PredefinedSplit
 from lssvm import LSSVC, LSSVR, arrays, kernels, sparsify, stream, system, tune
 from lssvm.estimators import chunked
 from lssvm.stream import fingerprint
-from lssvm.stream import rows as stream_rows
+from lssvm.stream import sources as stream_rows
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_a_row_that_stands_alone_is_said_to_have_few_digits(monkeypatch):
     said = r"a leverage of 1 - \de-\d+: few digits of its leave-one-out residual"
     with pytest.warns(UserWarning, match=said):
         clone(model).fit_chunks(split(x, y, weight))
-    monkeypatch.setattr(arrays, "memory", lambda array: 1000)
+    monkeypatch.setattr(arrays, "memory", lambda array, free=False: 1000)
     with pytest.warns(UserWarning, match=said):
         clone(model).fit(x, y, weight)
 

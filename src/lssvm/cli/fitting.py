@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .. import progress
-from .._words import counted
+from ..progress import counted
 from . import program
 from .models import model_facts
 from .program import FILE, main, say

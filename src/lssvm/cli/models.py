@@ -11,12 +11,14 @@ import click
 
 from ..files import written
 from . import program
-from .program import FILE, main, printable, say
+from .program import FILE, main, say
 
 if TYPE_CHECKING:
     from typing import Any
 
     from .roles import Roles
+
+PICTURE = "File for the picture; its extension determines the format."
 
 
 def own_spelling(model: Any, y: Any) -> Any:
@@ -75,13 +77,11 @@ def model_facts(model: Any) -> dict[str, Any]:
     if not used.all():
         columns = zip(diagnose.feature_names(model), used, strict=True)
         result["dropped columns"] = [name for name, is_used in columns if not is_used]
-    try:
-        scores = diagnose.scores(model)
-    except ValueError:
-        return result
     names = {"rmse": "RMSE", "mae": "MAE", "r2": "R2", "error_rate": "error rate", "log_loss": "log loss"}
     names |= {"brier": "Brier score", "crps": "CRPS"}
-    return result | {f"leave-one-out {names.get(name, name)}": value for name, value in scores.items()}
+    with suppress(ValueError):
+        result |= {f"leave-one-out {names.get(name, name)}": value for name, value in diagnose.scores(model).items()}
+    return result
 
 
 # Commands -------------------------------------------------------------------------------------------------------------
@@ -172,13 +172,7 @@ def inspect(model: str, as_json: bool) -> None:
 
 
 @main.command()
-@click.option(
-    "--output",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    default=Path("demo.png"),
-    show_default=True,
-    help="File for the picture; its extension determines the format.",
-)
+@click.option("--output", type=FILE, default=Path("demo.png"), show_default=True, help=PICTURE)
 def demo(output: Path) -> None:
     """Fit the motorcycle data and draw the result.
 
@@ -195,27 +189,22 @@ def demo(output: Path) -> None:
     seconds = perf_counter() - start
     table = {
         "data": "motorcycle: head acceleration (g) against time (ms)",
-        "rows": f"{len(X)}",
-        "basis": f"{len(diagnose.basis_points(model))}",
+        "rows": len(X),
+        "basis": len(diagnose.basis_points(model)),
         "kernels": " + ".join(diagnose.member_words(model)),
         "leave-one-out RMSE": f"{diagnose.scores(model)['rmse']:.4g} g",
         "seconds": f"{seconds:.3f}",
     }
-    for name, value in table.items():
-        click.echo(f"{name:<18}  {value}")
-
     try:
         from matplotlib.figure import Figure  # not pyplot: no display, no global state
     except ImportError:
         click.echo('No picture was drawn, because matplotlib is missing: pip install "lssvm[plot]"', err=True)
-        return
-    figure = Figure(figsize=(7.5, 4.5), layout="constrained")
-    axes = figure.add_subplot(title="Motorcycle crashes: all parameters chosen by leave-one-out")
-    plotting.FitDisplay.from_estimator(model, ax=axes)
-    axes.set(xlabel="time after impact (ms)", ylabel="head acceleration (g)")
-    try:
+    else:
+        figure = Figure(figsize=(7.5, 4.5), layout="constrained")
+        axes = figure.add_subplot(title="Motorcycle crashes: all parameters chosen by leave-one-out")
+        plotting.FitDisplay.from_estimator(model, ax=axes)
+        axes.set(xlabel="time after impact (ms)", ylabel="head acceleration (g)")
         with written(output) as file:
             figure.savefig(file, dpi=150, format=output.suffix[1:] or "png")
-    except (OSError, ValueError) as error:
-        raise click.ClickException(f"--output '{output}' cannot be written: {error}") from error
-    click.echo(f"{'picture':<18}  {printable(str(output))}")
+        table["picture"] = str(output)
+    program.print_values(table, as_json=False)

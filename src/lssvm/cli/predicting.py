@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .._words import counted
 from ..files import written
+from ..progress import counted
 from . import program
 from .models import load_model, own_spelling
 from .program import FILE, main, printable, say

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from .. import progress
-from .._words import counted
 from ..files import is_stream
+from ..progress import counted
 
 if TYPE_CHECKING:
     from typing import Any
@@ -38,6 +38,15 @@ class Later(ModuleType):
         return getattr(import_module(self.__name__), name)
 
 
+class WithoutPandas:
+    """A finder of modules that hides pandas."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("the command line does not use pandas", name=name)
+
+
 class Program(click.Group):
     """The commands. Streams may be closed, and texts in the data may contain escape sequences."""
 
@@ -47,7 +56,7 @@ class Program(click.Group):
             sys.stderr = open(os.devnull, "w")  # noqa: SIM115
         if not arguments and options.keys() <= {"prog_name"}:  # the process ends with the command
             # scikit-learn and pyarrow import both if they can, which takes as long as the rest of `lssvm predict`
-            sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
+            sys.meta_path.insert(0, WithoutPandas())
             sys.modules.setdefault("scipy.stats", Later("scipy.stats"))
         return super().main(*arguments, **options)
 

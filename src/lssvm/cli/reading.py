@@ -21,6 +21,7 @@ from ..tables import is_number, readable
 from .program import parts_of
 
 DELIMITERS = ",;\t|"
+SPELLED = {"\t": "tabs", ";": "semicolons", "|": "bars"}
 HINT = " The first line looks like data ({}): if it contains no column names, use --no-header."
 ONE_COLUMN = (
     " Only one column was found, {}: if there are more, give the --delimiter; if there are lines above the column "
@@ -212,7 +213,7 @@ def _open_text(
     hint = HINT.format(quoted(data[0])) if data else ""
     names = tuple(f"column{c + 1}" if header is False else cell.strip() for c, cell in enumerate(first))
     _check_names(names, name, hint)
-    notes = [f"columns are separated by {_spell(found)}"] if not (delimiter or stated) and found != "," else []
+    notes = [f"columns are separated by {SPELLED[found]}"] if not (delimiter or stated) and found != "," else []
     notes += [hint.strip()] if hint else []
     hint += ONE_COLUMN.format(quoted(first)) if len(names) == 1 else ""
     if decimal is None and found != "," and _decimal_comma(head):
@@ -313,10 +314,6 @@ def _decimal_comma(head: Sequence[Sequence[str]]) -> bool:
 
 def _looks_numeric(text: str) -> bool:
     return is_number(text) or is_number(text, ",")
-
-
-def _spell(delimiter: str) -> str:
-    return {"\t": "tabs", ";": "semicolons", "|": "bars"}.get(delimiter, repr(delimiter))
 
 
 def _data_cells(head: Sequence[Sequence[str]]) -> list[str]:

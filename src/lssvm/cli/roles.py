@@ -13,7 +13,7 @@ from typing import Any
 import click
 import numpy as np
 
-from .._words import counted
+from ..progress import counted
 from ..tables import ABSENT, MOST_LABELS, ColumnScan, is_number, number_of, numbers_of, texts_of
 from .reading import BATCH_CELLS, Batch, Source, TableError, plain_name, quoted
 

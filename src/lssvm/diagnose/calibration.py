@@ -167,7 +167,8 @@ def coverage_path(
     """
     _check(model, "Interval coverage")
     kept = [(*_pairs(member), weight) for member, weight in members(model)]
-    (counting, y), n = kept[0][:2], len(kept[0][0])
+    counting, y, *_ = kept[0]
+    n = len(counting)
     tested = _tested([own[0] for own in kept], rows, "Interval coverage")
     ends = np.empty((len(coverages), len(tested), 2, y.shape[1]))
     for block in arrays.row_blocks(len(tested), 64 * n * y.shape[1]):

@@ -11,10 +11,10 @@ from scipy.sparse import issparse
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from .. import arrays
-from .._words import counted
 from ..arrays import Array, ArrayLike
 from ..cluster import lazily
 from ..problem import Problem
+from ..progress import counted
 from ..stream import (
     Scan,
 )

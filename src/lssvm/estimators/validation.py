@@ -14,8 +14,8 @@ from sklearn.utils import check_array, check_X_y
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from .. import arrays
-from .._words import counted
 from ..arrays import Array
+from ..progress import counted
 from ..tables import (
     Columns,
     as_table,

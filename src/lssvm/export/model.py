@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,10 +11,10 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__, arrays
-from .._words import counted
 from ..diagnose import check_fitted, members, probability_slopes, table_columns
 from ..estimators import LSSVC, LSSVR
 from ..kernels import RBF, Additive, Kernel, Linear, Matern, Polynomial, Product, Spline, Sum, spline_factors
+from ..progress import counted
 from ..tables import Columns
 
 Scaling = tuple[float, float, float]  # centre, scale and offset: (x - centre) scale + offset
@@ -169,7 +168,7 @@ class ModelContent:
 def read_model(model: Any) -> ModelContent:
     """Read a fitted LSSVR or LSSVC, or a Pipeline that only scales columns before one."""
     scalers: list[Any] = []
-    names = getattr(model, "feature_names_in_", None)
+    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
     if isinstance(model, Pipeline):
         check_is_fitted(model)
         scalers = [step for _, step in model.steps[:-1] if step not in (None, "passthrough")]
@@ -181,7 +180,7 @@ def read_model(model: Any) -> ModelContent:
         )
     classifies = isinstance(model, LSSVC)
     columns = int(model.n_features_in_)
-    inputs = _inputs(table_columns(model), columns, [] if names is None else names)
+    inputs = _inputs(table_columns(model), columns, names)
     if scalers and (len(inputs) < columns or any(column.values for column in inputs)):
         raise TypeError(
             "A Pipeline before a model with categories cannot be exported: fit the model to the columns as they are, "
@@ -197,12 +196,12 @@ def read_model(model: Any) -> ModelContent:
         classes=_labels(model.classes_) if classifies else None,
         inputs=inputs,
         columns=columns,
-        names=[] if names is None else [str(name) for name in names],
+        names=names,
         single=kept[0][0].dual_coef_.ndim == 1,
     )
 
 
-def _inputs(columns: Columns | None, count: int, names: Sequence[Any]) -> tuple[Input, ...]:
+def _inputs(columns: Columns | None, count: int, names: list[str]) -> tuple[Input, ...]:
     """The inputs; a model without `columns` takes numbers and has no values for missing cells."""
     if columns is None:
         columns = Columns.of_numbers(range(count))
@@ -218,7 +217,7 @@ def _inputs(columns: Columns | None, count: int, names: Sequence[Any]) -> tuple[
             cells = [*column.values, None if column.kind == "ranks" else unknown, None]  # an unknown rank is missing
         rows = np.zeros((len(cells), column.width))
         column.encode(column.read(cells), rows)
-        found.append(Input(str(names[place]) if len(names) else column.name, place, column.values, rows))
+        found.append(Input(names[place] if names else column.name, place, column.values, rows))
     return tuple(found)
 
 
@@ -269,7 +268,7 @@ def _formula(kernel: Kernel, d: int) -> Formula:
     elif isinstance(kernel, Spline):
         tables = _spline_tables(kernel, d)
         constants = {"size": tables["knots"].shape[1]}
-    elif isinstance(kernel, Additive) and (kernel.groups, kernel.active) != (None, None):
+    elif isinstance(kernel, Additive) and not (kernel.groups is None and kernel.active is None):
         groups = [group for group, _ in kernel.kept(d).values()]  # positions among the kernel's columns
         longest = max(map(len, groups), default=0)
         kind = "Groups" if groups else "Nothing"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -240,7 +238,8 @@ def _known(graph: _Graph, parts: Sequence[_Value]) -> _Value:
 
 
 def _sum(terms: Sequence[_Value]) -> _Value:
-    return functools.reduce(operator.add, terms)
+    first, *others = terms
+    return sum(others, start=first)
 
 
 def _average(parts: Sequence[_Value], weights: Sequence[float]) -> _Value:

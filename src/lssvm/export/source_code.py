@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from string import Template
 from typing import Any
@@ -36,9 +36,9 @@ class Templates:
 
 
 def kernel_functions(
-    formulas: Iterable[Formula], templates: Templates, declare: Callable[[str, np.ndarray], str]
+    content: ModelContent, templates: Templates, declare: Callable[[str, np.ndarray], str]
 ) -> tuple[str, list[str]]:
-    """Kernels as functions: the text of all of them, and the names of those of `formulas`.
+    """Kernels as functions: the text of all of them, and the names of those of the members.
 
     A kernel becomes one function per part. Each takes two rows and the columns to use, so that an additive kernel can
     call its part once for the columns of each component. `declare` writes a table of numbers.
@@ -56,7 +56,7 @@ def kernel_functions(
         lines.extend(["", *tables, templates.fill("function", name=name, body=body)])
         return name
 
-    names = [write(formula) for formula in formulas]
+    names = [write(member.kernel) for member in content.members]
     if "Spline" in kinds:
         lines[:0] = ["", templates.fill("spline")]
     return "\n".join(lines), names
@@ -108,8 +108,7 @@ def to_c(model: LSSVR | LSSVC | Pipeline, name: str = "lssvm") -> str:
         sure=SURE,
         tiny=TINY,
     )
-    formulas = (member.kernel for member in content.members)
-    functions, kernels = kernel_functions(formulas, Templates("kernels.h.in", prefix=f"{name}_"), c_array)
+    functions, kernels = kernel_functions(content, Templates("kernels.h.in", prefix=f"{name}_"), c_array)
     points = [c_array(f"{name}_points{place}", table) for place, table in enumerate(content.tables)]
     text = templates.fill(
         "file",
@@ -157,8 +156,7 @@ def _c_encode(content: ModelContent, name: str, templates: Templates) -> str:
             found = f"{name}_find_{kind}s({cell}, {values}, {len(column.values)})"
             work.append(f"    memcpy(x + {place}, {own}_rows[{found}], sizeof {own}_rows[0]);")
         else:
-            cells = enumerate(_c_number_cells(column, cell, name))
-            work += [f"    x[{place + c}] = {value};" for c, value in cells]
+            work += [f"    x[{place + c}] = {text};" for c, text in enumerate(_c_number_cells(column, cell, name))]
         place += column.width
     if not content.is_matrix:
         for kind, own_names in names.items():
@@ -184,13 +182,10 @@ def _c_members(content: ModelContent, kernels: Sequence[str], name: str, templat
     """The coefficients of the members and the functions that compute their outputs."""
     found = []
     for number, (member, kernel) in enumerate(zip(content.members, kernels, strict=True)):
-        arrays = [
-            c_array(f"{name}_coefficients{number}", member.coef),
-            c_array(f"{name}_intercept{number}", member.intercept),
-        ]
-        words = dict(zip("nk", member.coef.shape, strict=True))
-        words |= {"number": number, "kernel": kernel, "table": member.table, "arrays": "\n".join(arrays)}
-        found.append(templates.fill("member", **words))
+        tables = {"coefficients": member.coef, "intercept": member.intercept}
+        arrays = "\n".join(c_array(f"{name}_{kind}{number}", values) for kind, values in tables.items())
+        words = {"number": number, "kernel": kernel, "table": member.table, "arrays": arrays}
+        found.append(templates.fill("member", n=len(member.coef), k=member.coef.shape[1], **words))
     return "\n\n".join(found)
 
 
@@ -278,8 +273,7 @@ def to_python(model: LSSVR | LSSVC | Pipeline) -> str:
     """
     content = read_model(model)
     templates = Templates("model.py.in", sure=SURE, tiny=TINY)
-    formulas = (member.kernel for member in content.members)
-    functions, kernels = kernel_functions(formulas, Templates("kernels.py.in", prefix=""), _python_array)
+    functions, kernels = kernel_functions(content, Templates("kernels.py.in", prefix=""), _assignment)
     columns = [
         (column.name, column.place, column.known, column.unknown, column.missing, column.scaling)
         for column in content.inputs
@@ -341,7 +335,7 @@ def _python_methods(content: ModelContent, templates: Templates) -> str:
     return templates.fill("classification", decision=decision, choice=choice)
 
 
-def _python_array(name: str, values: np.ndarray) -> str:
+def _assignment(name: str, values: np.ndarray) -> str:
     return f"{name} = {values.tolist()!r}"
 
 

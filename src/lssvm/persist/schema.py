@@ -142,7 +142,7 @@ def check(value: Any, hint: Any, name: str, sizes: Sizes) -> None:
         _check_array(value, hint, name, sizes)
     elif isinstance(hint, dict):
         demand(isinstance(value, dict) and all(isinstance(key, str) for key in value), name)
-        for key in hint.keys() & value.keys():
+        for key in [key for key in hint if key in value]:
             check(value[key], hint[key], f"{name}[{key!r}]", sizes)
     elif isinstance(hint, types.FunctionType):
         hint(value, name, sizes)
@@ -309,7 +309,10 @@ def _fit_basis(problem: Problem) -> bool:
 HINTS: dict[Any, Any] = {int: rules.integer("a count", 0), Kernel: fitted_kernel, WeightFunction: weight_function}
 SPECIAL: dict[type, dict[str, Any]] = {  # fields that are more special than their types
     Problem: {"fitted": type(None), "asked": optional((requested_kernel, Penalty | None)), "paths": paths},
-    Column: {"values": Rule("distinct values", lambda value: isinstance(value, tuple) and _are_values(value))},
+    Column: {
+        "name": Rule("text or any integer", lambda value: type(value) in (str, int)),
+        "values": Rule("distinct values", lambda value: isinstance(value, tuple) and _are_values(value)),
+    },
     Sample: {
         "arrays": (values("sampled", "features"), values("sampled", "outputs"), row_weights("sampled", rules.TINY))
     },

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self, dataclass_transform
 import numpy as np
 
 from .. import arrays, diagnose
-from .._words import counted
 from ..estimators import LSSVC, LSSVR
+from ..progress import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import arrays, diagnose
-from .._words import counted
+from ..progress import counted
 from ..tables import Column
 from .facts import Facts
 from .markup import Chart, bar_table, escaped, html_table, listed, rounded, side_by_side

@@ -11,11 +11,11 @@ from string import Template
 from typing import Any
 
 from .. import __version__
-from .._words import counted
 from ..arrays import ArrayLike
 from ..diagnose import check_fitted
 from ..estimators import LSSVC, LSSVR
 from ..files import written
+from ..progress import counted
 from .columns import data_section, effects_section, importance_section
 from .facts import Facts
 from .markup import escaped

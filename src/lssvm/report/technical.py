@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from .. import arrays, diagnose
-from .._words import counted
 from ..kernels import Kernel
+from ..progress import counted
 from .facts import Facts
 from .markup import Chart, html_table, listed, rounded, side_by_side
 

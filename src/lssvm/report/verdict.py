@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from .. import arrays, diagnose, kernels, sparsify, tune
-from .._words import counted
 from ..estimators import LSSVC, LSSVR
 from ..intervals import ROWS_PER_WIDTH
+from ..progress import counted
 from .facts import Facts
 from .markup import bar_table, escaped, html_table, listed, rounded
 from .quality import distances

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
 from .. import arrays, progress
-from .._words import counted
 from ..problem import Problem, Step, column_spread
+from ..progress import counted
 from ..rules import Count, Rule, Seed, shown
 from ..system import iterative
 from ..tune import CONSTANTS, LeaveOneOut, best_C, most_for_C, sample_of, tuned, warn_at_edge, with_best_C

@@ -20,9 +20,9 @@ from scipy.linalg.blas import dtrsv
 from sklearn.utils import Bunch, check_random_state
 
 from .. import arrays
-from .._words import counted
 from ..arrays import EPS
 from ..problem import Problem
+from ..progress import counted
 from ..rules import Flag, NotNegative, Seed, integer
 from .common import VALIDATION, ValidatedStep, prepared, training, validation_rows
 from .parametric import first_zero

@@ -14,8 +14,7 @@ from ..arrays import EPS, Array
 from ..problem import Problem, Whitening, rounding_error, warn_of_leverage, whiten
 from ..robust import WeightFunction
 from ..rules import TINY, Count, Penalty, Positive, row_weights, values
-from .rows import SAMPLE_ROWS, Sample, sample_rows, smallest_keys
-from .sources import SameRows
+from .sources import SAMPLE_ROWS, SameRows, Sample, sample_rows, smallest_keys
 
 Solved = tuple[
     system.NormalEquations, tuple[Array, ...]

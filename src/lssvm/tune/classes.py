@@ -15,11 +15,11 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from .. import arrays, progress
-from .._words import counted
 from ..arrays import NumericalError
 from ..coding import pair_work, vertex
 from ..kernels import Kernel
 from ..problem import Problem, column_spread, columns_by_input, constant_columns, ranks_of
+from ..progress import counted
 from .constants import CONSTANTS
 from .criteria import LooLogLoss
 from .samples import CLASS_SAMPLE, in_memory, part_of, sample_of

@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from .. import arrays
-from .._words import counted
 from ..kernels import Kernel
 from ..problem import Problem, column_spread, constant_columns, varying_inputs
+from ..progress import counted
 from .choose_C import Errors, best_C, class_errors, downweight_outliers, loo_errors, output_units, search_weights
 from .constants import CONSTANTS
 from .criteria import LooError
