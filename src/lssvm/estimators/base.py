@@ -196,11 +196,11 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         """The model of a problem whose parameters are all known."""
         chosen = problem.replace(fitted=None) if tuned else None
         fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths)
-        problem, fit = refit_stably(problem, fit, retuned)
+        problem, fit, lost = refit_stably(problem, fit, retuned)
         describe(problem, fit)
         member = Member(
             layout,
-            replace(fit, coef=contiguous(fit.coef), rounding=0.0),
+            replace(fit, coef=contiguous(fit.coef)),
             problem.asked or (None, None),
             problem=problem.replace(fitted=None),
             sample_weight=given,
@@ -208,7 +208,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
             **centred(fit.kernel, fit.points, fit.coef, arrays.take(problem.X, problem.rows)),
         )
         member = member if member.deferred else replace(member, targets=problem.y).completed()
-        return Solved(member, fit.rounding, chosen)
+        return Solved(member, lost, chosen)
 
     def _combined(self, members: Sequence[Member], *, is_stack: bool, shares: Any = None) -> FittedModel:
         """The fitted model of some members."""

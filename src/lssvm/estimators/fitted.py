@@ -29,7 +29,7 @@ from ..intervals import (
 )
 from ..kernels import Additive, Kernel, Stack, pick_columns
 from ..problem import ClassFit, Fit, Problem, class_numbers, solve_classes
-from ..problem.cancellation import warn_of_rounding
+from ..problem.cancellation import lost_digits, warn_of_rounding
 from ..stream import LooSample, Stream
 from ..tune import average_weights, chosen_widths, mixture_weights, residuals_of_folds, weighs_by_folds
 from .layout import Layout, same_kind, winning_class
@@ -139,7 +139,7 @@ class Member(Record):
         if self.deferred:
             assert self.problem is not None
             fit = self.problem.replace(weights=self.fit.weights, robust=None).solve()
-            warn_of_rounding(fit.rounding, fit.C)
+            warn_of_rounding(lost_digits(self.problem, fit), fit.C)
             results = {name: getattr(fit, name) for name in ("residuals", "leverage", "loo_residuals")}
             member = replace(self, fit=replace(self.fit, **results), targets=self.problem.y)
         if self.layout.classes is None or self.slopes is not None:
