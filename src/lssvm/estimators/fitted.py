@@ -228,7 +228,7 @@ class Member(Record):
             return None
         sampled = fit.loo_residuals is None
         total = len(given) if sample is None or not sampled else sample.total
-        return LooRows(*map(arrays.to_numpy, parts), total=total, sampled=sampled)  # type: ignore[misc]
+        return LooRows(*map(arrays.to_numpy, parts), total=total, sampled=sampled)  # type: ignore[misc, arg-type]
 
     def loo_probabilities(self, rows: LooRows) -> np.ndarray:
         """Class probabilities of the rows, each by the model without it."""
