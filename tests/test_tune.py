@@ -23,9 +23,8 @@ from lssvm.problem import Problem, column_spread, order_by_content
 from lssvm.tune import choose_C, widths
 from lssvm.tune.criteria import LooError
 from lssvm.tune.leave_one_out import as_requested, tuned
-from lssvm.tune.samples import Screening, droppable
 from lssvm.tune.search import FEWEST_WIDTHS, completed, first_stage
-from lssvm.tune.widths import Candidate, WidthSearch
+from lssvm.tune.widths import Candidate, Criterion, WidthSearch, droppable
 
 SIGMA = np.array([1.2, 2.0, 0.8])
 SMOOTH = {
@@ -554,8 +553,13 @@ def test_the_machine_of_the_C_path_is_that_of_a_factor_of_its_own(weighted, monk
     weights = np.random.default_rng(0).uniform(0.2, 2.0, len(y)) if weighted else None
     model = LSSVR(RBF(1.0), steps=[sparsify.Random(60, random_state=0)])
     found = model.fit(X, y, weights)
-    solved = []
-    monkeypatch.setattr(Problem, "_solve_once", lambda self, *loo: solved.append(self))
+    solved, usual = [], Problem.factorise
+
+    def factorise(self, C=None, *, every=False, quick=False):
+        solved.extend([] if every or quick else [self])
+        return usual(self, C, every=every, quick=quick)
+
+    monkeypatch.setattr(Problem, "factorise", factorise)
     LSSVR(RBF(1.0), steps=model.steps).fit(X, y, weights)  # by the path alone
     monkeypatch.undo()
     assert not solved
@@ -709,8 +713,8 @@ def test_pairs_are_screened():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1000, 12))
     X[:, 5] = rng.integers(0, 2, 1000)  # a column of few values has fewer independent functions
-    screening = Screening(Problem(RBF(), X, X[:, :1], np.ones(1000)))
-    effects = screening.effects(np.column_stack([X[:, 0] * X[:, 1], X[:, 2] ** 2]) + rng.standard_normal((1000, 2)))
+    criterion = Criterion(Problem(RBF(), X, X[:, :1], np.ones(1000)), X.std(axis=0))
+    effects = criterion.effects_of(np.column_stack([X[:, 0] * X[:, 1], X[:, 2] ** 2]) + rng.standard_normal((1000, 2)))
     assert (effects[:3] > 20.0).all()
     assert (effects[3:] < 5.0).all()
 
