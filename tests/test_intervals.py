@@ -50,7 +50,7 @@ def refits(model, X, y, new, folds=None, known=None):
         inside = rows[folds[rows] == fold]
         weights = np.where(folds == fold, 0.0, model.weights_)
         if model._problem_.reduced:
-            left_out = model._problem_.replace(weights=weights)._solve_once().predict
+            left_out = model._problem_.replace(weights=weights).factorise().fit().predict
             left_out = (lambda f: lambda Z: f(Z)[:, 0] if y.ndim == 1 else f(Z))(left_out)
         else:
             left_out = LSSVR(model.kernel_, C=model.C_, steps=[sparsify.Given(basis)]).fit(X, y, weights).predict

@@ -171,6 +171,16 @@ def test_everything_chosen_class_weights_and_names(path):
         read.predict(frame[["ü", "a", "b"]])
 
 
+def test_columns_may_be_named_by_any_integers(path):
+    import pandas as pd
+
+    frame = pd.DataFrame(X, columns=[-1, 5, 2**50])
+    frame[7] = pd.Categorical(list("abc") * 20)
+    model = LSSVR(kernels.RBF(1.0), C=1.0).fit(frame, Y[:, 0])
+    save(model, path)
+    assert_array_equal(load(path).predict(frame), model.predict(frame))
+
+
 @pytest.mark.parametrize("name", sorted(set(CLASSES) - {"Bunch", "RandomState"}))
 def test_every_class_that_a_file_may_name_is_a_plain_record(name):
     cls = CLASSES[name]

@@ -104,7 +104,7 @@ def test_shares_of_a_fit_grow_to_one(make, rows):
 
 def test_rows_that_pass_by_in_blocks_are_told(monkeypatch):
     """A machine that does not fit in memory: two passes over the rows, block by block."""
-    monkeypatch.setattr(arrays, "memory", lambda array: 16 * len(X) * 500 - 1)
+    monkeypatch.setattr(arrays, "memory", lambda array, free=False: None if free else 16 * len(X) * 500 - 1)
     blocks = lambda rows, *_, **__: (slice(start, start + 300) for start in range(0, rows, 300))  # noqa: E731
     monkeypatch.setattr(arrays, "row_blocks", blocks)
     machine = problem.Problem(kernels.RBF(1.0), X, Y[:, None], np.ones(len(X)), C=1.0).with_basis(np.arange(500))

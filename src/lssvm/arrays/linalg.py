@@ -34,7 +34,7 @@ def matmul(A: Array, B: Array) -> Array:
     """A @ B; threads share a large product of NumPy matrices, unless reading A or B is all the work."""
     if not is_numpy(A, B) or A.ndim != 2 or B.ndim != 2 or A.dtype != np.float64 or B.dtype != np.float64:
         return A @ B
-    if min(A.shape[0], B.shape[1]) <= FEW or A.size * B.shape[1] < 2**18:
+    if min(A.shape[0], B.shape[1]) <= FEW or A.size * B.shape[1] < 2**18 or threads.workers() == 1:
         return A @ B
     return add_product(np.empty((A.shape[0], B.shape[1])), A, B, 0.0)
 
@@ -160,8 +160,23 @@ def row_squares(A: Array, factors: Array | None = None) -> Array:
 # Triangular factors ---------------------------------------------------------------------------------------------------
 def cholesky(A: Array) -> Array | None:
     """Lower factor of A (overwritten), or None when A is not positive definite to working precision."""
-    if is_numpy(A):
-        return _cholesky(threads.by_rows(A))
+    if not is_numpy(A):
+        return _cholesky_elsewhere(A)
+    A = threads.by_rows(A)
+    for part in _leaves(len(A)):
+        rest = slice(part.stop, len(A))
+        factor, info = lapack.dpotrf(A[part, part].T, lower=0, clean=1, overwrite_a=1)
+        if info or not np.isfinite(factor[-1, -1]):
+            return None
+        _keep(A[part, part], factor.T)
+        threads.by_triangle(threads.dtrsm, A[part, part], A[rest, part], turn=True)
+        add_gram(A[rest, rest], A[rest, part].T, -1.0)
+        A[part, rest] = 0.0
+    return A
+
+
+def _cholesky_elsewhere(A: Array) -> Array | None:
+    """`cholesky` in other namespaces than NumPy's."""
     xp = namespace(A)
     try:
         if is_torch(A):
@@ -175,20 +190,6 @@ def cholesky(A: Array) -> Array | None:
             raise
         return None
     return L if bool(xp.all(xp.isfinite(xp.linalg.diagonal(L))) & (failed == 0)) else None
-
-
-def _cholesky(A: np.ndarray) -> np.ndarray | None:
-    """`cholesky` of a NumPy matrix, with zeros above the diagonal."""
-    for part in _leaves(len(A)):
-        rest = slice(part.stop, len(A))
-        factor, info = lapack.dpotrf(A[part, part].T, lower=0, clean=1, overwrite_a=1)
-        if info or not np.isfinite(factor[-1, -1]):
-            return None
-        _keep(A[part, part], factor.T)
-        threads.by_triangle(threads.dtrsm, A[part, part], A[rest, part], turn=True)
-        add_gram(A[rest, rest], A[rest, part].T, -1.0)
-        A[part, rest] = 0.0
-    return A
 
 
 def pivoted_cholesky(A: Array, tolerance: float) -> tuple[Array, np.ndarray]:
@@ -279,7 +280,7 @@ def invert_lower(L: Array) -> Array:
         for part in _leaves(len(L)):
             head = slice(0, part.start)
             threads.by_triangle(threads.dtrmm, L[head, head], L[part, head], turn=False)
-            solve_columns(L[part, part], L[part, head])
+            threads.by_triangle(threads.dtrsm, L[part, part], L[part, head], turn=True, left=True)
             L[part, head] *= -1.0
             _keep(L[part, part], lapack.dtrtri(L[part, part].T, lower=0, overwrite_c=1)[0].T)
     elif is_numpy(L) or (not is_small(*L.shape) and (is_torch(L) or is_cupy(L))):
@@ -364,8 +365,7 @@ def eigh(A: Array) -> tuple[Array, Array]:
     if is_numpy(A):
         driver: Literal["evd", "evr"] = "evd" if 1 < len(A) <= DIVIDED else "evr"  # SciPy 1.13 has no DSYEVD of 1 x 1
         return scipy.linalg.eigh(A.T, lower=False, driver=driver, overwrite_a=True, check_finite=False)
-    values, vectors = namespace(A).linalg.eigh(A)
-    return values, vectors
+    return namespace(A).linalg.eigh(A)
 
 
 def eigh_matrices(n: int, array: Array) -> int:

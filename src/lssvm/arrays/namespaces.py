@@ -52,7 +52,7 @@ def is_numpy(*arrays: Array) -> bool:
 
 def is_foreign(array: Array) -> bool:
     """True for the arrays other than NumPy's that are computed where they live."""
-    return is_torch(array) or is_cupy(array) or _is_strict(array)
+    return is_torch(array) or is_cupy(array) or type(array).__module__.startswith("array_api_strict")
 
 
 def is_dask(collection: Any) -> bool:
@@ -65,10 +65,6 @@ def on_accelerator(array: Array) -> bool:
     return is_cupy(array) or (is_torch(array) and array.device.type != "cpu")
 
 
-def _is_strict(array: Array) -> bool:
-    return type(array).__module__.startswith("array_api_strict")
-
-
 def to_numpy(array: Array) -> np.ndarray:
     """A NumPy array with the same values, wherever the array lives."""
     if isinstance(array, np.ndarray):
@@ -77,7 +73,7 @@ def to_numpy(array: Array) -> np.ndarray:
         return np.asarray(array.get())
     if is_torch(array):
         return np.asarray(array.detach().cpu())
-    if _is_strict(array):
+    if is_foreign(array):
         return np.array(array.to_device(type(array.device)("CPU_DEVICE")))
     return np.asarray(array)
 

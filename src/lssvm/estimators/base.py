@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -19,7 +18,7 @@ from ..arrays import Array, ArrayLike
 from ..cluster import lazily
 from ..kernels import Additive, Kernel, as_kernel, check_values, pick_columns
 from ..problem import Problem
-from ..problem.cancellation import CHECKED_ROWS, refit_stably, warn_of_rounding
+from ..problem.cancellation import CHECKED_ROWS, lost_digits, refit_stably, warn_of_rounding
 from ..robust import as_weight_function
 from ..tune import LeaveOneOut, describe, tune_members, warn_at_edge, warn_at_edges
 from .callbacks import CallbackSupportMixin
@@ -167,7 +166,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         """The model of a problem whose parameters are all known."""
         chosen = problem.replace(fitted=None) if tuned else None
         fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths)
-        problem, fit = refit_stably(problem, fit, retuned)
+        problem, fit, lost = refit_stably(problem, fit, retuned)
         describe(problem, fit)
         later = fit.leverage is None
         loo_attributes = {} if later else self._loo_attributes(problem.y, problem.weights, fit.weights, fit)
@@ -180,9 +179,9 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
             "support_": same_kind(fit.support, problem.X),
             "path_": main_path(problem),
             "_problem_": problem.replace(fitted=None),
-            **({} if later else {"_fit_": replace(fit, rounding=0.0)}),
+            **({} if later else {"_fit_": fit}),
         }
-        return Solved(attributes, fit.rounding, chosen)
+        return Solved(attributes, lost, chosen)
 
     def __getattr__(self, name: str) -> Any:
         if name in _LATER and "_problem_" in self.__dict__:
@@ -208,9 +207,9 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         if "_problem_" in vars(self) and "_fit_" not in vars(self):
             problem = self._problem_
             fit = problem.replace(weights=self.weights_, robust=None).solve()
-            warn_of_rounding(fit.rounding, fit.C)
+            warn_of_rounding(lost_digits(problem, fit), fit.C)
             loo_attributes = self._loo_attributes(problem.y, problem.weights, fit.weights, fit)
-            self.__dict__ = {**vars(self), **loo_attributes, "_fit_": replace(fit, rounding=0.0)}
+            self.__dict__ = {**vars(self), **loo_attributes, "_fit_": fit}
         elif "loo_residuals_" not in vars(self):
             raise ValueError(
                 "The model does not keep enough rows for leave_one_out(): use fit, or fit_chunks(leave_one_out='rows')."

@@ -1,4 +1,4 @@
-"""Displays along a path (of C, of widths, of the size of the basis, of rho), and of the coefficients."""
+"""Displays along a path: of C, of widths, of the size of the basis, of rho."""
 
 from __future__ import annotations
 
@@ -252,80 +252,6 @@ class SparsityPathDisplay(PathDisplay):
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
         ax.xaxis.set_minor_formatter(NullFormatter())
         self._finish("basis vectors", self.error_name, "Error against basis size")
-
-
-class SupportSpectrumDisplay(Display):
-    """The support values ``|alpha|``, sorted from the largest down (Suykens et al. 2002, fig. 11).
-
-    Parameters
-    ----------
-    support_values : array (n,)
-        Magnitudes of the coefficients, largest first.
-    order : array (n,) or None
-        Their indices in ``dual_coef_``.
-    name : str
-        Label of the curve.
-
-    Attributes
-    ----------
-    ax_, figure_
-        Axes and figure of the last call of `plot`.
-    line_
-        The curve.
-
-    See Also
-    --------
-    SparsityPathDisplay : The error after dropping the smallest ones.
-
-    Examples
-    --------
-    >>> from lssvm import LSSVR, datasets, kernels
-    >>> from lssvm.plotting import SupportSpectrumDisplay
-    >>> X, y = datasets.make_sinc(300, outliers=3, random_state=0)
-    >>> display = SupportSpectrumDisplay.from_estimator(LSSVR(kernels.RBF()).fit(X, y))  # doctest: +SKIP
-    """
-
-    support_values: np.ndarray
-    order: np.ndarray | None = None
-    name: str = ""
-
-    @classmethod
-    def from_estimator(
-        cls, estimator: Model, *, ax: Axes | None = None, name: str | None = None, **kwargs: Any
-    ) -> Self:
-        """Draw the sorted magnitudes of ``dual_coef_``; with several outputs, the norms of its rows.
-
-        Parameters
-        ----------
-        estimator : LSSVR or LSSVC
-            Fitted.
-        ax : matplotlib axes or None
-            If None, a new figure is created.
-        name : str or None
-            Label of the curve; None means the number of support vectors.
-        **kwargs
-            Passed to `matplotlib.axes.Axes.plot`.
-
-        Returns
-        -------
-        display : SupportSpectrumDisplay
-        """
-        diagnose.check_fitted(estimator, "estimator")
-        diagnose.check_single(estimator, "The spectrum of support values")
-        coef = arrays.to_numpy(estimator.dual_coef_)
-        size = np.abs(coef) if coef.ndim == 1 else np.linalg.norm(coef, axis=1)
-        order = np.argsort(-size, kind="stable")
-        label = counted(len(size), "support vector") if name is None else name
-        return cls(support_values=size[order], order=order, name=label).plot(ax, **kwargs)
-
-    def _draw(self, kwargs: dict[str, Any]) -> None:
-        values = np.asarray(self.support_values)
-        ranks = np.arange(1, len(values) + 1)
-        self.line_ = self._curve(ranks, values, self.name, kwargs, **(MARKERS if len(values) <= 30 else {}))
-        self.line_.sticky_edges.y.append(0.0)
-        self.ax_.update_datalim([(0.0, 0.0)])  # the axes start at 0
-        self.ax_.autoscale_view()
-        self._finish("rank", r"support value $|\alpha|$", "Sorted support values")
 
 
 class MaximalVariationDisplay(Display):

@@ -87,10 +87,8 @@ class Whitening:
 
     def sums(self, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array) -> system.Moments:
         """Sums of columns and targets over rows, in blocks that stay within the working memory."""
-        sums = system.MomentAccumulator(self.rank, targets.shape[1], self.lower)
-        for rows in self._blocks(X):
-            sums.add(self.columns(steps, X[rows, :]), targets[rows, :], weights[rows])
-        return sums.moments()
+        blocks = ((self.columns(steps, X[rows, :]), targets[rows, :], weights[rows]) for rows in self._blocks(X))
+        return system.moments_of(blocks, self.rank, targets.shape[1], self.lower)
 
     def gradient(self, coef: Array, intercept: Array, X: Array, targets: Array, weights: Array) -> Array:
         """Sum of v (k, 1)'(t - f) over rows, for given coefficients of the independent points and a given bias."""
@@ -183,7 +181,8 @@ def smallest_pivot(K: Array) -> float:
     return K.shape[0] * EPS * max(float(xp.max(xp.linalg.diagonal(K))), 0.0)
 
 
-def check_finite(K: Array, kernel: Kernel) -> None:
+def check_finite(K: Array, kernel: Kernel) -> Array:
+    """The kernel matrix itself, after a check that it is finite."""
     xp = arrays.namespace(K)
     with np.errstate(over="ignore", invalid="ignore"):
         finite = kernel.is_bounded or bool(xp.isfinite(xp.sum(K)))
@@ -191,3 +190,4 @@ def check_finite(K: Array, kernel: Kernel) -> None:
         raise NumericalError(
             f"The kernel matrix of {kernel!r} is not finite: scale your features, or check the kernel."
         )
+    return K

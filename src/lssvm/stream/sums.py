@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import arrays, system
 from ..arrays import EPS, Array
-from ..problem import Problem, Whitening, rounding_error, warn_of_leverage, whiten
+from ..problem import Fit, Problem, Whitening, rounding_error, warn_of_leverage, whiten
 from ..robust import WeightFunction
 from ..rules import TINY, Count, Penalty, Positive, row_weights, values
 from .sources import SAMPLE_ROWS, SameRows, Sample, sample_rows, smallest_keys
@@ -58,14 +58,14 @@ class Stream:
         """Coefficients of the basis points, and bias."""
         if self.moments is None:
             raise ValueError("The stream has no rows yet: add a chunk first.")
-        theta, intercept, condition = self.moments.solve(1.0 / self.C)
-        if EPS * condition > 1e-6:
+        equations = self.moments.system(1.0 / self.C)
+        if EPS * equations.condition > 1e-6:
             warnings.warn(
-                f"The sums over the chunks have a condition number of {condition:.1e}: few digits of the coefficients "
-                "are correct. Lower C, or use fit or fit_chunks, which read the rows again.",
+                f"The sums over the chunks have a condition number of {equations.condition:.1e}: few digits of the "
+                "coefficients are correct. Lower C, or use fit or fit_chunks, which read the rows again.",
                 stacklevel=arrays.user_level(),
             )
-        return self.whitening.expand(theta), intercept
+        return self.whitening.expand(equations.coef), equations.intercept
 
 
 def start_stream(problem: Problem) -> Stream:
@@ -215,13 +215,9 @@ class ChunkedFit:
 
     def rounding(self, sample: LooSample, points: Array, C: float) -> float:
         """`problem.rounding_error`, estimated from a sample of the rows; `points` are all points of the basis."""
-        equations, w = self.solved[0], arrays.namespace(sample.weights).sqrt(sample.weights)
-        Q, centre = w[:, None] * sample.columns(sample.X), equations.R.T @ equations.centre
-        R, bottom = equations.R, equations.bottom
-        primal = system.Primal(Q, R, bottom, None, 1.0 / C, sample.targets, equations.mean, centre, w)
-        rows = (sample.targets, sample.weights, sample.residuals, sample.leverage, sample.loo_residuals)
-        of_sample = rounding_error(primal, sample.whitening, points, self.coef, C, *rows, from_sums=True)
-        return of_sample * (sample.total / w.shape[0]) ** 0.5
+        solution = (self.coef, self.solved[0].intercept, sample.residuals, sample.leverage, sample.loo_residuals)
+        fit = Fit(self.passes.whitening.kernel, C, sample.weights, None, points, *solution)
+        return rounding_error(fit, sample.X, sample.targets, sample.residuals)
 
 
 def fit_chunks(source: SameRows, passes: Passes, rows: int, ridge: float, *, loo: bool, keep: bool) -> ChunkedFit:

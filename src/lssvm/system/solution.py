@@ -33,8 +33,10 @@ class System:
     Every system has `solution`, `block_residuals`, `moves` and `smoother`; the other methods exist only in some.
     """
 
-    is_dual = False  # whether the basis consists of the rows
-    diagonal: Array = None  # (l,) of the kernel matrix, if that was factorised
+    @property
+    def is_dual(self) -> bool:
+        """Whether the basis consists of the rows."""
+        return False
 
     @property
     def orthogonal(self) -> Any:
@@ -65,10 +67,6 @@ class System:
         """The leave-one-out loss, and its derivatives in the kernel columns, in K_mm and in log(ridge)."""
         raise ValueError(f"{type(self).__name__} does not provide derivatives of the leave-one-out loss.")
 
-    def noise(self, lam: float, lower: Array | None = None) -> list[tuple[Array, ...]]:
-        """Changes of fitted and leave-one-out values due to random errors in the kernel values."""
-        raise NotImplementedError
-
     def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
         """t_B - f_(B)(x_B) for every fold B, each left out as a whole."""
         raise NotImplementedError
@@ -81,8 +79,11 @@ class System:
         raise ValueError(f"{type(self).__name__} does not provide residuals of overlapping blocks.")
 
     def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
-        """The change of each target that has the effect of leaving its row (or its fold) out."""
-        raise NotImplementedError
+        """The change of each target that has the effect of leaving its row (or its fold) out.
+
+        It moves the target to the prediction of the model without that row, unless a system says otherwise.
+        """
+        return self.solution(lam).loo_residuals if folds is None else self.block_residuals(folds, lam)
 
     def smoother(self, columns: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows) and training rows (columns)."""
@@ -92,17 +93,6 @@ class System:
 def random_signs(rows: int, like: Array) -> Array:
     """PROBES columns of -1 and +1, the same in every call."""
     return arrays.like(np.random.RandomState(0).choice([-1.0, 1.0], (rows, PROBES)), like)
-
-
-def gradient_noise(lower: Array) -> Array:
-    """Random errors of size sqrt(k_jj) in the coordinates of whitened columns, where K = L L'."""
-    size = arrays.namespace(lower).sqrt(arrays.row_squares(lower))[:, None]
-    return arrays.solve_lower(lower, size * random_signs(lower.shape[0], lower))
-
-
-def largest_moves(*moves: Array) -> tuple[Array, ...]:
-    """The largest absolute value in every row of each array."""
-    return tuple(arrays.namespace(values).max(arrays.namespace(values).abs(values), axis=1) for values in moves)
 
 
 def close_to_one(leverage: Array) -> np.ndarray:
@@ -135,11 +125,16 @@ def band_of_products(A: np.ndarray, B: np.ndarray, width: int) -> np.ndarray:
     return out
 
 
+def solve_factorised(L: Array, B: Array) -> Array:
+    """(L L')^-1 B."""
+    return arrays.solve_lower(L, arrays.solve_lower(L, B), transpose=True)
+
+
 def solve_symmetric(A: Array, B: Array) -> Array:
     """A^-1 B for a symmetric A, by Cholesky where A is positive definite; infinite where A is singular."""
     L = arrays.cholesky(A + 0.0)
     if L is not None:
-        return arrays.solve_lower(L, arrays.solve_lower(L, B), transpose=True)
+        return solve_factorised(L, B)
     try:
         return arrays.namespace(A).linalg.solve(A, B)
     except Exception as error:  # each namespace has its own class of LinAlgError

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -236,7 +235,7 @@ def fit_of_path(factor: Factor, C: float) -> tuple[Fit | None, Any]:
     if not factor.system.serves(1.0 / C, quick.leverage):
         return None, quick.loo_residuals
     fit = factor.fit(C)
-    return replace(fit, rounding=factor.rounding(fit)), arrays.take(fit.loo_residuals, factor.rows)
+    return fit, arrays.take(fit.loo_residuals, factor.rows)
 
 
 # Warnings -------------------------------------------------------------------------------------------------------------
