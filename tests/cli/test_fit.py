@@ -8,6 +8,7 @@ import pytest
 from cli_cases import AGE, CITY, NAMES, PRICE, ROWS, lines, people, read_table, rounding
 
 from lssvm import LSSVR, cli, diagnose, load
+from lssvm.cli import reading
 
 
 def test_fit_is_that_of_python_and_its_columns_travel(fitted):
@@ -221,7 +222,7 @@ def test_classes_that_may_denote_missing_values_are_reported(run, folder):
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_table_larger_than_the_memory_goes_through_chunks(run, folder, monkeypatch, kind):
     monkeypatch.setattr(cli.fitting, "MEMORY_SHARE", 0.0)
-    monkeypatch.setattr(cli.reading, "BATCH_CELLS", 75)
+    monkeypatch.setattr(reading, "BATCH_CELLS", 75)
     price = PRICE + np.random.RandomState(1).normal(0, 20, 60).round(2)
     rows = [(age, city, str(y)) for (age, city, _), y in zip(ROWS, price, strict=True)]
     rows[50] = ("", *rows[50][1:])

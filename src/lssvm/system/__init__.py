@@ -18,7 +18,6 @@ Ridge, weights and basis are held fixed.
 from __future__ import annotations
 
 from .batches import BatchedPairs as BatchedPairs
-from .dual import Dual as Dual
 from .dual import dual_inverse as dual_inverse
 from .dual import factorise_dual as factorise_dual
 from .dual import factorise_products as factorise_products
@@ -37,7 +36,5 @@ from .orthogonal import solve_in_passes as solve_in_passes
 from .primal import Primal as Primal
 from .primal import factorise_primal as factorise_primal
 from .primal import factorise_reduced as factorise_reduced
-from .solution import Solution as Solution
 from .solution import System as System
-from .solution import close_to_one as close_to_one
 from .solution import weighted_gram as weighted_gram
