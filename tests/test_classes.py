@@ -579,7 +579,7 @@ def test_given_kernel_and_C_stay_the_classifier_of_the_papers():
         default = LSSVC(RBF(1.0), C=2.0).fit(X, labels)
         explicit = LSSVC(RBF(1.0), C=2.0, loss="squared", coding="one-vs-rest").fit(X, labels)
         assert_array_equal(default.dual_coef_, explicit.dual_coef_)
-        assert class_plan(default, default._problem_) is None  # nothing is planned as for a search
+        assert class_plan(default, default.fitted_.problem) is None  # nothing is planned as for a search
         assert (default.coding_, default.loss_) == ("one-vs-rest", "squared")
 
 

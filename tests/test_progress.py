@@ -314,7 +314,7 @@ def test_an_interrupt_leaves_the_model_as_it_was(name, place, in_pieces, termina
     owner, name = {
         "kernel": (kernels.stationary._Stationary, "_write"),
         "report": (progress._Work, "report"),
-        "rows": (type(model), "_check_raw"),
+        "rows": (type(model), "_validated"),
     }[place]
     monkeypatch.setattr(owner, name, counted(getattr(owner, name)))
     fitted, count = fit(clone(model), X[:60], y[:60]), threading.active_count()

@@ -145,12 +145,11 @@ def fit(
 
 def _after_fit(model: Any, scans: dict[str, Any], dropped: int) -> Iterator[str]:
     """What only the fit decides: rows with a target that are dropped, and columns that are not identifiers."""
-    from ..estimators.state import encoder
     from .roles import listed
 
     if dropped:
         yield f"rows with missing cells are dropped: {dropped}"
-    columns = encoder(model)
+    columns = model.fitted_.layout.encoder
     found = [str(column.name) for column in columns.columns if column.kind == "category"] if columns else []
     counts = {name: scans[name].counts for name in found}
     sizes = [f"{name!r} ({'more than 1000' if own is None else len(own)})" for name, own in counts.items()]

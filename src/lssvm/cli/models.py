@@ -33,7 +33,6 @@ def own_spelling(model: Any, y: Any) -> Any:
 
 def load_model(path: str) -> tuple[Any, Roles]:
     """A model that was fitted to a table, and the roles of its columns."""
-    from ..estimators.state import is_single
     from ..persist import load
     from .roles import Roles
 
@@ -47,7 +46,7 @@ def load_model(path: str) -> tuple[Any, Roles]:
             f"{path!r} was fitted in Python to an array, which has no column names: use it from Python (lssvm.load), "
             "or fit it to a frame or with lssvm fit."
         )
-    if not hasattr(model, "classes_") and not is_single(model):
+    if not hasattr(model, "classes_") and not model.fitted_.layout.single:
         raise ValueError(
             f"{path!r} predicts several targets: use it from Python (lssvm.load), or fit one model for each."
         )
@@ -68,7 +67,7 @@ def model_facts(model: Any) -> dict[str, Any]:
     result["columns"] = int(model.n_features_in_)
     result["support vectors"] = len(diagnose.basis_points(model))
     result["kernel"] = type(model.kernel_).__name__
-    if diagnose.is_stack(model):
+    if model.fitted_.is_stack:
         result["members"] = diagnose.member_words(model)
     else:
         result["C"] = float(model.C_)

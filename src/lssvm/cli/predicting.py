@@ -144,9 +144,7 @@ def _count_rows(source: Source) -> int:
 
 def _count_unknown(fitted: Any, X: Any, unknown: Counter[str]) -> None:
     """Count the texts that are none of the categories of the model."""
-    from ..estimators.state import encoder
-
-    columns = encoder(fitted)
+    columns = fitted.fitted_.layout.encoder
     for column in () if columns is None else columns.columns:
         if column.kind == "category" and not column.pooled:
             found = Counter(X[column.name].drop_null().to_pylist())

@@ -36,9 +36,7 @@ class Roles:
     @classmethod
     def of(cls, model: Any) -> Roles:
         """The roles of the columns of a model that was fitted to a table."""
-        from ..estimators.state import encoder
-
-        columns = encoder(model)
+        columns = model.fitted_.layout.encoder
         inputs = dict.fromkeys(map(str, model.feature_names_in_), False)
         target = getattr(model, "table_", {}).get("target")
         known: dict[Any, Collection[Any]] = {target: getattr(model, "classes_", ())}

@@ -14,21 +14,10 @@ from sklearn.utils import Bunch
 from .. import arrays
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
-from ..estimators.state import (
-    column_sources,
-    default_distribution,
-    distribution_at,
-    fitted_problem,
-    intervals_of_rows,
-    is_single,
-    kept_sample,
-    loo_distribution,
-    members,
-    solution,
-    training_rows,
-)
+from ..estimators.interval_mixin import distribution, loo_distribution, training_rows
+from ..estimators.validation import encoded_rows
 from ..intervals import loo_sets, order_statistic
-from .access import NotKnown, check_fitted, least_squares_problem
+from .access import NotKnown, check_fitted, least_squares_problem, members
 from .loo import loo_probabilities, loo_values
 
 
@@ -106,14 +95,14 @@ def _pairs(model: Any) -> tuple[np.ndarray, np.ndarray, Pairs]:
     Returns the numbers of the rows with positive weight, their targets (rows, outputs), and a function of some of these
     rows i: the residuals of the rows i and of all rows j with both left out, (rows i, rows j, outputs) each.
     """
-    sample = kept_sample(model) if fitted_problem(model) is None else None
+    sample = model.fitted_.members[0].loo_sample
     if sample is not None:
         counting, found, X, targets = np.arange(len(sample.weights)), sample, sample.X, sample.targets
         smoother = functools.partial(sample.smoother, own=sample.columns(X))
     else:
         problem = least_squares_problem(model, "Interval coverage")
         factor = problem.factorise()
-        counting, found, X, targets = factor.rows, solution(model), problem.X, problem.y
+        counting, found, X, targets = factor.rows, model.leave_one_out().fitted_.fit, problem.X, problem.y
         smoother = functools.partial(factor.smoother, C=model.C_)
     y, e, leverage, v = (
         arrays.to_numpy(values)[counting] for values in (targets, found.residuals, found.leverage, found.weights)
@@ -261,9 +250,10 @@ def pit(model: LSSVR | LSSVC, X: ArrayLike | None = None, y: ArrayLike | None = 
     _check(model, "The predictive distribution", X, y)
     if X is None or y is None:
         values = loo_distribution(model).loo_distribution()
-        return values[:, 0] if is_single(model) else values
+        return values[:, 0] if model.fitted_.layout.single else values
     targets = np.asarray(arrays.to_numpy(y), dtype=float)
-    return distribution_at(model, X, targets.reshape(len(targets), -1)).reshape(targets.shape)
+    rows = arrays.like(encoded_rows(model, X, "predict_quantiles"), training_rows(model.fitted_)[0])
+    return distribution(model).distribution(rows, targets.reshape(len(targets), -1)).reshape(targets.shape)
 
 
 def interval_coverage(model: LSSVR, coverages: Sequence[float] = (0.5, 0.8, 0.9, 0.95), rows: int = 500) -> Bunch:
@@ -275,9 +265,11 @@ def interval_coverage(model: LSSVR, coverages: Sequence[float] = (0.5, 0.8, 0.9,
     _check(model, "Coverage of intervals")
     used = [np.flatnonzero(loo_values(member).weights > 0) for member, _ in members(model)]
     places = _tested(used, rows, "Coverage of intervals")
-    found = default_distribution(model)
+    found = distribution(model)
     inside = [np.abs(found.residuals) <= found.loo_half_widths(coverage) for coverage in coverages]
-    ends = [intervals_of_rows(model, places, coverage) for coverage in coverages]
+    X, _, _, numbers = training_rows(model.fitted_)
+    inputs = arrays.take(X, numbers[places])
+    ends = [found.intervals(inputs, coverage) for coverage in coverages]
     return Bunch(
         asked=np.array(coverages),
         observed=np.array([own.mean(axis=0) for own in inside]),
@@ -323,9 +315,10 @@ def coverage_by_region(
     """
     _check(model, "Coverage of intervals", X, y)
     if X is None or y is None:
-        found, (inputs, targets, _) = default_distribution(model), training_rows(model)
+        found, (inputs, targets, _, numbers) = distribution(model), training_rows(model.fitted_)
+        inputs, targets = (arrays.to_numpy(arrays.take(values, numbers)) for values in (inputs, targets))
         if column is not None:  # its place among the encoded columns
-            column = int(np.flatnonzero(column_sources(model) == column % model.n_features_in_)[0])
+            column = int(np.flatnonzero(model.fitted_.layout.sources == column % model.n_features_in_)[0])
         residuals, half = found.residuals[:, output], found.loo_half_widths(coverage)[:, output]
         predicted, inside, width = targets[:, output] - residuals, np.abs(residuals) <= half, 2 * half
     else:

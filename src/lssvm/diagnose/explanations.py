@@ -12,21 +12,11 @@ from sklearn.utils import Bunch
 from .. import arrays
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
-from ..estimators.state import (
-    column_sources,
-    encoded_rows,
-    encoder,
-    is_single,
-    is_stack,
-    members,
-    responses,
-    solved_probabilities,
-    values,
-)
+from ..estimators.validation import encoded_rows
 from ..kernels import Term, pick_columns
 from ..problem import Problem
 from ..tables import Column
-from .access import NotKnown, check_fitted, class_factors, columns_used, feature_names
+from .access import NotKnown, check_fitted, columns_used, feature_names, members
 from .kept import Kept, kept_by_members
 from .loo import class_scores, number_scores
 
@@ -112,11 +102,11 @@ def effects(
             raise NotKnown(f"{error} Or give X.") from None
         table = arrays.to_numpy(kept.problem.X)[kept.given > 0]
     else:
-        table = encoded_rows(model, X)
+        table = arrays.to_numpy(encoded_rows(model, X))
     table = table[np.unique(np.linspace(0, len(table) - 1, min(rows, len(table))).astype(int))]
-    encoding = encoder(model)
+    encoding = model.fitted_.layout.encoder
     known = [Column(name) for name in feature_names(model)] if encoding is None else encoding.columns
-    sources, names, found = column_sources(model), feature_names(model), []
+    sources, names, found = model.fitted_.layout.sources, feature_names(model), []
     for number in _numbers(names, columns, known):
         places, column = np.flatnonzero(sources == number), known[number]
         marks = places if column.kind == "category" else places[1:]  # of values that were seen in fit; of missing cells
@@ -129,7 +119,7 @@ def effects(
         else:
             part = _of_number(model, table[usable], places[0], column, intervals)
         effect = part.pop("effect")
-        effect = effect[:, 0] if is_single(model) else effect
+        effect = effect[:, 0] if model.fitted_.layout.single else effect
         found.append(Bunch(**part, effect=effect, name=names[number], column=number))
     return found
 
@@ -163,7 +153,7 @@ def _of_number(model: Any, table: np.ndarray, place: int, column: Column, interv
     interval = np.clip(np.searchsorted(grid, table[:, place], side="left") - 1, 0, last - 1)
     low, high = table.copy(), table.copy()
     low[:, place], high[:, place] = grid[interval], grid[interval + 1]
-    steps, counts = responses(model, high) - responses(model, low), np.bincount(interval, minlength=last)
+    steps, counts = model.fitted_.responses(high) - model.fitted_.responses(low), np.bincount(interval, minlength=last)
     totals = np.zeros((last, steps.shape[1]))
     np.add.at(totals, interval, steps)
     effect = np.vstack([np.zeros(steps.shape[1]), np.cumsum(totals / counts[:, None], axis=0)])
@@ -181,7 +171,7 @@ def _of_category(model: Any, table: np.ndarray, places: np.ndarray, column: Colu
     for cells in table[usable][first][:, places]:
         changed = table.copy()
         changed[:, places] = cells
-        means.append(responses(model, changed).mean(axis=0))
+        means.append(model.fitted_.responses(changed).mean(axis=0))
     effect = np.array(means) - np.average(means, axis=0, weights=counts)
     return Bunch(kind="category", grid=[labels[code] for code in occurring], effect=effect, counts=counts)
 
@@ -226,7 +216,7 @@ def importance(model: LSSVR | LSSVC, rows: int = 1000) -> Bunch:
     (['column 2', 'column 0', 'column 1'], array([0.6 , 0.52, 0.  ]))
     """
     parts = kept_by_members(model, rows, "The importance of columns")
-    names, sources, weights = feature_names(model), column_sources(model), [weight for _, weight, _ in parts]
+    names, sources, weights = feature_names(model), model.fitted_.layout.sources, [weight for _, weight, _ in parts]
     used = [columns_used(member) for member, _, _ in parts]
     whole = [_loo(member, kept, kept.problem) for member, _, kept in parts]
     first = parts[0][2]
@@ -262,8 +252,8 @@ def _with_constant(problem: Problem, mask: np.ndarray) -> Problem:
 def _loo(member: Any, kept: Kept, problem: Problem) -> np.ndarray:
     """Leave-one-out predictions of a problem, (rows, outputs); for classes, probabilities."""
     if is_classifier(member):
-        own = kept.given * class_factors(member, arrays.to_numpy(problem.y))
-        return solved_probabilities(member, problem, own)
+        one = member.fitted_.members[0]
+        return one.solved_probabilities(problem, kept.given * one.layout.class_weights(problem.y))
     return arrays.to_numpy(problem.y - problem.solve().loo_residuals)
 
 
@@ -328,17 +318,17 @@ def shapley(model: LSSVR | LSSVC, X: ArrayLike) -> Bunch:
     True
     """
     check_fitted(model)
-    if is_classifier(model) and (is_stack(model) or getattr(model, "coding_", "") == "one-vs-one"):
+    if is_classifier(model) and (model.fitted_.is_stack or model.fitted_.by_pairs):
         raise NotKnown(
             "Shapley values: the decision values of this classifier are not sums over basis points: give a member of a "
             "stack, model.members_[0], or fit with coding='one-vs-rest'."
         )
     if model.kernel_.is_precomputed:
         raise NotKnown("Shapley values: a precomputed kernel has no columns.")
-    rows, single = encoded_rows(model, X), is_single(model)
+    rows, single = arrays.to_numpy(encoded_rows(model, X)), model.fitted_.layout.single
     contributions, base = raw_contributions(model, rows)
     # distribute the rounding errors of both sums, so that the contributions add up to the prediction
-    gap, sizes = values(model, rows) - base - contributions.sum(axis=1), np.abs(contributions)
+    gap, sizes = arrays.to_numpy(model.fitted_.values(rows)) - base - contributions.sum(axis=1), np.abs(contributions)
     total = sizes.sum(axis=1)[:, None, :]
     contributions += gap[:, None, :] * np.divide(sizes, total, out=np.zeros_like(sizes), where=total > 0)
     return Bunch(
@@ -350,7 +340,7 @@ def shapley(model: LSSVR | LSSVC, X: ArrayLike) -> Bunch:
 
 def raw_contributions(model: LSSVR | LSSVC, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Contributions (rows, columns, outputs) and base (outputs,) of encoded rows, as they are computed."""
-    sources = column_sources(model)
+    sources = model.fitted_.layout.sources
     inputs = {int(column): np.flatnonzero(sources == column).tolist() for column in np.unique(sources)}
     outputs = np.size(arrays.to_numpy(members(model)[0][0].intercept_))
     contributions, base = np.zeros((len(rows), model.n_features_in_, outputs)), np.zeros(outputs)

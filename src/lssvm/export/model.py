@@ -11,7 +11,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__, arrays
-from ..diagnose import check_fitted, members, probability_slopes, table_columns
+from ..diagnose import check_fitted, members
 from ..estimators import LSSVC, LSSVR
 from ..kernels import RBF, Additive, Kernel, Linear, Matern, Polynomial, Product, Spline, Sum, spline_factors
 from ..progress import counted
@@ -180,7 +180,7 @@ def read_model(model: Any) -> ModelContent:
         )
     classifies = isinstance(model, LSSVC)
     columns = int(model.n_features_in_)
-    inputs = _inputs(table_columns(model), columns, names)
+    inputs = _inputs(model.fitted_.layout.columns, columns, names)
     if scalers and (len(inputs) < columns or any(column.values for column in inputs)):
         raise TypeError(
             "A Pipeline before a model with categories cannot be exported: fit the model to the columns as they are, "
@@ -238,8 +238,8 @@ def _members(
             used.append(np.zeros(len(points), dtype=bool))
         used[place] |= np.any(coef != 0.0, axis=1)
         intercept = arrays.to_numpy(model.intercept_) if np.ndim(model.intercept_) else model.intercept_
-        slopes = arrays.to_numpy(probability_slopes(model)).tolist() if classifies else []
-        coupled = getattr(model, "coding_", "") == "one-vs-one"
+        slopes = arrays.to_numpy(model.fitted_.completed().members[0].slopes).tolist() if classifies else []
+        coupled = model.fitted_.by_pairs
         found.append(Member(formula, place, coef, np.atleast_1d(intercept), weight, slopes, coupled))
     for own in used:
         own[0] |= not own.any()  # a constant has no support vectors, but C has no empty arrays

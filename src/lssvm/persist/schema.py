@@ -351,9 +351,9 @@ RELATIONS: dict[type, dict[str, Callable[[Any, Sizes], Any]]] = {  # between the
 LABELS = values("rows", kinds="biufMmSOUT", finite=False)
 CODING, LOSS = one_of(*CODINGS), one_of(*LOSSES)
 RATE = Rule("a number or NaN", lambda value: type(value) in (int, float) and not value < 0)
-PLACES = Rule(  # on a path: sizes or penalties
-    "sizes or penalties",
-    lambda value: all(type(v) in (int, float) and v >= 0 for v in (value if isinstance(value, list) else [value])),
+PLACE = rules.integer("a size", 0) | Rule("a penalty", lambda value: type(value) is float and value >= 0)
+PLACES = Rule(  # on a path
+    "sizes or penalties", lambda value: all(map(PLACE.holds, value if isinstance(value, list) else [value]))
 )
 SECONDS = Rule("seconds", lambda v: isinstance(v, dict) and all(type(s) in (int, float) and s >= 0 for s in v.values()))
 VECTOR, INTEGERS = numeric(1), numeric(1, kinds="iu")

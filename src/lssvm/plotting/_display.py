@@ -199,6 +199,6 @@ def one_output(values: np.ndarray, output: int) -> np.ndarray:
 def component_names(model: Any) -> list[str]:
     """The names of the columns, joined within a group; x1, x2, ... for columns without names."""
     columns = getattr(model, "feature_names_in_", [f"x{column + 1}" for column in range(model.n_features_in_)])
-    sources = diagnose.column_sources(model)
+    sources = model.fitted_.layout.sources
     groups = diagnose.members(model)[0][0].kernel_.components(len(sources))
     return [", ".join(str(columns[c]) for c in np.unique(sources[group])) for group in groups]

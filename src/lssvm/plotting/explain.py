@@ -346,7 +346,7 @@ class ComponentsDisplay(Panels):
         diagnose.check_fitted(estimator, "estimator")
         if not hasattr(estimator, "components"):
             raise ValueError(f"{type(estimator).__name__} is not additive: use kernels.Additive.")
-        if diagnose.encoder(estimator) is not None:
+        if estimator.fitted_.layout.encoder is not None:
             raise ValueError(
                 "ComponentsDisplay draws columns of numbers without missing cells: draw the columns of "
                 "estimator.components(X), one per column of X, instead."

@@ -99,7 +99,7 @@ class FitDisplay(Display):
         display : FitDisplay
         """
         diagnose.check_fitted(estimator, "estimator")
-        if len(diagnose.column_sources(estimator)) > 2 or estimator.kernel_.is_precomputed:
+        if len(estimator.fitted_.layout.sources) > 2 or estimator.kernel_.is_precomputed:
             raise ValueError(
                 f"FitDisplay draws models of 1 or 2 inputs, this one has {estimator.n_features_in_}: use "
                 "LeaveOneOutDisplay, or use sklearn.inspection.PartialDependenceDisplay."
@@ -437,6 +437,6 @@ def _rows(estimator: Model) -> tuple[np.ndarray, np.ndarray]:
     The rows of a stack are those of a member that keeps all training rows, if there is one.
     """
     parts = [member for member, _ in diagnose.members(estimator)]
-    problem = next((diagnose.fitted_problem(part) for part in parts if diagnose.fitted_problem(part) is not None), None)
+    problem = next((part.fitted_.problem for part in parts if part.fitted_.problem is not None), None)
     problem = problem or diagnose.kept_rows(parts[0], "FitDisplay").problem
     return arrays.to_numpy(problem.X), problem.labels if isinstance(estimator, LSSVC) else arrays.to_numpy(problem.y)

@@ -347,7 +347,7 @@ def _recorded_path(estimator: Model, what: str, entry: str, remedy: str, least: 
 
 def _recorded_errors(estimator: Model, path: Any) -> tuple[np.ndarray, str, str]:
     """The errors of a path in the units of the targets, the label of their axis and the step that recorded them."""
-    problem = diagnose.fitted_problem(estimator)
+    problem = estimator.fitted_.problem
     recorded = {} if problem is None else problem.paths
     name = next((key for key, value in recorded.items() if value is path), "")
     if "errors" in path:

@@ -98,7 +98,7 @@ def _signed(value: float) -> str:
 
 # The data -------------------------------------------------------------------------------------------------------------
 def data_section(facts: Facts) -> str:
-    encoder = diagnose.encoder(facts.model)  # None if the rows are numbers as they are
+    encoder = facts.model.fitted_.layout.encoder  # None if the rows are numbers as they are
     names = [] if facts.model.kernel_.is_precomputed else facts.names
     columns = [Column(name) for name in names] if encoder is None else list(encoder.columns)
     found = list(_findings(facts, columns))

@@ -99,7 +99,7 @@ def _why_C(facts: Facts, records: dict[str, Any]) -> str:
     if model.C is not None:
         how = ["given"]
     elif facts.chunked:
-        how = [f"chosen on {'the first' if diagnose.is_streamed(model) else 'a sample of the'} rows"]
+        how = [f"chosen on {'the first' if model.fitted_.members[0].stream is not None else 'a sample of the'} rows"]
     words = f"{rounded(model.C_)}, {(how or ['chosen'])[0]}"
     if facts.c_path is None:
         return words

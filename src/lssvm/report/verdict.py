@@ -261,9 +261,9 @@ def cautions(facts: Facts) -> Iterator[str]:
 
 def _chooses_widths(member: Any) -> bool:
     """Whether leave-one-out chose one width for each column of a model that is not a stack."""
-    if diagnose.compares_classifiers(member):
+    if not member.fitted_.is_least_squares:
         return "one width per column" in (getattr(member, "path_", None) or {}).get("plan", ())
-    problem = diagnose.fitted_problem(member)
+    problem = member.fitted_.problem
     if problem is None or "LeaveOneOut" not in problem.paths or problem.asked is None or not member.kernel_.leaves:
         return False
     widths = diagnose.inverse_widths(member)

@@ -104,7 +104,8 @@ def first_stage(
             per_column = _widths_per_column(found, method, few_iterations if few else None)
             found = per_column if _is_worthwhile(found, per_column, member) else found
     if found.many:
-        relevant = criterion.relevant(criterion.y) | few  # with few rows, hardly any column stands out
+        every = np.ones(len(np.unique(problem.inputs)), dtype=bool)  # with few rows, hardly any column stands out
+        relevant = every if few else criterion.relevant(criterion.y)
         fewer = WidthSearch(criterion, kernel, found.candidate, many=True).fewer_columns(relevant)
         if fewer is not found.candidate:  # a better model may show outliers that the start could not tell
             other = on_stage(problem, 0, fewer, record, has_outliers=found.has_outliers)
