@@ -1,6 +1,5 @@
 """The regularised least-squares problem that all methods solve, its factorisation and its solution."""
 
-from .cancellation import rounding_error as rounding_error
 from .classes import ClassFit as ClassFit
 from .classes import solve_classes as solve_classes
 from .classes import solve_two_classes as solve_two_classes
@@ -22,4 +21,5 @@ from .record import varying_inputs as varying_inputs
 from .record import warn_of_leverage as warn_of_leverage
 from .whitening import Whitening as Whitening
 from .whitening import independent_rows as independent_rows
+from .whitening import rounding_error as rounding_error
 from .whitening import whiten as whiten

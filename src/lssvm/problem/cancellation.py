@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,11 +13,9 @@ from ..arrays import EPS, Array
 from ..kernels import Kernel
 from .problem import ITERATIVE_ROWS, Problem
 from .record import Fit
-from .whitening import independent_rows, smallest_pivot
+from .whitening import LOST_DIGITS, independent_rows
 
 CHECKED_ROWS = 50  # rows on which a user's own kernel is checked before a fit, and predictions after every fit
-FINITE_RANK = 5.0  # errors of fits on a basis of a kernel of finite rank, relative to what the check below shows
-LOST_DIGITS = 1.2e-5  # rounding error, relative to the spread of the targets, above which a warning is issued
 FINITE_DIGITS = 1e-6  # that above which known spanning points are used
 
 
@@ -36,8 +34,8 @@ def refit_stably(problem: Problem, fit: Fit, retuned: Callable[[Problem], Proble
             found = smaller.solve()
             left = max(lost_digits(smaller, found), least)
             if left < lost:
-                return smaller, found, left
-    return problem, fit, lost
+                problem, fit, lost = smaller, found, left
+    return problem, replace(fit, rounding=0.0), lost
 
 
 def stable_basis(problem: Problem) -> tuple[Problem | None, float]:
@@ -74,36 +72,22 @@ def _lacks_dimensions(kernel: Kernel, points: Array, rank: int) -> bool:
 
 
 def lost_digits(problem: Problem, fit: Fit) -> float:
-    """The rounding error of a fit; 0 if it is surely small."""
+    """The rounding error of a fit, relative to the spread of the targets: what is estimated, or seen in predictions.
+
+    Predictions of some training rows are compared with the targets minus the residuals of the solution. That shows
+    errors of coefficients that were not solved for here, too. Fits of noise-free targets, which have the largest C,
+    have about 1e-7.
+    """
     largest = float(arrays.namespace(fit.weights).max(fit.weights))
     if problem.is_dual and fit.kernel.is_bounded and EPS * len(problem.rows) * fit.C * largest <= LOST_DIGITS:
-        return 0.0  # coefficients are C times residuals, small enough for their sums to keep the digits
-    return rounding_error(fit, *(arrays.take(part, problem.rows) for part in (problem.X, problem.y, fit.residuals)))
-
-
-def rounding_error(fit: Fit, X: Array, y: Array, residuals: Array) -> float:
-    """Estimated rounding error of fitted and leave-one-out values, given (some of) the rows of positive weight.
-
-    It is relative to the spread of the targets, or to the values where these are larger. Predictions of some rows are
-    compared with the targets minus the residuals of the solution: the difference is the rounding error of sums over
-    the basis. Against 80-digit arithmetic it is a third to three times the error of both kinds of values. With a basis
-    and a kernel of finite rank it is up to a tenth of it, as rounding errors of kernel values change the coefficients,
-    and if the basis has lost dimensions, because the points are far from 0, nothing is kept.
-    """
-    xp, some = arrays.namespace(y), np.arange(0, y.shape[0], max(1, y.shape[0] // CHECKED_ROWS))
-    spread = float(xp.max(xp.abs(y - xp.mean(y, axis=0)[None, :]))) or 1e-300  # squares may underflow
-    kernel, n, safety = fit.kernel, fit.points.shape[0], 1.0
-    if kernel.has_finite_rank and not kernel.is_precomputed and n < y.shape[0]:
-        K = kernel.evaluate(fit.points, fit.points)
-        safety = FINITE_RANK
-        size = fit.C * float(xp.linalg.vector_norm(residuals)) / spread  # times the pivots that are lost
-        rank = len(independent_rows(K)) if size * smallest_pivot(K) > LOST_DIGITS else n
-        if rank < n and _lacks_dimensions(kernel, fit.points, rank):
-            return 1.0
-    y, residuals = arrays.take(y, some), arrays.take(residuals, some)
-    gap = float(xp.max(xp.abs(y - residuals - fit.predict(arrays.take(X, some)))))
-    gap -= 100.0 * EPS * float(xp.max(xp.abs(y)))  # rounding errors of targets far from 0
-    return safety * max(gap, 0.0) / spread if math.isfinite(gap) else 1.0
+        return fit.rounding  # coefficients are C times residuals, small enough for their sums to keep the digits
+    rows = problem.rows[:: max(1, len(problem.rows) // CHECKED_ROWS)]
+    f = arrays.to_numpy(fit.predict(arrays.take(problem.X, rows)))
+    y, residuals = arrays.to_numpy(arrays.take(problem.y, rows)), arrays.to_numpy(arrays.take(fit.residuals, rows))
+    gap, xp = float(np.max(np.abs(y - residuals - f))), arrays.namespace(problem.y)
+    gap -= 100.0 * EPS * float(np.max(np.abs(y)))  # rounding errors of targets far from 0
+    spread = float(xp.max(xp.abs(problem.y - xp.mean(problem.y, axis=0)[None, :])))  # squares may underflow
+    return max(gap / (spread or 1e-300) if gap > 0.0 else 0.0, fit.rounding)
 
 
 def warn_of_rounding(lost: float, C: float) -> None:

@@ -8,8 +8,9 @@ a row from the fit; its residual is then that of a new point.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from ..arrays import EPS, Array
 from ..progress import gradient_work, work
 from ..system import System, iterative
 from .record import Fit, ProblemRecord, warn_of_leverage
-from .whitening import Whitening, whiten
+from .whitening import Whitening, rounding_error, whiten
 
 ITERATIVE_ROWS = 4000  # above, fits without leave-one-out use conjugate gradients: far fewer than l^3/3 flops
 
@@ -44,7 +45,18 @@ class Factor:
         solution = self.system.solution(1.0 / C)
         coef = solution.coef if self.whitening is None else self.whitening.expand(solution.coef)
         rows = (solution.residuals, solution.leverage, solution.loo_residuals)
-        return self.problem.fit_of(C, self.support, self.points, coef, solution.intercept, *rows)
+        fit = self.problem.fit_of(C, self.support, self.points, coef, solution.intercept, *rows)
+        return replace(fit, rounding=self._rounding(fit))
+
+    def _rounding(self, fit: Fit) -> float:
+        """See `rounding_error`."""
+        rows = (self.problem.y, fit.weights, fit.residuals, fit.leverage, fit.loo_residuals)
+        positive = (arrays.take(array, self.rows) for array in rows)
+        size, kernel = math.inf, self.problem.kernel
+        if kernel.has_finite_rank and not kernel.is_precomputed:  # its basis points may be unit vectors
+            diagonal = kernel.diagonal(arrays.take(self.problem.X, self.rows))
+            size = math.sqrt(abs(float(arrays.namespace(diagonal).max(diagonal))))
+        return rounding_error(self.system, self.whitening, fit.points, fit.coef, fit.C, *positive, size=size)
 
     def loo_path(self, C: Sequence[float]) -> Iterator[tuple[slice, Array]]:
         """Blocks of the rows with positive weight and their leave-one-out residuals (rows, values of C, outputs).

@@ -47,6 +47,7 @@ class Fit:
     residuals: Annotated[Array, values("rows", "outputs")]
     leverage: Annotated[Array, values("rows", finite=False)]  # None, like the next field, after solve(loo=False)
     loo_residuals: Annotated[Array, values("rows", "outputs", finite=False)]
+    rounding: float = field(default=0.0, metadata={"in_files": False})  # see `rounding_error`; 0: not known
 
     def predict(self, X: Array) -> Array:
         """f(x) for every row and output."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import arrays, system
 from ..arrays import EPS, Array
-from ..problem import Fit, Problem, Whitening, rounding_error, warn_of_leverage, whiten
+from ..problem import Problem, Whitening, rounding_error, warn_of_leverage, whiten
 from ..robust import WeightFunction
 from ..rules import TINY, Count, Penalty, Positive, row_weights, values
 from .sources import SAMPLE_ROWS, SameRows, Sample, sample_rows, smallest_keys
@@ -215,9 +215,13 @@ class ChunkedFit:
 
     def rounding(self, sample: LooSample, points: Array, C: float) -> float:
         """`problem.rounding_error`, estimated from a sample of the rows; `points` are all points of the basis."""
-        solution = (self.coef, self.solved[0].intercept, sample.residuals, sample.leverage, sample.loo_residuals)
-        fit = Fit(self.passes.whitening.kernel, C, sample.weights, None, points, *solution)
-        return rounding_error(fit, sample.X, sample.targets, sample.residuals)
+        equations, w = self.solved[0], arrays.namespace(sample.weights).sqrt(sample.weights)
+        Q, centre = w[:, None] * sample.columns(sample.X), equations.R.T @ equations.centre
+        R, bottom = equations.R, equations.bottom
+        primal = system.Primal(Q, R, bottom, None, 1.0 / C, sample.targets, equations.mean, centre, w)
+        rows = (sample.targets, sample.weights, sample.residuals, sample.leverage, sample.loo_residuals)
+        of_sample = rounding_error(primal, sample.whitening, points, self.coef, C, *rows, from_sums=True)
+        return of_sample * (sample.total / w.shape[0]) ** 0.5
 
 
 def fit_chunks(source: SameRows, passes: Passes, rows: int, ridge: float, *, loo: bool, keep: bool) -> ChunkedFit:

@@ -37,4 +37,5 @@ from .primal import Primal as Primal
 from .primal import factorise_primal as factorise_primal
 from .primal import factorise_reduced as factorise_reduced
 from .solution import System as System
+from .solution import close_to_one as close_to_one
 from .solution import weighted_gram as weighted_gram

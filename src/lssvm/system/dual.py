@@ -17,6 +17,9 @@ from .solution import (
     System,
     band_of_products,
     for_ridges,
+    gradient_noise,
+    largest_moves,
+    random_signs,
     solve_factorised,
     solve_symmetric,
     weighted_gram,
@@ -40,6 +43,7 @@ class Dual(System):
     sqrt_weights: Array  # (l,)
     bias_row: Array  # (l,)  the bias is bias_row'(S t) - bias_change'a
     bias_change: Array  # (l,)
+    diagonal: Array  # (l,)  of K
     P: Array = None  # (l, l), if `with_inverse` has formed it
     phi: Array = None  # (l, r)  the whitened columns, or None
 
@@ -129,6 +133,23 @@ class Dual(System):
         root, spectrum, w = (arrays.to_numpy(a) for a in (self.root, self._spectrum(lam), self.sqrt_weights))
         return band_of_products(root * spectrum, root, width), arrays.to_numpy(self._scaled(lam)), w
 
+    def noise(self, lam: float, lower: Array | None = None) -> list[tuple[Array, ...]]:
+        """As in `Primal`; without whitened columns only for errors of size sqrt(k_ii) in the targets."""
+        w = self.sqrt_weights[:, None]
+
+        def response(targets: Array) -> Solution:
+            return replace(self, scaled=None, targets=w * targets).solution(lam)
+
+        z = random_signs(w.shape[0], w)
+        if lower is None:
+            z = arrays.namespace(w).sqrt(abs(self.diagonal))[:, None] * z
+        moved = response(z)
+        found = [largest_moves(z - moved.residuals, moved.loo_residuals)]
+        if lower is not None:
+            moved = response(self.phi @ gradient_noise(lower) / lam)
+            found.append(largest_moves(moved.residuals, moved.loo_residuals))
+        return found
+
     def smoother(self, K_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows) and training rows (columns); K_new holds k(x, x_i), or phi(x)."""
         K_new = K_new if self.phi is None else arrays.matmul(K_new, self.phi.T)
@@ -200,6 +221,7 @@ def _without_bias(
     n = K.shape[0]
     w = xp.sqrt(weights)
     mean = (weights @ targets) / xp.sum(weights)
+    diagonal = xp.linalg.diagonal(K) + 0.0
     scaled_targets = w[:, None] * (targets - mean[None, :])
     if not bool(xp.all(w == 1.0)):
         for rows in arrays.row_blocks(n, 8 * n, K):
@@ -219,6 +241,7 @@ def _without_bias(
         "sqrt_weights": w,
         "bias_row": (unit - c * float(v[first]) * v) / -norm,
         "bias_change": (border - c * float(v @ border) * v) / -norm,
+        "diagonal": diagonal,
     }
     return fields, (v, c), first
 

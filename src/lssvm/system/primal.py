@@ -19,6 +19,9 @@ from .solution import (
     band_of_products,
     close_to_one,
     for_ridges,
+    gradient_noise,
+    largest_moves,
+    random_signs,
     solve_factorised,
     solve_symmetric,
     weighted_gram,
@@ -222,6 +225,23 @@ class Primal(System):
             e = solve_factorised(L, e) if short else e + rows @ solve_factorised(L, rows.T @ e)
             out = arrays.put(out, fold, e / w_fold)
         return out
+
+    def noise(self, lam: float, lower: Array | None = None) -> list[tuple[Array, ...]]:
+        """Changes of fitted and leave-one-out values (l,) due to random errors.
+
+        First for errors of size 1 in the targets; then for errors of size sqrt(k_jj) in the gradient with respect to
+        the coefficients of the basis, where K_mm = L L' with L = `lower`.
+        """
+        w, spectrum = self.sqrt_weights[:, None], self._spectrum(lam)
+        z, v = random_signs(w.shape[0], w), self.sqrt_weights**2
+        mean = (v @ z)[None, :] / arrays.namespace(v).sum(v)
+        complement = arrays.namespace(v).clip(1.0 - self._leverage(spectrum), EPS, None)[:, None]
+        of_targets = self.Q @ (spectrum[:, None] * (self.Q.T @ (w * (z - mean)))) / w + mean
+        of_gradient = self.Q @ (spectrum[:, None] * self._by_inverse(gradient_noise(lower).T).T) / w
+        return [
+            largest_moves(of_targets, (z - of_targets) / complement),
+            largest_moves(of_gradient, of_gradient / complement),
+        ]
 
     def band(self, lam: float, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """I - H in the rows scaled by w, and the scaled residuals."""

@@ -33,6 +33,8 @@ class System:
     Every system has `solution`, `block_residuals`, `moves` and `smoother`; the other methods exist only in some.
     """
 
+    diagonal: Array = None  # (l,) of the kernel matrix, if that was factorised
+
     @property
     def is_dual(self) -> bool:
         """Whether the basis consists of the rows."""
@@ -67,6 +69,10 @@ class System:
         """The leave-one-out loss, and its derivatives in the kernel columns, in K_mm and in log(ridge)."""
         raise ValueError(f"{type(self).__name__} does not provide derivatives of the leave-one-out loss.")
 
+    def noise(self, lam: float, lower: Array | None = None) -> list[tuple[Array, ...]]:
+        """Changes of fitted and leave-one-out values due to random errors in the kernel values."""
+        raise NotImplementedError
+
     def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
         """t_B - f_(B)(x_B) for every fold B, each left out as a whole."""
         raise NotImplementedError
@@ -93,6 +99,17 @@ class System:
 def random_signs(rows: int, like: Array) -> Array:
     """PROBES columns of -1 and +1, the same in every call."""
     return arrays.like(np.random.RandomState(0).choice([-1.0, 1.0], (rows, PROBES)), like)
+
+
+def gradient_noise(lower: Array) -> Array:
+    """Random errors of size sqrt(k_jj) in the coordinates of whitened columns, where K = L L'."""
+    size = arrays.namespace(lower).sqrt(arrays.row_squares(lower))[:, None]
+    return arrays.solve_lower(lower, size * random_signs(lower.shape[0], lower))
+
+
+def largest_moves(*moves: Array) -> tuple[Array, ...]:
+    """The largest absolute value in every row of each array."""
+    return tuple(arrays.namespace(values).max(arrays.namespace(values).abs(values), axis=1) for values in moves)
 
 
 def close_to_one(leverage: Array) -> np.ndarray:
